@@ -1,12 +1,13 @@
-"""What fgrad does with the distributions of `scipy.stats`: rows as in `coverage_table.py`.
+"""What fgrad does with `scipy.stats`: rows as in `coverage_table.py`.
 
-ROWS    a row for each method of each distribution that is offered, with calls
+ROWS    a row for each method of each distribution that is offered, and each statistic of samples, with calls
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -336,4 +337,141 @@ def refused_rows() -> Iterator[Row]:
         )
 
 
-ROWS: list[Row] = [*continuous_rows(), *further_rows(), *discrete_rows(), *multivariate_rows(), *refused_rows()]
+# Statistics of samples
+
+SAMPLE, OTHER = A([0.31, 1.24, 0.77, 2.13, 1.62, 0.45]), A([0.82, 0.35, 1.91, 1.17, 0.59, 2.26])
+TABLE = A([[0.9, 0.2, 1.4, 0.6], [0.3, 1.7, 0.1, 1.1], [0.5, 1.2, 0.8, 2.3]])
+CUBE = np.stack([TABLE, TABLE[::-1] ** 2 + 0.3])
+
+
+def of(name: str, **options: Any) -> Callable[..., Any]:
+    """Return a function of `fgrad.scipy.stats` with some arguments."""
+    return partial(getattr(stats, name), **options)
+
+
+def values(function: Callable[..., Any], *attributes: str) -> Callable[..., Any]:
+    """Return a function of the attributes of what a test returns."""
+    names = attributes or ("statistic", "pvalue")
+    return lambda *args: tuple(getattr(result, name) for result in [function(*args)] for name in names)
+
+
+def with_interval(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of what a t-test returns, and of the finite ends of an interval."""
+
+    def run(*args: Any) -> Any:
+        result = function(*args)
+        low, high = result.confidence_interval(0.9)
+        ends = {"two-sided": (low, high), "less": (high,), "greater": (low,)}[function.keywords["alternative"]]  # type: ignore[attr-defined]
+        return (*result, result.df, *ends)
+
+    return run
+
+
+OPTIONS: dict[str, list[dict[str, Any]]] = {
+    "gmean": [{"dtype": np.float64}],
+    "hmean": [{}],
+    "pmean": [{"p": 3}, {"p": -0.5, "axis": 1}, {"p": 0}],
+    "moment": [{"order": 3}, {"order": [0, 1, 2, 4], "axis": 1}, {"order": 2, "keepdims": True}],
+    "skew": [{"bias": False, "axis": 1}],
+    "kurtosis": [{"bias": False, "axis": -1}, {"fisher": False}],
+    "gstd": [{"ddof": 0}],
+    "variation": [{"ddof": 1}],
+    "sem": [{"ddof": 0}],
+    "entropy": [{"base": 2, "axis": 1}],
+    "circmean": [{"high": 3.0, "low": -1.0, "axis": 1}],
+    "circvar": [{"axis": 0}],
+    "circstd": [{"high": 3.0, "axis": 1}, {"normalize": True}],
+}
+"""Arguments of statistics of one sample, besides those that all of them have."""
+
+FURTHER_CALLS: dict[str, list[tuple[Any, ...]]] = {
+    "gmean": [(lambda a, w: stats.gmean(a, 1, weights=w), TABLE, TABLE[::-1])],
+    "hmean": [(lambda a, w: stats.hmean(a, 1, weights=w), TABLE, TABLE[::-1])],
+    "pmean": [(lambda a, w: stats.pmean(a, 2, weights=w), SAMPLE, OTHER)],
+    "moment": [(lambda a, c: stats.moment(a, 3, center=c[()]), SAMPLE, A(0.7))],
+    "entropy": [(stats.entropy, SAMPLE, OTHER), (of("entropy", axis=1, keepdims=True), TABLE, TABLE[::-1])],
+}
+
+
+def sample_rows() -> Iterator[Row]:
+    """Yield the rows of statistics of samples, and of tests."""
+    common: list[dict[str, Any]] = [{"axis": None}, {"axis": 1, "keepdims": True}, {"axis": (0, 2)}]
+    for name, options in OPTIONS.items():
+        least = {"p": 2.5} if name == "pmean" else {"order": 2} if name == "moment" else {}
+        yield real(
+            f"fgrad.scipy.stats.{name}",
+            (of(name, **least), SAMPLE),
+            *((of(name, **least | each), CUBE) for each in common),
+            *((of(name, **least | each), TABLE) for each in options),
+            *FURTHER_CALLS.get(name, []),
+        )
+    for name in ("zscore", "gzscore"):
+        choices: list[dict[str, Any]] = [{"axis": None}, {"axis": (0, 1)}, {"axis": 1, "ddof": 1}]
+        calls = [(of(name, **each), CUBE) for each in choices]
+        yield real(f"fgrad.scipy.stats.{name}", (getattr(stats, name), SAMPLE), *calls)
+    yield real("fgrad.scipy.stats.zmap", (stats.zmap, A(0.7), OTHER), (of("zmap", axis=1, ddof=1), TABLE, TABLE[::-1]))
+    yield from test_rows()
+
+
+SIDES = ("two-sided", "less", "greater")
+_OF_LINE = ("slope", "intercept", "rvalue", "pvalue", "stderr", "intercept_stderr")
+
+
+def from_stats(equal_var: bool) -> Callable[..., Any]:
+    """Return the test of two means whose standard deviations are known."""
+    return values(lambda m, s, n, t: stats.ttest_ind_from_stats(m, s, 5, n, t, 7, equal_var))
+
+
+def test_rows() -> Iterator[Row]:
+    """Yield the rows of tests of hypotheses."""
+    short = SAMPLE[:4] + 0.3
+    yield real(
+        "fgrad.scipy.stats.ttest_1samp",
+        *((with_interval(of("ttest_1samp", alternative=side)), SAMPLE, A(0.7)) for side in SIDES),
+        (values(of("ttest_1samp", axis=1, keepdims=True)), TABLE, A([[0.4]])),
+        (values(of("ttest_1samp", axis=None)), CUBE, A(0.9)),
+    )
+    yield real(
+        "fgrad.scipy.stats.ttest_ind",
+        *((with_interval(of("ttest_ind", alternative=side)), SAMPLE, short) for side in SIDES),
+        *((with_interval(of("ttest_ind", alternative=side, equal_var=False)), SAMPLE, short) for side in SIDES),
+        (values(of("ttest_ind", axis=1, keepdims=True)), TABLE, TABLE[::-1, :3]),
+    )
+    yield real(
+        "fgrad.scipy.stats.ttest_rel",
+        *((with_interval(of("ttest_rel", alternative=side)), SAMPLE, OTHER) for side in SIDES),
+        (values(of("ttest_rel", axis=1)), TABLE, TABLE[::-1] ** 2),
+    )
+    yield real(
+        "fgrad.scipy.stats.ttest_ind_from_stats",
+        *((from_stats(equal_var), A(0.4), A(1.3), A(0.9), A(0.6)) for equal_var in (True, False)),
+    )
+    yield real(
+        "fgrad.scipy.stats.f_oneway",
+        (values(stats.f_oneway), SAMPLE, short, OTHER + 0.4),
+        (values(of("f_oneway", axis=1, keepdims=True)), TABLE, TABLE[::-1, :3]),
+    )
+    jarque_bera = values(of("jarque_bera", axis=1))
+    yield real("fgrad.scipy.stats.jarque_bera", (values(stats.jarque_bera), SAMPLE), (jarque_bera, TABLE))
+    yield real(
+        "fgrad.scipy.stats.pearsonr",
+        *((values(of("pearsonr", alternative=side)), SAMPLE, OTHER) for side in SIDES),
+        (values(of("pearsonr", axis=1)), TABLE, TABLE[::-1]),
+    )
+    yield real(
+        "fgrad.scipy.stats.linregress",
+        *((values(of("linregress", alternative=side), *_OF_LINE), SAMPLE, OTHER) for side in SIDES),
+    )
+    yield refused(
+        "fgrad.scipy.stats.spearmanr",
+        "of ranks, which are constant in pieces",
+        errors.NoDerivativeError,
+        "spearmanr has the derivative 0 wherever it has one",
+        lambda x: stats.spearmanr(x, OTHER).statistic,
+        at=(SAMPLE,),
+    )
+
+
+ROWS: list[Row] = [
+    *continuous_rows(), *further_rows(), *discrete_rows(), *multivariate_rows(), *sample_rows(), *refused_rows(),
+]  # fmt: skip

@@ -310,7 +310,7 @@ _ADVICE = (
     ("requires ndarray or scalar arguments, got <class 'fgrad.", _JAX),
     (
         "Tensor type unknown to einops <class 'fgrad.",
-        "Call fgrad.interop.register_einops() once, or import einops.array_api, whose functions take tensors as they are.",
+        "Call fgrad.interop.register_einops() once, or import einops.array_api, whose functions take tensors.",
     ),
     ("NPY_ITER_REFS_OK", f"np.nditer takes plain arrays. Write `for each in x.ravel()`; {_LOOK}."),
 )

@@ -1,4 +1,4 @@
-"""Distributions, as in `scipy.stats`, with derivatives in the argument and in all parameters.
+"""Distributions, as in `scipy.stats`, with derivatives in the argument and in all parameters; statistics of samples.
 
 `stats.norm.logpdf(x, loc, scale)` is SciPy's where nothing is traced, and is differentiated where something is.
 Frozen distributions `stats.norm(loc, scale)` hold traced parameters, too. What a distribution does not
@@ -20,6 +20,14 @@ differentiate, such as `fit` and `rvs`, is SciPy's own, and refuses traced tenso
 
 Distribution functions have derivatives in shape parameters, too, such as `stats.gamma.cdf(x, a)` in `a`, where
 `scipy.special.gammainc(a, x)` has none in closed form: they are integrals, exact to rounding (`_integrals.py`).
+
+Statistics of samples have SciPy's parameters, and are differentiated in the samples:
+
+    Scores        zscore, zmap, gzscore
+    Means         gmean, hmean, pmean; circmean of angles
+    Moments       moment, skew, kurtosis, variation, sem, gstd, entropy; circvar, circstd
+    Tests         ttest_1samp, ttest_ind, ttest_ind_from_stats, ttest_rel, f_oneway, jarque_bera
+    Two samples   pearsonr, linregress; spearmanr is refused, since ranks have no derivative
 """
 
 import typing as _typing
@@ -68,6 +76,22 @@ from fgrad.scipy.stats._lengths import maxwell as maxwell
 from fgrad.scipy.stats._lengths import nakagami as nakagami
 from fgrad.scipy.stats._lengths import rayleigh as rayleigh
 from fgrad.scipy.stats._lengths import rice as rice
+from fgrad.scipy.stats._moments import circmean as circmean
+from fgrad.scipy.stats._moments import circstd as circstd
+from fgrad.scipy.stats._moments import circvar as circvar
+from fgrad.scipy.stats._moments import entropy as entropy
+from fgrad.scipy.stats._moments import gmean as gmean
+from fgrad.scipy.stats._moments import gstd as gstd
+from fgrad.scipy.stats._moments import gzscore as gzscore
+from fgrad.scipy.stats._moments import hmean as hmean
+from fgrad.scipy.stats._moments import kurtosis as kurtosis
+from fgrad.scipy.stats._moments import moment as moment
+from fgrad.scipy.stats._moments import pmean as pmean
+from fgrad.scipy.stats._moments import sem as sem
+from fgrad.scipy.stats._moments import skew as skew
+from fgrad.scipy.stats._moments import variation as variation
+from fgrad.scipy.stats._moments import zmap as zmap
+from fgrad.scipy.stats._moments import zscore as zscore
 from fgrad.scipy.stats._multivariate import dirichlet as dirichlet
 from fgrad.scipy.stats._multivariate import invwishart as invwishart
 from fgrad.scipy.stats._multivariate import multinomial as multinomial
@@ -91,16 +115,27 @@ from fgrad.scipy.stats._shaped import loglaplace as loglaplace
 from fgrad.scipy.stats._shaped import powernorm as powernorm
 from fgrad.scipy.stats._shaped import skewnorm as skewnorm
 from fgrad.scipy.stats._shaped import wald as wald
+from fgrad.scipy.stats._tests import f_oneway as f_oneway
+from fgrad.scipy.stats._tests import jarque_bera as jarque_bera
+from fgrad.scipy.stats._tests import linregress as linregress
+from fgrad.scipy.stats._tests import pearsonr as pearsonr
+from fgrad.scipy.stats._tests import spearmanr as spearmanr
+from fgrad.scipy.stats._tests import ttest_1samp as ttest_1samp
+from fgrad.scipy.stats._tests import ttest_ind as ttest_ind
+from fgrad.scipy.stats._tests import ttest_ind_from_stats as ttest_ind_from_stats
+from fgrad.scipy.stats._tests import ttest_rel as ttest_rel
 
 __all__ = [
-    "arcsine", "bernoulli", "beta", "betaprime", "binom", "burr12", "cauchy", "chi", "chi2", "dirichlet", "expon",
-    "f", "fatiguelife", "fisk", "gamma", "genextreme", "genlogistic", "gennorm", "genpareto", "geom", "gibrat",
-    "gompertz", "gumbel_l", "gumbel_r", "halfcauchy", "halflogistic", "halfnorm", "hypsecant", "invgamma",
-    "invgauss", "invweibull", "invwishart", "johnsonsb", "johnsonsu", "laplace", "laplace_asymmetric", "levy",
-    "loggamma", "logistic", "loglaplace", "lognorm", "loguniform", "lomax", "maxwell", "moyal", "multinomial",
-    "multivariate_normal", "multivariate_t", "nakagami", "nbinom", "norm", "pareto", "poisson", "powerlaw",
-    "powernorm", "rayleigh", "rice", "skewnorm", "t", "truncnorm", "uniform", "vonmises", "wald", "weibull_max",
-    "weibull_min", "wishart",
+    "arcsine", "bernoulli", "beta", "betaprime", "binom", "burr12", "cauchy", "chi", "chi2", "circmean", "circstd",
+    "circvar", "dirichlet", "entropy", "expon", "f", "f_oneway", "fatiguelife", "fisk", "gamma", "genextreme",
+    "genlogistic", "gennorm", "genpareto", "geom", "gibrat", "gmean", "gompertz", "gstd", "gumbel_l", "gumbel_r",
+    "gzscore", "halfcauchy", "halflogistic", "halfnorm", "hmean", "hypsecant", "invgamma", "invgauss", "invweibull",
+    "invwishart", "jarque_bera", "johnsonsb", "johnsonsu", "kurtosis", "laplace", "laplace_asymmetric", "levy",
+    "linregress", "loggamma", "logistic", "loglaplace", "lognorm", "loguniform", "lomax", "maxwell", "moment",
+    "moyal", "multinomial", "multivariate_normal", "multivariate_t", "nakagami", "nbinom", "norm", "pareto",
+    "pearsonr", "pmean", "poisson", "powerlaw", "powernorm", "rayleigh", "rice", "sem", "skew", "skewnorm",
+    "spearmanr", "t", "truncnorm", "ttest_1samp", "ttest_ind", "ttest_ind_from_stats", "ttest_rel", "uniform",
+    "variation", "vonmises", "wald", "weibull_max", "weibull_min", "wishart", "zmap", "zscore",
 ]  # fmt: skip
 
 

@@ -1,0 +1,630 @@
+"""Statistics of samples: scores, means of several kinds, moments and what is made of them, entropy.
+
+They are SciPy's where nothing is traced. NaN in a traced sample gives NaN, or an error by `nan_policy="raise"`.
+"""
+
+from __future__ import annotations
+
+from math import inf, log, nan, pi
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from fgrad import errors
+from fgrad.ops.elementwise import astype
+from fgrad.scipy import _special as special
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.stats._samples import check_nan_policy, floating, rows
+
+# Scores
+
+
+@differentiates(stats.zmap)
+def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """Return how many standard deviations of another sample scores are away from its mean.
+
+    Args:
+        scores: an array.
+        compare: the sample.
+        axis: of the sample; None for all its elements.
+        ddof: what is taken from the count for the standard deviation.
+        nan_policy: "propagate" or "raise".
+
+    Returns:
+        An array like `scores`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: zmap(x, np.array([1.0, 3.0])))(4.0)
+        Tensor(1.)
+    """
+    scores, mean, std = _compared("zmap", scores, compare, axis, ddof, nan_policy)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return (scores - mean) / std
+
+
+def _compared(name: str, scores: Any, compare: Any, axis: Any, ddof: int, nan_policy: str) -> tuple[Any, Any, Any]:
+    """Return scores, and the mean and standard deviation of a sample along an axis, which stays."""
+    scores, compare = floating(scores, name), floating(compare, name)
+    check_nan_policy(name, scores, nan_policy)
+    check_nan_policy(name, compare, nan_policy)
+    mean = np.mean(compare, axis=axis, keepdims=True)
+    return scores, mean, np.std(compare, axis=axis, ddof=ddof, keepdims=True)
+
+
+@differentiates(stats.zscore)
+def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """Return how many standard deviations the elements of a sample are away from its mean.
+
+    Args:
+        a: the sample.
+        axis: along which it lies; None for all elements.
+        ddof: what is taken from the count for the standard deviation.
+        nan_policy: "propagate" or "raise".
+
+    Returns:
+        An array like `a`; NaN where all elements are the same.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: zscore(x)[0])(np.array([1.0, 2.0, 6.0])).round(4)
+        Tensor([ 0.1763, -0.2204,  0.0441])
+    """
+    a, mean, std = _compared("zscore", a, a, axis, ddof, nan_policy)
+    same = std <= np.abs(np.finfo(a.dtype).eps * mean)
+    return np.where(same, nan, (a - mean) / np.where(same, 1.0, std))
+
+
+@differentiates(stats.gzscore)
+def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+    """Return how many geometric standard deviations the elements of a sample are away from its geometric mean.
+
+    Args:
+        a: the sample, of positive numbers.
+        axis: along which it lies; None for all elements.
+        ddof: what is taken from the count for the standard deviation.
+        nan_policy: "propagate" or "raise".
+
+    Returns:
+        An array like `a`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: gzscore(x)[0])(np.array([1.0, 2.0, 4.0])).round(4)
+        Tensor([ 0.2945, -0.2945,  0.0736])
+    """
+    return zscore(np.log(floating(a, "gzscore")), axis, ddof, nan_policy)
+
+
+# Means
+
+
+@differentiates(stats.gmean)
+def gmean(
+    a: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    weights: Any = None,
+    *,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Return the geometric mean.
+
+    Args:
+        a: the sample.
+        axis: along which it lies; None for all elements.
+        dtype: in which it is computed.
+        weights: of the elements; they are differentiated, too.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One mean for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(gmean)(np.array([1.0, 4.0]))
+        Tensor([1.  , 0.25])
+    """
+    (a, *weighted), shaped = _weighted("gmean", a, weights, axis, dtype, nan_policy, keepdims)
+    with np.errstate(divide="ignore"):
+        return shaped(np.exp(_mean(np.log(a), *weighted)))
+
+
+def _weighted(
+    name: str, a: Any, weights: Any, axis: Any, dtype: Any, nan_policy: str, keepdims: bool
+) -> tuple[list[Any], Any]:
+    """Return a sample, and its weights if there are any, with the axis as the last one; and the shape of the mean."""
+    samples = [floating(x, name) for x in ((a,) if weights is None else (a, weights))]
+    samples = samples if dtype is None else [astype(x, dtype) for x in samples]
+    return rows(name, samples, axis, nan_policy, keepdims)
+
+
+def _mean(x: Any, weights: Any = None) -> Any:
+    """Return the mean along the last axis."""
+    if weights is None:
+        return np.mean(x, axis=-1)
+    x, weights = np.broadcast_arrays(x, weights)
+    return np.sum(x * weights, axis=-1) / np.sum(weights, axis=-1)
+
+
+@differentiates(stats.hmean)
+def hmean(
+    a: Any,
+    axis: Any = 0,
+    dtype: Any = None,
+    *,
+    weights: Any = None,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Return the harmonic mean; NaN if there is a negative number.
+
+    Args:
+        a: the sample.
+        axis: along which it lies; None for all elements.
+        dtype: in which it is computed.
+        weights: of the elements; they are differentiated, too.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One mean for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(hmean)(np.array([1.0, 3.0]))
+        Tensor([1.125, 0.125])
+    """
+    (a, *weighted), shaped = _weighted("hmean", a, weights, axis, dtype, nan_policy, keepdims)
+    with np.errstate(divide="ignore"):
+        return shaped(1.0 / _mean(1.0 / np.where(a < 0, nan, a), *weighted))
+
+
+@differentiates(stats.pmean)
+def pmean(
+    a: Any,
+    p: float,
+    *,
+    axis: Any = 0,
+    dtype: Any = None,
+    weights: Any = None,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Return the power mean; NaN if there is a negative number.
+
+    Args:
+        a: the sample.
+        p: the power, a number of Python's that is not traced; 0 gives the geometric mean.
+        axis: along which it lies; None for all elements.
+        dtype: in which it is computed.
+        weights: of the elements; they are differentiated, too.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One mean for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+        ValueError: SciPy's; `p` is no number of Python's.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: pmean(x, 2))(np.array([1.0, 7.0])).round(4)
+        Tensor([0.1, 0.7])
+    """
+    if not isinstance(p, (int, float)):
+        raise ValueError("Power mean only defined for exponent of type int or float.")
+    if abs(p) == inf:
+        raise NotImplementedError("Power mean only implemented for finite `p`")
+    if p == 0:
+        return gmean(a, axis, dtype, weights, nan_policy=nan_policy, keepdims=keepdims)
+    (a, *weighted), shaped = _weighted("pmean", a, weights, axis, dtype, nan_policy, keepdims)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return shaped(_mean(np.where(a < 0, nan, a) ** float(p), *weighted) ** (1 / p))
+
+
+# Moments
+
+
+@differentiates(stats.moment)
+def moment(
+    a: Any,
+    order: Any = 1,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    *,
+    center: Any = None,
+    keepdims: bool = False,
+) -> Any:
+    """Return a moment about the mean, or about another number.
+
+    Args:
+        a: the sample.
+        order: a whole number, or several, of which each gives a row of the result.
+        axis: along which the sample lies; None for all elements.
+        nan_policy: "propagate" or "raise".
+        center: a number in place of the mean; it is differentiated, too.
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One moment for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit", or `center` is no single number.
+        ValueError: SciPy's; an order is no whole number, or there is none.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: moment(x, 3))(np.array([1.0, 2.0, 6.0]))
+        Tensor([-0.66666667, -3.66666667,  4.33333333])
+    """
+    if np.ndim(center):
+        raise errors.UnsupportedError(
+            f"moment is differentiated with one number as `center`, not with an array of shape {np.shape(center)}.\n"
+            "Write np.mean((x - center) ** order, axis)."
+        )
+    orders = np.asarray(order)
+    if not orders.size:
+        raise ValueError("`order` must be a scalar or a non-empty 1D array.")
+    if np.any(orders != np.round(orders)):
+        raise ValueError("All elements of `order` must be integral.")
+    (a,), shaped = rows("moment", (a,), axis, nan_policy, keepdims)
+    found = [shaped(_moment(a, each, center)) for each in orders.ravel().tolist()]
+    return np.stack(found) if orders.ndim else found[0]
+
+
+def _moment(a: Any, order: Any, center: Any = None) -> Any:
+    """Return the moment of an order along the last axis."""
+    if order == 0:
+        return np.ones_like(a[..., 0])
+    if order == 1 and center is None:
+        return np.zeros_like(a[..., 0])
+    apart = a - (np.mean(a, axis=-1, keepdims=True) if center is None else center)
+    return np.mean(apart ** int(order), axis=-1)
+
+
+def _spread(a: Any) -> tuple[Any, Any]:
+    """Return the variance along the last axis, and where all elements are the same; it is 1 there."""
+    variance = _moment(a, 2)
+    same = variance <= (np.finfo(a.dtype).eps * np.mean(a, axis=-1)) ** 2
+    return np.where(same, 1.0, variance), same
+
+
+@differentiates(stats.skew)
+def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+    """Return the skewness: the third moment in standard deviations.
+
+    Args:
+        a: the sample.
+        axis: along which it lies; None for all elements.
+        bias: whether it is that of the sample; otherwise it is corrected for its size.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One skewness for each sample; NaN where all elements are the same.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(skew)(np.array([1.0, 2.0, 6.0])).round(4)
+        Tensor([ 0.1889, -0.2362,  0.0472])
+    """
+    (a,), shaped = rows("skew", (a,), axis, nan_policy, keepdims)
+    count = a.shape[-1]
+    variance, same = _spread(a)
+    found = _moment(a, 3) / variance**1.5
+    if not bias and count > 2:
+        found = found * ((count - 1.0) * count) ** 0.5 / (count - 2.0)
+    return shaped(np.where(same, nan, found))
+
+
+@differentiates(stats.kurtosis)
+def kurtosis(
+    a: Any,
+    axis: Any = 0,
+    fisher: bool = True,
+    bias: bool = True,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Return the kurtosis: the fourth moment in squared variances.
+
+    Args:
+        a: the sample.
+        axis: along which it lies; None for all elements.
+        fisher: whether 3 is subtracted, the kurtosis of a normal distribution.
+        bias: whether it is that of the sample; otherwise it is corrected for its size.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One kurtosis for each sample; NaN where all elements are the same.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(kurtosis)(np.array([1.0, 2.0, 4.0, 9.0])).round(4)
+        Tensor([ 0.0831,  0.0831, -0.2493,  0.0831])
+    """
+    (a,), shaped = rows("kurtosis", (a,), axis, nan_policy, keepdims)
+    count = a.shape[-1]
+    variance, same = _spread(a)
+    found = _moment(a, 4) / variance**2
+    if not bias and count > 3:
+        found = ((count**2 - 1.0) * found - 3 * (count - 1) ** 2.0) / (count - 2) / (count - 3) + 3.0
+    return shaped(np.where(same, nan, found - 3 if fisher else found))
+
+
+# Deviations
+
+
+@differentiates(stats.gstd)
+def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
+    """Return the geometric standard deviation.
+
+    Args:
+        a: the sample, of positive numbers.
+        axis: along which it lies; None for all elements.
+        ddof: what is taken from the count.
+        keepdims: whether the axis stays, with size 1.
+        nan_policy: "propagate" or "raise".
+
+    Returns:
+        One deviation for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(gstd)(np.array([1.0, 2.0, 4.0])).round(4)
+        Tensor([-1.  ,  0.  ,  0.25])
+    """
+    (a,), shaped = rows("gstd", (a,), axis, nan_policy, keepdims)
+    return shaped(np.exp(np.std(np.log(a), axis=-1, ddof=ddof)))
+
+
+@differentiates(stats.variation)
+def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False) -> Any:
+    """Return the standard deviation in means.
+
+    Args:
+        a: the sample.
+        axis: along which it lies; None for all elements.
+        nan_policy: "propagate" or "raise".
+        ddof: what is taken from the count for the standard deviation.
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One ratio for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(variation)(np.array([1.0, 3.0]))
+        Tensor([-0.375,  0.125])
+    """
+    (a,), shaped = rows("variation", (a,), axis, nan_policy, keepdims)
+    count, mean, std = a.shape[-1], np.mean(a, axis=-1), np.std(a, axis=-1)
+    if ddof == count:
+        return shaped(np.where(std > 0, np.copysign(np.full_like(mean, inf), mean), nan))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return shaped(std * (count / (count - ddof)) ** 0.5 / mean if ddof < count else mean * nan)
+
+
+@differentiates(stats.sem)
+def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+    """Return the standard error of the mean.
+
+    Args:
+        a: the sample.
+        axis: along which it lies; None for all elements.
+        ddof: what is taken from the count for the standard deviation.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One error for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(sem)(np.array([1.0, 3.0]))
+        Tensor([-0.5,  0.5])
+    """
+    (a,), shaped = rows("sem", (a,), axis, nan_policy, keepdims)
+    return shaped(np.std(a, axis=-1, ddof=ddof) / a.shape[-1] ** 0.5)
+
+
+@differentiates(stats.entropy)
+def entropy(
+    pk: Any,
+    qk: Any = None,
+    base: float | None = None,
+    axis: Any = 0,
+    *,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Return the entropy of probabilities, or how far they are from others (Kullback and Leibler).
+
+    Args:
+        pk: the probabilities, up to a factor.
+        qk: the others.
+        base: of the logarithm, a number that is not traced; by default e.
+        axis: along which they lie; None for all elements.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One number for each distribution.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+        ValueError: SciPy's; `base` is not positive.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(entropy)(np.array([1.0, 3.0])).round(4)
+        Tensor([ 0.206 , -0.0687])
+    """
+    if base is not None and base <= 0:
+        raise ValueError("`base` must be a positive number or `None`.")
+    samples, shaped = rows("entropy", (pk,) if qk is None else (pk, qk), axis, nan_policy, keepdims)
+    samples = list(np.broadcast_arrays(*samples))
+    with np.errstate(invalid="ignore"):
+        shares = [x / np.sum(x, axis=-1, keepdims=True) for x in samples]
+    parts = special.entr(*shares) if qk is None else special.rel_entr(*shares)
+    found = np.sum(parts, axis=-1)
+    return shaped(found if base is None else found / log(base))
+
+
+# Directions
+
+
+def _resultant(name: str, samples: Any, high: Any, low: Any, axis: Any, nan_policy: str, keepdims: bool) -> Any:
+    """Return the mean of the sine and of the cosine of angles, and the shape of results."""
+    (samples,), shaped = rows(name, (samples,), axis, nan_policy, keepdims)
+    angles = samples * (2.0 * pi) / (high - low)
+    return np.mean(np.sin(angles), axis=-1), np.mean(np.cos(angles), axis=-1), shaped
+
+
+@differentiates(stats.circmean)
+def circmean(
+    samples: Any,
+    high: Any = 2 * pi,
+    low: Any = 0,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Return the mean of angles.
+
+    Args:
+        samples: the angles.
+        high: the end of their range.
+        low: its begin.
+        axis: along which they lie; by default all elements.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One angle for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(circmean)(np.array([0.1, 0.3]))
+        Tensor([0.5, 0.5])
+    """
+    sine, cosine, shaped = _resultant("circmean", samples, high, low, axis, nan_policy, keepdims)
+    period = high - low
+    return shaped((np.arctan2(sine, cosine) * (period / (2.0 * pi)) - low) % period + low)
+
+
+@differentiates(stats.circvar)
+def circvar(
+    samples: Any,
+    high: Any = 2 * pi,
+    low: Any = 0,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Return the variance of angles: what the length of their mean vector lacks to 1.
+
+    Args:
+        samples: the angles.
+        high: the end of their range.
+        low: its begin.
+        axis: along which they lie; by default all elements.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One variance for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(circvar)(np.array([0.1, 0.3])).round(4)
+        Tensor([-0.0499,  0.0499])
+    """
+    sine, cosine, shaped = _resultant("circvar", samples, high, low, axis, nan_policy, keepdims)
+    return shaped(1.0 - np.minimum(np.hypot(sine, cosine), 1.0))
+
+
+@differentiates(stats.circstd)
+def circstd(
+    samples: Any,
+    high: Any = 2 * pi,
+    low: Any = 0,
+    axis: Any = None,
+    nan_policy: str = "propagate",
+    *,
+    normalize: bool = False,
+    keepdims: bool = False,
+) -> Any:
+    """Return the standard deviation of angles.
+
+    Args:
+        samples: the angles.
+        high: the end of their range.
+        low: its begin.
+        axis: along which they lie; by default all elements.
+        nan_policy: "propagate" or "raise".
+        normalize: whether it is that of angles from 0 to 2 pi, whatever their range.
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        One deviation for each sample.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(circstd)(np.array([0.1, 0.3])).round(4)
+        Tensor([-0.5013,  0.5013])
+    """
+    sine, cosine, shaped = _resultant("circstd", samples, high, low, axis, nan_policy, keepdims)
+    length = np.hypot(sine, cosine)
+    same = length >= 1.0  # where the deviation has its least value, and the slope 0
+    found = np.where(same, 0.0, np.sqrt(-2.0 * np.log(np.where(same, 0.5, length))))
+    return shaped(found if normalize else found * ((high - low) / (2.0 * pi)))

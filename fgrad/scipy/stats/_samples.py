@@ -1,0 +1,106 @@
+"""Samples along an axis, as SciPy's functions of samples take them.
+
+rows(name, samples, axis, nan_policy)    samples with the axis as their last one, and how results get their shape
+Result                                   what a test returns: a tuple, with further attributes
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from fgrad import errors
+from fgrad.core.coerce import as_array
+from fgrad.core.tree import register_pytree_node
+from fgrad.ops.elementwise import astype
+from fgrad.ops.families import plain_axis
+from fgrad.ops.indexing import values_of
+
+
+def floating(x: Any, name: str) -> Any:
+    """Return a sample as an array of real floating-point numbers.
+
+    Raises:
+        DtypeError: a TypeError; it is complex.
+    """
+    x = as_array(x)
+    if x.dtype.kind == "c":
+        raise errors.DtypeError(f"{name} takes real numbers, and was called with complex ones.")
+    return x if x.dtype.kind == "f" else astype(x, np.float64)
+
+
+def rows(
+    name: str, samples: Sequence[Any], axis: Any, nan_policy: str = "propagate", keepdims: bool = False
+) -> tuple[list[Any], Callable[[Any], Any]]:
+    """Return samples whose last axis is the one to reduce, and what gives a result its shape.
+
+    Args:
+        name: of the function.
+        samples: arrays with as many axes, or fewer, which get axes in front.
+        axis: one of them, several, or None for all elements.
+        nan_policy: SciPy's.
+        keepdims: whether results keep the axes, with size 1.
+
+    Raises:
+        AxisError: NumPy's, a ValueError; there is no such axis.
+        ValueError: `nan_policy` is "raise", and there is a NaN; or it is no policy of SciPy's.
+        UnsupportedError: `nan_policy` is "omit".
+    """
+    arrays = [floating(x, name) for x in samples]
+    for x in arrays:
+        check_nan_policy(name, x, nan_policy)
+    most = max(x.ndim for x in arrays)
+    if axis is None:
+        return [x.reshape(-1) for x in arrays], lambda result: result.reshape((1,) * most) if keepdims else result
+    arrays = [x.reshape((1,) * (most - x.ndim) + x.shape) for x in arrays]
+    axes = np.lib.array_utils.normalize_axis_tuple(plain_axis(axis), most)
+    last = tuple(range(-len(axes), 0))
+    moved = [np.moveaxis(x, axes, last) for x in arrays]
+    merged = [x.reshape((*x.shape[: most - len(axes)], math.prod(x.shape[most - len(axes) :]))) for x in moved]
+    return merged, lambda result: np.expand_dims(result, axes) if keepdims else result
+
+
+def check_nan_policy(name: str, x: Any, nan_policy: str) -> None:
+    """Raise if a sample holds a NaN that is not to be there, or is to be left out."""
+    if nan_policy not in ("propagate", "raise", "omit"):
+        raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
+    if nan_policy == "omit":
+        raise errors.UnsupportedError(
+            f"{name} does not leave NaN out of a sample that is traced, as nan_policy='omit' asks.\n"
+            "Leave them out before, which has a derivative: x[~np.isnan(x)]."
+        )
+    if nan_policy == "raise" and np.isnan(values_of(x, f"{name} with nan_policy='raise'")).any():
+        raise ValueError("The input contains nan values")
+
+
+class Result(tuple[Any, ...]):
+    """What a test returns: a tuple of the first values, with all of them as attributes.
+
+    Args:
+        values: the attributes, in the order of `fields`.
+
+    Attributes:
+        fields: their names.
+        length: how many of them the tuple has.
+    """
+
+    fields: ClassVar[tuple[str, ...]]
+    length: ClassVar[int]
+
+    def __new__(cls, *values: Any) -> Result:
+        """Make the tuple, and set the attributes."""
+        self = super().__new__(cls, values[: cls.length])
+        self.__dict__.update(zip(cls.fields, values, strict=True))
+        return self
+
+    def __init_subclass__(cls) -> None:
+        register_pytree_node(cls, lambda result: (list(result.__dict__.values()), None), lambda _, each: cls(*each))
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple(self.__dict__.values())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"

@@ -1,0 +1,530 @@
+"""Tests of hypotheses about samples: statistics and p-values that are differentiated.
+
+ttest_1samp, ttest_ind, ttest_rel, f_oneway, jarque_bera    about means, and normality
+pearsonr, linregress                                        about how two samples go together
+
+They are SciPy's where nothing is traced. Results unpack as SciPy's do, and have their attributes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from fgrad import errors
+from fgrad.core.coerce import as_array
+from fgrad.ops.elementwise import astype, stop_gradient_of
+from fgrad.scipy._plain import differentiates
+from fgrad.scipy.stats import _continuous as laws
+from fgrad.scipy.stats._moments import kurtosis, skew
+from fgrad.scipy.stats._samples import Result, floating, rows
+
+
+class SignificanceResult(NamedTuple):
+    """What a test returns: the statistic and the p-value."""
+
+    statistic: Any
+    pvalue: Any
+
+
+class ConfidenceInterval(NamedTuple):
+    """The ends of an interval."""
+
+    low: Any
+    high: Any
+
+
+class TtestResult(Result):
+    """What a t-test returns: it unpacks into the statistic and the p-value.
+
+    Attributes:
+        statistic, pvalue, df: of the test.
+    """
+
+    fields = ("statistic", "pvalue", "df", "_alternative", "_standard_error", "_estimate")
+    length = 2
+    df: Any
+    _alternative: int
+    _standard_error: Any
+    _estimate: Any
+
+    def confidence_interval(self, confidence_level: Any = 0.95) -> ConfidenceInterval:
+        """Return where the mean, or the difference of means, is with some confidence.
+
+        Args:
+            confidence_level: the probability.
+
+        Returns:
+            `low` and `high`, one of which is infinite unless the test was two-sided.
+        """
+        tail = (1 - confidence_level) / (1 if self._alternative else 2)
+        width = astype(as_array(laws.t.isf(tail, self.df)), self._standard_error.dtype) * self._standard_error
+        low, high = self._estimate - width, self._estimate + width
+        endless = np.full_like(low, np.inf)
+        return ConfidenceInterval(
+            -endless if self._alternative < 0 else low, endless if self._alternative > 0 else high
+        )
+
+
+class LinregressResult(Result):
+    """What `linregress` returns: it unpacks into all but the last of its attributes.
+
+    Attributes:
+        slope, intercept: of the line.
+        rvalue: how the samples are correlated.
+        pvalue: of the hypothesis that the slope is 0.
+        stderr, intercept_stderr: errors of slope and intercept.
+    """
+
+    fields = ("slope", "intercept", "rvalue", "pvalue", "stderr", "intercept_stderr")
+    length = 5
+
+
+_ALTERNATIVES = {"less": -1, "two-sided": 0, "greater": 1}
+
+
+def _p_value(statistic: Any, law: Any, parameters: tuple[Any, ...], alternative: str) -> Any:
+    """Return the p-value of a statistic whose distribution is symmetric about 0, in the dtype of the statistic."""
+    if alternative not in _ALTERNATIVES:
+        raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
+    if alternative == "two-sided":
+        found = 2 * law.sf(np.abs(statistic), *parameters)
+    else:
+        found = (law.cdf if alternative == "less" else law.sf)(statistic, *parameters)
+    return astype(found, statistic.dtype)
+
+
+def _t_result(difference: Any, error: Any, df: Any, estimate: Any, alternative: str) -> TtestResult:
+    """Return the result of a t-test for a difference with a standard error."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = difference / error
+    pvalue = _p_value(t, laws.t, (df,), alternative)
+    return TtestResult(t, pvalue, np.broadcast_to(df, t.shape)[()], _ALTERNATIVES[alternative], error, estimate)
+
+
+def _shaped(result: TtestResult, shaped: Any) -> TtestResult:
+    values = dict(result.__dict__)
+    return TtestResult(*(x if name == "_alternative" else shaped(x) for name, x in values.items()))
+
+
+# Means
+
+
+@differentiates(stats.ttest_1samp)
+def ttest_1samp(
+    a: Any,
+    popmean: Any,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Test whether the mean of a sample is a given one.
+
+    Args:
+        a: the sample.
+        popmean: the mean; it is differentiated, too.
+        axis: along which the sample lies; None for all elements.
+        nan_policy: "propagate" or "raise".
+        alternative: "two-sided", "less" or "greater".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+        ValueError: SciPy's; `alternative` is none of these.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: ttest_1samp(x, 0.0).statistic)(np.array([1.0, 2.0, 6.0])).round(4)
+        Tensor([ 0.4988,  0.3585, -0.2026])
+    """
+    samples = (a,) if np.ndim(popmean) == 0 else (a, popmean)
+    (a, *means), shaped = rows("ttest_1samp", samples, axis, nan_policy, keepdims)
+    if means and means[0].shape[-1] != 1:
+        raise ValueError("`popmean.shape[axis]` must equal 1.")
+    popmean = means[0][..., 0] if means else popmean
+    return _shaped(_one_sample(a, popmean, alternative), shaped)
+
+
+def _one_sample(a: Any, popmean: Any, alternative: str) -> TtestResult:
+    count, mean = a.shape[-1], np.mean(a, axis=-1)
+    error = np.std(a, axis=-1, ddof=1) / count**0.5
+    return _t_result(mean - popmean, error, count - 1, mean, alternative)
+
+
+@differentiates(stats.ttest_rel)
+def ttest_rel(
+    a: Any,
+    b: Any,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+    *,
+    keepdims: bool = False,
+) -> Any:
+    """Test whether two samples, whose elements belong together, have the same mean.
+
+    Args:
+        a: the first sample.
+        b: the second one.
+        axis: along which they lie; None for all elements.
+        nan_policy: "propagate" or "raise".
+        alternative: "two-sided", "less" or "greater".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+        ValueError: SciPy's; `alternative` is none of these.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x, y = np.array([1.0, 2.0, 6.0]), np.array([0.0, 2.0, 3.0])
+        >>> fg.grad(lambda x: ttest_rel(x, y).statistic)(x).round(4)
+        Tensor([ 0.486 ,  0.8099, -0.162 ])
+    """
+    (a, b), shaped = rows("ttest_rel", (a, b), axis, nan_policy, keepdims)
+    return _shaped(_one_sample(a - b, 0.0, alternative), shaped)
+
+
+@differentiates(stats.ttest_ind)
+def ttest_ind(
+    a: Any,
+    b: Any,
+    *,
+    axis: Any = 0,
+    equal_var: bool = True,
+    nan_policy: str = "propagate",
+    alternative: str = "two-sided",
+    trim: float = 0,
+    method: Any = None,
+    keepdims: bool = False,
+) -> Any:
+    """Test whether two independent samples have the same mean.
+
+    Args:
+        a: the first sample.
+        b: the second one.
+        axis: along which they lie; None for all elements.
+        equal_var: whether their variances are the same; otherwise the test is Welch's.
+        nan_policy: "propagate" or "raise".
+        alternative: "two-sided", "less" or "greater".
+        trim: 0, for no trimmed means.
+        method: None, for the distribution of t.
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit", or `trim` or `method` is given.
+        ValueError: SciPy's; `alternative` is none of these.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x, y = np.array([1.0, 2.0, 6.0]), np.array([0.0, 2.0, 3.0])
+        >>> fg.grad(lambda x: ttest_ind(x, y, equal_var=False).pvalue)(x).round(4)
+        Tensor([-0.1453, -0.1221, -0.0292])
+    """
+    if trim or method is not None:
+        what = "trim" if trim else "method"
+        raise errors.UnsupportedError(
+            f"ttest_ind with `{what}` is not differentiated: leave it out, for the means of all elements and the "
+            "distribution of t."
+        )
+    (a, b), shaped = rows("ttest_ind", (a, b), axis, nan_policy, keepdims)
+    sizes = a.shape[-1], b.shape[-1]
+    means, variances = [np.mean(x, axis=-1) for x in (a, b)], [_variance(x) for x in (a, b)]
+    error, df = _error_of_difference(variances, sizes, equal_var)
+    difference = means[0] - means[1]
+    return _shaped(_t_result(difference, error, df, difference, alternative), shaped)
+
+
+def _variance(x: Any) -> Any:
+    """Return the variance along the last axis, 0 of a single element."""
+    return np.var(x, axis=-1, ddof=1) if x.shape[-1] > 1 else np.zeros_like(x[..., 0])
+
+
+def _error_of_difference(variances: Any, sizes: Any, equal_var: bool) -> tuple[Any, Any]:
+    """Return the standard error of a difference of means, and the degrees of freedom."""
+    (v, w), (m, n) = variances, sizes
+    if equal_var:
+        df = m + n - 2.0
+        return np.sqrt(((m - 1) * v + (n - 1) * w) / df * (1.0 / m + 1.0 / n)), np.asarray(df, v.dtype)
+    v, w = v / m, w / n
+    same = np.logical_and(np.equal(v, 0), np.equal(w, 0))
+    parts = np.where(same, 1.0, v**2 / (m - 1) + w**2 / (n - 1))
+    return np.sqrt(v + w), np.where(same, 1.0, (v + w) ** 2 / parts)
+
+
+@differentiates(stats.ttest_ind_from_stats)
+def ttest_ind_from_stats(
+    mean1: Any,
+    std1: Any,
+    nobs1: Any,
+    mean2: Any,
+    std2: Any,
+    nobs2: Any,
+    equal_var: bool = True,
+    alternative: str = "two-sided",
+) -> Any:
+    """Test whether two independent samples, of which the statistics are known, have the same mean.
+
+    Args:
+        mean1: the mean of the first sample.
+        std1: its standard deviation.
+        nobs1: how many elements it has.
+        mean2: the mean of the second sample.
+        std2: its standard deviation.
+        nobs2: how many elements it has.
+        equal_var: whether the variances are the same; otherwise the test is Welch's.
+        alternative: "two-sided", "less" or "greater".
+
+    Returns:
+        `statistic` and `pvalue`.
+
+    Raises:
+        ValueError: SciPy's; `alternative` is none of these.
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda m: ttest_ind_from_stats(m, 1.0, 5, 0.0, 1.0, 5).statistic)(1.0).round(4)
+        Tensor(1.5811)
+    """
+    means = [floating(x, "ttest_ind_from_stats") for x in (mean1, mean2)]
+    variances = [floating(x, "ttest_ind_from_stats") ** 2 for x in (std1, std2)]
+    error, df = _error_of_difference(variances, (nobs1, nobs2), equal_var)
+    difference = means[0] - means[1]
+    return SignificanceResult(*_t_result(difference, error, df, difference, alternative))
+
+
+@differentiates(stats.f_oneway)
+def f_oneway(
+    *samples: Any, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate", keepdims: bool = False
+) -> Any:
+    """Test whether samples have the same mean: the analysis of variance.
+
+    Args:
+        samples: two or more.
+        axis: along which they lie; None for all elements.
+        equal_var: whether their variances are the same; otherwise the test is Welch's.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        `statistic` and `pvalue`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+        TypeError: SciPy's; there are less than two samples.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x, y = np.array([1.0, 2.0, 6.0]), np.array([0.0, 2.0, 3.0])
+        >>> fg.grad(lambda x: f_oneway(x, y).statistic)(x).round(4)
+        Tensor([0.4082, 0.3469, 0.102 ])
+    """
+    if len(samples) < 2:
+        raise TypeError(f"at least two inputs are required; got {len(samples)}.")
+    groups, shaped = rows("f_oneway", samples, axis, nan_policy, keepdims)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        statistic, *df = (_ratio_of_variances if equal_var else _ratio_of_weighted)(groups)
+    pvalue = astype(laws.f.sf(statistic, *df), statistic.dtype)
+    return SignificanceResult(shaped(statistic), shaped(pvalue))
+
+
+def _ratio_of_variances(groups: list[Any]) -> tuple[Any, Any, Any]:
+    """Return the variance between groups in variances within them, and both degrees of freedom."""
+    count, means = sum(x.shape[-1] for x in groups), [np.mean(x, axis=-1, keepdims=True) for x in groups]
+    mean = sum(x.shape[-1] * each for x, each in zip(groups, means, strict=True)) / count
+    between = sum(x.shape[-1] * (each - mean)[..., 0] ** 2 for x, each in zip(groups, means, strict=True))
+    within = sum(np.sum((x - each) ** 2, axis=-1) for x, each in zip(groups, means, strict=True))
+    free = len(groups) - 1, count - len(groups)
+    return (between / free[0]) / (within / free[1]), *free
+
+
+def _ratio_of_weighted(groups: list[Any]) -> tuple[Any, Any, Any]:
+    """Return the same where variances differ: the groups weigh as their means are known (Welch)."""
+    sizes, k = [x.shape[-1] for x in groups], len(groups)
+    weights = [x.shape[-1] / np.var(x, axis=-1, ddof=1) for x in groups]
+    means, total = [np.mean(x, axis=-1) for x in groups], sum(weights)
+    mean = sum(w * each for w, each in zip(weights, means, strict=True)) / total
+    between = sum(w * (each - mean) ** 2 for w, each in zip(weights, means, strict=True)) / (k - 1)
+    rest = sum((1 - w / total) ** 2 / (n - 1) for w, n in zip(weights, sizes, strict=True))
+    return between / (1 + 2 * (k - 2) / (k**2 - 1) * rest), k - 1, (k**2 - 1) / (3 * rest)
+
+
+@differentiates(stats.jarque_bera)
+def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
+    """Test whether a sample has the skewness and kurtosis of a normal distribution.
+
+    Args:
+        x: the sample.
+        axis: along which it lies; by default all elements.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        `statistic` and `pvalue`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+
+    Example:
+        >>> import fgrad as fg
+        >>> fg.grad(lambda x: jarque_bera(x).statistic)(np.array([1.0, 2.0, 4.0, 9.0])).round(4)
+        Tensor([ 0.1456, -0.0477, -0.1662,  0.0683])
+    """
+    (x,), shaped = rows("jarque_bera", (x,), axis, nan_policy, keepdims)
+    statistic = x.shape[-1] / 6 * (skew(x, axis=-1) ** 2 + kurtosis(x, axis=-1) ** 2 / 4)
+    return SignificanceResult(shaped(statistic), shaped(np.exp(-statistic / 2)))
+
+
+# Two samples
+
+
+def _within_bounds(r: Any) -> Any:
+    """Return a correlation that is -1 to 1 in spite of rounding; the derivative is that of what was rounded."""
+    return r + stop_gradient_of(np.clip(r, -1.0, 1.0) - r)
+
+
+def _centered(x: Any) -> tuple[Any, Any]:
+    """Return a sample less its mean, in units of its length, and where all its elements are the same."""
+    same = np.all(np.equal(x, x[..., :1]), axis=-1, keepdims=True)
+    apart = x - np.mean(x, axis=-1, keepdims=True)
+    largest = np.where(same, 1.0, stop_gradient_of(np.max(np.abs(apart), axis=-1, keepdims=True)))
+    apart = apart / largest  # so that no square overflows
+    length = np.where(same, 1.0, np.sqrt(np.sum(np.where(same, 1.0, apart) ** 2, axis=-1, keepdims=True)))
+    return apart / length, same[..., 0]
+
+
+@differentiates(stats.pearsonr)
+def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
+    """Return Pearson's coefficient of correlation, and the p-value of the hypothesis that it is 0.
+
+    Args:
+        x: the first sample.
+        y: the second one.
+        alternative: "two-sided", "less" or "greater".
+        method: None, for the distribution of normal samples.
+        axis: along which the samples lie; None for all elements.
+
+    Returns:
+        `statistic` and `pvalue`; NaN where all elements of a sample are the same.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `method` is given.
+        ValueError: SciPy's; the samples differ in length, or have less than two elements, or `alternative` is unknown.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x, y = np.array([1.0, 2.0, 6.0]), np.array([0.0, 2.0, 3.0])
+        >>> fg.grad(lambda x: pearsonr(x, y).statistic)(x).round(4)
+        Tensor([-0.0825,  0.1031, -0.0206])
+    """
+    if method is not None:
+        raise errors.UnsupportedError("pearsonr with `method` is not differentiated: leave it out.")
+    (x, y), _ = rows("pearsonr", (x, y), axis)
+    count = x.shape[-1]
+    if count != y.shape[-1]:
+        raise ValueError("`x` and `y` must have the same length along `axis`.")
+    if count < 2:
+        raise ValueError("`x` and `y` must have length at least 2.")
+    (x, x_same), (y, y_same) = _centered(x), _centered(y)
+    same = np.logical_or(x_same, y_same)
+    r = _within_bounds(np.sum(x * y, axis=-1))
+    if count == 2:
+        return SignificanceResult(np.where(same, np.nan, np.round(r)), np.where(same, np.nan, np.ones_like(r)))
+    half = count / 2 - 1
+    pvalue = _p_value(r, laws.beta, (half, half, -1.0, 2.0), alternative)
+    return SignificanceResult(np.where(same, np.nan, r), np.where(same, np.nan, pvalue))
+
+
+@differentiates(stats.linregress)
+def linregress(
+    x: Any,
+    y: Any,
+    alternative: str = "two-sided",
+    *,
+    axis: Any = 0,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
+) -> Any:
+    """Return the line of least squares through points.
+
+    Args:
+        x: where they are.
+        y: what is there.
+        alternative: "two-sided", "less" or "greater": of what the slope is by the alternative to 0.
+        axis: along which the samples lie; None for all elements.
+        nan_policy: "propagate" or "raise".
+        keepdims: whether the axis stays, with size 1.
+
+    Returns:
+        `slope`, `intercept`, `rvalue`, `pvalue` and `stderr`, with the attribute `intercept_stderr`.
+
+    Raises:
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+        ValueError: SciPy's; `alternative` is none of these.
+
+    Example:
+        >>> import fgrad as fg
+        >>> x, y = np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 4.0])
+        >>> fg.grad(lambda y: linregress(x, y).slope)(y)
+        Tensor([-0.5,  0. ,  0.5])
+    """
+    samples = [astype(floating(each, "linregress"), np.float64) for each in (x, y)]  # in which SciPy computes
+    (x, y), shaped = rows("linregress", samples, axis, nan_policy, keepdims)
+    count, mean = x.shape[-1], np.mean(x, axis=-1)
+    x_apart, y_apart = (each - np.mean(each, axis=-1, keepdims=True) for each in (x, y))
+    xx, xy, yy = (np.mean(p * q, axis=-1) for p, q in ((x_apart, x_apart), (x_apart, y_apart), (y_apart, y_apart)))
+    flat = np.equal(yy, 0)
+    r = np.where(flat, np.nan, _within_bounds(xy / np.sqrt(xx * np.where(flat, 1.0, yy))))
+    slope = xy / xx
+    if count == 2:
+        error = np.zeros_like(slope)
+        pvalue = np.where(flat, 1.0, error)
+    else:
+        tiny = 1e-20  # SciPy's, for points on a line
+        t = r * np.sqrt((count - 2) / ((1.0 - r + tiny) * (1.0 + r + tiny)))
+        pvalue = _p_value(t, laws.t, (count - 2,), alternative)
+        error = np.sqrt((1 - r**2) * yy / xx / (count - 2))
+    values = slope, np.mean(y, axis=-1) - slope * mean, r, pvalue, error, error * np.sqrt(xx + mean**2)
+    return LinregressResult(*map(shaped, values))
+
+
+@differentiates(stats.spearmanr)
+def spearmanr(
+    a: Any, b: Any = None, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided"
+) -> Any:
+    """Return Spearman's coefficient of correlation of samples that are not traced: SciPy's own.
+
+    Args:
+        a: the first sample, or several as columns.
+        b: the second one.
+        axis: along which the samples lie.
+        nan_policy: SciPy's.
+        alternative: "two-sided", "less" or "greater".
+
+    Returns:
+        `statistic` and `pvalue`.
+
+    Raises:
+        NoDerivativeError: a ValueError; a sample is traced, and the coefficient is one of ranks.
+
+    Example:
+        >>> float(spearmanr(np.array([1.0, 2.0, 6.0]), np.array([0.0, 2.0, 3.0])).statistic).__round__(3)
+        1.0
+    """
+    raise errors.NoDerivativeError(
+        "spearmanr has the derivative 0 wherever it has one: it sees nothing of its samples but the order of their "
+        "elements.\nCall scipy.stats.spearmanr with x.numpy(), or take pearsonr."
+    )
