@@ -79,7 +79,7 @@ def test_what_is_not_differentiated_says_so(row):
 
 def test_every_public_name_has_rows():
     public = {name for name in vars(stats) if not name.startswith("_")}
-    assert {row.names[0].split(".")[3] for row in DIFFERENTIATED} == public
+    assert {row.names[0].split(".")[3] for row in DIFFERENTIATED} == public - {"spearmanr"}  # which is refused
 
 
 @pytest.mark.parametrize("name", [*table.CONTINUOUS, *table.DISCRETE])

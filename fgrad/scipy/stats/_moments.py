@@ -39,7 +39,7 @@ def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: st
 
     Example:
         >>> import fgrad as fg
-        >>> fg.grad(lambda x: zmap(x, np.array([1.0, 3.0])))(4.0)
+        >>> fg.grad(lambda x: zmap(x, np.array([1.0, 3.0]))[0])(4.0)
         Tensor(1.)
     """
     scores, mean, std = _compared("zmap", scores, compare, axis, ddof, nan_policy)
