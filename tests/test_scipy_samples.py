@@ -94,8 +94,8 @@ def test_results_unpack_and_have_scipys_attributes():
         statistic, pvalue = result
         assert (statistic, pvalue) == (result.statistic, result.pvalue)
         assert float(result.df) == 10
-        slope, intercept, rvalue, pvalue, stderr = line = stats.linregress(x, Y)
-        assert (slope, stderr) == (line.slope, line.stderr)
+        line = stats.linregress(x, Y)
+        assert tuple(line) == (line.slope, line.intercept, line.rvalue, line.pvalue, line.stderr)
         return line.intercept_stderr + statistic + stats.pearsonr(x, Y).pvalue
 
     check_grads(f, (X,))
