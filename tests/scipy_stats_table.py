@@ -410,7 +410,7 @@ def sample_rows() -> Iterator[Row]:
         calls = [(of(name, **each), CUBE) for each in choices]
         yield real(f"fgrad.scipy.stats.{name}", (getattr(stats, name), SAMPLE), *calls)
     yield real("fgrad.scipy.stats.zmap", (stats.zmap, A(0.7), OTHER), (of("zmap", axis=1, ddof=1), TABLE, TABLE[::-1]))
-    yield from test_rows()
+    yield from rows_of_tests()
 
 
 SIDES = ("two-sided", "less", "greater")
@@ -422,7 +422,7 @@ def from_stats(equal_var: bool) -> Callable[..., Any]:
     return values(lambda m, s, n, t: stats.ttest_ind_from_stats(m, s, 5, n, t, 7, equal_var))
 
 
-def test_rows() -> Iterator[Row]:
+def rows_of_tests() -> Iterator[Row]:
     """Yield the rows of tests of hypotheses."""
     short = SAMPLE[:4] + 0.3
     yield real(

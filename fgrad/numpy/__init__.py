@@ -75,4 +75,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return dir(_numpy)
+    return sorted({*dir(_numpy), *EXTENSIONS})

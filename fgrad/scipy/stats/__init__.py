@@ -115,15 +115,15 @@ from fgrad.scipy.stats._shaped import loglaplace as loglaplace
 from fgrad.scipy.stats._shaped import powernorm as powernorm
 from fgrad.scipy.stats._shaped import skewnorm as skewnorm
 from fgrad.scipy.stats._shaped import wald as wald
-from fgrad.scipy.stats._tests import f_oneway as f_oneway
-from fgrad.scipy.stats._tests import jarque_bera as jarque_bera
-from fgrad.scipy.stats._tests import linregress as linregress
-from fgrad.scipy.stats._tests import pearsonr as pearsonr
-from fgrad.scipy.stats._tests import spearmanr as spearmanr
-from fgrad.scipy.stats._tests import ttest_1samp as ttest_1samp
-from fgrad.scipy.stats._tests import ttest_ind as ttest_ind
-from fgrad.scipy.stats._tests import ttest_ind_from_stats as ttest_ind_from_stats
-from fgrad.scipy.stats._tests import ttest_rel as ttest_rel
+from fgrad.scipy.stats._significance import f_oneway as f_oneway
+from fgrad.scipy.stats._significance import jarque_bera as jarque_bera
+from fgrad.scipy.stats._significance import linregress as linregress
+from fgrad.scipy.stats._significance import pearsonr as pearsonr
+from fgrad.scipy.stats._significance import spearmanr as spearmanr
+from fgrad.scipy.stats._significance import ttest_1samp as ttest_1samp
+from fgrad.scipy.stats._significance import ttest_ind as ttest_ind
+from fgrad.scipy.stats._significance import ttest_ind_from_stats as ttest_ind_from_stats
+from fgrad.scipy.stats._significance import ttest_rel as ttest_rel
 
 __all__ = [
     "arcsine", "bernoulli", "beta", "betaprime", "binom", "burr12", "cauchy", "chi", "chi2", "circmean", "circstd",
