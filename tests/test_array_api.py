@@ -225,9 +225,10 @@ def run_under_the_switch(program):
     assert ran.returncode == 0, ran.stderr
 
 
-def test_the_program_of_the_page_runs():
-    program = PAGE.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
-    run_under_the_switch(f"{program}\nassert abs(float(digamma) - float(scipy.special.digamma(2.5))) < 1e-14")
+def test_the_programs_of_the_page_run():
+    first, second = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    run_under_the_switch(f"{first}\nassert abs(float(digamma) - float(scipy.special.digamma(2.5))) < 1e-14")
+    run_under_the_switch(f"{second}\nassert slope.shape == (4, 3) and np.all(np.isfinite(slope))")
 
 
 def test_fgrads_own_functions_do_under_the_switch_what_they_do():
