@@ -30,7 +30,7 @@ __all__ = [
     "RecordedAssignmentError", "ReplacedPrimitiveWarning", "RerunError", "SaveError", "ScipyCallError", "SeedError",
     "SessionError", "ShapeError", "SharedDrawsWarning", "SingularEquationError", "SourceError", "SparsityError",
     "StateError", "StateWarning", "StructureError", "SymbolicArrayError", "SymbolicTensorError", "TangentError",
-    "TapeError", "TapeStateError", "UnsupportedError", "UpdateError", "VariableScopeError", "WatchError",
+    "TapeError", "TapeStateError", "UnsupportedError", "UnusedRuleWarning", "UpdateError", "VariableScopeError", "WatchError",
     "WeaklyActiveWarning", "ZeroTimesInfinityWarning",
 ]  # fmt: skip
 
@@ -1495,6 +1495,30 @@ class ReplacedPrimitiveWarning(UserWarning):
         ...         defvjp(halved, lambda ct: ct / 2)
         >>> fg.grad(halved)(3.0)
         Tensor(0.5)
+    """
+
+
+class UnusedRuleWarning(UserWarning):
+    """A rule in Autograd's form is given for a function that is no primitive, and is not used, as in Autograd.
+
+    The derivative is that of the function's code:
+
+        >>> import warnings
+        >>> from fgrad.compat.autograd import grad
+        >>> from fgrad.compat.autograd.extend import defvjp, primitive
+        >>> def halved(x):
+        ...     return x / 2
+        >>> with warnings.catch_warnings(action="ignore"):
+        ...     defvjp(halved, lambda ans, x: lambda g: 100 * g)
+        >>> grad(halved)(3.0)
+        np.float64(0.5)
+
+    A rule belongs to what `primitive` returns:
+
+        >>> own = primitive(halved)
+        >>> defvjp(own, lambda ans, x: lambda g: g / 2)
+        >>> grad(own)(3.0)
+        np.float64(0.5)
     """
 
 

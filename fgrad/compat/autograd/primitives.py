@@ -13,7 +13,6 @@ handed plain values; its rules are handed those of the traces around, so that th
 from __future__ import annotations
 
 import functools
-import inspect
 import itertools
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -27,6 +26,7 @@ from fgrad.compat.autograd.values import fitted, getval, is_number, plain, zeros
 from fgrad.compat.autograd.vspaces import vspace
 from fgrad.core.primitive import FUNCTIONS, UFUNCS
 from fgrad.errors import MissingRuleError, OutputError, StructureError
+from fgrad.errors.places import depth_of_user
 from fgrad.extend import Operation, defbatch, register_primitive
 from fgrad.extend import defjvp as define_forward
 from fgrad.extend import defvjp as define_reverse
@@ -344,20 +344,26 @@ def missing_rule(fun: Any, mode: str, argument: Any) -> MissingRuleError:
 
 def has_rule(fun: Any) -> bool:
     """Return whether a function is one of NumPy's or SciPy's that fgrad differentiates by rules of its own."""
-    fun = inspect.unwrap(fun) if callable(fun) else fun
-    if isinstance(fun, np.ufunc):
-        return fun in UFUNCS
-    return isinstance(fun, Hashable) and (fun in FUNCTIONS or str(getattr(fun, "__module__", "")).startswith("fgrad."))
+    while True:
+        if isinstance(fun, np.ufunc):
+            return fun in UFUNCS
+        if isinstance(fun, Hashable) and (fun in FUNCTIONS or str(getattr(fun, "__module__", "")).startswith("fgrad.")):
+            return True
+        if not hasattr(fun, "__wrapped__"):
+            return False
+        fun = fun.__wrapped__  # of one that takes lists; those of NumPy's may wrap another one in their turn
 
 
 def _define(rules: dict[Any, Any], fun: Any, maker: Callable[..., Any]) -> None:
-    """Enter the rule of a primitive; a function that fgrad has rules for keeps those."""
+    """Enter the rule of a primitive; a function that fgrad has rules for keeps those, and others are code."""
     if isinstance(fun, Primitive):
         rules[fun] = maker
     elif not has_rule(fun):
-        raise StructureError(
-            f"{fun!r} is not a primitive, so that it can have no rules.\n"
-            "Make it one: own = primitive(function), and call `own`."
+        warnings.warn(
+            f"{fun!r} is not a primitive, so that the rule given for it is not used: its derivative is that of its "
+            "code.\nMake it one, own = primitive(function), and call `own`.",
+            errors.UnusedRuleWarning,
+            stacklevel=depth_of_user(),
         )
 
 
@@ -385,8 +391,8 @@ def defvjp(fun: Any, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[in
             of the argument. None: the derivative is zero.
         argnums: the positions to which they belong; by default the first ones.
 
-    Raises:
-        StructureError: a TypeError; `fun` is not a primitive.
+    Warns:
+        UnusedRuleWarning: `fun` is not a primitive.
     """
     makers = dict(zip(itertools.count() if argnums is None else argnums, vjpmakers, strict=False))
 
@@ -428,7 +434,10 @@ def defjvp(fun: Any, *jvpfuns: Callable[..., Any] | str | None, argnums: Iterabl
         argnums: the positions to which they belong; by default the first ones.
 
     Raises:
-        StructureError: a TypeError; `fun` is not a primitive, or a rule is none of these.
+        StructureError: a TypeError; a rule is none of these.
+
+    Warns:
+        UnusedRuleWarning: `fun` is not a primitive.
     """
     rules = dict(zip(itertools.count() if argnums is None else argnums, jvpfuns, strict=False))
     for rule in rules.values():
