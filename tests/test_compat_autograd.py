@@ -14,6 +14,7 @@ import fgrad as fg
 import fgrad.compat.autograd.numpy as np
 import fgrad.compat.autograd.numpy.linalg as linalg
 import fgrad.compat.autograd.numpy.random as npr
+import fgrad.compat.autograd.scipy.linalg as scipy_linalg
 import fgrad.compat.autograd.scipy.signal as signal
 import fgrad.compat.autograd.scipy.special as special
 import fgrad.compat.autograd.scipy.stats as stats
@@ -453,6 +454,17 @@ def test_functions_with_rules_keep_them(function):
     defvjp(function, lambda ans, *args, **kwargs: lambda g: g)
     defjvp(function, lambda g, ans, *args, **kwargs: g)
     assert grad(lambda x: np.sum(linalg.inv(x)))(onp.eye(2) / 2)[0, 0] == -4.0
+
+
+def test_functions_of_scipy_without_rules_take_them():
+    assert scipy_linalg.cholesky_banded is scipy_linalg.cholesky_banded
+    banded = onp.array([[4.0, 5.0, 6.0], [1.0, 2.0, 0.0]])
+    with pytest.raises(errors.ScipyCallError, match="cholesky_banded"):
+        grad(lambda x: np.sum(scipy_linalg.cholesky_banded(x, lower=True)))(banded)
+    defvjp(scipy_linalg.cholesky_banded, lambda ans, x, lower: lambda g: g * x)
+    gradient = grad(lambda x: np.sum(scipy_linalg.cholesky_banded(x, lower=True) * VECTOR))(banded)
+    assert_plain(gradient, banded * VECTOR)
+    assert_plain(grad(special.softplus)(0.5), 1 / (1 + onp.exp(-0.5)))  # whose code is differentiated
 
 
 def test_rules_are_handed_plain_values_or_those_of_outer_derivatives():

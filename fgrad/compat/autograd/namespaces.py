@@ -16,6 +16,7 @@ import numpy as np
 
 import fgrad.numpy as fnp
 from fgrad import is_traced
+from fgrad.compat.autograd.primitives import open_to_rules
 from fgrad.errors import hints
 
 _SEQUENCES = (list, tuple)
@@ -66,6 +67,8 @@ def fill(namespace: dict[str, Any], module: Any) -> None:
 def members(name: str, *modules: Any) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return what answers for a module's names: with those of the first of several modules that has them.
 
+    A function without rules gets those that `defvjp` is handed for it, since with Autograd all functions are primitives.
+
     Args:
         name: of the module that answers.
         modules: where its names come from.
@@ -75,7 +78,7 @@ def members(name: str, *modules: Any) -> tuple[Callable[[str], Any], Callable[[]
     def find(wanted: str) -> Any:
         for module in modules:
             if not wanted.startswith("_") and hasattr(module, wanted):
-                return getattr(module, wanted)
+                return open_to_rules(getattr(module, wanted))
         raise hints.missing_name(name, wanted)
 
     return find, lambda: sorted(public(modules))

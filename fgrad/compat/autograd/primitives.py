@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import types
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -122,6 +123,21 @@ def primitive(f_raw: Callable[..., Any]) -> Primitive:
         (np.float64(12.0), np.float64(12.0))
     """
     return Primitive(f_raw)
+
+
+class CodeOrPrimitive(Primitive):
+    """A function that is code like any other as long as it has no rules, and a primitive from then on."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self in primitive_vjps or self in primitive_jvps:
+            return super().__call__(*args, **kwargs)
+        return self.fun(*args, **kwargs)
+
+
+def open_to_rules(x: Any) -> Any:
+    """Return a function of another library's that `defvjp` takes; what has rules, or is no function, as it is."""
+    is_function = isinstance(x, (types.FunctionType, types.BuiltinFunctionType, np.ufunc))
+    return CodeOrPrimitive(x) if is_function and not has_rule(x) else x
 
 
 def notrace_primitive(f_raw: Callable[..., Any]) -> Callable[..., Any]:

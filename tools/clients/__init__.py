@@ -1,0 +1,1 @@
+"""Packages that use HIPS Autograd, run on fgrad: their own tests with either, and Autograd's examples."""

@@ -1,0 +1,135 @@
+"""Which packages are run, at which versions, and what of theirs is known to come out differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+AUTOGRAD = "1.9.1"
+"""The version of Autograd that fgrad is set beside."""
+
+
+@dataclass(frozen=True)
+class Client:
+    """A package that imports Autograd.
+
+    Attributes:
+        name, version: on PyPI.
+        tests: the file or folder of its tests in its source, or several.
+        repository: where its source is, at `commit`, if the archive on PyPI has none, or not all of its tests.
+        commit: of the repository; the one of the version.
+        needs: what its tests import besides what it requires.
+        build_needs: what has to be there before it is built, which is then done without isolation.
+        is_built: it is installed from its repository, since the release on PyPI does not run with Autograd's releases.
+        options: for pytest.
+        variables: of the environment.
+        note: what is special about this run, for the table.
+    """
+
+    name: str
+    version: str
+    tests: tuple[str, ...]
+    repository: str = ""
+    commit: str = ""
+    needs: tuple[str, ...] = ()
+    build_needs: tuple[str, ...] = ()
+    is_built: bool = False
+    options: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+
+CLIENTS = (
+    Client(
+        "lifelines",
+        "0.30.3",
+        ("lifelines/tests/test_estimation.py", "lifelines/tests/utils"),
+        needs=("dill", "flaky", "joblib", "psutil", "statsmodels"),
+        # These models have no code that Autograd differentiates, and take most of the time.
+        options=("-k", "not CoxPH and not CoxTimeVarying and not AalenAdditive and not KaplanMeier and not Aalen"),
+        note="without the models that it differentiates by hand",
+    ),
+    Client(
+        "pymanopt",
+        "2.2.1",
+        ("tests",),
+        needs=("matplotlib",),
+        options=("--noconftest", "--continue-on-collection-errors"),  # what needs PyTorch and TensorFlow is not there
+        note="without PyTorch and TensorFlow",
+    ),
+    Client(
+        "geomstats",
+        "2.8.0",
+        ("tests/tests_geomstats",),
+        repository="https://github.com/geomstats/geomstats",
+        commit="3e05560c5146c873af2f123b4ce0b07c3c8f7e3a",
+        needs=("numpy<2.4",),  # it imports np.trapz
+        variables={"GEOMSTATS_BACKEND": "autograd"},
+        options=("-k", "autodiff or backend or autograd or numerics or errors or frechet or pullback"),
+        note="what its backend differentiates",
+    ),
+    Client(
+        "autograd-gamma",
+        "0.5.0",
+        ("tests",),
+        repository="https://github.com/CamDavidsonPilon/autograd-gamma",
+        commit="5876e0320865c592ed4a370c6a6ef282cf163480",
+    ),
+    Client("surpyval", "0.25", ("surpyval/tests/univariate",), needs=("hypothesis", "pymongo")),
+    Client("reliability", "0.9.0", ("tests",)),
+    Client(
+        "ssm",
+        "0.0.1",
+        ("tests",),
+        repository="https://github.com/lindermanlab/ssm",
+        commit="eb6c8aa33e5311d3564075807dec340759dd8081",
+        needs=("nose", "numba", "seaborn"),
+        build_needs=("cython", "numpy", "scipy", "setuptools", "wheel"),
+        is_built=True,
+        note="its repository",
+    ),
+    Client("mici", "0.4.1", ("tests/test_autodiff.py",), needs=("multiprocess",)),
+    Client(
+        "paragami",
+        "0.42",
+        ("paragami/tests",),
+        repository="https://github.com/rgiordan/paragami",
+        commit="ff4a9946f04a2e473d7cabc144f62bdde579b353",
+        note="written for NumPy 1",
+    ),
+    Client(
+        "autoptim",
+        "0.3",
+        ("autoptim/tests",),
+        repository="https://github.com/pierreablin/autoptim",
+        commit="0b03d0f8c5b54000d679009640303fad2caf1ebf",
+        needs=("scipy",),
+    ),
+    Client(
+        "ceviche",
+        "0.1.3",
+        ("tests",),
+        repository="https://github.com/fancompute/ceviche",
+        commit="269cf5aaf41571e4a4c43d4f2b26f24e7172184d",
+        needs=("matplotlib",),
+    ),
+    Client(
+        "legume-gme",
+        "1.0.3",
+        ("tests",),
+        repository="https://github.com/fancompute/legume",
+        commit="edef021a98d5972ef52e3a65bd36ccfb742381be",
+    ),
+)
+
+EXCEPTIONS = {
+    (
+        "paragami",
+        "paragami.tests.test_autograd_supplement_lib.TestAutogradSupplement::test_slogdet_3d",
+    ): "expects an error where Autograd has no derivative, of slogdet of several matrices; fgrad has it",
+    (
+        "reliability",
+        "tests.test_ALT_fitters::test_Fit_Exponential_Power",
+    ): "gradients agree to 15 digits, and the fit has a valley so flat that the last of them decides where the "
+    "optimizer stops; it ends at a likelihood that is higher than the one expected",
+}
+"""Tests that pass with Autograd and not with fgrad, each with the reason why that is right."""
