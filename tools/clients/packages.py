@@ -74,7 +74,13 @@ CLIENTS = (
         repository="https://github.com/CamDavidsonPilon/autograd-gamma",
         commit="5876e0320865c592ed4a370c6a6ef282cf163480",
     ),
-    Client("surpyval", "0.25", ("surpyval/tests/univariate",), needs=("hypothesis", "pymongo")),
+    Client(
+        "surpyval",
+        "0.25",
+        ("surpyval/tests/univariate/regression",),
+        needs=("hypothesis", "pymongo"),
+        note="its regression models",
+    ),
     Client("reliability", "0.9.0", ("tests",)),
     Client(
         "ssm",
@@ -107,10 +113,11 @@ CLIENTS = (
     Client(
         "ceviche",
         "0.1.3",
-        ("tests",),
+        ("tests/test_primitives.py", "tests/test_gradients_fdfd.py", "tests/test_gradients_fdfd_complex.py"),
         repository="https://github.com/fancompute/ceviche",
         commit="269cf5aaf41571e4a4c43d4f2b26f24e7172184d",
         needs=("matplotlib",),
+        note="those of its primitives and of gradients",
     ),
     Client(
         "legume-gme",

@@ -148,7 +148,7 @@ def checked_out(client: Client, folder: Path) -> None:
     git = ["git", "-C", folder]
     clone = ["git", "clone", "--quiet", "--filter=blob:none", "--no-checkout", client.repository, folder]
     done(f"clone {client.repository}", clone)
-    done("check out", [*git, "sparse-checkout", "set", *client.tests])
+    done("check out", [*git, "sparse-checkout", "set", *{tests.partition("/")[0] for tests in client.tests}])
     done(f"check out {client.commit}", [*git, "-c", "advice.detachedHead=false", "checkout", "--quiet", client.commit])
 
 

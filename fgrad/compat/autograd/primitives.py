@@ -160,6 +160,11 @@ class _Slot:
         self.place = place
 
 
+@functools.cache
+def _slot(place: int) -> _Slot:
+    return _Slot(place)
+
+
 class _Call:
     """One call of a primitive: all but its traced arrays.
 
@@ -178,18 +183,19 @@ class _Call:
         self.form, self.is_one = None, True
         self.pullbacks: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
         self.argnums: list[int] = []
-        count = itertools.count()
-
-        def slot(x: Any) -> Any:
-            return _Slot(next(count)) if is_traced(x) else plain(x)
-
         if is_flat:
-            self.args = [slot(arg) for arg in args]
-            self.argnums = [argnum for argnum, arg in enumerate(self.args) if type(arg) is _Slot]
+            self.args = [self._slot_or_plain(arg, argnum) for argnum, arg in enumerate(args)]
         else:
-            self.args = [tree_map(slot, arg) for arg in args]
-            for argnum, arg in enumerate(self.args):
-                self.argnums += [argnum for leaf in _leaves(arg) if type(leaf) is _Slot]
+            self.args = [
+                tree_map(functools.partial(self._slot_or_plain, argnum=argnum), arg) for argnum, arg in enumerate(args)
+            ]
+
+    def _slot_or_plain(self, x: Any, argnum: int) -> Any:
+        """Return a slot for a traced array in an argument, and the plain value of anything else."""
+        if not is_traced(x):
+            return plain(x)
+        self.argnums.append(argnum)
+        return _slot(len(self.argnums) - 1)
 
     def __repr__(self) -> str:
         return getattr(self.primitive, "__name__", repr(self.primitive.fun))
@@ -223,14 +229,17 @@ class _Call:
 
     def pulled(self, place: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any] | None:
         """Return the pullback to one traced array, None if its derivative is zero."""
-        argnum = self.argnums[place]
-        template, like = self.args[argnum], arrays[place]
+        like = arrays[place]
         if not is_number(like):  # such as a mask: truth values and integers have no derivative, and need no rule
             return None
+        argnum = self.argnums[place]
+        template = self.args[argnum]
+        is_alone = type(template) is _Slot
         pullback = self._pullback_to(argnum, ans, arrays)
 
         def pull(ct: Any) -> Any:
-            found = _part(template, place, pullback(ct))
+            found = pullback(ct)
+            found = found if is_alone else _part(template, place, found)
             return fitted(zeros_like(like) if found is None else found, like)
 
         return pull
@@ -243,8 +252,9 @@ class _Call:
         maker = primitive_vjps.get(self.primitive)
         if maker is None:
             raise missing_rule(self.primitive, "reverse", argnum)
-        result = self.nested(ans)
-        vjp = maker((argnum,), result, tuple(self.whole(arrays)), self.kwargs)
+        vjp = maker((argnum,), self.nested(ans), tuple(self.whole(arrays)), self.kwargs)
+        if type(self.args[argnum]) is _Slot:
+            return lambda ct: settled_sum(*vjp(self.nested(ct)))
         last: list[Any] = [None, None]
 
         def pullback(ct: Any) -> Any:
@@ -253,8 +263,6 @@ class _Call:
                 last[:] = [ct, settled_sum(found)]
             return last[1]
 
-        if self.argnums.count(argnum) == 1:
-            return lambda ct: settled_sum(*vjp(self.nested(ct)))
         self.pullbacks[argnum] = (ans, pullback)
         return pullback
 
@@ -294,8 +302,8 @@ def _leaves(tree: Any) -> list[Any]:
 
 
 def _part(template: Any, place: int, found: Any) -> Any:
-    """Return what a rule gave for one array in an argument."""
-    if type(template) is _Slot or found is None:
+    """Return what a rule gave for one array in a container."""
+    if found is None:
         return found
     parts: list[Any] = []
     tree_map(lambda x, part: parts.append(part) if type(x) is _Slot and x.place == place else None, template, found)
@@ -392,6 +400,9 @@ def defvjp_argnum(fun: Any, vjpmaker: Callable[..., Any]) -> None:
     """Define the reverse rules of a primitive: `vjpmaker(argnum, ans, args, kwargs)(g)` gives the cotangent of one."""
 
     def maker(argnums: Sequence[int], *rest: Any) -> Callable[[Any], Any]:
+        if len(argnums) == 1:  # as it mostly is
+            pullback = vjpmaker(argnums[0], *rest)
+            return lambda g: (pullback(g),)
         pullbacks = [vjpmaker(argnum, *rest) for argnum in argnums]
         return lambda g: tuple(pullback(g) for pullback in pullbacks)
 

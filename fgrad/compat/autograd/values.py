@@ -26,6 +26,8 @@ def plain(tree: Any) -> Any:
     kind = type(tree)
     if kind is np.ndarray or kind is np.float64 or kind is float:
         return tree
+    if kind is Tensor:
+        return tree if is_traced(tree) else tree.numpy()
     return _plain_leaf(tree) if isinstance(tree, _TENSORS) else tree_map(_plain_leaf, tree)
 
 
@@ -51,6 +53,8 @@ def _as_floats(leaf: Any) -> Any:
 
 def is_number(x: Any) -> bool:
     """Return whether something is an array, tensor or number that can have a derivative."""
+    if type(x) is np.ndarray:  # as most are
+        return x.dtype.kind in "fc"
     return isinstance(x, _INEXACT) or getattr(getattr(x, "dtype", None), "kind", "") in ("f", "c")
 
 
@@ -78,6 +82,8 @@ def zeros_like(x: Any) -> Any:
 
 def fitted(x: Any, like: Any) -> Any:
     """Return a cotangent or tangent in the shape and dtype of `like`: broadcast, and its real part, if need be."""
+    if type(x) is type(like) is np.ndarray and x.dtype is like.dtype and x.shape == like.shape:  # as most are
+        return x
     x = x if hasattr(x, "dtype") else np.asarray(x)
     shape = np.shape(like)
     if x.shape != shape:
