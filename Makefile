@@ -8,7 +8,11 @@
 #                 with ALLOW_NONE=1
 #   make peers-test
 #                 what needs PyTorch or the package sparse: functions of one here and fgrad's there, arrays of the other,
-#                 PyTorch's own samples of its operations, and the pages' blocks for other libraries
+#                 PyTorch's own samples of its operations, and the pages' blocks for other libraries; then clients-test
+#   make clients-test
+#                 the tests of packages that use HIPS Autograd, such as lifelines and pymanopt, with Autograd and with
+#                 fgrad in its place, and Autograd's examples; each package from PyPI, in an environment of its own in
+#                 build/clients, for an hour in all. NAMES="mici ssm examples" are those to run
 #   make fuzz     random programs that look for wrong answers, for five minutes; SECONDS=60 SEED=3 FAMILY=scipy,numpy
 #                 limits them, and COUNT=1 in place of SECONDS runs the one case that a seed says
 #   make lint     style, types, and the size of the core
@@ -30,7 +34,7 @@ READY = .venv/ready
 PEERS_READY = .venv/peers-ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo cluster test test-pythons peers-test fuzz lint bench docs clean
+.PHONY: demo cluster test test-pythons peers-test clients-test fuzz lint bench docs clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
@@ -48,6 +52,10 @@ test-pythons:
 peers-test: $(PEERS_READY)
 	$(BIN)/python -m pytest tests/test_interop_torch.py tests/test_interop_libraries.py tests/test_payloads_sparse.py \
 		 tests/test_other_libraries_arrays.py tests/test_torch_samples.py tests/test_pages.py fgrad/interop
+	$(MAKE) clients-test
+
+clients-test: $(DEMO_READY)
+	PYTHONPATH=tools $(BIN)/python -m clients $(NAMES)
 
 fuzz: $(READY)
 	PYTHONPATH=tools $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \

@@ -101,6 +101,7 @@ def test_outputs_are_compared_as_far_as_both_came():
     assert not agreement("a", printed("1", 1), printed("1 2")).is_good
     assert agreement("a", printed("1", 1), printed("1", 1)).is_good
     assert agreement("print_trace.py", printed("1"), printed("2")).is_good
+    assert agreement("rkhs.py", printed("", 1), printed("2")).is_good
 
 
 def test_an_example_is_stopped_in_time(tmp_path, monkeypatch):
