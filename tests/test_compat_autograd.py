@@ -100,7 +100,6 @@ from fgrad.compat.autograd.tracer import Node, getval, isbox, new_box, trace
 from fgrad.compat.autograd.util import quick_grad_check, subval, subvals, toposort
 from fgrad.compat.autograd.wrap_util import unary_to_nary
 
-
 VECTOR = onp.array([1.0, 2.0, 3.0])
 
 

@@ -30,8 +30,8 @@ __all__ = [
     "RecordedAssignmentError", "ReplacedPrimitiveWarning", "RerunError", "SaveError", "ScipyCallError", "SeedError",
     "SessionError", "ShapeError", "SharedDrawsWarning", "SingularEquationError", "SourceError", "SparsityError",
     "StateError", "StateWarning", "StructureError", "SymbolicArrayError", "SymbolicTensorError", "TangentError",
-    "TapeError", "TapeStateError", "UnsupportedError", "UnusedRuleWarning", "UpdateError", "VariableScopeError", "WatchError",
-    "WeaklyActiveWarning", "ZeroTimesInfinityWarning",
+    "TapeError", "TapeStateError", "UnsupportedError", "UnusedRuleWarning", "UpdateError", "VariableScopeError",
+    "WatchError", "WeaklyActiveWarning", "ZeroTimesInfinityWarning",
 ]  # fmt: skip
 
 

@@ -122,9 +122,10 @@ CLIENTS = (
     Client(
         "legume-gme",
         "1.0.3",
-        ("tests",),
+        ("tests/test_primitives.py", "tests/test_gme_grad.py"),
         repository="https://github.com/fancompute/legume",
         commit="edef021a98d5972ef52e3a65bd36ccfb742381be",
+        note="those of its primitives and of gradients",
     ),
 )
 
