@@ -67,7 +67,7 @@ def fill(namespace: dict[str, Any], module: Any) -> None:
 def members(name: str, *modules: Any) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return what answers for a module's names: with those of the first of several modules that has them.
 
-    A function without rules gets those that `defvjp` is handed for it, since with Autograd all functions are primitives.
+    A function without rules takes those that `defvjp` is handed for it: with Autograd all functions are primitives.
 
     Args:
         name: of the module that answers.
