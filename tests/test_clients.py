@@ -133,6 +133,9 @@ def test_tests_that_meet_the_wrong_module_are_no_result(tmp_path):
     (tmp_path / "test_it.py").write_text("def test_it(): pass")
     with pytest.raises(PreparationError, match="`import autograd` in its tests with autograd found: nothing"):
         running.results_with("autograd", Client("some", "1.0", ("test_it.py",)), sys.executable, tmp_path, tmp_path)
+    (tmp_path / "test_it.py").write_text("import no_such_module")
+    with pytest.raises(PreparationError, match="none of its tests passes with Autograd"):
+        running.results_with("autograd", Client("some", "1.0", ("test_it.py",)), sys.executable, tmp_path, tmp_path)
 
 
 def test_what_cannot_be_prepared_is_said(tmp_path, monkeypatch):

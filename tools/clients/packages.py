@@ -59,13 +59,17 @@ CLIENTS = (
     Client(
         "geomstats",
         "2.8.0",
-        ("tests/tests_geomstats",),
+        (
+            "tests/tests_geomstats/test_backend",
+            "tests/tests_geomstats/test_numerics",
+            "tests/tests_geomstats/test_geometry/test_pullback_metric.py",
+            "tests/tests_geomstats/test_geometry/test_invariant_metric.py",
+        ),
         repository="https://github.com/geomstats/geomstats",
         commit="3e05560c5146c873af2f123b4ce0b07c3c8f7e3a",
-        needs=("numpy<2.4",),  # it imports np.trapz
+        needs=("networkx", "nbformat", "numpy<2.4"),  # it imports np.trapz
         variables={"GEOMSTATS_BACKEND": "autograd"},
-        options=("-k", "autodiff or backend or autograd or numerics or errors or frechet or pullback"),
-        note="what its backend differentiates",
+        note="its backend, numerics and metrics",
     ),
     Client(
         "autograd-gamma",

@@ -199,6 +199,8 @@ def results_with(library: str, client: Client, python: Path, source: Path, folde
     if not report.exists():
         raise PreparationError(f"its tests did not begin with {library}: see {report.with_suffix('.log')}")
     found = results(report)
+    if library == "autograd" and not found.passed:
+        raise PreparationError(f"none of its tests passes with Autograd: see {report.with_suffix('.log')}")
     if found.passed and found.answered != ANSWERS[library]:
         raise PreparationError(f"`import autograd` in its tests with {library} found: {found.answered}")
     return found
