@@ -98,6 +98,11 @@ def test_outputs_are_compared_as_far_as_both_came():
     assert not agreement("a", printed("1 4", None), printed("1 2 3", None)).is_good
     assert agreement("a", printed("1 4"), printed("1 2")).verdict == "differs: '4', with Autograd '2'"
     assert not agreement("a", printed("1"), printed("1 2")).is_good  # both have ended
+    assert agreement("a", printed(""), printed("")).verdict == "ends well, and prints nothing"
+    stopped = agreement("a", printed("", None), printed("", None))
+    assert stopped.verdict == "nothing to compare: stopped after 30 s"
+    assert stopped.is_good
+    assert not agreement("a", printed("", None), printed("1", None)).is_good  # what Autograd prints in that time
     assert not agreement("a", printed("1", 1), printed("1 2")).is_good
     assert agreement("a", printed("1", 1), printed("1", 1)).is_good
     assert agreement("print_trace.py", printed("1"), printed("2")).is_good

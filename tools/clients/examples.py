@@ -18,18 +18,19 @@ from clients.running import MODULES, PreparationError, environment, sources, sur
 
 EXAMPLES = (
     "neural_net_regression.py", "gaussian_process.py", "ode_net.py", "fluidsim/fluidsim.py", "bayesian_neural_net.py",
-    "black_box_svi.py", "define_gradient.py", "dot_graph.py", "fixed_points.py", "gmm.py", "hmm_em.py", "ica.py",
-    "logistic_regression.py", "lstm.py", "negative_binomial_maxlike.py", "print_trace.py", "rkhs.py", "rnn.py",
+    "black_box_svi.py", "define_gradient.py", "fixed_points.py", "gmm.py", "hmm_em.py", "ica.py",
+    "logistic_regression.py", "lstm.py", "negative_binomial_maxlike.py", "print_trace.py", "rkhs.py",
     "rosenbrock.py", "tanh.py",
 )  # fmt: skip
 """Those that load nothing from the network."""
-SECONDS = 10.0
+SECONDS = 30.0
 """After which an example is stopped: most of them go on for minutes. What both have printed by then is compared."""
 TOLERANCE = 1e-4
 """Of numbers, relative: they come out of hundreds of steps of an optimizer."""
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 ARCHIVE = Client("autograd", AUTOGRAD, ("examples",))
 
+PRINTS_NOTHING = "ends well, and prints nothing"
 DIFFERENT = {
     "print_trace.py": "as meant: it prints the operations of a gradient, which are others",
     "rkhs.py": "refused: it traces values that are no arrays, by a `Box` of its own",
@@ -71,11 +72,19 @@ class Agreement:
             return DIFFERENT[self.name]
         if self.mine.status:
             return "fails with fgrad"
-        return "the same" if self.first is None else f"differs: {self.first[1]!r}, with Autograd {self.first[0]!r}"
+        if self.first is not None:
+            return f"differs: {self.first[1]!r}, with Autograd {self.first[0]!r}"
+        if self.compared:
+            return "the same"
+        is_end = self.mine.status == self.theirs.status == 0
+        return PRINTS_NOTHING if is_end else f"nothing to compare: stopped after {SECONDS:g} s"
 
     @property
     def is_good(self) -> bool:
-        return bool(self.theirs.status) or self.verdict in ("the same", DIFFERENT.get(self.name))
+        """Whether nothing is wrong: an example that prints nothing with Autograd either, in its time, tells nothing."""
+        if self.theirs.status or (not self.compared and not self.theirs.lines):
+            return True
+        return self.verdict in ("the same", PRINTS_NOTHING, DIFFERENT.get(self.name))
 
 
 def compare_all(folder: Path) -> list[Agreement]:
@@ -97,8 +106,7 @@ def compared(name: str, python: Path, examples: Path, folder: Path) -> Agreement
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(examples, folder)
         script = folder / name
-        way = [] if library == "autograd" else MODULES[library][:2]
-        found[library] = run([str(python), *way, script.name], script.parent)
+        found[library] = run([str(python), *MODULES[library], "clients.script", script.name], script.parent)
         log = folder.parent / f"{script.stem}.{library}.log"
         log.write_text("\n".join(found[library].lines))
     return agreement(name, found["fgrad"], found["autograd"])
@@ -106,13 +114,12 @@ def compared(name: str, python: Path, examples: Path, folder: Path) -> Agreement
 
 def run(command: list[str], folder: Path) -> Output:
     """Run a command for a limited time, and return what it has printed until then."""
-    variables = {**surroundings(), "PYTHONPATH": ""}
     start = time.perf_counter()
     printed = folder / "printed"
     with printed.open("w") as out, (folder / "complaints").open("w") as complaints:
         try:
             status: int | None = subprocess.run(
-                command, cwd=folder, env=variables, stdout=out, stderr=complaints, timeout=SECONDS, check=False
+                command, cwd=folder, env=surroundings(), stdout=out, stderr=complaints, timeout=SECONDS, check=False
             ).returncode
         except subprocess.TimeoutExpired:
             status = None

@@ -13,15 +13,16 @@ import pytest
 
 def pytest_configure():
     """Begin with modules and classes, which may draw random numbers, too."""
-    _seed()
+    seed()
 
 
 def pytest_runtest_setup():
     """Begin with a test."""
-    _seed()
+    seed()
 
 
-def _seed():
+def seed():
+    """Bring Python's and NumPy's random numbers into the state that each run begins with."""
     random.seed(0)
     np.random.seed(0)
 
