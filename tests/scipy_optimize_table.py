@@ -127,7 +127,7 @@ ROWS: list[Row] = [
     ),
     real(
         "fgrad.scipy.optimize.basinhopping",
-        lambda v: optimize.basinhopping(deep, [0.5, 0.5], (v,), niter=1, rng=0).fun,
+        lambda v: optimize.basinhopping(deep, [0.5, 0.5], niter=1, rng=0, args=(v,)).fun,
         at=V,
         remark="the minimum that is found",
     ),

@@ -1,16 +1,20 @@
 """The choice between SciPy's own function and one that is differentiated.
 
-@differentiates(scipy.linalg.expm)    the decorated function runs where a trace follows an argument;
-                                      elsewhere SciPy's own does, with its speed, warnings and errors
+@differentiates(scipy.linalg.expm)       the decorated function runs where a trace follows an argument;
+                                         elsewhere SciPy's own does, with its speed, warnings and errors
+@called_as(scipy.optimize.basinhopping)  the decorated function has SciPy's parameters, in SciPy's order
 """
 
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fgrad.ops.tracing import run
+
+_VARIOUS = inspect.Parameter.VAR_KEYWORD
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,5 +32,36 @@ def differentiates(function: Any) -> Callable[[F], F]:
             return run(function, answer, args, keywords)
 
         return choose
+
+    return enter
+
+
+def called_as(function: Any, *further: str) -> Callable[[F], F]:
+    """Let the decorated function be called with the arguments of a SciPy function, whose signature it shows.
+
+    It is handed by name the arguments that a call has, so it names those alone that it uses, and takes the others as
+    `**options`.
+
+    Args:
+        function: SciPy's.
+        further: parameters of the decorated function that SciPy's does not have; they are passed by name.
+    """
+    theirs = inspect.signature(function)
+    ordinary = [each for each in theirs.parameters.values() if each.kind is not _VARIOUS]
+    various = [each for each in theirs.parameters.values() if each.kind is _VARIOUS]
+
+    def enter(answer: Any) -> Any:
+        own = inspect.signature(answer).parameters
+        added = [own[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in further]
+        signature = theirs.replace(parameters=[*ordinary, *added, *various])
+
+        @functools.wraps(answer)
+        def call(*args: Any, **keywords: Any) -> Any:
+            bound = signature.bind(*args, **keywords).arguments
+            named = bound.pop(various[0].name, {}) if various else {}
+            return answer(**bound, **named)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return call
 
     return enter

@@ -15,11 +15,13 @@ from scipy.optimize import OptimizeResult
 from fgrad import errors
 from fgrad.ops.tracing import first_example
 from fgrad.rules.rule import settled
+from fgrad.scipy._plain import called_as
 from fgrad.scipy.optimize._constraints import Given
 from fgrad.scipy.optimize._search import SCIPYS, as_tuple
 from fgrad.scipy.optimize.minimizing import Minimization
 
 
+@called_as(SCIPYS.differential_evolution)
 def differential_evolution(
     func: Callable[..., Any], bounds: Any, args: Any = (), *, constraints: Any = (), **options: Any
 ) -> OptimizeResult:
@@ -52,6 +54,7 @@ def differential_evolution(
     return _search("differential_evolution", func, bounds, args, constraints, options)
 
 
+@called_as(SCIPYS.dual_annealing)
 def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **options: Any) -> OptimizeResult:
     """Minimize a function by annealing, as `scipy.optimize.dual_annealing`, and differentiate the minimum.
 
@@ -78,6 +81,7 @@ def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **opti
     return _search("dual_annealing", func, bounds, args, (), options)
 
 
+@called_as(SCIPYS.shgo)
 def shgo(
     func: Callable[..., Any], bounds: Any, args: Any = (), constraints: Any = (), **options: Any
 ) -> OptimizeResult:
@@ -107,14 +111,16 @@ def shgo(
     return _search("shgo", func, bounds, args, constraints, options)
 
 
-def basinhopping(func: Callable[..., Any], x0: Any, args: Any = (), **options: Any) -> OptimizeResult:
+@called_as(SCIPYS.basinhopping, "args")
+def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options: Any) -> OptimizeResult:
     """Minimize a function by hops from minimum to minimum, as `scipy.optimize.basinhopping`, and differentiate it.
 
     Args:
         func: `func(x, *args)` returns a number; x is a vector.
         x0: where to start; the derivative by it is 0.
-        args: extra arguments, which the minimum is differentiated by, and so by what else `func` uses.
-        options: SciPy's, by name, such as `niter`, `stepsize`, `rng` and `minimizer_kwargs`.
+        args: extra arguments; the minimum is differentiated with respect to them, and to all else that `func` uses. It
+            is passed by name; SciPy's function has no such parameter.
+        options: SciPy's, such as `niter`, `stepsize`, `rng` and `minimizer_kwargs`.
 
     Returns:
         SciPy's result; `x` and `fun` are differentiated.

@@ -16,6 +16,7 @@ from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
+from fgrad.scipy._plain import called_as
 from fgrad.scipy.optimize._search import (
     SCIPYS,
     Search,
@@ -41,6 +42,7 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
 """SciPy's loss functions rho(z) of squared residuals, by their names; "linear" is z."""
 
 
+@called_as(SCIPYS.least_squares, "compile")
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,

@@ -15,6 +15,7 @@ from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import settled
+from fgrad.scipy._plain import called_as
 from fgrad.scipy.optimize._conditions import Conditions, parted
 from fgrad.scipy.optimize._constraints import Constraint, Given, bounds_as_constraint, values_and_limits
 from fgrad.scipy.optimize._search import SCIPYS, Search, is_boxed, limits_of, result_from
@@ -124,6 +125,7 @@ def nnls(A: Any, b: Any, *, maxiter: int | None = None) -> tuple[Any, Any]:  # n
     return x, program.found[0].norm if multipliers is None else np.linalg.norm(A @ x - b)
 
 
+@called_as(SCIPYS.lsq_linear)
 def lsq_linear(
     A: Any,  # noqa: N803  # SciPy's name
     b: Any,

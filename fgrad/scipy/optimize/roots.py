@@ -16,6 +16,7 @@ from fgrad.rules.closures import followers
 from fgrad.rules.implicit import solved
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
+from fgrad.scipy._plain import called_as
 from fgrad.scipy.optimize._search import (
     SCIPYS,
     Search,
@@ -102,24 +103,28 @@ def root(
     return search.result(x=x, fun=raveled(residuals(x, *extra))[0])
 
 
+@called_as(SCIPYS.fsolve, "compile")
 def fsolve(
     func: Callable[..., Any],
     x0: Any,
     args: Any = (),
-    xtol: float = 1.49012e-8,
-    maxfev: int = 0,
+    fprime: Any = None,
+    full_output: bool = False,
     *,
     compile: bool = False,
+    epsfcn: float | None = None,
+    **options: Any,
 ) -> Any:
     """Find a root by MINPACK's hybrid method, as `scipy.optimize.fsolve`; the same as `root(...).x`.
 
     Args:
         func, x0, args, compile: as `fun`, `x0`, `args` and `compile` of `root`.
-        xtol: the relative error that is asked for.
-        maxfev: the largest number of calls of `func`; 0 is 100 for each unknown, and 100 more.
+        fprime: as `jac` of `root`: by default the exact Jacobian.
+        full_output: return SciPy's report, too.
+        epsfcn, options: SciPy's, such as `xtol`, `maxfev` and `col_deriv`, which is for `fprime`.
 
     Returns:
-        The root, nested as `x0` is.
+        The root, nested as `x0` is; with `full_output` the root, a dict of MINPACK, its status and message.
 
     Raises:
         ConvergenceError, SingularEquationError: as for `root`.
@@ -129,7 +134,16 @@ def fsolve(
         >>> fg.jacobian(lambda a: fsolve(lambda x: x**2 - a, [1.0]))(4.0)
         Tensor([0.25])
     """
-    return root(func, x0, args, options={"xtol": xtol, "maxfev": maxfev}, compile=compile).x
+    if epsfcn is not None:
+        options["eps"] = epsfcn
+    found = root(func, x0, args, jac=fprime, options=options, compile=compile)
+    if not full_output:
+        return found.x
+    report = {"fvec": found.fun, **{name: found[name] for name in _OF_MINPACK if name in found}}
+    return found.x, report, found.status, found.message
+
+
+_OF_MINPACK = ("nfev", "njev", "fjac", "r", "qtf")
 
 
 def root_scalar(
@@ -294,9 +308,10 @@ def _bracketed(scipys: Any) -> Any:
         disp: bool = True,
         *,
         compile: bool = False,
+        **further: Any,
     ) -> Any:
         numbers = _OfNumber(f, compile)
-        options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp}
+        options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp, **further}
 
         def solve(a: Any, b: Any, *args: Any) -> Any:
             return scipys(numbers.value(args), a, b, full_output=True, **options)[1]
@@ -307,7 +322,7 @@ def _bracketed(scipys: Any) -> Any:
     name = scipys.__name__
     find.__name__ = find.__qualname__ = name
     find.__doc__ = _DOC_OF_BRACKETED.replace("NAME", name)
-    return find
+    return called_as(scipys, "compile")(find)
 
 
 brentq = _bracketed(SCIPYS.brentq)

@@ -22,7 +22,7 @@ from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import conjugated, cotangent_of, real
 from fgrad.ops.tracing import is_always_zero, raw_array
-from fgrad.scipy._plain import differentiates
+from fgrad.scipy._plain import called_as, differentiates
 from fgrad.scipy.linalg._arguments import numbers
 from fgrad.scipy.sparse._patterns import Pattern, placed
 from fgrad.scipy.sparse._products import product, sampled, stacks, supported
@@ -159,6 +159,7 @@ _entry.batch = stacks(1)(_entry)
 
 
 @differentiates(on_plain(_SCIPY.eigsh))
+@called_as(scipy.sparse.linalg.eigsh)
 def eigsh(A: Any, k: int = 6, M: Any = None, **options: Any) -> Any:  # noqa: N803
     """Find some eigenvalues of a Hermitian matrix, and their eigenvectors.
 
