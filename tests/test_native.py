@@ -1,5 +1,6 @@
 """Native programs against NumPy: every primitive's samples, special values, integers, keys, and the last bits."""
 
+import ctypes
 import itertools
 
 import mpmath
@@ -14,6 +15,7 @@ from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES, UFUNCS
 from fgrad.core.tensor import apply
 from fgrad.graphs.equations import Name
+from fgrad.native import ufuncs
 from fgrad.native.composites import COMPOSITES
 from fgrad.native.executable import Executable
 from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS
@@ -405,6 +407,18 @@ def test_an_array_written_before_and_behind_a_step_of_numpys_is_one():
 def test_running_sums_keep_the_sign_of_zero():
     (found,), _, _ = results(np.cumsum, np.array([-0.0, -0.0, 0.0]))
     assert np.signbit(found).tolist() == [True, True, False]
+
+
+def test_ufuncs_of_another_layout_are_left_to_numpy(monkeypatch):
+    class Shifted(ctypes.Structure):
+        _fields_ = [("more", ctypes.c_int), *ufuncs._Layout._fields_]
+
+    x = np.array([0.5, 2.5])
+    assert not fg.compile(scipys.gammaln).inspect(x).steps
+    monkeypatch.setattr(ufuncs, "_Layout", Shifted)
+    compiled = fg.compile(scipys.gammaln)
+    np.testing.assert_array_equal(compiled(x), scipys.gammaln(x))
+    assert [step.operations for step in compiled.inspect(x).steps] == [{"gammaln": 1}]
 
 
 def test_inner_loops_are_those_of_the_ufunc_to_the_last_bit():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -47,31 +47,34 @@ class Inner(NamedTuple):
     wanted: int
 
 
-def _read(kind: Any, address: int) -> int:
-    return int(kind.from_address(address).value or 0)
+class _Layout(ctypes.Structure):
+    """The beginning of NumPy's `PyUFuncObject`, behind the head of a Python object."""
+
+    _fields_: ClassVar[Any] = [
+        ("nin", ctypes.c_int), ("nout", ctypes.c_int), ("nargs", ctypes.c_int), ("identity", ctypes.c_int),
+        ("loops", ctypes.POINTER(ctypes.c_void_p)), ("data", ctypes.POINTER(ctypes.c_void_p)),
+        ("ntypes", ctypes.c_int), ("reserved", ctypes.c_int), ("name", ctypes.c_char_p),
+    ]  # fmt: skip
 
 
-def _table_of(ufunc: np.ufunc) -> int:
-    """Return where a ufunc says how many arguments it has, which its loops and their data follow."""
-    start = id(ufunc) + object.__basicsize__
-    return start if [_read(ctypes.c_int, start + 4 * k) for k in range(3)] == _counts(ufunc) else 0
-
-
-def _counts(ufunc: np.ufunc) -> list[int]:
-    return [ufunc.nin, ufunc.nout, ufunc.nargs]
+def _layout_of(ufunc: np.ufunc) -> _Layout | None:
+    """Return the fields of a ufunc; None where those that Python shows, too, are others: NumPy's layout has changed."""
+    found = _Layout.from_address(id(ufunc) + object.__basicsize__)
+    shown = ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes
+    if (found.nin, found.nout, found.nargs, found.ntypes) != shown or found.name != ufunc.__name__.encode():
+        return None
+    return found
 
 
 def inner_loop(ufunc: np.ufunc, dtypes: Sequence[Any], wanted: int) -> Inner | None:
     """Return the loop of a ufunc for dtypes, None where it is not in its table."""
-    table = _table_of(ufunc)
+    layout = _layout_of(ufunc)
     place = next((k for k, types in enumerate(ufunc.types) if _dtypes(types) == list(dtypes)), None)
-    if not table or place is None:
+    if layout is None or place is None:
         return None
-    loops, data = _read(ctypes.c_void_p, table + 16), _read(ctypes.c_void_p, table + 24)
-    address = _read(ctypes.c_void_p, loops + 8 * place)
-    given = _read(ctypes.c_void_p, data + 8 * place) if data else 0
+    address, given = layout.loops[place], layout.data[place] if layout.data else None
     names = tuple(dtype.name for dtype in dtypes)
-    return Inner(ufunc, address, given, ufunc.nout, names, wanted) if address else None
+    return Inner(ufunc, address, given or 0, ufunc.nout, names, wanted) if address else None
 
 
 def _dtypes(types: str) -> list[Any]:
