@@ -43,7 +43,8 @@ class Functions:
         threads, widths, linkage: the same.
         known: the names of those that there are, by their text; equal ones are written once.
         texts: what is written of them.
-        narrow: of these, what has loops that are left for the compiler to make wide.
+        narrow: those with loops that are left for the compiler to make wide; they are a module of their own.
+        declarations: of the latter, for the module that calls them.
         has_iterations: there are loops over programs, of which what stands in an iteration runs again and again.
         used: the functions of libraries that they call.
     """
@@ -53,15 +54,18 @@ class Functions:
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
         self.narrow: list[str] = []
+        self.declarations: list[str] = []
         self.has_iterations = False
         self.used: dict[str, tuple[str, ...]] = {}
 
-    def add(self, name: str, text: str, used: Used, is_wide: bool = True) -> str:
-        """Return the name of a function, which is called `@THIS` in its text."""
+    def add(self, name: str, text: str, used: Used, arguments: int, is_wide: bool = True) -> str:
+        """Return the name of a function of some addresses, which is called `@THIS` in its text."""
         self.used.update(used)
         known = self.known.setdefault(text, name)
         if known == name:
             (self.texts if is_wide else self.narrow).append(text.replace("@THIS", f"@{name}"))
+            if not is_wide:
+                self.declarations.append(f"declare {self.linkage.scope} void @{name}({', '.join(['ptr'] * arguments)})")
         return known
 
     def definition(self, names: Iterable[str], body: str, is_caller: bool = False) -> str:
@@ -121,7 +125,7 @@ class Calls:
         if isinstance(item, Looped):
             self._functions.has_iterations = True
             text, order, used = LOOPS[0](item, self._parts.get(item, []), name, self._functions)
-            return self._functions.add(name, text, used), [(node, 0) for node in order]
+            return self._functions.add(name, text, used, len(order)), [(node, 0) for node in order]
         pointers, is_wide = Pointers(self._plan.stored), True
         if isinstance(item, Called):
             body, used = ROUTINES[item.routine](item, pointers.at, self._functions.linkage)
@@ -134,7 +138,7 @@ class Calls:
             if self._functions.threads and is_worth_parts(function):
                 text, more, is_wide = self._in_parts(item, function, pointers)
                 used = {**used, **more}
-        return self._functions.add(name, text, used, is_wide), list(pointers.order)
+        return self._functions.add(name, text, used, len(pointers.order), is_wide), list(pointers.order)
 
     def _in_parts(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[str, Used, bool]:
         """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""

@@ -296,13 +296,7 @@ def _texts(segments: dict[str, Segment], wanted: set[Node], functions: Functions
     texts = [segment.finished(wanted) for segment in segments.values()]
     declarations = Machine.this().declarations(functions.used, precise)
     narrow = "\n".join([declarations, *functions.narrow]) if functions.narrow else ""
-    return "\n".join([declarations, *map(_declaration, functions.narrow), *functions.texts, *texts]), narrow
-
-
-def _declaration(text: str) -> str:
-    """Return what says which function the last one of a text is."""
-    head = text[text.rindex("define hidden") :].partition(" noinline")[0]
-    return head.replace("define", "declare")
+    return "\n".join([declarations, *functions.declarations, *functions.texts, *texts]), narrow
 
 
 def _runs(plan: Plan, apart: bool) -> Iterator[list[Item] | Stepped]:

@@ -82,11 +82,10 @@ def low_level(block: Block, name: str, signature: str) -> Any:
         )
     declarations = machine.declarations(functions.used)
     narrow = "\n".join([declarations, *functions.narrow]) if functions.narrow else ""
-    shown = [each[each.rindex("define hidden") :].partition(" noinline")[0] for each in functions.narrow]
     texts = [
         linkage.text()[0],
         declarations,
-        *(each.replace("define", "declare") for each in shown),
+        *functions.declarations,
         *functions.texts,
         text,
     ]
