@@ -1,6 +1,6 @@
 """The tracer: tensors, traces and the table of primitives. The README here says how to read it."""
 
-# ruff: noqa: F401  # what is imported for the tables of this room that it fills
+# ruff: noqa: F401  # imported to fill the tables of this package
 
 import fgrad.debugging.showing
 import fgrad.interop.dask_blocks

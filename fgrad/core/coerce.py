@@ -1,10 +1,10 @@
-"""What operations take beside tensors: numbers, arrays, and objects of other libraries.
+"""Operands of operations besides tensors: numbers, arrays, and objects of other libraries.
 
-PARTNERS[kind]    how operations of tensors with objects of a type are computed
-defers_to(x)      whether an operand of another kind decides what an operator means; then see `overrides.py`
-as_operand(x)     an argument of an operation as NumPy is to see it
-as_array(x)       something with a shape and a dtype, in place of a list or number
-collected(x)      one tensor, in place of an array of traced numbers
+PARTNERS[kind]    the function that combines tensors with objects of a type
+defers_to(x)      whether the other operand defines what an operator means; then see `overrides.py`
+as_operand(x)     an argument of an operation, as NumPy takes it
+as_array(x)       an array or tensor, from a list or number
+collected(x)      one tensor, from an array of traced numbers
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
 
 OPERANDS: set[type] = {float, int}
-"""Types that operations take as they are, as they do arrays of numbers; the others are looked at once."""
+"""Types that operations take unchanged, as they do arrays of numbers; an object of another type is converted."""
 
 PLAIN: set[type] = {np.ndarray, np.float64, np.float32, float, int}
-"""The commonest types of what is in a tensor, or beside one: an implementation takes them as a trace has them."""
+"""The commonest types of payloads and operands: an implementation takes them without conversion."""
 
 
 class _Partners(dict[type, Any]):
-    """Knows of each type how operations of tensors with its objects are computed, or None if by the tensor alone."""
+    """Maps a type to the function that combines tensors with its objects; None if the tensor's own operations do."""
 
     def __missing__(self, kind: type) -> Any:
         found = self[kind] = next((compute for find in FIND_PARTNER if (compute := find(kind))), None)
@@ -37,11 +37,11 @@ class _Partners(dict[type, Any]):
 
 PARTNERS = _Partners()
 FIND_PARTNER: list[Callable[[type], Callable[..., Any] | None]] = []
-"""Who is asked for such a function, `compute(primitive, args)`, when a type is met for the first time."""
+"""Finders of such functions, `compute(primitive, args)`, called when a type is met for the first time."""
 
 
 def defers_to(x: Any) -> bool:
-    """Return whether an operator of a tensor leaves it to the other operand what it means, as those of arrays do.
+    """Return whether an operator of a tensor defers to the other operand, as the operators of arrays do.
 
     https://numpy.org/devdocs/user/basics.subclassing.html#array-ufunc-for-ufuncs
     """
@@ -54,17 +54,17 @@ def defers_to(x: Any) -> bool:
 
 
 def as_operand(x: Any) -> Any:
-    """Return an argument of an operation as NumPy is to see it.
+    """Return an argument of an operation, as NumPy takes it.
 
     Raises:
-        StructureError: a TypeError; a masked array or a matrix, which would give the operation another meaning, or
-            what is no array of numbers.
+        StructureError: a TypeError; `x` is a masked array or a matrix, which would give the operation another meaning,
+            or not an array of numbers.
     """
     if hasattr(type(x), "to_numpy"):
         return np.asarray(x.to_numpy())
     if isinstance(x, (np.ma.MaskedArray, np.matrix)):
         raise errors.StructureError(
-            f"a tensor cannot be combined with a {type(x).__name__}, which has a meaning of the operations of its own."
+            f"a tensor cannot be combined with a {type(x).__name__}, for which operations have another meaning."
             f"\n  at {errors.users_line()}\n"
             "Use a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
         )
@@ -72,8 +72,8 @@ def as_operand(x: Any) -> Any:
         x = collected(x)
         return _as_floats(x) if is_of_objects(x) else x
     if isinstance(x, Rational) and not isinstance(x, (int, np.integer)):
-        return float(x)  # a Fraction: NumPy would make an array of Python's numbers
-    if FOREIGN[type(x)]:  # which computes with what is in tensors by itself
+        return float(x)  # a Fraction: NumPy would make an array of Python objects
+    if FOREIGN[type(x)]:  # it computes with payloads itself
         return x
     if isinstance(x, (list, tuple)):
         array = as_array(x)
@@ -83,28 +83,28 @@ def as_operand(x: Any) -> Any:
     if defers_to(x):
         return _as_constant(x)
     if not isinstance(x, (np.generic, Number, str, bytes)) and (array := np.array(x)).dtype.kind in "biufc":
-        return array  # of a buffer, to which the user may write
+        return array  # the user may write to its buffer
     OPERANDS.add(type(x))
     return x
 
 
 def _as_constant(x: Any) -> Any:
-    """Return an array of another library that has left it to the tensor what an operation means.
+    """Return the constant array of an object of another library that defers to the tensor.
 
     Raises:
-        StructureError: a TypeError; it is no array of numbers.
+        StructureError: a TypeError; it is not an array of numbers.
     """
-    array = np.asarray(x)  # where the library follows what is computed with it, it refuses
+    array = np.asarray(x)  # a library that traces its own computations raises here
     if array.dtype.kind not in "biufc":
         raise errors.StructureError(
-            f"a tensor cannot be combined with a {type(x).__name__}, which is no array of numbers."
+            f"a tensor cannot be combined with a {type(x).__name__}, which is not an array of numbers."
             f"\n  at {errors.users_line()}"
         )
     return array
 
 
 def as_exact_operand(x: Any) -> Any:
-    """Return an argument of an operation on an array of objects, whose numbers stay what they are."""
+    """Return an argument of an operation on an object array, with its numbers kept exact."""
     if isinstance(x, Rational) and not isinstance(x, (int, np.integer)):
         return as_objects(x)
     if type(x) is not np.ndarray or x.dtype is not OBJECT:
@@ -114,26 +114,26 @@ def as_exact_operand(x: Any) -> Any:
 
 
 def is_exact(x: Any) -> bool:
-    """Return whether an argument of an operation is, or holds below its traces, an array of objects."""
+    """Return whether an argument of an operation is an object array, possibly below traces."""
     return type(below(x)) is Objects
 
 
 def _as_floats(x: Any) -> Any:
-    """Return an array of numbers of other kinds, such as fractions, in floating point."""
+    """Return an object array of numbers, such as fractions, in floating point."""
     if not all(isinstance(element, Number) for element in x.flat):
         raise errors.StructureError(
-            f"a tensor cannot be combined with an array of objects that are no numbers.\n  at {errors.users_line()}"
+            f"a tensor cannot be combined with an array of objects that are not numbers.\n  at {errors.users_line()}"
         )
     return x.astype(complex if any(isinstance(element, complex) for element in x.flat) else float)
 
 
 def is_of_objects(x: Any) -> bool:
-    """Return whether `x` is an array of objects, such as one of traced numbers."""
+    """Return whether `x` is an object array, such as one of traced numbers."""
     return type(x) is np.ndarray and x.dtype is OBJECT
 
 
 def collected(x: Any) -> Any:
-    """Return one tensor in place of an array of objects that has tensors among them, and all else as it is."""
+    """Return one tensor for an object array that holds tensors, otherwise `x`."""
     if not is_of_objects(x) or not holds_tensors(elements := x.ravel().tolist()):
         return x
     if any(type(element) is complex for element in elements):
@@ -143,14 +143,14 @@ def collected(x: Any) -> Any:
 
 
 def holds_tensors(x: Any) -> bool:
-    """Return whether nested lists have a tensor among their elements, or an array of traced numbers."""
+    """Return whether nested lists contain a tensor or an array of traced numbers."""
     if isinstance(x, (list, tuple)):
         return any(map(holds_tensors, x))
     return type(x) in BOXES or (is_of_objects(x) and holds_tensors(x.ravel().tolist()))
 
 
 def as_array(x: Any, dtype: Any = None) -> Any:
-    """Return `x` as something with a shape; nested lists with tensors inside are stacked."""
+    """Return `x` as an array or tensor; nested lists that contain tensors are stacked."""
     if type(x) not in BOXES:
         if not hasattr(x, "dtype"):
             x = FUNCTIONS[np.stack](x) if holds_tensors(x) else np.asarray(x)

@@ -1,19 +1,20 @@
-"""What leaves a trace: decided by the type of a tensor and by what is asked for, never by who asks.
+"""Concretization: what may leave a trace as a plain number or array. Decided by the tensor and the conversion.
 
-check_number(frame, how, tensor)  raises where a traced number is to become a plain one
+check_number(frame, how, tensor)  raises where a traced number would become a plain one
 is_collected(tensor)              whether NumPy gets an array of traced numbers
-check_array(rank)                 raises where NumPy or SciPy wants a plain array
-values_alone(rank)                a block in which values are wanted, and a rule gives the derivative
-unwrap(error)                     raises what is under an error of NumPy's or SciPy's
+check_array(rank)                 raises where NumPy or SciPy requests a plain array
+values_alone(rank)                a block that needs values only, while a rule gives the derivative
+unwrap(error)                     raises the error of fgrad's that NumPy or SciPy has wrapped
 refuse_objects(error)             raises an error of fgrad's where NumPy cannot work on an array of traced numbers
-advise(error)                     adds to an error of Python's what to write instead
+advise(error)                     adds a hint on what to write instead to an error of Python's
 
-To look at a number is free: comparisons, `bool`, `int`, `round`, formatting. So is asking in words: `.item()`,
-`.numpy()`, `.tolist()`. `float()`, `complex()` and whatever calls them raise, as does an array of a dtype of numbers.
+Inspection is always allowed: comparisons, `bool`, `int`, `round`, formatting. So are the explicit `.item()`, `.numpy()`
+and `.tolist()`. `float()`, `complex()` and functions that call them raise, and so does an array of a numeric dtype.
 
-Frames and instructions word messages. They decide in five places alone, in which NumPy or SciPy would compute something
-else with objects than with numbers, and no other sign of it reaches a tensor: `refuse_logical`, `refuse_nan`,
-`refuse_reciprocal`, `refuse_strides` and `is_left_to_operand`. The first two refuse what they do not know.
+Frames and bytecode instructions are used for the wording of messages. They decide only in five places, where NumPy or
+SciPy would compute something else with objects than with numbers and no other sign of it reaches a tensor:
+`refuse_logical`, `refuse_nan`, `refuse_reciprocal`, `refuse_strides` and `is_left_to_operand`. The first two refuse
+callers they do not recognize.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from fgrad.errors import places
 
 
 class _Wanted(threading.local):
-    """What this thread wants of traced tensors: of those of traces up to this rank, values alone."""
+    """Thread state: tensors of traces up to rank `rank` may become plain values."""
 
     rank = 0
     collected: tuple[str, int] | None = None  # where an array of traced numbers was built last
-    is_exact = False  # whether they are integers or truth values
+    is_exact = False  # whether they are integers or booleans
 
 
 _wanted = _Wanted()
@@ -48,10 +49,10 @@ _wanted = _Wanted()
 
 @contextmanager
 def values_alone(rank: int) -> Iterator[None]:
-    """Let tensors become plain numbers and arrays where a trace up to a rank follows them: nobody wants its derivative.
+    """Allow tensors of traces up to a rank to become plain numbers and arrays: their derivative is not needed.
 
-    A transform that starts in the block has a higher rank, and does want one: a solver may ask for the Jacobian of
-    the user's function.
+    A transform that starts in the block has a higher rank, and its derivatives are needed: a solver may compute the
+    Jacobian of the user's function.
     """
     before, _wanted.rank = _wanted.rank, rank
     try:
@@ -64,13 +65,13 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> None:
     """Refuse to make a traced tensor a plain number, which would drop its derivative.
 
     Args:
-        frame: what asks for the number, for the message.
-        how: `float()` or `complex()`; anything else is free.
-        tensor: a Tensor of real or complex numbers that a running trace follows.
+        frame: the frame that requests the number, for the message.
+        how: `float()` or `complex()`; any other conversion is allowed.
+        tensor: a Tensor of real or complex numbers of a running trace.
 
     Raises:
-        DetachedError: a TypeError; by its subclasses `ArrayConversionError` and `ScipyCallError` the message says what
-            has asked for the number.
+        DetachedError: a TypeError; in its subclasses `ArrayConversionError` and `ScipyCallError` the message names the
+            function that requested the number.
     """
     trace = tensor._trace
     if trace.rank <= _wanted.rank or tensor.size != 1:
@@ -84,24 +85,24 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> None:
         check_array(trace.rank)
     if use or _is_storing(step):
         raise errors.ArrayConversionError(errors.users_line(), use or _use(frame))
-    if not is_there:  # which the trace says
+    if not is_there:  # the trace raises its own error
         return
     raise _error_of_number(frame, step, how)
 
 
 def refuse_logical(frame: FrameType) -> None:
-    """Refuse a logical function of NumPy on an array of traced numbers: it returns numbers in place of truth values.
+    """Refuse a logical NumPy function on an array of traced numbers: it would return numbers instead of truth values.
 
     Args:
-        frame: what has asked for a truth value.
+        frame: the frame that requests a truth value.
 
     Raises:
-        ObjectArrayError: a TypeError; NumPy asks in `np.logical_or` or the like, by whatever name, or may do so.
+        ObjectArrayError: a TypeError; the request comes, or may come, from a function such as `np.logical_or`.
     """
     module = _module_of(frame)
     is_numpys = module.startswith("numpy.") and not module.startswith(
         "numpy.ma."
-    )  # such as `np.any`, whose loops do not
+    )  # such as `np.any`, which returns truth values
     if _wanted.collected is None or is_numpys or _is_of_python(frame, {bool, any, all}, _TAKING_TRUTH):
         return
     built = errors.line_at(_wanted.collected)
@@ -109,12 +110,12 @@ def refuse_logical(frame: FrameType) -> None:
 
 
 def _is_of_python(frame: FrameType, built_in: set[Any], others: set[str]) -> bool:
-    """Return whether no loop of NumPy's over an array of objects asks: it is an instruction or function of Python's.
+    """Return whether a truth value is requested by Python itself, and not by a NumPy loop over an object array.
 
     Args:
-        frame: what asks.
-        built_in: the functions of Python's that ask; others, such as `next`, may run NumPy's.
-        others: names of functions of NumPy's that ask as they would ask of numbers.
+        frame: the frame that requests it.
+        built_in: Python functions that may request it; others, such as `next`, may run NumPy loops.
+        others: names of NumPy functions that treat objects like numbers.
     """
     step = places.step_at(frame)
     if step.kind != "call":
@@ -124,12 +125,12 @@ def _is_of_python(frame: FrameType, built_in: set[Any], others: set[str]) -> boo
 
 
 def _is_storing(step: places.Step) -> bool:
-    """Return whether it is `array[i] = x` or the like: NumPy asks what it stores for a number."""
+    """Return whether the instruction stores a value, as `array[i] = x` does: NumPy then requests a plain number."""
     return step.kind == "store" or (step.kind == "call" and not _STORING.isdisjoint((*step.names[-1:], *step.mentions)))
 
 
 def _error_of_number(frame: FrameType, step: places.Step, how: str) -> errors.DetachedError:
-    """Return the error of what asks for a number in the user's program, in words that fit it."""
+    """Return the error for a request of a plain number in the user's program."""
     line = errors.users_line()
     if step.kind == "operator" and step.names[0] in ("%", "%="):
         return errors.DetachedError.of_number("%", line)
@@ -143,7 +144,7 @@ def _error_of_number(frame: FrameType, step: places.Step, how: str) -> errors.De
 
 
 def _name_of(callee: Any, step: places.Step, how: str) -> str:
-    """Return how users write what asks for a number; empty where it is not known."""
+    """Return the name of the function that requests a number, as users write it; empty if it is unknown."""
     if callee is float or callee is complex:
         return str(callee.__name__)
     if isinstance(callee, _BUILT_IN) and callee in _OF_MATH:
@@ -154,21 +155,21 @@ def _name_of(callee: Any, step: places.Step, how: str) -> str:
 
 
 def is_collected(tensor: Any) -> bool:
-    """Return whether NumPy, asking a traced tensor for its array, gets an array of the traced numbers.
+    """Return whether NumPy gets an array of traced numbers when it requests the array of a traced tensor.
 
-    It has them as objects, each with its derivative. So `np.array([x, y])` is one, however it is spelled; what needs
-    floating-point numbers asks each of them for its own, which raises. There is none of complex numbers: to NumPy the
-    imaginary part of an object is 0.
+    Each element is an object with its derivative. So `np.array([x, y])`, however it is spelled, is such an array;
+    functions that need floating-point numbers call `float` on each element, which raises. There are no complex ones: to
+    NumPy the imaginary part of an object is 0.
     """
     trace = tensor._trace
     if trace.rank <= _wanted.rank or tensor.size > _MANY:
         return False
-    # Truth values and integers carry no derivative: they are plain to NumPy, where there is a value.
+    # Booleans and integers carry no derivative: NumPy gets their plain array, if they have a value.
     return tensor.dtype.kind in ("fbui" if trace.is_map or trace.is_program else "f")
 
 
 def collecting(tensor: Any) -> None:
-    """Note where an array of traced numbers is built, for messages."""
+    """Remember where an array of traced numbers is built, for messages."""
     refuse_strides(sys._getframe(2))
     _wanted.collected, _wanted.is_exact = errors.users_place(), tensor.dtype.kind in "bui"
 
@@ -177,62 +178,62 @@ def refuse_strides(frame: FrameType) -> None:
     """Refuse `as_strided` of a traced tensor: it would lay strides of numbers over an array of objects.
 
     Raises:
-        ArrayConversionError: a TypeError; the function asks for the array.
+        ArrayConversionError: a TypeError; `as_strided` requests the array.
     """
     if frame.f_code.co_name == "as_strided" and places.is_file_of("numpy", frame.f_code.co_filename):
         raise errors.ArrayConversionError(errors.users_line(), "as_strided(")
 
 
 def is_left_to_operand(frame: FrameType) -> bool:
-    """Return whether a sparse matrix of SciPy's asks its other operand for its array in an operator.
+    """Return whether an operator of a SciPy sparse matrix requests the array of its other operand.
 
-    Where NumPy makes one object of the operand, SciPy leaves it to that what the operator means.
+    If NumPy makes it a single object, SciPy leaves the operator to that operand.
     """
     return frame.f_code.co_name in _OPERATORS_OF_SPARSE and _module_of(frame).startswith("scipy.sparse.")
 
 
 def refuse_nan(frame: FrameType, *compared: Any) -> None:
-    """Refuse to compare numbers of which one is NaN, where NumPy wants the larger one of an array of objects.
+    """Refuse a comparison with NaN where NumPy computes a maximum or minimum of an array of objects.
 
-    Of floating-point numbers it would be NaN; of objects it is either of them.
+    For floating-point numbers the result would be NaN; for objects it is either of them.
 
     Args:
-        frame: what has asked for the comparison.
+        frame: the frame that compares.
         compared: tensors of shape `()` and numbers.
 
     Raises:
-        ObjectArrayError: a TypeError; NumPy compares, and not the program itself.
+        ObjectArrayError: a TypeError; NumPy compares, and not the user's program.
     """
     if _wanted.collected is None or all(x == x for x in compared) or _is_of_python(frame, {max, min, sorted}, set()):
         return
     built = errors.line_at(_wanted.collected)
-    raise errors.ObjectArrayError("one of them is NaN, which is no larger and no smaller", errors.users_line(), built)
+    raise errors.ObjectArrayError("one of them is NaN, which is neither larger nor smaller", errors.users_line(), built)
 
 
 def refuse_reciprocal(frame: FrameType, tensor: Any) -> None:
-    """Refuse `1 / x` of an integer where NumPy wants the reciprocal of an array of objects.
+    """Refuse `1 / x` of an integer where NumPy computes the reciprocal of an array of objects.
 
-    Of integers it would be an integer; of objects it is the quotient.
+    For integers the result would be an integer; for objects it is the quotient.
 
     Args:
-        frame: what has asked for the quotient.
+        frame: the frame that requests the quotient.
         tensor: of shape `()`.
 
     Raises:
-        ObjectArrayError: a TypeError; `np.reciprocal` asks.
+        ObjectArrayError: a TypeError; the request comes from `np.reciprocal`.
     """
     if _wanted.collected is None or not _wanted.is_exact or tensor.dtype.kind not in "iu":
         return
     step = places.step_at(frame)
     if step.kind == "call" and (step.names[-1:] == ("reciprocal",) or places.called(frame, step) is np.reciprocal):
         built = errors.line_at(_wanted.collected)
-        raise errors.ObjectArrayError("of integers it would be an integer", errors.users_line(), built)
+        raise errors.ObjectArrayError("for integers the result would be an integer", errors.users_line(), built)
 
 
 def refuse_objects(error: BaseException) -> None:
-    """Raise an error of fgrad's in place of one by which NumPy or SciPy refuses an array of traced numbers.
+    """Raise an error of fgrad's in place of the one with which NumPy or SciPy refuses an array of traced numbers.
 
-    To another error of a function of SciPy's that has asked for such an array it is added that it did.
+    Other errors of a SciPy function that requested such an array get a note about it.
     """
     if _wanted.collected is None or not isinstance(error, Exception) or isinstance(error, errors.FgradError):
         return
@@ -240,11 +241,11 @@ def refuse_objects(error: BaseException) -> None:
     if _is_raised_by_user(error) or not (called or type(error).__module__.partition(".")[0] in ("builtins", "numpy")):
         return
     built = errors.line_at(_wanted.collected)
-    if isinstance(error, IndexError) and _wanted.is_exact:  # a plain run would have looked up
+    if isinstance(error, IndexError) and _wanted.is_exact:  # an index in a plain run
         ours: Exception = errors.ConcretizationError("use as an index", line)
     elif "read-only" in str(error):
         if not errors.ArrayConversionError.remedies(line):
-            _add(error, "np.asarray(x) is an array of traced numbers to read: write np.copy(x), which is a tensor.")
+            _add(error, "np.asarray(x) is a read-only array of traced numbers: write np.copy(x), which is a tensor.")
             return
         ours = errors.ArrayConversionError(line, line)
     elif not (_OF_OBJECTS.search(str(error)) or _lacks_ufunc(error)):
@@ -260,7 +261,7 @@ def refuse_objects(error: BaseException) -> None:
 
 
 def _scipy_function(error: BaseException) -> str:
-    """Return the public function of SciPy that the user's program called last on the way to an error, if any."""
+    """Return the public SciPy function that the user's program called last before an error, or ""."""
     traceback, called = error.__traceback__, ""
     while traceback is not None:
         frame = traceback.tb_frame
@@ -273,7 +274,7 @@ def _scipy_function(error: BaseException) -> str:
 
 
 def advise(error: BaseException) -> None:
-    """Add to an error by which Python refuses a tensor what to write instead."""
+    """Add a hint on what to write instead to an error with which Python refuses a tensor."""
     if isinstance(error, errors.FgradError):
         return
     for text, note in _ADVICE:
@@ -282,14 +283,14 @@ def advise(error: BaseException) -> None:
 
 
 def _add(error: BaseException, note: str) -> None:
-    if note not in getattr(error, "__notes__", ()):  # the error may come through several transforms
+    if note not in getattr(error, "__notes__", ()):  # the error may pass through several transforms
         error.add_note(note)
 
 
 _LOOK = "x.item() and x.numpy() give the value alone, which carries no derivative"
 _JAX = f"A function of JAX takes traced tensors as fgrad.interop.from_jax(function)(x); {_LOOK}."
 _ADVICE = (
-    ("unhashable type: 'Tensor'", f"A tensor is no key of a dict, and no argument of functools.cache: {_LOOK}."),
+    ("unhashable type: 'Tensor'", f"A tensor cannot be a key of a dict or an argument of functools.cache: {_LOOK}."),
     ("can't convert type 'Tensor' to numerator/denominator", "Write np.mean(np.stack([x, y])) for statistics.mean."),
     ("conversion from Tensor to Decimal", f"{_LOOK}."),
     ("argument should be a string or a Rational", f"{_LOOK}."),
@@ -314,21 +315,21 @@ _ADVICE = (
     ),
     ("NPY_ITER_REFS_OK", f"np.nditer takes plain arrays. Write `for each in x.ravel()`; {_LOOK}."),
 )
-"""What to write instead where another library than NumPy and SciPy refuses a tensor, by what its error says."""
+"""Hints for errors of libraries other than NumPy and SciPy, by part of the error text."""
 
 
 def _module_of(frame: FrameType) -> str:
-    """Return the name of the module that runs in a frame; code that `exec` runs may have none."""
+    """Return the name of the module of a frame; code run by `exec` may have none."""
     return frame.f_globals.get("__name__") or ""
 
 
 def forget_objects() -> None:
-    """Forget where an array of traced numbers was built: later errors have nothing to do with it."""
+    """Forget where an array of traced numbers was built: later errors are unrelated to it."""
     _wanted.collected = None
 
 
 def _series_function(error: BaseException) -> str:
-    """Return the innermost function of `numpy.polynomial` that an error has come through, such as chebfit, if any."""
+    """Return the innermost function of `numpy.polynomial` in a traceback, such as chebfit, or ""."""
     traceback, found = error.__traceback__, ""
     while traceback is not None:
         if _module_of(traceback.tb_frame).startswith("numpy.polynomial."):
@@ -338,21 +339,21 @@ def _series_function(error: BaseException) -> str:
 
 
 def _lacks_ufunc(error: BaseException) -> bool:
-    """Return whether a number had no method by which a ufunc of two arguments would run, such as `hypot`."""
+    """Return whether a number lacked the method for a binary ufunc, such as `hypot`."""
     if not isinstance(error, AttributeError) or not isinstance(error.obj, (int, float, complex)):
         return False
     return isinstance(getattr(np, error.name or "", None), np.ufunc)
 
 
 def check_array(rank: int) -> None:
-    """Refuse to make a tensor a plain array, if the derivative by the trace that follows it is wanted.
+    """Refuse to make a tensor a plain array if its trace takes derivatives that are needed.
 
     Args:
-        rank: of the trace.
+        rank: the rank of the trace.
 
     Raises:
-        ArrayConversionError: a TypeError; NumPy wants the array.
-        ScipyCallError: a TypeError; it is wanted in a function of SciPy.
+        ArrayConversionError: a TypeError; NumPy requests the array.
+        ScipyCallError: a TypeError; a SciPy function requests it.
     """
     if rank <= _wanted.rank:
         return
@@ -376,31 +377,31 @@ def _library_call(frame: FrameType | None) -> tuple[str, str, FrameType | None]:
         if places.is_file_of("scipy", frame.f_code.co_filename):
             called = _public_name(frame) or called
         elif called and places.is_file_of("fgrad", frame.f_code.co_filename):
-            break  # SciPy runs further out, too: what it has called takes a derivative of what is called here
+            break  # an outer SciPy call; its callback takes the derivative of the inner one
         use = _use_in_library(frame) or use
         frame = frame.f_back
     return called, use, frame
 
 
 def unwrap(error: BaseException) -> None:
-    """Raise the error of fgrad's on top of which other libraries have put errors of their own."""
+    """Raise the error of fgrad's that other libraries have wrapped in their own."""
     ours: BaseException | None = error
     while ours is not None and not isinstance(ours, errors.FgradError):
         ours = ours.__cause__ if _is_of_library(ours) else None
     if ours is not None and ours is not error:
-        error.__cause__ = None  # or each of them would be the reason of the other
+        error.__cause__ = None  # avoid a cycle of causes
         raise ours.with_traceback(error.__traceback__) from None
 
 
 def _is_of_library(error: BaseException) -> bool:
-    """Return whether a library has raised an error: in Python, or in C in the words that are known of it."""
+    """Return whether a library raised an error: in Python, or in C with a known message."""
     traceback = _innermost(error)
     is_raised_there = traceback is not None and places.is_library(traceback.tb_frame.f_code.co_filename)
     return is_raised_there or str(error).startswith(_OF_LIBRARIES)
 
 
 def _innermost(error: BaseException) -> TracebackType | None:
-    """Return where an error was raised."""
+    """Return the traceback entry where an error was raised."""
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None:
         traceback = traceback.tb_next
@@ -412,22 +413,22 @@ _OF_LIBRARIES = (
     "Result from function call is not a proper array of floats.",  # SciPy
     "Could not convert Tensor",  # pandas
 )
-"""What other libraries' errors say that hide the reason why there is no number."""
+"""Messages of other libraries' errors that hide the reason why a number is missing."""
 
 
 def _is_raised_by_user(error: BaseException) -> bool:
-    """Return whether a `raise` of the user's has raised an error, and not NumPy or SciPy: in Python, or in C."""
+    """Return whether a `raise` statement of the user's raised an error, and not NumPy or SciPy, in Python or in C."""
     traceback = _innermost(error)
     if traceback is None or places.is_library(traceback.tb_frame.f_code.co_filename):
         return False
     return places.step_in(traceback.tb_frame.f_code, traceback.tb_lasti).kind == "raise"
 
 
-# What messages say
+# Words for messages
 
 
 def _public_name(frame: FrameType) -> str:
-    """Return how users write the function of SciPy that runs in a frame, or nothing if it is not public."""
+    """Return the public name of the SciPy function that runs in a frame, or "" if it is not public."""
     function, owner = frame.f_code.co_name, frame.f_locals.get("self")
     parts = _module_of(frame).split(".")
     for depth in (3, 2):
@@ -457,24 +458,24 @@ _OF_MATH: dict[Any, str] = {
 _NAMES_OF_MATH = set(_OF_MATH.values())
 _STORING = {"fill", "fromiter", "setitem", "__setitem__", "astype"}
 _TAKING_TRUTH = {*_STORING, "nonzero", "count_nonzero", "array", "asarray", "asanyarray", "where", "put"}
-"""Functions of NumPy's that take the truth of an object for a truth value; logical ones return the object."""
+"""NumPy functions that use the truth value of an object; logical ones return the object itself."""
 _OPERATORS_OF_SPARSE = {"_matmul_dispatch", "_divide"}
-"""The functions of SciPy's that return NotImplemented for what is an object to NumPy; others compute with objects."""
+"""SciPy functions that return NotImplemented for an operand that is a single object; others compute with objects."""
 _MANY = 10_000
-"""Elements above which it would take long to make an object of each."""
+"""Size above which it would take too long to make an object of each element."""
 _OF_SERIES = re.compile("(poly|cheb|leg|herm|herme|lag)(fit|roots)$")
-"""The functions of `numpy.polynomial` that need floating-point numbers; the others compute with objects, too."""
+"""The functions of `numpy.polynomial` that need floating-point numbers; the others also work on objects."""
 _OF_OBJECTS = re.compile(
     r"object arrays|object dtype|dtype[= ]'?object|dtype\('O'\)|numpy\.object_|ObjectDType|loop of ufunc"
     "|not supported for the input types|real dtype|unsupported data types|proper array of floats"
     "|input type 'object'|(array|data) type not supported|not available for this type|Unsupported array type"
     "|No matching signature found"
 )
-"""What errors of NumPy's and SciPy's say that refuse an array because of its objects."""
+"""Error texts with which NumPy and SciPy refuse an array because of its object dtype."""
 
 
 def _use(frame: FrameType) -> str:
-    """Return what the program does at a frame: an expression, or one like it."""
+    """Return the expression that runs in a frame, or one like it."""
     step = places.step_at(frame)
     if _is_storing(step):
         return "result[i] = x"
@@ -486,11 +487,11 @@ def _use(frame: FrameType) -> str:
 
 
 _JOINS = {"np.r_[x, y]": np.r_, "np.c_[x, y]": np.c_}
-"""What is indexed, and joins what it is indexed by."""
+"""Objects that join what they are indexed with."""
 
 
 def _use_in_library(frame: FrameType) -> str:
-    """Return what the user's program does, by a frame of NumPy's or pandas' that tells it better than the user's."""
+    """Return the user's expression if a frame of NumPy or pandas shows it better than the user's frame."""
     owner = frame.f_locals.get("self")
     if places.is_file_of("pandas", frame.f_code.co_filename):
         return "pd.Series(x)"
@@ -500,7 +501,7 @@ def _use_in_library(frame: FrameType) -> str:
 
 
 def _source_of(frame: FrameType) -> str:
-    """Return the expression that a frame is at, or what is in its first line; nothing where it is not known."""
+    """Return the source of the expression that runs in a frame, or its first line; "" if it is unknown."""
     line, end, start, stop = list(frame.f_code.co_positions())[frame.f_lasti // 2]
     source = linecache.getline(frame.f_code.co_filename, line or 0).encode()  # positions count bytes
     return source[start : stop if line == end else None].decode(errors="ignore")

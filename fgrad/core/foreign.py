@@ -1,20 +1,21 @@
-"""What may lie in a tensor besides NumPy's arrays of numbers: arrays of other libraries, and of exact numbers.
+"""Payloads besides NumPy's arrays of numbers: arrays of other libraries, and arrays of exact numbers.
 
-    FOREIGN                     by a type, whether its arrays may lie in a tensor, and answer NumPy's functions there
-    OVERRIDES                   by a type, whether it says itself what ufuncs and operators do with its objects
+    FOREIGN                     by type, whether its arrays can be payloads and dispatch NumPy's functions
+    OVERRIDES                   by type, whether it overrides ufuncs and operators
     Objects                     an array of objects that are numbers, such as fractions
     as_payload(x)               the array or number that a tensor may hold
-    computed_by(primitive, ..)  the result of an operation on such arrays, or an error that names who refuses it
-    reduced_by(ufunc, x, ...)   `ufunc.reduce`, which arrays of other libraries do not know
-    in_memory(x)                a sparse array with all its elements, where the user asks for NumPy's
-    is_at_hand(x)               whether values may be looked at: a lazy array would have to be computed
+    computed_by(primitive, ..)  the result of an operation on such arrays, or an error that names the library
+    reduced_by(ufunc, x, ...)   `ufunc.reduce`, which arrays of other libraries lack
+    in_memory(x)                a sparse array made dense, where the user requests NumPy's
+    is_at_hand(x)               whether values can be read cheaply: a lazy array would have to be computed
 
-Of which libraries is declared, in `HELD`: of another type, nobody knows whether its arrays mean numbers, or labels and
-units with them. Which types have a say of their own is in `OVERRIDES`; see `overrides.py`.
+The supported libraries are declared in `HELD`: for any other type it is unknown whether its arrays are plain numbers,
+or carry labels and units. Types that override ufuncs are in `OVERRIDES`; see `overrides.py`.
 
-An array of another library is asked for nothing but its shape, its dtype and NumPy's functions. Its values may not be
-there: they may be computed much later, and elsewhere. So what looks at values to save time goes the general way here.
-What the library makes of sparse arrays may be plain, such as their product with a plain vector; of others it may not.
+Of an array of another library only its shape, its dtype and NumPy's functions are used. Its values may not exist yet:
+they may be computed much later, and elsewhere. Code that reads values to save time therefore takes the general path for
+them. Results of a library for sparse arrays may be plain, such as the product with a plain vector; those of other
+foreign arrays may not.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.shapes import broadcast_shapes
 
 OBJECT = np.dtype(object)
-"""The dtype of arrays of traced numbers, as `np.array([x, y])` makes them, and of exact ones."""
+"""The dtype of arrays of traced numbers, such as `np.array([x, y])`, and of exact numbers."""
 
 INEXACT = "fcO"
-"""The kinds of dtypes that carry derivatives; objects are looked at when they become a tensor's."""
+"""The kinds of dtypes that carry derivatives; object arrays are checked when they become payloads."""
 
 
 HELD: set[str] = {"dask", "sparse"}
-"""Packages whose arrays are numbers and nothing else, in another form than NumPy's: tensors may hold them."""
+"""Packages whose arrays are plain numbers in another form than NumPy's: tensors may hold them."""
 
 
 class _Foreign(dict[type, bool]):
-    """Knows of each type whether tensors may hold its objects: arrays that answer NumPy's functions."""
+    """By type, whether tensors may hold its objects: arrays that dispatch NumPy's functions."""
 
     def __missing__(self, kind: type) -> bool:
         found = self[kind] = kind is Objects or _is_held(kind)
@@ -61,7 +62,7 @@ FOREIGN = _Foreign()
 
 
 class _Overrides(dict[type, bool]):
-    """Knows of each type whether its objects say themselves what ufuncs and operators do with them, by NEP 13.
+    """By type, whether its objects override ufuncs and operators, by NEP 13.
 
     https://numpy.org/neps/nep-0013-ufunc-overrides.html
     """
@@ -77,7 +78,7 @@ OVERRIDES = _Overrides()
 
 
 class Objects(np.ndarray[Any, np.dtype[Any]]):
-    """An array of numbers that are objects; one number, too, which NumPy would take out of its array."""
+    """An array of numbers that are objects; also of shape `()`, where NumPy would return the object itself."""
 
     @override
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
@@ -99,7 +100,7 @@ class Objects(np.ndarray[Any, np.dtype[Any]]):
         return as_objects(super().__getitem__(key))
 
     @override
-    def __setitem__(self, key: Any, value: Any) -> None:  # an array of our own would be kept as an element
+    def __setitem__(self, key: Any, value: Any) -> None:  # an `Objects` array would be stored as an element
         super().__setitem__(key, np.asarray(value)[()] if isinstance(value, np.ndarray) else value)
 
     @override
@@ -122,11 +123,11 @@ def _bare(x: Any) -> Any:
 
 _NUMBERS = (int, float, complex)
 _FACTS = {np.shape, np.ndim, np.size, np.count_nonzero}
-"""Functions whose integers are none of the elements."""
+"""Functions whose integer results are not elements."""
 
 
 def _as_results(x: Any, kinds: tuple[type, ...]) -> Any:
-    """Return what NumPy has made, with numbers that are objects, and others of some kinds, in arrays of our own."""
+    """Return a result of NumPy with exact numbers, and numbers of the types `kinds`, as `Objects`."""
     if type(x) is tuple:
         return tuple(_as_results(each, kinds) for each in x)
     is_ours = getattr(x, "dtype", None) is OBJECT or type(x) in kinds or is_exact_number(x)
@@ -134,19 +135,19 @@ def _as_results(x: Any, kinds: tuple[type, ...]) -> Any:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    return Fraction(x, y) if type(x) is int is type(y) and y else x / y  # of two integers Python makes a float
+    return Fraction(x, y) if type(x) is int is type(y) and y else x / y  # for two integers Python returns a float
 
 
 _exact_quotient: Any = np.frompyfunc(_quotient, 2, 1)
 
 
 def is_exact_number(x: Any) -> bool:
-    """Return whether something is a number of a kind that NumPy keeps as an object, such as a fraction."""
+    """Return whether `x` is a number that NumPy keeps as an object, such as a fraction."""
     return isinstance(x, Number) and not isinstance(x, (int, float, complex, np.generic))
 
 
 def as_objects(x: Any) -> Any:
-    """Return an array of objects, or one of them, as an array of our own."""
+    """Return an object array, or one object, as `Objects`."""
     if not isinstance(x, np.ndarray):
         array = np.empty((), OBJECT)
         array[()] = x
@@ -155,19 +156,19 @@ def as_objects(x: Any) -> Any:
 
 
 def holds_numbers(x: Any) -> bool:
-    """Return whether all elements of an array of objects are numbers, and no tensors."""
+    """Return whether all elements of an object array are numbers, with no tensors among them."""
     return all(isinstance(element, Number) for element in np.asarray(x).flat)
 
 
 def exact_numbers(x: Any) -> Any:
-    """Return an exact number, or an array of objects that are all numbers, as an array of our own; None of all else."""
+    """Return an exact number, or an object array of numbers, as `Objects`; otherwise None."""
     if isinstance(x, np.ndarray):
         return as_objects(x) if x.dtype is OBJECT and holds_numbers(x) else None
     return as_objects(x) if is_exact_number(x) else None
 
 
 def as_payload(x: Any) -> Any:
-    """Return something as what a tensor may hold: an array of another library as it is, all else as NumPy has it."""
+    """Return `x` as a payload: arrays of other libraries unchanged, anything else as a NumPy array."""
     if FOREIGN[type(x)] or (type(x) is np.ndarray and x.dtype is not OBJECT):
         return x
     if not hasattr(x, "dtype") and is_exact_number(x):
@@ -177,7 +178,7 @@ def as_payload(x: Any) -> Any:
 
 
 def own_payload(x: Any, dtype: Any = None) -> Any:
-    """Return what a tensor of its own holds: a copy, which costs a lazy array nothing."""
+    """Return the payload of a new tensor: a copy, which costs a lazy array nothing."""
     if FOREIGN[type(x)] and type(x) is not Objects:
         known_shape(x)
         return x.copy() if dtype is None or x.dtype == dtype else x.astype(dtype)
@@ -185,17 +186,17 @@ def own_payload(x: Any, dtype: Any = None) -> Any:
 
 
 def in_memory(x: Any) -> Any:
-    """Return an array for which NumPy's own was asked: of a sparse one, all its elements; all else is left to NumPy."""
+    """Return a sparse array as a dense one, other values unchanged."""
     return x.todense() if is_sparse(x) else x
 
 
 def is_at_hand(x: Any) -> bool:
-    """Return whether an array or number is NumPy's, so that it costs little to look at its values."""
+    """Return whether an array or number is NumPy's, so that reading its values is cheap."""
     return not FOREIGN[type(x)]
 
 
 def library_of(x: Any) -> str:
-    """Return what a message calls an array or tensor that is not NumPy's."""
+    """Return the name in messages for an array or tensor that is not NumPy's."""
     if type(x) is Objects:
         kinds = sorted({type(element).__name__ for element in x.flat} - {"int"})
         return f"an array of objects ({', '.join(kinds) or 'int'})"
@@ -203,7 +204,7 @@ def library_of(x: Any) -> str:
 
 
 def known_shape(x: Any) -> None:
-    """Refuse an array that does not know its shape, by which derivatives are brought into form.
+    """Refuse an array with an unknown size: derivatives are converted to the shapes of their primals.
 
     Raises:
         ShapeError: a ValueError; a size is unknown.
@@ -217,18 +218,18 @@ def known_shape(x: Any) -> None:
 
 
 LOOKING_AT_VALUES: set[str] = set()
-"""By their names, operations that depend on values, or are done by what wants plain arrays: for them a lazy array would
-be computed."""
+"""Names of operations that depend on values, or whose implementation needs plain arrays: a lazy array would have to be
+computed for them."""
 
 ON_BLOCKS: list[Callable[..., Any]] = []
-"""How libraries run elementwise functions that are not theirs: `each(function, args, metadata)`, or NotImplemented."""
+"""How libraries run elementwise functions of others: `each(function, args, metadata)`, or NotImplemented."""
 
 
 def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     """Return the result of an operation on arrays of which some are not NumPy's.
 
     Raises:
-        PayloadError: a TypeError; the library has no such operation, or would have computed its arrays for it.
+        PayloadError: a TypeError; the library lacks the operation, or would have to compute its lazy arrays for it.
     """
     foreign = [x for x in args if FOREIGN[type(x)]]
     for x in foreign:
@@ -253,14 +254,14 @@ def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str
 
 
 def _payload_made(x: Any) -> Any:
-    """Return what a library has made as what a tensor holds: one number of a sparse array is a plain one."""
+    """Return a result of a library as a payload: a sparse array of shape `()` as a plain number."""
     if _is_bare(x):
         return as_objects(x)
     return x if x.shape or not is_sparse(x) else x.todense()[()]
 
 
 _FLOATS = ("fc", "c")
-"""Kinds of dtypes that no exact numbers have, and those that a conversion does not make of them."""
+"""Kinds of dtypes that exact numbers never have; in second place, those that a conversion must not return."""
 
 
 def _computed(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
@@ -272,25 +273,25 @@ def _computed(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, 
 
 
 def is_lazy(x: Any) -> bool:
-    """Return whether an array is a plan to compute one, by dask's protocol for such."""
+    """Return whether an array is lazy: a plan of a computation, by dask's protocol."""
     return hasattr(type(x), "__dask_graph__")
 
 
 def is_sparse(x: Any) -> bool:
-    """Return whether an array keeps those elements alone that are not its fill value: one of the package sparse."""
+    """Return whether an array is one of the package sparse: it stores elements that differ from the fill value."""
     return hasattr(type(x), "todense") and hasattr(x, "fill_value")
 
 
 def _is_bare(x: Any) -> bool:
-    """Return whether a result is a number that NumPy has taken out of its array, or an array of such numbers."""
+    """Return whether a result is a number that NumPy has taken out of an object array, or an array of such numbers."""
     return not hasattr(x, "dtype") or (x.dtype is OBJECT and type(x) is not Objects)
 
 
 def explain_refusal(primitive: Primitive, args: Sequence[Any], error: Exception) -> None:
-    """Raise an error that names the library and the operation, if the former has refused the latter.
+    """Raise an error that names the library and the operation, if the library has refused the operation.
 
-    A ufunc is known to all libraries, and a ValueError of one is mostly about shapes; of other functions, it is about
-    what of them is not there.
+    All libraries implement ufuncs, so that a ValueError of one is mostly about shapes; for other functions it means
+    that something is not supported.
     """
     if isinstance(error, errors.FgradError) or not any(map(_library_in, args)):
         return
@@ -300,14 +301,14 @@ def explain_refusal(primitive: Primitive, args: Sequence[Any], error: Exception)
 
 
 _REFUSALS: tuple[type[Exception], ...] = (TypeError, NotImplementedError, AttributeError, FutureWarning)
-"""What libraries raise where they do not know a function; dask warns, which a filter may make an error."""
+"""Errors that libraries raise for unknown functions; dask warns, which a filter may turn into an error."""
 
 _REFUSALS_OF_SOME: tuple[type[Exception], ...] = (ValueError, IndexError, RuntimeError)
-"""What they raise where they do not know it for these arrays, unless the shapes do not fit."""
+"""Errors that libraries raise for unsupported arguments, unless the shapes do not match."""
 
 
 def _fit(ufunc: Any, args: Sequence[Any]) -> bool:
-    """Return whether NumPy has a result for arrays of such shapes; of a matrix product, each size as a small one."""
+    """Return whether shapes match for a ufunc; a matrix product is run on small arrays to find out."""
     shapes = [getattr(x, "shape", ()) for x in args]
     small = {size: place for place, size in enumerate(sorted({0, 1}.union(*shapes)))}
     try:
@@ -317,32 +318,32 @@ def _fit(ufunc: Any, args: Sequence[Any]) -> bool:
             ufunc(*(np.ones([small[size] for size in shape]) for shape in shapes))
     except ValueError:
         return False
-    except TypeError:  # a rule's arrays, which are not all of the product's
+    except TypeError:  # the arrays of a rule, of which the product may have fewer
         return True
     return True
 
 
 def _library_in(x: Any) -> str:
-    """Return what a message calls an array, or what is in a tensor; nothing if it is NumPy's."""
+    """Return the name in messages of an array's library, or of a tensor's payload; "" if it is NumPy's."""
     x = below(x)
     return library_of(x) if FOREIGN[type(x)] else ""
 
 
 def refused(primitive: Primitive, args: Sequence[Any], reason: str) -> errors.PayloadError:
-    """Return the error that says whose arrays do not know an operation, and why."""
+    """Return the error that names the library without an operation, and the reason."""
     whose = next(filter(None, map(_library_in, args)))
     return errors.PayloadError(primitive.name.removesuffix("_guarded"), whose, errors.users_line(), reason)
 
 
 def refuse_payloads(name: str, values: Iterable[Any], reason: str) -> None:
-    """Raise if something does not work on arrays that are not NumPy's, and one of several values is one."""
+    """Raise an error with a reason if one of the values is an array that is not NumPy's."""
     for whose in filter(None, map(_library_in, values)):
         raise errors.PayloadError(name, whose, errors.users_line(), reason)
 
 
 def payload_of(x: Any) -> Any:
-    """Return what a rule has computed as an array, where NumPy has taken a number out of its array of objects."""
-    if type(x) is np.ndarray or type(x) in BOXES:  # as it mostly is
+    """Return a result of a rule as an array, where NumPy has taken a number out of an object array."""
+    if type(x) is np.ndarray or type(x) in BOXES:  # common case
         return x
     if is_exact_number(x):
         return as_objects(x)
@@ -359,18 +360,18 @@ _OF_ARRAYS: dict[Any, Callable[..., Any]] = {
     np.logical_or: np.any,
     np.logical_and: np.all,
 }
-"""The functions that do what ufuncs do as `reduce`; other libraries answer these alone."""
+"""The functions that do what `ufunc.reduce` does; other libraries have only these."""
 
 
 def reduced_by(ufunc: np.ufunc, x: Any, **keywords: Any) -> Any:
-    """Return `ufunc.reduce(x, **keywords)`, in the way that all arrays have."""
+    """Return `ufunc.reduce(x, **keywords)`, for arrays of any library."""
     if FOREIGN[type(x)] and type(x) is not Objects:
         return _OF_ARRAYS[ufunc](x, **{"axis": 0, **keywords})
     return ufunc.reduce(x, **keywords)
 
 
 def total(x: Any, **keywords: Any) -> Any:
-    """Return `np.add.reduce(x, **keywords)`, in the way that all arrays have."""
+    """Return `np.add.reduce(x, **keywords)`, for arrays of any library."""
     return _total(x, **keywords) if type(x) is np.ndarray else reduced_by(np.add, x, **keywords)
 
 
@@ -378,7 +379,7 @@ _total: Any = np.add.reduce
 
 
 def accumulated_by(ufunc: np.ufunc, x: Any, axis: int) -> Any:
-    """Return `ufunc.accumulate(x, axis)`, in the way that all arrays have."""
+    """Return `ufunc.accumulate(x, axis)`, for arrays of any library."""
     if FOREIGN[type(x)] and type(x) is not Objects:
         return (np.cumsum if ufunc is np.add else np.cumprod)(x, axis=axis)
     return ufunc.accumulate(x, axis=axis)

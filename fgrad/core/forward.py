@@ -21,15 +21,15 @@ _PLAIN_TANGENTS = {_ARRAY, np.float64, np.float32, type(ZERO)}
 
 
 def _bare(tangents: Sequence[Any], ndim: int) -> tuple[list[Any], Trace | None, bool, bool] | None:
-    """Return tangents as plain arrays, for rules of what is done element by element; None if they are of another kind.
+    """Return tangents as plain arrays, for elementwise rules; None if one of them is of another kind.
 
     Args:
         tangents: plain ones, masked ones, and batches of plain ones.
-        ndim: the number of axes of the result, with which a batch is to be broadcast.
+        ndim: the number of axes of the result, to which a batch is broadcast.
 
     Returns:
-        The plain arrays; the trace of which they are a batch, or None; whether one of the tangents is masked; and
-        whether all are that move.
+        The plain arrays; the trace of which they are a batch, or None; whether any tangent is masked; and whether all
+        nonzero ones are.
     """
     values: list[Any] = []
     batch: Trace | None = None
@@ -54,7 +54,7 @@ def _bare(tangents: Sequence[Any], ndim: int) -> tuple[list[Any], Trace | None, 
 
 
 class ForwardTrace(Trace):
-    """Carries with every value its tangent, the derivative along a direction of the inputs: the mark of its tensor."""
+    """Carries a tangent with every value, the derivative along a direction of the inputs, as the mark of its tensor."""
 
     differentiates = True
 
@@ -67,7 +67,7 @@ class ForwardTrace(Trace):
         return box(value, self, mark_of(tangent))
 
     def tangent_of(self, x: Any) -> Any:
-        """Return the tangent of a value: of a tensor of this trace an array or tensor, of all else ZERO."""
+        """Return the tangent of a value: an array or tensor for a tensor of this trace, otherwise ZERO."""
         return unmasked(x._mark) if type(x) is Tensor and x._trace is self else ZERO
 
     @override
@@ -83,7 +83,7 @@ class ForwardTrace(Trace):
                 value = arg
                 tangents.append(ZERO)
             values.append(value)
-            is_plain = is_plain and type(value) in PLAIN  # for which `apply` would come to the same, after some time
+            is_plain = is_plain and type(value) in PLAIN  # `apply` would give the same, more slowly
         if not is_plain:
             ans = apply(primitive, values, metadata)
         else:
@@ -100,9 +100,9 @@ class ForwardTrace(Trace):
         return self.moving(ans, tangent, is_masked)
 
     def _scaled(self, primitive: Primitive, tangents: Sequence[Any], ans: Any, values: Sequence[Any]) -> Tensor | None:
-        """Return a result of plain arrays with its tangent, where that is plain, or a batch of plain ones; else None.
+        """Return the result with its tangent, if the tangents are plain arrays or batches of them; else None.
 
-        A batch is taken out of its box for the time: what is done element by element takes it as it is.
+        A batch is unboxed for the rule: an elementwise rule treats it like any other array.
         """
         jvp: Any = primitive.jvp
         if _PLAIN_TANGENTS.issuperset(map(type, tangents)):
@@ -135,7 +135,7 @@ class ForwardTrace(Trace):
         values: Sequence[Any],
         metadata: Mapping[str, Any],
     ) -> Any:
-        """Return what the forward rule says."""
+        """Return the result of the forward rule."""
         bare, jvp = list(map(unmasked, tangents)), primitive.jvp
         handed = tangents if primitive.scales == "both" else bare
         assert jvp is not None
@@ -150,7 +150,7 @@ class ForwardTrace(Trace):
             raise
 
     def moving(self, value: Any, tangent: Any, is_masked: bool) -> Tensor:
-        """Box a value with its tangent, in the form of the value."""
+        """Box a value with its tangent, converted to the shape and dtype of the value."""
         if tangent is ZERO or value.dtype.kind not in INEXACT:
             return boxed(value)  # type: ignore[no-any-return]
         tangent = payload_of(unmasked(tangent))
@@ -161,13 +161,13 @@ class ForwardTrace(Trace):
         return box(value, self, Masked(tangent) if is_masked else tangent)
 
     def direction(self, tangent: Any) -> Any:
-        """Return what the rule of a call is handed as the tangent of an input."""
+        """Return the tangent of an input that the rule of a call receives."""
         return unmasked(tangent)
 
     def moved(self, value: Any, tangent: Any) -> Tensor:
-        """Box a result of a call with its tangent, from which the layer of this trace is taken.
+        """Box a result of a call with its tangent, taken out of the layer of this trace.
 
-        What the user's rule has masked is not known, so it may be all of it.
+        A user's rule does not declare which zeros come from a mask, so all may.
         """
         own = type(tangent) is Tensor and tangent._trace is self
         return self.moving(value, strip_ended(tangent._payload) if own else tangent, True)
@@ -178,12 +178,12 @@ class ForwardTrace(Trace):
 
 
 def mark_of(tangent: Any) -> Any:
-    """Return the mark of an input that moves along a tangent; exact zeros in it mean "does not move"."""
+    """Return the mark of an input with a tangent; exact zeros in the tangent mean "does not move"."""
     return Masked(tangent) if type(tangent) is not Masked and may_hold_zeros(tangent) else tangent
 
 
 def _are_masked(tangents: Sequence[Any], joins: bool = False) -> bool:
-    """Return whether the tangent of a result is masked: all are that move, or it `joins` them with zeros."""
+    """Return whether the tangent of a result is masked: all nonzero ones are, or it `joins` them with zeros."""
     constant = [t is ZERO for t in tangents]
     if joins and any(constant):
         return True
@@ -191,5 +191,5 @@ def _are_masked(tangents: Sequence[Any], joins: bool = False) -> bool:
 
 
 def _masked_like(tangents: Sequence[Any], bare: Sequence[Any]) -> list[Any]:
-    """Return tangents masked where others are."""
+    """Return `bare` with those tangents masked that are masked in `tangents`."""
     return [Masked(own) if type(t) is Masked else own for t, own in zip(tangents, bare, strict=True)]

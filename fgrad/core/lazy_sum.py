@@ -1,6 +1,6 @@
-"""A cotangent while it is put together from parts, such as those of the slices of an array, in memory of its own.
+"""A lazy sum: a cotangent accumulated from parts, such as those of slices, in an array that it owns.
 
-Without it each slice would make an array of zeros of the size of the whole, to be added to the others.
+Without it, each slice would allocate an array of zeros of the full size, to be added to the others.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ from typing import Any, Protocol
 from fgrad.core.primitive import Primitive
 
 GATHERING: set[Primitive] = set()
-"""Operations whose pullbacks take a cotangent while it is put together."""
+"""Operations whose pullbacks accept a lazy sum."""
 
 
 class Part(Protocol):
-    """The cotangent of a part of an array."""
+    """The cotangent of part of an array."""
 
     def alone(self) -> Any:
-        """Return the part with zeros around it, in memory of its own."""
+        """Return the part surrounded by zeros, in a new array."""
 
     def add_to(self, array: Any) -> Any:
-        """Return a cotangent of the whole to which the part is added, in place where that can be."""
+        """Return a full cotangent with the part added, in place where possible."""
 
 
 class Gathered:
-    """The sum of what has come in so far.
+    """The sum of the cotangents so far.
 
     Args:
-        array: that nobody else refers to; None while there is only one part.
-        part: which is brought to its place when it is needed.
+        array: an array to which nothing else refers; None while there is only one part.
+        part: a part that is expanded when needed.
     """
 
     __slots__ = ("array", "part")
-    __array_ufunc__ = None  # so that it is asked when an array is added to it
+    __array_ufunc__ = None  # so that `array + x` calls __radd__
 
     def __init__(self, array: Any = None, part: Part | None = None) -> None:
         self.array, self.part = array, part
 
     def finished(self) -> Any:
-        """Return the sum, as an array that this object refers to."""
+        """Return the sum, as an array that this object still refers to."""
         if self.part is not None:
             self.array, self.part = self.part.alone(), None
         return self.array

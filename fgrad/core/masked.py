@@ -1,14 +1,13 @@
 """Derivatives in which exact zeros mean "not used": they win over infinities.
 
 `where(x > 0, sqrt(x), 0)` has the derivative 0 at 0, although `sqrt` has none there: the zero that `where` has put into
-the cotangent says that nothing of `sqrt(x)` is used. A cotangent or tangent is masked if a mask has made it, or the
-user's weights may hold such zeros; a sum is masked if all its terms are. What other operations of a function do is
-of no account.
+the cotangent means that `sqrt(x)` is not used. A cotangent or tangent is masked if a mask has made it, or if the user's
+weights may hold such zeros; a sum is masked if all its terms are. Other operations of the function have no influence.
 
-Masked                      a masked cotangent or tangent, as rules are handed it
-PRODUCTS                    the products in which its zeros win, by NumPy's function
-pulled_by_masked            what a reverse rule passes on of one
-may_hold_zeros(x)           whether a derivative with which a pass begins is masked
+Masked                      a masked cotangent or tangent, as passed to rules
+PRODUCTS                    the products in which its zeros win, by NumPy function
+pulled_by_masked            the cotangent that a reverse rule returns for a masked one
+may_hold_zeros(x)           whether an initial derivative is masked
 """
 
 from __future__ import annotations
@@ -31,20 +30,20 @@ _ARRAY = np.ndarray
 _PLAIN = {_ARRAY, np.float64}
 
 PRODUCTS: dict[np.ufunc, Callable[[Any, Any], Any]] = {}
-"""The products in which exact zeros of a masked factor win over infinities of the other one."""
+"""The products in which exact zeros of a masked factor win over infinities of the other factor."""
 
 
 class Masked:
-    """A masked cotangent or tangent, as it is handed to rules of primitives that are said to scale.
+    """A masked cotangent or tangent, as passed to rules of primitives with `scales`.
 
-    NumPy's functions that move elements, such as `np.swapaxes`, keep it what it is.
+    NumPy functions that move elements, such as `np.swapaxes`, return a `Masked`, too.
 
     Args:
         derivative: an array or tensor.
     """
 
     __slots__ = ("derivative",)
-    __array_ufunc__ = None  # so that operators of arrays leave it to those below
+    __array_ufunc__ = None  # so that operators of arrays call the reflected ones below
 
     def __init__(self, derivative: Any) -> None:
         self.derivative = derivative
@@ -57,7 +56,7 @@ class Masked:
     def __truediv__(self, divisor: Any) -> Any:
         if not hasattr(divisor, "dtype"):
             dtype = complex if type(divisor) is complex else self.dtype
-            divisor = as_payload(np.asarray(divisor, dtype))  # of two integers among objects the quotient is a fraction
+            divisor = as_payload(np.asarray(divisor, dtype))  # the quotient of two integer objects is a fraction
         return self * (1 / divisor)
 
     def __matmul__(self, other: Any) -> Any:
@@ -78,7 +77,7 @@ class Masked:
 
     @property
     def size(self) -> int:
-        """Refuse what arrays of the package sparse ask for before they multiply; then they leave `@` to those above."""
+        """Raise: the package sparse reads it before it multiplies, and then defers to `__rmatmul__`."""
         raise NotImplementedError
 
     shape = property(lambda self: self.derivative.shape)
@@ -88,28 +87,28 @@ class Masked:
 
 
 def unmasked(x: Any) -> Any:
-    """Return a masked derivative as an array or tensor, and all else unchanged."""
+    """Return a masked derivative as an array or tensor, otherwise `x`."""
     return x.derivative if type(x) is Masked else x
 
 
 def may_hold_zeros(derivative: Any) -> bool:
-    """Return whether a first tangent or cotangent may hold exact zeros, which mean "not used"."""
+    """Return whether an initial tangent or cotangent may hold exact zeros, which mean "not used"."""
     if type(derivative) is Tensor and type(derivative := below(derivative, is_program)) is Tensor:
         return True
-    if type(derivative) is _ARRAY:  # of which this takes a tenth of the time
+    if type(derivative) is _ARRAY:  # ten times faster than `np.all`
         return bool(np.count_nonzero(derivative) != derivative.size)
     return derivative is not ZERO and not (is_at_hand(derivative) and np.all(derivative))
 
 
 _PURE = {FunctionType, ChecksumGuard}
-"""Pullbacks that may be called twice, which nobody sees."""
+"""Types of pullbacks that may be called twice, since no observer wraps them."""
 
 
 def pulled_by_masked(rule: ReverseRule, saved: Any, cotangent: Any) -> Any:
-    """Return what a rule that scales passes on of a masked cotangent.
+    """Return the cotangent that a rule with `scales` gives for a masked cotangent.
 
-    Where all is finite, as it mostly is, no zero has met an infinity. To find that out afterwards takes less time than
-    products that look at each element.
+    If all of the result is finite, the common case, no zero has met an infinity. A check of the result takes less time
+    than products that test each element.
     """
     is_pure = rule is not rule.primitive.closure or type(saved) in _PURE
     if is_pure and (type(cotangent) in _PLAIN or _known(cotangent)):
@@ -128,7 +127,7 @@ def _is_known_to_be_finite(x: Any) -> bool:
 
 
 def _known(x: Any) -> Sequence[Any]:
-    """Return the plain arrays and numbers that make up a cotangent, with all that traces have of it; empty: unknown."""
+    """Return all plain arrays and numbers in a cotangent and its traces; empty if they are unknown."""
     if type(x) is not Tensor:
         return (x,) if type(x) in _PLAIN else ()
     found: list[Any] = []

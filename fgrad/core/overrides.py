@@ -1,16 +1,16 @@
-"""Objects of other libraries with a meaning of their own: labels, units, expressions.
+"""Objects of other libraries that override operations: labels, units, expressions.
 
-    refused(x)             the error for one that does not take tensors
-    reflected_by(x, ...)   what it makes of an operator, in its turn
-    overridden(x, ...)     what it makes of a ufunc
-    answered(x, ...)       what it makes of another function of NumPy's
-    as_arguments(f, args)  its numbers alone, for functions that its type does not answer
-    as_leaf(x)             what a transform sees in place of a leaf of a container
+    refused(x)             the error for one that does not accept tensors
+    reflected_by(x, ...)   its result for an operator
+    overridden(x, ...)     its result for a ufunc
+    answered(x, ...)       its result for another NumPy function
+    as_arguments(f, args)  plain numbers, for functions that its type does not override
+    as_leaf(x)             the leaf of a container, as a transform takes it
     refuse_labelled(x)     raises where its numbers would become a tensor, without their labels
 
-To operators and ufuncs such an object is no array: its type says what they mean (`__array_ufunc__`), or they raise. To
-other functions of NumPy it is one, if its type does not say otherwise (`__array_function__`). That is what NEP 13 and
-NEP 18 have, so that a function has the value that it has for plain arrays.
+For operators and ufuncs such an object is not an array: its type defines what they mean (`__array_ufunc__`), or they
+raise. For other NumPy functions it is one, unless its type defines otherwise (`__array_function__`). These are the
+rules of NEP 13 and NEP 18, so a function has the same value as for plain arrays.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ PLAIN_FORMS = {
     "unyt": "x.to_value(unit)",
     "xarray": "x.to_numpy()",
 }
-"""How objects of a package become plain arrays, as messages say it."""
+"""How to convert objects of a package to plain arrays, for messages."""
 
 
 def refused(x: Any, reason: str = "") -> errors.StructureError:
-    """Return the error for an operand with a meaning of its own that does not take tensors."""
+    """Return the error for an operand that overrides operations and does not accept tensors."""
     kind = type(x)
     return errors.StructureError(
         f"a tensor cannot be combined with this {kind.__name__} of {_package(kind)}: "
@@ -56,35 +56,35 @@ def _plain_form(kind: type) -> str:
 
 
 def reflected_by(x: Any, twin: str, ufunc: np.ufunc, tensor: Any) -> Any:
-    """Return what an operand makes of an operator with a tensor on its left, by its own method.
+    """Return the result of an operator with a tensor on its left, by the right operand's own method.
 
     Args:
         x: the operand.
         twin: the name of the method.
-        ufunc: what the operator is of arrays.
-        tensor: the other operand; or its value where no trace follows it and `x` says what ufuncs do with that.
+        ufunc: the ufunc of the operator.
+        tensor: the other operand; its value if it is not traced and `x` overrides ufuncs.
 
     Raises:
-        StructureError: a TypeError; it does not take tensors.
+        StructureError: a TypeError; `x` does not accept tensors.
     """
     if type(tensor) not in BOXES:
         return ufunc(tensor, x)
     result = method(tensor) if (method := getattr(x, twin, None)) is not None else NotImplemented
-    if result is NotImplemented and twin not in ("__eq__", "__ne__"):  # which Python knows of any two objects
+    if result is NotImplemented and twin not in ("__eq__", "__ne__"):  # defined by Python for any two objects
         raise refused(x)
     return result
 
 
 def overridden(x: Any, ufunc: np.ufunc, method: str, inputs: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return what an operand makes of a ufunc that says itself what ufuncs do with it.
+    """Return the result of a ufunc that an operand overrides.
 
     Args:
         x: the operand.
         ufunc, method, keywords: as NumPy passes them.
-        inputs: those of the ufunc, with values in place of tensors that no trace follows.
+        inputs: the inputs of the ufunc, with values in place of tensors that are not traced.
 
     Raises:
-        StructureError: a TypeError; it does not take tensors.
+        StructureError: a TypeError; `x` does not accept tensors.
     """
     if not any(type(each) in BOXES for each in inputs):
         return getattr(ufunc, method)(*inputs, **keywords)
@@ -97,14 +97,14 @@ def overridden(x: Any, ufunc: np.ufunc, method: str, inputs: Sequence[Any], keyw
 
 
 def answered(function: Any, types: Iterable[type], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Return what an argument makes of a function of NumPy's that says itself what functions do with it.
+    """Return the result of a NumPy function that an argument overrides.
 
     Raises:
-        StructureError: a TypeError; it does not take tensors.
+        StructureError: a TypeError; the argument does not accept tensors.
     """
     x = next((x for x in _arguments([*args, *keywords.values()]) if OVERRIDES[type(x)] and type(x) in types), None)
     if x is None:
-        return NotImplemented  # to NumPy, which asks it next
+        return NotImplemented  # NumPy calls it next
     result = x.__array_function__(function, types, args, keywords)
     if result is NotImplemented:
         raise refused(x)
@@ -112,7 +112,7 @@ def answered(function: Any, types: Iterable[type], args: Sequence[Any], keywords
 
 
 def _arguments(args: Iterable[Any]) -> Iterable[Any]:
-    """Yield arguments, and what is in lists of them."""
+    """Yield arguments, and the elements of lists among them."""
     for x in args:
         if isinstance(x, (list, tuple)):
             yield from _arguments(x)
@@ -121,17 +121,17 @@ def _arguments(args: Iterable[Any]) -> Iterable[Any]:
 
 
 def as_arguments(function: Any, args: Iterable[Any]) -> tuple[Any, ...]:
-    """Return arguments of a function of NumPy's, which takes the numbers alone of what does not answer it."""
-    if function is np.clip:  # which is a ufunc on all but tensors
+    """Return the arguments of a NumPy function, with plain numbers for objects that do not override it."""
+    if function is np.clip:  # a ufunc for everything but tensors
         return tuple(args)
     return tuple(np.asarray(x) if OVERRIDES[type(x)] else x for x in args)
 
 
 def as_leaf(x: Any) -> Any:
-    """Return a leaf of a container; an array of traced numbers as a tensor, and an object with labels as it is.
+    """Return a leaf of a container: an array of traced numbers as a tensor, an object with labels unchanged.
 
     Raises:
-        StructureError: a TypeError; it has labels or a unit, and holds what a trace follows.
+        StructureError: a TypeError; it has labels or a unit, and holds a traced tensor.
     """
     if OVERRIDES[type(x)]:
         return _as_labelled_leaf(x)
@@ -147,7 +147,7 @@ def _as_labelled_leaf(x: Any) -> Any:
     held = next((each for each in _held_by(x) if type(each) in BOXES and each._trace.level), None)
     if held is None:
         return x
-    if not held.shape and hasattr(type(x), "to_numpy"):  # of one number, labels say nothing
+    if not held.shape and hasattr(type(x), "to_numpy"):  # a single number loses no labels
         return held
     kind = type(x)
     raise errors.StructureError(
@@ -158,25 +158,25 @@ def _as_labelled_leaf(x: Any) -> Any:
 
 
 def _held_by(x: Any) -> list[Any]:
-    """Return the tensors in an object with labels or a unit, or the arrays in their place."""
+    """Return the tensors, or the arrays, inside an object with labels or a unit."""
     kind = type(x)
     if _package(kind) == "pandas":
         return [collected(np.asarray(x.to_numpy()))]
     if _package(kind) == "xarray":
         variables = x.variables.values() if hasattr(x, "data_vars") else [getattr(x, "variable", x)]
-        return [getattr(each, "_data", None) for each in variables]  # `data` would read what is in a file
+        return [getattr(each, "_data", None) for each in variables]  # `data` would read a file
     return [getattr(x, "_magnitude", None)]
 
 
 def refuse_labelled(x: Any, dtypes: str = "biufc") -> None:
-    """Raise if numbers are to become a tensor that have labels or a unit, which the tensor would not have.
+    """Raise if numbers with labels or a unit would become a tensor, which cannot keep them.
 
     Args:
         x: a leaf of an argument.
-        dtypes: kinds of dtypes of the numbers in question.
+        dtypes: kinds of dtypes to check.
 
     Raises:
-        StructureError: a TypeError; they have.
+        StructureError: a TypeError; they have labels or a unit.
     """
     kind = type(x)
     if not OVERRIDES[kind]:

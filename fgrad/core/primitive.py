@@ -1,9 +1,9 @@
-"""What fgrad knows of an operation: one table entry, and where NumPy's names find it.
+"""The table of primitives: what fgrad knows of each operation, and how NumPy's names find it.
 
 Primitive(...)             the entry: implementation, rules, samples
 ReverseRule(...)           a reverse rule that declares what it saves
-UFUNCS[np.sin]             the primitive that answers a ufunc on Tensors
-FUNCTIONS[np.sum]          the Python function that answers any other NumPy name
+UFUNCS[np.sin]             the primitive that a ufunc runs on Tensors
+FUNCTIONS[np.sum]          the Python function that any other NumPy name runs
 PRIMITIVES["sin"]          every primitive by name; the generic tests loop over it
 """
 
@@ -29,7 +29,7 @@ class Rules(Protocol):
 
 
 class Zero:
-    """The derivative that is known to be zero, as `ZERO`; it is never made into an array of zeros."""
+    """Symbolic zero: a derivative that is known to be zero and never allocated. `ZERO` is its only instance."""
 
     def __repr__(self) -> str:
         return "ZERO"
@@ -39,21 +39,21 @@ ZERO: Final = Zero()
 
 
 class ReverseRule:
-    """A reverse rule that is a function of the cotangent and of what it saves, such as `lambda ct, y: ct * y`.
+    """A reverse rule that is a function of the cotangent and of its residuals, such as `lambda ct, y: ct * y`.
 
-    The parameters after the cotangent declare what is kept until the backward pass: `ans`, or arguments by their
-    names. Nothing else of the operation stays in memory. Called as any reverse rule, `rule(ans, *args)`, it returns the
+    The parameters after the cotangent declare what is kept until the backward pass: `ans`, or arguments by name.
+    Nothing else of the operation stays in memory. Called like any reverse rule, `rule(ans, *args)`, it returns the
     pullback.
 
     Args:
-        function: of the cotangent, and of what is saved.
-        saved: the names of what is saved.
-        saves: where it stands in `(ans, *args)`.
+        function: takes the cotangent and the residuals.
+        saved: the names of the residuals.
+        saves: their positions in `(ans, *args)`.
 
     Attributes:
-        pick: takes it out of `(ans, *args)`: one value itself, several as a tuple.
+        pick: takes the residuals out of `(ans, *args)`: a single one itself, several as a tuple.
         primitive: the operation.
-        masks: whether it makes masked cotangents.
+        masks: whether it returns masked cotangents.
     """
 
     __slots__ = ("function", "saved", "saves", "count", "pick", "primitive", "masks")
@@ -68,14 +68,14 @@ class ReverseRule:
         if metadata:
             names = ", ".join(metadata)
             raise errors.CustomRuleError(
-                f"{self.primitive.name} was called with {names}=, of which its reverse rule takes no note.\n"
+                f"{self.primitive.name} was called with {names}=, which its reverse rule does not accept.\n"
                 f"Write lambda ans, x, *, {names}: lambda ct: ..."
             )
         saved = self.pick((ans, *args))
         return lambda ct: self.pull(ct, saved)
 
     def pull(self, ct: Any, saved: Any) -> Any:
-        """Return the cotangent of the argument, from that of the result and what was saved."""
+        """Return the cotangent of the argument, from that of the result and the residuals."""
         if self.count == 1:
             return self.function(ct, saved)
         return self.function(ct, *saved) if self.count else self.function(ct)
@@ -86,16 +86,16 @@ def _nothing(values: Any) -> None:
 
 
 def reverse_rule(rule: Rule | None, arguments: Sequence[str] | Callable[..., Any]) -> Rule | None:
-    """Return a rule whose first parameter is `ct` as one that declares what it saves, and any other one unchanged.
+    """Return a rule whose first parameter is `ct` as a `ReverseRule`, and any other rule unchanged.
 
     A rule of the other form, `lambda ans, x: lambda ct: ...`, may keep any argument.
 
     Args:
         rule: in either form.
-        arguments: the names of the arguments of the operation, or the function whose parameters they are.
+        arguments: the names of the operation's arguments, or the function whose parameters they are.
 
     Raises:
-        CustomRuleError: a ValueError; a rule names something else than `ans` and arguments of the operation.
+        CustomRuleError: a ValueError; a rule names something other than `ans` and arguments of the operation.
     """
     if rule is None or isinstance(rule, ReverseRule):
         return rule
@@ -106,24 +106,24 @@ def reverse_rule(rule: Rule | None, arguments: Sequence[str] | Callable[..., Any
     others = [name for name in [*inspect.signature(rule).parameters][1:] if name not in ("ans", *names)]
     if others:
         raise errors.CustomRuleError(
-            f"a reverse rule whose first parameter is `ct` names what it saves, and {', '.join(others)} is no array of "
-            f"the operation, which has {', '.join(names) or 'no names that can be known'}.\n"
+            f"a reverse rule whose first parameter is `ct` names what it saves, and {', '.join(others)} is not an "
+            f"array of the operation, which has {', '.join(names) or 'no known names'}.\n"
             "Name `ans` or these; with keywords write lambda ans, x, *, axis: lambda ct: ..."
         )
     return ReverseRule(rule, saved, [0 if name == "ans" else 1 + names.index(name) for name in saved])
 
 
 def _positional(function: Callable[..., Any]) -> list[str]:
-    """Return the names of the parameters that can be passed by position, if they can be known."""
+    """Return the names of the parameters that can be passed by position; empty if they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # of some built-in functions
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return []
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
 
 
 def may_save(rule: Rule | None, place: int) -> bool:
-    """Return whether the pullback of a reverse rule may keep the argument at a place."""
+    """Return whether the pullback of a reverse rule may keep the argument at position `place`."""
     if rule is None:
         return False
     return 1 + place in rule.saves if isinstance(rule, ReverseRule) else True
@@ -137,47 +137,48 @@ BOXES: set[type] = set()
 """The types of tensors and variables."""
 UFUNC_FORMS: dict[tuple[np.ufunc, str], Callable[..., Any]] = {}
 ANSWERS: dict[np.ufunc, Callable[..., Any]] = {}
-"""What is called in place of `apply` where a ufunc, or its operator, is called on tensors."""
+"""Functions called in place of `apply` where a ufunc, or its operator, is called on tensors."""
 
 
 @dataclass(eq=False, slots=True, repr=False)
 class Primitive:
-    """An operation with rules of its own. Arrays are its positional arguments, metadata its keywords.
+    """An operation with its rules. Arrays are its positional arguments, metadata its keywords.
 
-    What a primitive says of an operation is said once: an attribute that has a value gets no other one. What few
-    operations have to say stands in tables of those who ask, such as `VIEWS`.
+    An attribute is set only once: to set it again raises. Properties that only few operations have stand in tables of
+    the code that uses them, such as `VIEWS`.
 
     Attributes:
-        name: as errors, graphs and tests show it.
-        implementation: computes the result on plain arrays. A tuple of arrays is several outputs.
+        name: the name in errors, graphs and tests.
+        implementation: computes the result on plain arrays. A tuple of arrays means several outputs.
         vjps: one reverse rule per argument. `rule(ans, *args, **metadata)` returns the pullback, a
             function of the cotangent of `ans`; it computes nothing before the cotangent comes. A `ReverseRule` declares
-            what it saves; of any other rule all arguments are kept as they were. A rule that is None, or returns
-            None, says "the derivative is zero"; `vjps=None` says "nothing flows through here at all".
+            its residuals; for any other rule all arguments are kept. A rule that is None, or returns None, means "the
+            derivative is zero"; `vjps=None` means "no derivative flows through this operation".
             Rules are linear in the cotangent and never conjugate: complex conventions are settled
             where a pass begins and ends.
-        parted: in place of `vjps`, of an operation that joins any number of arrays and keeps none of them:
-            `parted(ans, *args, **metadata)` returns the pullback of all, a function of the cotangent of `ans` that
-            returns a list with one for each argument.
+        parted: in place of `vjps`, for an operation that joins any number of arrays and keeps none of them:
+            `parted(ans, *args, **metadata)` returns one pullback for all, a function of the cotangent of `ans` that
+            returns a list with one cotangent for each argument.
         jvp: the forward rule: `jvp(tangents, ans, *args, **metadata)` returns the tangent of `ans`;
             an argument that is constant has the tangent ZERO.
         batch: the batching rule.
         broadcasts: arguments are broadcast against each other, so cotangents are summed back.
-        scales: rules that are `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
+        scales: rules of the form `ct * slope` or `ct / slope`, element by element, or a sum of such products, where the
             slope may be infinite. They take masked derivatives as `Masked`, whose exact zeros win. "pullback": the
             reverse rules; "both": the forward rule, too.
-        masks: rules that make masked derivatives. "tangent": the forward rule, which puts exact zeros where the result
-            holds what does not move; "both": the reverse rules, too, in place of what the operation did not use.
+        masks: rules that return masked derivatives. "tangent": the forward rule, which puts exact zeros where the
+            result is constant; "both": the reverse rules, too, which put them where the operation did not use an
+            element.
         samples: calls for the generic tests (see `fgrad.testing`).
-        kind: what reports say of it: "comparison", "rounding", "position" or "conversion" of what has the derivative
-            0, "choice" of one of the arguments, "product"; "guard" and "part" are no operations of the user's.
-        linear: "together" if it is linear in its arrays, taken together; "each" if it is so in each of them.
-        is_elementwise: each element of the result depends on one of each argument, which are broadcast; rules take a
-            batch of cotangents or tangents, along a first axis, as they take one.
-        pattern: which elements of a result depend on which of an argument, as `fgrad.ops.patterns` says it; None: all
-            on all. A batching rule by family enters that of the family.
-        closure: the `ReverseRule` of edges whose pullback is a closure, which is what they save.
-        compute: the implementation; of a ufunc that is an operator, this, which takes a tenth of the time for numbers.
+        kind: the kind of operation, for reports: "comparison", "rounding", "position" or "conversion" if the derivative
+            is 0, "choice" of one of the arguments, "product"; "guard" and "part" are internal operations.
+        linear: "together" if it is linear in its arrays jointly; "each" if it is linear in each of them.
+        is_elementwise: each element of the result depends on one element of each argument, which are broadcast; rules
+            also accept a batch of cotangents or tangents along a new first axis.
+        pattern: the dependencies of elements of the result on elements of the arguments, as in `fgrad.ops.patterns`;
+            None: all on all. The batching rule of a family sets that of the family.
+        closure: the `ReverseRule` of edges whose pullback is a closure, stored as the residual.
+        compute: the implementation, or for a ufunc that is an operator the operator, ten times faster for numbers.
     """
 
     name: str
@@ -212,16 +213,16 @@ class Primitive:
 
     @property
     def is_by_element(self) -> bool:
-        """Whether one element of each argument tells the form of the result."""
+        """Whether one element of each argument determines the shape and dtype of the result."""
         return self.is_elementwise or self.kind in ("conversion", "rounding")
 
     @property
     def is_ufunc(self) -> bool:
-        """Whether the implementation is a ufunc, which answers tensors by itself."""
+        """Whether the implementation is a ufunc, which works on tensors by itself."""
         return isinstance(self.implementation, np.ufunc)
 
     def owned(self, rules: Sequence[Rule | None]) -> tuple[Rule | None, ...]:
-        """Return reverse rules, of which those that name what they save belong to this primitive."""
+        """Return reverse rules, with those of type `ReverseRule` assigned to this primitive."""
         found = tuple(reverse_rule(rule, self.implementation) for rule in rules)
         for rule in found:
             if isinstance(rule, ReverseRule):
@@ -229,12 +230,12 @@ class Primitive:
         return found
 
     def own(self, rule: ReverseRule) -> ReverseRule:
-        """Let a rule know that it belongs to this primitive, and return it."""
+        """Assign a rule to this primitive, and return it."""
         rule.primitive, rule.masks = self, self.masks == "both"
         return rule
 
     def __repr__(self) -> str:
-        return f"<primitive {self.name}>"  # short, since graphs print steps to a view as metadata
+        return f"<primitive {self.name}>"  # short: graphs print it in the metadata of views
 
 
 def _called(ct: Any, pullback: Callable[[Any], Any]) -> Any:

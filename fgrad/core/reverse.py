@@ -1,8 +1,8 @@
-"""Reverse mode: a trace that records how cotangents get from results to arguments, and the pass back.
+"""Reverse mode: a trace that records how cotangents get from results to arguments, and the backward pass.
 
-ReverseTrace    records an edge for each argument of an operation that it follows
-pull_back       the backward pass: runs through a record from its end
-Edge            the fields of an edge by name, for whoever reads a record
+ReverseTrace    records an edge for each active argument of an operation
+pull_back       the backward pass: processes a record from its end
+Edge            an entry of a record with named fields
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
 _NUMBER = np.float64
 _REALS = {np.float64, np.float32, float, int}
-"""Numbers of which Python's operators make what NumPy's functions make; beside complex ones of Python's they do not."""
+"""Types for which Python's operators give the same as NumPy's functions; Python's complex numbers do not."""
 Form = tuple[tuple[int, ...], "np.dtype[Any]"]
-"""The shape and dtype of a primal, into which a cotangent is brought."""
+"""The shape and dtype of a primal, to which its cotangent is converted."""
 
 
 class Edge(NamedTuple):
-    """One entry of a record. The record holds plain tuples, which take a fifth of the time: `Edge(*entry)` reads one.
+    """One entry of a record. Records hold plain tuples, which are five times faster to make: `Edge(*entry)` reads one.
 
     Attributes:
         result: the key of an operation's result.
         is_first: whether the edge is the first one recorded for that result.
         argument: the key of the argument.
-        rule: gives the cotangent of the argument, from that of the result and what was saved.
-        saved: what the rule has saved; a pullback, if the rule is its primitive's `closure`.
-        form: what the rule's answer has to be brought into; None: it has it already.
+        rule: computes the cotangent of the argument from that of the result and the saved residuals.
+        saved: the residuals; a pullback, if the rule is the `closure` of its primitive.
+        form: the shape and dtype to which the rule's result is converted; None: no conversion is needed.
     """
 
     result: int
@@ -61,7 +61,7 @@ class Edge(NamedTuple):
 
     @property
     def pullback(self) -> Pullback:
-        """From the cotangent of the result to that of the argument; a `ZeroPullback` where the derivative is zero."""
+        """Maps the cotangent of the result to that of the argument; a `ZeroPullback` for a zero derivative."""
         if self.rule is self.primitive.closure:
             return self.saved  # type: ignore[no-any-return]
         return lambda ct: self.rule.pull(ct, self.saved)
@@ -75,7 +75,7 @@ Entry = tuple[int, bool, int, ReverseRule, Any, "Form | None"]
 
 
 class ZeroPullback:
-    """The pullback of an argument by which the derivative is zero; it knows the user's file and line."""
+    """The pullback of an argument with zero derivative; `place` is the user's file and line."""
 
     __slots__ = ("place",)
 
@@ -87,21 +87,21 @@ class ZeroPullback:
 
 
 class ReverseTrace(Trace):
-    """Records edges from results to arguments; each keeps alive what its pullback captured, no more.
+    """Records edges from results to arguments. An edge keeps the residuals of its pullback alive, nothing else.
 
     The record belongs to the trace. A tensor holds only its key in the record, so a tensor that
-    outlives the trace holds no graph. Keys are given and edges appended so that the arguments of an
-    operation come before its result, also when several threads work on one trace.
+    outlives the trace holds no graph. Keys are given and edges appended so that the arguments of an operation come
+    before its result, also when several threads use one trace.
 
     Args:
-        persistent: hand tensors of this trace to the rules, in place of the values inside them.
-            While the trace runs, a pass over the record is then recorded in its turn.
-        ends_with_call: the record is of no use when the call of a transform that runs has ended, so that large plain
-            arrays may be read-only until then.
+        persistent: pass tensors of this trace to the rules, instead of the values inside them. While the trace runs, a
+            backward pass over the record is then recorded, too.
+        ends_with_call: the record is not used after the current transform call, so that large plain arrays may be
+            read-only until then.
 
     Attributes:
         record: the edges, in order.
-        exits: how and where values left the trace: their keys, and for each the key that was next.
+        exits: values that left the trace, by how and where: their keys, each with the next key at that time.
     """
 
     differentiates = True
@@ -140,8 +140,8 @@ class ReverseTrace(Trace):
             ans = apply(primitive, values, metadata)
         return self._recorded(primitive, args, values, ans, metadata)
 
-    # What `process` and `_recorded` do, written out for operations on one array and for operators, which most
-    # operations are: in two thirds of the time.
+    # `_process_one` and `process_two` repeat `process` and `_recorded` for operations on one array and for binary
+    # operators, which most operations are. They take two thirds of the time.
 
     def _process_one(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         (x,) = args
@@ -176,7 +176,7 @@ class ReverseTrace(Trace):
             b = snapshot(y, self.copies) if y.nbytes <= LARGE else self._kept(y, primitive.name)
         elif kind_x is _ARRAY and rules is not None and may_save(rules[1], 0):
             a = snapshot(x, self.copies) if x.nbytes <= LARGE else self._kept(x, primitive.name)
-        if a is None or b is None:  # which has to be compared before it is used
+        if a is None or b is None:  # it needs a checksum
             ans = apply(primitive, (a := x if a is None else a, b := y if b is None else b))
             return self._recorded(primitive, (x, y), (a, b), ans, NOTHING)
         if (kind_a := type(a)) is _ARRAY and (kind_y is float or type(b) in PLAIN):
@@ -192,7 +192,7 @@ class ReverseTrace(Trace):
         values = (ans, a, b) if not self.persistent else self._handles(result, (x, y), (a, b))
         if follows_x:
             rule, form = rules[0], None
-            # Beside a number of Python's, an array keeps its shape; to compare shapes takes as long as to box it.
+            # With a Python number, an array keeps its shape; to compare shapes takes as long as to box it.
             if not (kind is _NUMBER is kind_a or (ans.dtype is a.dtype and (kind_y is float or ans.shape == a.shape))):
                 rule, form = _rule_and_form(primitive, 0, ans, a)
             if type(rule) is ReverseRule:
@@ -213,20 +213,20 @@ class ReverseTrace(Trace):
         return tensor._payload if tensor._trace is self else own_handle(tensor)
 
     def _handles(self, result: Any, args: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
-        """Return what rules of a persistent trace are handed: its tensors, so that it records what they do."""
+        """Return the arguments of rules in a persistent trace: tensors of it, so that it records what they do."""
         return _own_handles([result, *(arg if type(arg) is Tensor else x for arg, x in zip(args, values, strict=True))])
 
     def _recorded(
         self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
     ) -> Any:
-        """Return the result of an operation as a tensor of this trace, with an edge for each argument it follows."""
+        """Return the result of an operation as a tensor of this trace, and record an edge for each active argument."""
         if primitive.vjps is None:
             leave = self._left if primitive.parted is None else self._joined
             return leave(primitive, args, values, ans, metadata)
         key = next(self._keys)
-        if type(ans) is tuple:  # each output leads its cotangent into its place among the others'
+        if type(ans) is tuple:  # each output adds its cotangent to those of the others
             result: Any = tuple(map(self.root, ans))
-            dtype = None  # so that every argument's cotangent is brought into form
+            dtype = None  # every argument's cotangent is converted then
         else:
             result = box(ans, self, key)
             dtype = ans.dtype
@@ -263,7 +263,7 @@ class ReverseTrace(Trace):
     def _joined(
         self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
     ) -> Any:
-        """Return the result of joining arrays, with one pullback for all of them."""
+        """Return the joined arrays, recording one pullback for all of them."""
         assert primitive.parted is not None
         result = self.root(ans)
         parents = []
@@ -280,7 +280,7 @@ class ReverseTrace(Trace):
     def _enter_at_once(
         self, key: int, parents: Sequence[tuple[int, int, Form | None]], primitive: Primitive, pullback: Pullback
     ) -> None:
-        """Record edges from a result to several arguments, whose cotangents one call of a pullback gives.
+        """Record edges from a result to several arguments whose cotangents one pullback returns as a list.
 
         Args:
             key: of the result.
@@ -293,7 +293,7 @@ class ReverseTrace(Trace):
         self.record.append((key, True, together, primitive.closure, pullback, None))
 
     def _all_kept(self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any]) -> tuple[Sequence[Any], Any]:
-        """Return the values of arguments as pullbacks may keep them, and large ones that have to be compared."""
+        """Return the values of arguments that pullbacks may keep, and the large ones that need a checksum."""
         kept, large, rules = [*values], [], primitive.vjps
         assert rules is not None
         followed = [place for place, arg in enumerate(args) if type(arg) is Tensor and arg._trace is self]
@@ -306,21 +306,21 @@ class ReverseTrace(Trace):
         return kept, large
 
     def _kept(self, array: Any, name: str) -> Any:
-        """Return a plain array as a pullback may keep it, since the user may overwrite it before the backward pass.
+        """Return a plain array for a pullback to keep, since the user may overwrite it before the backward pass.
 
         Args:
-            array: that an operation uses.
-            name: of the operation.
+            array: an array that an operation uses.
+            name: the name of the operation.
 
         Returns:
-            A copy, or a large array itself if it is read-only from now on; None if it has to be compared.
+            A copy, or a large array itself if it is read-only from now on; None if it needs a checksum.
         """
         if not is_large(array):
             return snapshot(array, self.copies)
         return array if self.lock(array, name) else None
 
     def _kept_metadata(self, primitive: Primitive, metadata: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
-        """Return metadata as pullbacks may keep them, and large arrays in them that have to be compared."""
+        """Return metadata that pullbacks may keep, and the large arrays in it that need a checksum."""
         kept, large = {**metadata}, []
         for name, array in metadata.items():
             if type(array) is _ARRAY:
@@ -331,7 +331,7 @@ class ReverseTrace(Trace):
         return kept, large
 
     def _join(self, outputs: Sequence[Tensor], key: int) -> None:
-        """Record that outputs are parts of a result, whose cotangent is a `Parts`."""
+        """Record outputs as the parts of one result, whose cotangent is a `Parts`."""
         likes = [(output._payload.shape, output._payload.dtype) for output in outputs]
         for place, output in enumerate(outputs):
             self.record.append((output._mark, True, key, _OUTPUT, (likes, place), None))
@@ -343,13 +343,13 @@ class ReverseTrace(Trace):
     def attach(
         self, name: str, parents: Sequence[int], results: Sequence[Any], pull: Callable[[Any], list[Any]]
     ) -> list[Tensor]:
-        """Record a call as one step, and return its results as tensors of this trace.
+        """Record a call as one operation, and return its results as tensors of this trace.
 
         Args:
             name: of the function.
             parents: keys of the values that the call depends on.
             results: arrays, or tensors of lower traces.
-            pull: from the cotangents of all results, a `Parts`, to those of the parents.
+            pull: maps the cotangents of all results, a `Parts`, to those of the parents.
         """
         whole = next(self._keys)
         outputs = [self.root(result) for result in results]
@@ -362,7 +362,7 @@ class ReverseTrace(Trace):
     def _left(
         self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
     ) -> Any:
-        """Return what nothing flows back through."""
+        """Return the result of an operation without a derivative, and record that its arguments left the trace."""
         for arg in args:
             if type(arg) is Tensor and arg._trace is self:
                 self.concrete(arg, primitive.name)
@@ -375,12 +375,12 @@ class ReverseTrace(Trace):
 
 
 def _own_handles(values: Sequence[Any]) -> list[Any]:
-    """Return values for a rule to keep: what the user writes into a tensor afterwards is not in them."""
+    """Return values for a rule to keep: later writes of the user to a tensor do not change them."""
     return [own_handle(x) if type(x) is Tensor else tuple(_own_handles(x)) if type(x) is tuple else x for x in values]
 
 
 def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> tuple[Any, Form | None]:
-    """Return the rule of an argument of another shape or dtype, and what its cotangents are to be brought into."""
+    """Return the rule of an argument whose shape or dtype differs from that of the result, and its form."""
     assert primitive.vjps is not None
     if type(ans) is not tuple and ans.dtype is value.dtype:
         if not primitive.broadcasts:
@@ -392,7 +392,7 @@ def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> t
 
 
 def _pullback(rule: Any, values: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
-    """Return the pullback that a rule gives for `(ans, *args)`."""
+    """Return the pullback of a rule for `(ans, *args)`."""
     pullback = rule and (rule(*values, **metadata) if metadata else rule(*values))
     return pullback or _cut()
 
@@ -404,13 +404,13 @@ def _cut() -> ZeroPullback:
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
 _CALL = Primitive("call", lambda *args: args, masks="both", kind="part")
 _ITEM = _PART.own(ReverseRule(operator.getitem, ["place"], [0]))
-"""The cotangent of one of the arguments of which a pullback gives all at once."""
+"""The cotangent of one argument, where one pullback returns the cotangents of all arguments."""
 _OUTPUT = _PART.own(ReverseRule(lambda ct, output: Parts(output[0], output[1], ct), ["output"], [0]))
-"""The cotangents of all outputs, as far as that of one of them is known."""
+"""The cotangents of all outputs, with that of one output filled in."""
 
 
 class Parts:
-    """The cotangents of an operation with several outputs, as far as they have come in."""
+    """The cotangents of an operation with several outputs, as far as they are known."""
 
     __slots__ = ("likes", "parts")
 
@@ -431,10 +431,10 @@ class Parts:
 
 
 _SEVERAL = {list, Parts}
-"""What holds the cotangents of several arrays."""
+"""Types that hold the cotangents of several arrays."""
 
 
-@np.errstate(all="ignore")  # infinities are in the result for all to see
+@np.errstate(all="ignore")  # the result shows infinities
 def pull_back(
     record: list[Entry],
     cotangents: dict[int, Any],
@@ -442,25 +442,25 @@ def pull_back(
     stop: Collection[int] = (),
     masked: Iterable[int] = (),
 ) -> dict[int, Any]:
-    """Carry cotangents from results to inputs, through a record that is used up on the way.
+    """Propagate cotangents from results to inputs. The record is consumed.
 
-    An edge, and a cotangent that has been passed on, are dropped at once.
+    Edges, and cotangents of intermediate results, are dropped as soon as they have been used.
 
     Args:
         record: the edges in order of recording; the list is empty afterwards.
-        cotangents: by key, where the pass begins; changed in place.
-        keep: keys of results whose cotangents are wanted although they are passed on.
-        stop: keys through which nothing is passed on.
-        masked: keys of first cotangents whose exact zeros mean "not used".
+        cotangents: the cotangents at the start, by key; changed in place.
+        keep: keys of intermediate results whose cotangents are returned, too.
+        stop: keys at which propagation stops.
+        masked: keys of initial cotangents whose exact zeros mean "not used".
 
     Returns:
-        `cotangents`, which now holds those of the inputs and of `keep`; ZERO is connected, but zero.
+        `cotangents`, which now holds those of the inputs and of `keep`; ZERO means connected with derivative zero.
     """
     around = running.place
     try:
         kept = _passed_back(record, cotangents, keep, stop, set(masked))
     finally:
-        running.place = around  # a record may have told for each edge where it belongs
+        running.place = around  # a replayed record may have changed it
     for key, cotangent in cotangents.items():
         if type(cotangent) is Gathered:
             cotangents[key] = cotangent.finished()
@@ -471,21 +471,21 @@ def pull_back(
 def _passed_back(
     record: list[Entry], cotangents: dict[int, Any], keep: Collection[int], stop: Collection[int], masked: set[int]
 ) -> dict[int, Any]:
-    """Carry cotangents through all of a record, and return those of `keep`.
+    """Propagate cotangents through all of a record, and return those of `keep`.
 
-    A cotangent is masked if all that has come in for it is, or comes from a rule that masks.
+    A cotangent is masked if each contribution to it is masked or comes from a rule that masks.
     """
     kept = {}
-    sums: set[int] = set()  # keys whose cotangents were made here, of which no pullback has seen any
+    sums: set[int] = set()  # keys whose cotangents were allocated here and are referred to by no pullback
     while record:
         key, first, parent, rule, saved, form = record.pop()
-        # The first edge of a result is the last to come by: its cotangent is needed no more.
+        # The first edge of a result is processed last: its cotangent is not needed after it.
         cotangent = cotangents.pop(key, None) if first else cotangents.get(key)
         if keep and key in keep and cotangent is not None:
             kept[key] = cotangent = finished(cotangent)
         if cotangent is None or (stop and key in stop):
             continue
-        if (kind := type(cotangent)) is not _ARRAY and kind is not _NUMBER:  # which most of them are
+        if (kind := type(cotangent)) is not _ARRAY and kind is not _NUMBER:  # not the common case
             if cotangent is ZERO:
                 cotangents.setdefault(parent, ZERO)
                 continue
@@ -517,14 +517,14 @@ def _passed_back(
 
 
 def _for_rule(cotangent: Any, rule: ReverseRule) -> Any:
-    """Return a cotangent as it is handed to a rule."""
+    """Return a cotangent as a rule takes it."""
     if type(cotangent) is Gathered and rule.primitive not in GATHERING:
         cotangent = cotangent.finished()
     return cotangent if type(cotangent) in _SEVERAL else payload_of(cotangent)
 
 
 def _held(saved: Any) -> list[Any]:
-    """Return what an edge has saved: of the arrays in it, one may be the library's that has refused something."""
+    """Return the residuals of an edge: an array among them may belong to the library that raised the error."""
     held, cells = list(getattr(saved, "args", ())), getattr(saved, "__closure__", None) or ()
     return held + [cell.cell_contents for cell in cells] + (list(saved) if type(saved) is tuple else [saved])
 
@@ -533,9 +533,9 @@ def _added(prior: Any, passed: Any, is_own: bool) -> Any:
     """Return the sum of two cotangents.
 
     Args:
-        prior: what has come in so far.
-        passed: what comes in.
-        is_own: `prior` is a sum that the pass has made, to which nothing else refers: it may be written to.
+        prior: the sum so far.
+        passed: the cotangent to add.
+        is_own: `prior` was allocated by this pass and is referred to by nothing else: it may be overwritten.
     """
     try:
         is_array = type(prior) is _ARRAY is type(passed)
@@ -549,10 +549,10 @@ def _added(prior: Any, passed: Any, is_own: bool) -> Any:
 
 
 def conform(cotangent: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Bring a cotangent into the form of its primal: undo broadcasting and the promotion of dtypes.
+    """Convert a cotangent to the shape and dtype of its primal: undo broadcasting and the promotion of dtypes.
 
-    What was repeated along an axis gets the sum along it; the cotangent of a real number that was
-    used as a complex one is the real part.
+    Along an axis of repetition the cotangent is summed; the cotangent of a real number that was used as a complex one
+    is the real part.
     """
     if dtype.kind not in INEXACT:
         return ZERO

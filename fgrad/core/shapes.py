@@ -1,6 +1,6 @@
-"""Shapes of arrays, for as many axes as NumPy's arrays may have.
+"""Shapes of arrays, for any number of axes that NumPy's arrays may have.
 
-broadcast_shapes(*shapes)    the shape of arrays that are computed with element by element
+broadcast_shapes(*shapes)    the shape of an elementwise result
 first_of(x)                  the first element of an array
 """
 
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 _MOST = 32
-"""Axes beyond which NumPy's `broadcast_shapes` and `flat` raise, though its arrays may have twice as many."""
+"""Number of axes beyond which NumPy's `broadcast_shapes` and `flat` raise, though arrays may have twice as many."""
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of what is computed element by element of arrays with these shapes.
+    """Return the shape of the result of an elementwise operation on arrays with these shapes.
 
     Raises:
-        ValueError: two sizes along an axis differ, and neither is 1.
+        ValueError: two sizes along an axis differ, and neither of them is 1.
     """
     if all(len(shape) <= _MOST for shape in shapes):
         return np.broadcast_shapes(*shapes)
@@ -31,5 +31,5 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def first_of(x: Any) -> Any:
-    """Return the first element of an array that has one."""
+    """Return the first element of a nonempty array."""
     return x[(0,) * x.ndim]

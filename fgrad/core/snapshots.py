@@ -1,16 +1,16 @@
-"""Plain arrays as they were when an operation used them: what a pullback refers to may be overwritten by the user.
+"""Snapshots of plain arrays: the user may overwrite an array that a pullback refers to.
 
-    snapshot(array, copies)    a copy, by which a pullback refers to an array
-    is_large(array)            whether an array is kept itself
+    snapshot(array, copies)    a copy, for a pullback to refer to
+    is_large(array)            whether an array is too large to copy
     Locks                      large arrays that are read-only while a transform runs
-    Checked(pullback, ...)     refuses to run where large arrays have been overwritten
-    debug_overwrites()         a block in which writes to large arrays are found that nothing else finds
+    ChecksumGuard(pullback, ..)  refuses to run if large arrays have been overwritten
+    debug_overwrites()         a block that also finds writes through views of large arrays
 
-A work buffer, a mask, a mini-batch is used, and then written to again, before the backward pass. So a pullback gets a
-copy of a plain array. Of a large one, for which a copy would take more memory than the user expects, it gets the array
-itself. While a transform runs whose record ends with the call, such an array is read-only, so that a write is an error
-where it happens. A record that outlives the call must not leave a user's array locked: its pullbacks compare
-fingerprints, and refuse to run where an array was overwritten.
+A work buffer, a mask or a mini-batch is often overwritten after use, before the backward pass. So a pullback gets a
+copy of a plain array. For a large one a copy would take more memory than the user expects, so the pullback gets the
+array itself. If the record ends with the call of a transform, the array is read-only while it runs, so that a write is
+an error where it happens. A record that outlives the call must not leave a user's array locked: its pullbacks compare
+checksums, and refuse to run if an array was overwritten.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ import numpy as np
 from fgrad import errors
 
 LARGE = 1 << 20
-"""Bytes above which an array is not copied."""
+"""Size in bytes above which an array is not copied."""
 SMALL = 1 << 15
-"""Bytes up to which it takes less time to copy an array again than to see whether it is the same."""
+"""Size in bytes up to which copying an array again is faster than testing whether it has changed."""
 _WIDTH = 1 << 10
 
 
 Copies = dict[int, tuple["weakref.ref[Any]", "weakref.ref[Any]"]]
-"""What a trace has copied, by the id of the array: the array and its copy, which the pullbacks alone keep alive."""
+"""Copies made by a trace, by the id of the array: the array and its copy, which only pullbacks keep alive."""
 
 
 _ours: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""The copies that were made of arrays that are not small, by id: whoever is handed one needs no copy of it."""
+"""The copies of arrays that are not small, by id: a copy needs no further copy."""
 
 
 def is_large(array: Any) -> bool:
-    """Return whether an array is too large for a copy."""
+    """Return whether an array is too large to copy."""
     return array.nbytes > LARGE and array.dtype.kind != "O" and any(array.strides)
 
 
 def is_read_only(array: Any) -> bool:
-    """Return whether an array can only be read, and so can the memory of which it is a view."""
+    """Return whether an array, and the memory it is a view of, can only be read."""
     while isinstance(array, np.ndarray):
         if array.flags.writeable:
             return False
@@ -58,11 +58,11 @@ def is_read_only(array: Any) -> bool:
 
 
 def snapshot(array: Any, copies: Copies) -> Any:
-    """Return an array as it is now, which nobody writes to; a copy that was made here is one already."""
+    """Return a copy of an array that is never written to; a copy made by this function is returned itself."""
     if array.nbytes <= SMALL or array.dtype.kind == "O":
         return array.copy()
     if not any(array.strides):
-        return np.broadcast_to(array[(0,) * array.ndim], array.shape)  # one number, as in the cotangent of a sum
+        return np.broadcast_to(array[(0,) * array.ndim], array.shape)  # as in the cotangent of a sum
     if _ours.get(id(array)) is array:
         return array
     known, kept = copies.get(id(array), (None, None))
@@ -76,7 +76,7 @@ def snapshot(array: Any, copies: Copies) -> Any:
 
 
 def are_same(array: Any, copy: Any) -> bool:
-    """Return whether two arrays of one shape and dtype hold the same, where NaN is NaN and 0.0 is not -0.0."""
+    """Return whether two arrays have equal bits: NaN equals NaN, and 0.0 differs from -0.0."""
     if array.shape != copy.shape or array.dtype != copy.dtype:
         return False
     word = np.uint8 if array.nbytes % 8 else np.uint64
@@ -94,15 +94,15 @@ _debugging: ContextVar[bool] = ContextVar("debug_overwrites", default=False)
 
 @contextmanager
 def debug_overwrites() -> Iterator[None]:
-    """Find every write to a large plain array that comes between its use and the backward pass, in a block.
+    """Find every write to a large plain array between its use and the backward pass, in a block.
 
-    Plain arrays of up to 1 MiB are copied when they are used, so a write to them does no harm. A larger one is
-    read-only while a transform such as `fg.grad` runs, and a write to it is an error. A write that goes through a view
-    which was made before is not seen: the view stays writable. In the block, each large array is compared before the
-    backward pass with what it was, which takes longer than a product with the array. `fg.check` does so, too.
+    Plain arrays of up to 1 MiB are copied when they are used, so a later write to them has no effect. A larger one is
+    read-only while a transform such as `fg.grad` runs, and a write to it is an error. A write through a view that was
+    made earlier goes undetected: the view stays writable. In the block, a checksum of each large array is compared
+    before the backward pass, which takes longer than a product with the array. `fg.check` does so, too.
 
     Returns:
-        The block's context manager. It holds for the thread, or asynchronous task, that opens it.
+        The block's context manager. It applies to the thread, or asynchronous task, that opens it.
 
     Raises:
         OverwrittenError: a RuntimeError, from the backward pass; an array was overwritten.
@@ -128,12 +128,12 @@ def debug_overwrites() -> Iterator[None]:
 
 
 _locked: dict[int, tuple[Any, int, list[Any]]] = {}
-"""By the id of an array that owns memory: the array, the number of locks, and what they have made read-only."""
+"""By the id of an array that owns memory: the array, the number of locks, and the arrays they have made read-only."""
 _counting = threading.Lock()
 
 
 def _lineage(array: Any) -> list[Any]:
-    """Return an array and those of which it is a view, up to the one that owns the memory."""
+    """Return an array and its bases, up to the array that owns the memory."""
     arrays = [array]
     while isinstance(base := arrays[-1].base, np.ndarray):
         arrays.append(base)
@@ -141,15 +141,15 @@ def _lineage(array: Any) -> list[Any]:
 
 
 def _can_be_locked(array: Any) -> bool:
-    """Return whether a view of nothing but NumPy's memory: else it could not be made writable again."""
+    """Return whether the memory belongs to NumPy: otherwise the array could not be made writable again."""
     root = _lineage(array)[-1]
     return (root.base is None and root.flags.owndata) or isinstance(root.base, mmap.mmap)
 
 
 class Locks:
-    """The large arrays that are read-only for one record, until `release`.
+    """The large arrays that are read-only for one record, until `release` is called.
 
-    Several records, also of other threads, may lock one array: it is writable again when all have released it.
+    Several records, also of other threads, may lock an array: it is writable again when all have released it.
     """
 
     def __init__(self) -> None:
@@ -157,14 +157,14 @@ class Locks:
         self._owners: list[Any] = []
 
     def hold(self, array: Any, name: str) -> bool:
-        """Make an array read-only, and those of which it is a view.
+        """Make an array and its bases read-only.
 
         Args:
-            array: that an operation uses.
-            name: of the operation.
+            array: an array that an operation uses.
+            name: the name of the operation.
 
         Returns:
-            False where the array could not be made writable again, as memory of another library.
+            False if the array could not be made writable again, such as memory of another library.
         """
         if id(array) in self._uses:
             return True
@@ -174,7 +174,7 @@ class Locks:
         self._uses[id(array)] = array, name, errors.users_place(), before
         arrays = _lineage(array)
         with _counting:
-            self._owners.append(arrays[-1])  # in an order in which an interrupt leaves nothing locked
+            self._owners.append(arrays[-1])  # in this order, an interrupt leaves nothing locked
             _, count, locked = _locked.get(id(arrays[-1]), (None, 0, []))
             _locked[id(arrays[-1])] = arrays[-1], count + 1, locked
             for each in arrays:
@@ -184,10 +184,10 @@ class Locks:
         return True
 
     def check(self) -> None:
-        """Refuse to go on where an array has been written to.
+        """Raise if a locked array has been written to.
 
         Raises:
-            OverwrittenError: a RuntimeError; an array was made writable, or is another one in `debug_overwrites`.
+            OverwrittenError: a RuntimeError; an array was made writable, or has changed within `debug_overwrites`.
         """
         for array, name, place, before in self._uses.values():
             what = "made writable" if array.flags.writeable else ""
@@ -197,7 +197,7 @@ class Locks:
                 raise errors.OverwrittenError(name, array.shape, errors.line_at(place), what)
 
     def explain(self, error: BaseException) -> None:
-        """Raise an error that names the use of an array, in place of NumPy's for a write to one that is read-only.
+        """Raise an error that names the use of an array, in place of NumPy's for a write to a read-only array.
 
         Raises:
             OverwrittenError: a RuntimeError; `error` is NumPy's, and an array is locked here.
@@ -209,7 +209,7 @@ class Locks:
             ) from error
 
     def release(self) -> None:
-        """Make the arrays writable again that no other record needs."""
+        """Make arrays writable again that no other record has locked."""
         while self._owners:
             with _counting:
                 owner, count, locked = _locked.pop(id(self._owners[-1]), (None, 1, []))
@@ -217,15 +217,15 @@ class Locks:
                     _locked[id(owner)] = owner, count - 1, locked
                 else:
                     for each in sorted(locked, key=lambda array: len(_lineage(array))):
-                        each.flags.writeable = True  # the owner before its views, as NumPy wants it
+                        each.flags.writeable = True  # the owner before its views, as NumPy requires
                 self._owners.pop()
         self._uses.clear()
 
 
 class ChecksumGuard:
-    """A pullback that refers to large arrays, and refuses to run if they have been overwritten.
+    """A pullback that refers to large arrays, and raises if they have been overwritten.
 
-    Of arrays that can only be read it takes no fingerprints, and refuses to run if they can be written to now.
+    Read-only arrays need no checksum; it raises if they have become writable.
     """
 
     __slots__ = ("pullback", "arrays", "prints", "name", "place")
@@ -245,10 +245,10 @@ class ChecksumGuard:
 
 
 def fingerprint(array: Any) -> tuple[int, ...]:
-    """Return numbers that tell an array from what it is after a write: of its bits, laid out as a matrix of words.
+    """Return a checksum of an array: of its bits, laid out as a matrix of words.
 
-    They are the sums of its rows, and of its columns, with random weights. So elements that trade places are told, too:
-    a write that is not has to leave the sums of all rows and of all columns as they were.
+    It consists of the row sums and the column sums, each with random weights, so it also detects elements that change
+    places. A write goes undetected only if it preserves the sums of all rows and of all columns.
     """
     bits = _bits(array)
     rest = bits.size % (8 * _WIDTH)

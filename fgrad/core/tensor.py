@@ -1,11 +1,11 @@
-"""The tracer tensor, and the door through which every operation passes.
+"""The tracer tensor, and `apply`, through which every operation passes.
 
     apply(primitive, args, metadata)    run an operation under the top trace of its arguments
-    apply_call(call, leaves)            the same for a function with a derivative of its own
-    Tensor                              a value, the trace that follows it, what the trace keeps for it
-    strip_ended(x)                           take off the layers whose trace is not running
+    apply_call(call, leaves)            the same for a function with a custom derivative
+    Tensor                              a value, its trace, and the trace's data on it
+    strip_ended(x)                      take off the layers whose trace is not running
 
-Python's operators, NumPy's ufuncs and NumPy's functions all arrive at `apply`, by way of the
+Python's operators, NumPy's ufuncs and NumPy's functions all arrive at `apply`, through the
 tables in `primitive.py`. What an operation means there is decided by traces alone (`trace.py`).
 """
 
@@ -58,7 +58,7 @@ UFUNCS_OF_OBJECTS = {
     for name, ufunc in vars(np).items()
     if isinstance(ufunc, np.ufunc) and any(set(loop) <= set("O->") for loop in ufunc.types)
 }
-"""What NumPy looks up as methods of the elements of an array of objects, such as `sin`."""
+"""Ufuncs that NumPy looks up as methods of the elements of an object array, such as `sin`."""
 
 _NUMBERS = {"float()", "int()", "complex()", "bool()"}
 
@@ -66,13 +66,13 @@ _NUMBERS = {"float()", "int()", "complex()", "bool()"}
 def apply(
     primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING, observed: bool = False
 ) -> Any:
-    """Hand an operation to the highest running trace among its arguments, or just compute it.
+    """Pass an operation to the highest running trace among its arguments, or compute it if there is none.
 
     Args:
         primitive: the operation.
         args: its arrays and tensors.
         metadata: its keywords.
-        observed: whether the observers have seen it already.
+        observed: whether the observers have been called for this operation already.
     """
     if observing and not observed and is_seen():
         run = through_observers("operation", primitive, metadata, go_on=partial(_apply_seen, primitive, metadata))
@@ -88,7 +88,7 @@ def apply(
             top, top_level = arg._trace, level
         elif not level:
             settled = [strip_ended(arg) for arg in args]
-            nothing_left = is_seen() and not any(type(x) in BOXES for x in settled)  # that has not been seen
+            nothing_left = is_seen() and not any(type(x) in BOXES for x in settled)  # and observers have not seen it
             return boxed(apply(primitive, settled, metadata, nothing_left))
     if top_level:
         return top.process(primitive, args, metadata)
@@ -96,7 +96,7 @@ def apply(
 
 
 def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-    """Run an operation on arrays and numbers that are not NumPy's, or are looked at for the first time."""
+    """Run an operation with operands of other libraries, or of types seen for the first time."""
     for x in args:
         if OVERRIDES[type(x)]:
             ufunc = next((ufunc for ufunc, entry in UFUNCS.items() if entry is primitive), None)
@@ -114,7 +114,7 @@ def _apply_to_others(primitive: Primitive, args: Sequence[Any], metadata: Mappin
     if not traces:
         result = computed_by(primitive, settled, metadata)
         return boxed(result) if any(type(x) in BOXES for x in args) else result
-    # A copy, as of plain arrays: the user may write to this one before the pass back. Of a lazy one it costs nothing.
+    # Copied, as plain arrays are: the user may write to this one before the backward pass. A lazy one costs nothing.
     args = [x.copy() if FOREIGN[type(x)] else x for x in settled]
     return max(traces, key=lambda trace: trace.level).process(primitive, args, metadata)
 
@@ -124,7 +124,7 @@ def _apply_seen(primitive: Primitive, metadata: Mapping[str, Any], args: Sequenc
 
 
 def apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
-    """Hand a call of a function with a derivative of its own to the highest trace among its inputs, or just run it."""
+    """Pass a call of a function with a custom derivative to the highest trace among its inputs, or run it."""
     before = running.state()
     try:
         if is_seen():
@@ -145,7 +145,7 @@ def _apply_call(call: Call, leaves: Sequence[Any]) -> list[Any]:
 
 
 def strip_ended(x: Any) -> Any:
-    """Return what is in `x` below the layers that no running trace follows: an array or a Tensor."""
+    """Return the value of `x` below the layers whose trace has ended: an array or a Tensor."""
     while type(x) in BOXES:
         if observing and is_seen():
             x = substituted(x)
@@ -161,25 +161,25 @@ def strip_ended(x: Any) -> Any:
 
 
 def renewed(x: Any) -> Any:
-    """Return what is to be used in place of a view whose root has been written to, and all else as it is."""
+    """Return an up-to-date view if the root of `x` has been written to, otherwise `x`."""
     return x._trace.renewed(x) if type(x) is Tensor else x
 
 
 def is_weak(x: Any) -> bool:
-    """Return whether something stands for a number of Python's."""
+    """Return whether `x` stands for a Python number."""
     value = strip_ended(x)
     return type(value) is Tensor and value._trace.is_weak(value)
 
 
 def settled(leaf: Any) -> Any:
-    """Return what `strip_ended` does, of an array of traced numbers as one tensor."""
+    """Return `strip_ended(leaf)`, with an array of traced numbers made into one tensor."""
     return strip_ended(collected(leaf))
 
 
 def boxed(value: Any) -> Any:
-    """Return `value` as a Tensor, and several outputs as a tuple of Tensors; what is more than numbers as it is."""
+    """Return `value` as a Tensor, and several outputs as a tuple of Tensors; overriding types unchanged."""
     kind = type(value)
-    if kind is _ARRAY:  # as it mostly is
+    if kind is _ARRAY:  # common case
         return box(value, UNTRACED, None)
     if kind is Tensor or OVERRIDES[kind]:
         return value
@@ -189,18 +189,18 @@ def boxed(value: Any) -> Any:
 
 
 ATTRIBUTES: list[Callable[[Any, str], Any]] = []
-"""What else tensors answer for: `find(tensor, name)` returns an attribute that arrays do not have, or None."""
+"""Further attributes of tensors: `find(tensor, name)` returns an attribute that arrays do not have, or None."""
 
 
 def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], Callable[[Any, Any], Tensor]]:
-    """Make an operator and its reflected twin, a method of that name, from the ufunc that NumPy would call."""
+    """Make an operator and its reflected one, the method named `twin`, from the ufunc that NumPy would call."""
     primitive: Any = None  # found at the first call: the table is not filled yet
 
     def operator(self: Any, other: Any) -> Any:
         nonlocal primitive
         primitive = primitive or UFUNCS[ufunc]
         kind = type(other)
-        # Where there is one trace to ask, it is asked at once: the commonest case, in half the time.
+        # Fast path: a single active trace, in half the time.
         if type(self) is Tensor and (trace := self._trace).level and not (observing and is_seen()):
             if kind is Tensor:
                 if other._trace is trace:
@@ -222,7 +222,7 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
 
 
 def _quotient(divide: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tensor]:
-    """Make `other / self`, for which NumPy asks where it wants the reciprocal of an array of objects."""
+    """Make `other / self`, which NumPy calls for the reciprocal of an array of objects."""
 
     def operator(self: Any, other: Any) -> Any:
         if type(other) is int:
@@ -245,14 +245,14 @@ def _comparison(ufunc: np.ufunc, twin: str) -> Callable[[Any, Any], Tensor]:
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    """Make the operator that writes its result into the tensor; one of shape `()` is a number, which is not."""
+    """Make the operator that writes its result into the tensor; a tensor of shape `()` is immutable, as a number is."""
 
     def operator(self: Any, other: Any) -> Any:
         if not self._trace.shape_of(self):
             return apply(UFUNCS[ufunc], (self, other)) if type(other) in OPERANDS else NotImplemented
         if type(other) not in OPERANDS and type(other) not in BOXES:
             if OVERRIDES[type(other)]:
-                raise refused(other, "what is written into a tensor are numbers")
+                raise refused(other, "only numbers can be written into a tensor")
             if defers_to(other):
                 return NotImplemented
         METHODS["computed_in_place"](self, ufunc, other)
@@ -269,7 +269,7 @@ def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
 
 
 def _rounding(function: Callable[[Any], int]) -> Callable[[Any], int]:
-    """Make the method by which a function of `math` rounds; an integer has no derivative that could be lost."""
+    """Make the method for a rounding function of `math`; an integer has no derivative that could be lost."""
 
     def method(self: Any) -> int:
         return function(float(self._concrete("int()")))
@@ -278,19 +278,19 @@ def _rounding(function: Callable[[Any], int]) -> Callable[[Any], int]:
 
 
 def _unpacked(arguments: tuple[Any, ...]) -> Any:
-    """Return the one tuple that was passed, or the tuple of all arguments, as NumPy's methods do."""
+    """Return the only tuple argument, or the tuple of all arguments, as NumPy's methods do."""
     if len(arguments) == 1 and (arguments[0] is None or isinstance(arguments[0], (tuple, list))):
         return arguments[0]
     return arguments
 
 
 def _answer(function: Any, *args: Any, **keywords: Any) -> Tensor:
-    """Call what answers a function of NumPy on tensors."""
+    """Call the function of fgrad that replaces a NumPy function on tensors."""
     return FUNCTIONS[function](*args, **keywords)  # type: ignore[no-any-return]
 
 
 def _member(name: str) -> Callable[..., Any]:
-    """Make the method that answers ndarray's method of that name."""
+    """Make the method that replaces the ndarray method of that name."""
 
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
         return METHODS[name](self, *args, **keywords)
@@ -301,7 +301,7 @@ def _member(name: str) -> Callable[..., Any]:
 
 
 def _method(function: Any) -> Callable[..., Tensor]:
-    """Make the method that is the function of NumPy with the tensor as first argument."""
+    """Make the method that calls the NumPy function with the tensor as first argument."""
 
     def method(self: Any, *args: Any, **keywords: Any) -> Any:
         return _answer(function, self, *args, **keywords)
@@ -312,7 +312,7 @@ def _method(function: Any) -> Callable[..., Tensor]:
 
 
 def _writer(name: str) -> Callable[[Any, Any], None]:
-    """Make what assigns an attribute that is a view."""
+    """Make the setter of an attribute that is a view."""
 
     def write(self: Any, value: Any) -> None:
         getattr(self, name)[...] = value
@@ -321,16 +321,16 @@ def _writer(name: str) -> Callable[[Any, Any], None]:
 
 
 class TensorLike:
-    """What Tensor and Variable share: NumPy's attributes, methods, operators and protocols."""
+    """Base of Tensor and Variable: NumPy's attributes, methods, operators and protocols."""
 
     __slots__ = ()
     __hash__ = None  # type: ignore[assignment]  # like an ndarray: == is elementwise
-    __pandas_priority__ = 5000  # more than a DataFrame's: of the two, the tensor answers
+    __pandas_priority__ = 5000  # higher than a DataFrame's, so that the tensor's operators are called
 
     _trace: Trace
 
     def unbox(self) -> Any:
-        """Return what lies one layer below: an array or a Tensor."""
+        """Return the value one layer below: an array or a Tensor."""
         raise NotImplementedError(type(self).__name__)
 
     # NumPy's protocols
@@ -362,7 +362,7 @@ class TensorLike:
 
     @property
     def __array__(self) -> Callable[..., npt.NDArray[Any]]:
-        """Make the plain array, or where NumPy collects traced numbers an array of objects."""
+        """Return the function that makes a plain array, or an object array where NumPy collects traced numbers."""
         value = strip_ended(self)
         if type(value) is not Tensor:
             return self._plain_array
@@ -373,11 +373,11 @@ class TensorLike:
         concretize.collecting(value)
         if self.shape:
             return self._object_array if self.size else self._plain_array
-        raise AttributeError("__array__")  # so that NumPy takes the number itself as an object
+        raise AttributeError("__array__")  # NumPy then takes the number itself as an object
 
     def _plain_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = strip_ended(self)
-        if type(value) is Tensor and not value.size:  # without numbers, there is none to ask for
+        if type(value) is Tensor and not value.size:  # an empty tensor has no values to lose
             return np.empty(value.shape, value.dtype if dtype is None else dtype)
         array = _read_only(value._trace.plain_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
@@ -392,7 +392,7 @@ class TensorLike:
             return self._plain_array(dtype, copy)
         flat = self.reshape(-1)
         array = np.fromiter((flat[i] for i in range(self.size)), OBJECT, self.size).reshape(self.shape)
-        array.flags.writeable = bool(copy)  # what is written into it would not be in the tensor
+        array.flags.writeable = bool(copy)  # a write would not reach the tensor
         return array
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
@@ -423,7 +423,7 @@ class TensorLike:
             raise AttributeError("__jax_array__")
         return functools.partial(METHODS["__jax_array__"], self)
 
-    # Attributes, which are facts of the value
+    # Attributes of the value
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -456,7 +456,7 @@ class TensorLike:
         return (self[i] for i in range(self.shape[0]))
 
     def __getattr__(self, name: str) -> Any:
-        """Answer for ndarray's less common attributes and methods: by `METHODS`, or for the value alone."""
+        """Look up ndarray's less common attributes and methods: in `METHODS`, else on the plain value."""
         if name in UFUNCS_OF_OBJECTS and not self.shape:
             return functools.partial(getattr(np, name), self)
         if name.startswith("_") or not hasattr(np.ndarray, name):
@@ -474,7 +474,7 @@ class TensorLike:
             raise concretize.missing_member(name)
         return lambda *args, **keywords: call_without_rule(None, f"ndarray.{name}", (value,), {})
 
-    # Leaving the trace: the value itself is asked for
+    # Exits from the trace: Python requests the value
 
     def _concrete(self, how: str) -> Any:
         value: Any = strip_ended(self)
@@ -483,7 +483,7 @@ class TensorLike:
         return concrete(value, how)
 
     def numpy(self) -> Any:
-        """Return the value as a NumPy array of its own (a NumPy scalar for shape `()`)."""
+        """Return the value as a new NumPy array (a NumPy scalar for shape `()`)."""
         return np.array(in_memory(self._concrete(".numpy()")))[()]
 
     def item(self, *index: int) -> Any:
@@ -563,14 +563,14 @@ class TensorLike:
     _square = _unary(np.square)
 
     def __pow__(self, exponent: Any) -> Tensor:
-        # NumPy's own ** takes the same short cut; what stands for a number of Python's does not, and stays one.
+        # NumPy's own ** takes the same shortcut. A tensor that stands for a Python number does not, and remains one.
         takes_square = type(exponent) is int and exponent == 2 and (self.shape or not is_weak(self))
         return self._square() if takes_square else self._power(exponent)
 
     def __getitem__(self, key: Any) -> Tensor:
         return METHODS["__getitem__"](self, key)  # type: ignore[no-any-return]
 
-    # Methods, answered by the function that NumPy has of the same name
+    # Methods that call the NumPy function of the same name
 
     T = property(_method(np.transpose))
     mT = property(_method(np.matrix_transpose))
@@ -608,10 +608,10 @@ class TensorLike:
 
 
 class Tensor(TensorLike):
-    """An array that a transform or tape can follow; it serves wherever a NumPy array does.
+    """An array that a transform or tape can trace; it can be used wherever a NumPy array can.
 
     Args:
-        value: anything `np.array` takes; it is copied.
+        value: anything `np.array` accepts; it is copied.
         dtype: as NumPy's; by default NumPy's choice (a Python float gives float64).
 
     Raises:
@@ -631,9 +631,9 @@ class Tensor(TensorLike):
     """An array, or a tensor of a lower trace."""
     _mark: Any
     _alias: Any
-    """What is known of views: of whom this is one, or who are views of this; None before the first (`views.py`)."""
+    """View data: the tensor this is a view of, or the views of this one; None if there are none (`views.py`)."""
     _squared: Callable[[], Any] | None
-    """Of a length alone: computes its square, which has derivatives also where the length is 0 and has none."""
+    """For lengths only: computes the square, which has derivatives also at 0, where the length has none."""
 
     def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
         self._payload, self._trace, self._mark = own_payload(value, dtype), UNTRACED, None
@@ -643,31 +643,31 @@ class Tensor(TensorLike):
     def value(self) -> Any:
         """The array of a concrete tensor, NumPy's or another library's, without a copy.
 
-        Other libraries ask any object for an attribute of this name, such as astropy. So a traced tensor has none: its
-        derivative would be lost without a word.
+        Other libraries, such as astropy, read an attribute of this name from any object. A traced tensor therefore has
+        none: its derivative would be lost silently.
         """
         payload = strip_ended(self)
         if type(payload) is Tensor:
-            raise AttributeError  # worded by `__getattr__`, which Python asks next
+            raise AttributeError  # `__getattr__`, which Python calls next, writes the message
         return payload
 
     def unbox(self) -> Any:
         return (self._trace.renewed(self) if self._trace.outdated else self)._payload
 
     @property
-    def dtype(self) -> np.dtype[Any]:  # as that of both, which takes twice the time
+    def dtype(self) -> np.dtype[Any]:  # twice as fast as that of TensorLike
         return self._trace.dtype_of(self) if self._trace.outdated else self._payload.dtype
 
     def _rebind(self, other: Tensor) -> None:
-        """Make this handle stand for another value; what was computed before is untouched."""
+        """Make this tensor object hold another value; earlier results are unchanged."""
         self._payload, self._mark, self._squared = other._payload, other._mark, None
-        self._trace = other._trace  # last: another thread may wait for the rest
+        self._trace = other._trace  # last: other threads read the trace first
 
     def __setitem__(self, key: Any, value: Any) -> None:
         METHODS["__setitem__"](self, key, value)
 
     def _assign(self, other: Tensor) -> None:
-        """Make this handle stand for what a write has made of it, where no observer keeps that."""
+        """Make this tensor object hold the result of a write, unless an observer stores it."""
         if not any(observer.assigned(self, other) for observer in running.observers):
             self._rebind(other)
 
@@ -708,7 +708,7 @@ new_tensor = functools.partial(object.__new__, Tensor)
 def box(value: Any, trace: Trace, mark: Any) -> Tensor:
     """Return a Tensor over `value`, which is not copied."""
     tensor = new_tensor()
-    tensor._payload = value  # one by one, which takes a third of the time
+    tensor._payload = value  # 3x faster than __init__
     tensor._trace = trace
     tensor._mark = mark
     tensor._alias = tensor._squared = None
@@ -716,15 +716,15 @@ def box(value: Any, trace: Trace, mark: Any) -> Tensor:
 
 
 def own_handle(x: Tensor) -> Tensor:
-    """Return another handle on what a tensor stands for: what is written into one is not in the other."""
-    if x._payload is None:  # it is not at hand
+    """Return a new tensor object with the same value: a write to one does not change the other."""
+    if x._payload is None:  # an outdated view
         x = x._trace.renewed(x)
     handle = box(x._payload, x._trace, x._mark)
     return notify_copy(handle) if observing and is_seen() else handle
 
 
 def as_now(x: Any) -> Any:
-    """Return a tensor on a handle of its own, to which the user's assignments do not come, and all else as it is."""
+    """Return a tensor as a new object that later assignments of the user do not change, otherwise `x`."""
     return own_handle(x) if type(x) is Tensor else x
 
 
@@ -735,14 +735,14 @@ def _read_only(value: Any) -> npt.NDArray[Any]:
 
 
 def numpys_name(function: Any) -> str:
-    """Return what a message calls a function of NumPy."""
+    """Return the name of a NumPy function in messages."""
     name = getattr(function, "__name__", repr(function))
     module = getattr(function, "__module__", None) or ("numpy" if getattr(np, name, None) is function else "")
     return f"{module.replace('numpy', 'np', 1)}.{name}".lstrip(".")
 
 
 def call_without_rule(function: Any, name: str, args: Any, keywords: dict[str, Any]) -> Any:
-    """Run NumPy's own function on plain arrays where no running trace follows a tensor, else refuse."""
+    """Run a NumPy function without a rule on plain arrays; raise if an argument is traced."""
     leaves, treedef = flatten((tuple(args), keywords))
     leaves = [strip_ended(leaf) for leaf in leaves]
     if any(type(leaf) is Tensor for leaf in leaves):

@@ -1,12 +1,12 @@
-"""What a running transform or open tape is to the operations: a trace. And who else is told of operations.
+"""Traces: what an operation means while a transform or tape runs. Observers: hooks into every operation.
 
     Trace                   decides what operations and calls mean; each kind is a subclass
-    UNTRACED                the trace of tensors that nothing follows
-    Observer, observed_by   sees every operation of a context while its block is open; `unobserved` is a block without
+    UNTRACED                the null trace, of tensors that are not being traced
+    Observer, observed_by   hook into every operation of a block; `unobserved` is a block without observers
 
-A trace says what an operation means (`process`), what a function with a derivative of its own means
-(`process_call`), and what is answered when Python or NumPy asks for a value (`concrete`, `plain_array`). A new kind
-of trace is a new subclass; nothing outside of it asks which kinds there are.
+A trace defines what an operation means (`process`), what a function with a custom derivative means (`process_call`),
+and the answer when Python or NumPy requests a value (`concrete`, `plain_array`). A new kind of trace is a new subclass;
+no code outside of it tests for kinds of traces.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ _levels = itertools.count(1)
 
 
 class Call(Protocol):
-    """A call of a function with a derivative of its own, as a trace is handed it."""
+    """A call of a function with a custom derivative, as passed to a trace."""
 
     @property
     def name(self) -> str:
-        """What messages call the function."""
+        """The name of the function in messages."""
 
     def traces(self) -> list[Trace]:
-        """Return running traces that follow what the function reads besides its leaves."""
+        """Return the running traces of values that the function closes over."""
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
-        """Return the results for arrays that nothing follows."""
+        """Return the results for arrays that are not traced."""
 
     def followed(self, trace: Any, leaves: Sequence[Any]) -> list[Any]:
-        """Return the results as tensors of a trace that takes derivatives."""
+        """Return the results as tensors of a differentiating trace."""
 
     def mapped(self, ours: Sequence[bool], trace: Any = None) -> Call:
-        """Return the call for many examples, which lie along the first axis of those arrays that are `ours`.
+        """Return the call for a batch of examples; `ours` marks the arrays with a batch axis, which comes first.
 
-        `trace` is that of the examples: what the function uses of it besides its arrays has examples, too.
+        `trace` is the trace of the batch: values of it that the function closes over are batched, too.
         """
 
 
 NOTHING: Mapping[str, Any] = {}
-"""The keywords of what has none."""
+"""Empty keyword mapping, shared."""
 State = tuple[Any, "_Block", tuple[weakref.ref[Any], ...]]
 
 
 class _Block:
-    """An open block with observers, or without any.
+    """An open block of observers, possibly empty.
 
     Attributes:
-        observers: of the block and those around it, the first to know in front.
-        around: the block around it, None outside of all.
+        observers: those of the block and of the enclosing ones; the outermost first.
+        around: the enclosing block; None for the outermost.
     """
 
     __slots__ = ("observers", "around")
@@ -80,22 +80,22 @@ _watches: ContextVar[tuple[weakref.ref[Any], ...]] = ContextVar("watches", defau
 
 
 class Running(threading.local):
-    """What runs in this thread.
+    """The state of fgrad in this thread.
 
-    An interrupt may come at any place, also while a block is entered or left. So what runs is kept in tuples, and who
-    runs a function notes them before: `state()` first, and `unwind(state)` where anything was raised. What a user's
-    block has opened and was not left is gone with who holds it: here are weak references.
+    An interrupt may come at any instruction, also while a block is entered or left. The state is therefore kept in
+    tuples. Code that runs a user's function saves `state()` before and calls `unwind(state)` after an exception.
+    References to watches are weak, so that a block of the user's that was never left disappears with its owner.
 
-    Observers and watches belong to a context (`contextvars`): a thread or an asynchronous task has its own.
+    Observers and watches belong to a context (`contextvars`): each thread and each asynchronous task has its own.
 
     Attributes:
-        call: the transform that runs, None in the user's code; the call around it, up to the user's code, or None; the
-            lines of which the user has been warned since the outermost transform began; and what is released when the
-            call ends. None outside of all.
-        maps: the traces of the user's `vmap`s, from outside; those that have ended have no level.
-        record: makes the record of a reverse trace.
-        place: the user's file and line to which what runs belongs, where who calls does not tell; None elsewhere.
-        guarded: how often a product with a derivative was not finite, and exact zeros of the latter have won.
+        call: the transform that runs, as a tuple, None in the user's code: the enclosing call, up to the user's code,
+            or None; the lines of which the user has been warned since the outermost transform began; and callbacks that
+            run when the call ends.
+        maps: the traces of the user's `vmap`s, the outermost first; those that have ended have level 0.
+        record: creates the record of a reverse trace.
+        place: the user's file and line of the code that runs, where the stack does not show it; None elsewhere.
+        guarded: how many times a product with a non-finite slope got the exact zeros of a masked derivative.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Running(threading.local):
 
     @property
     def observers(self) -> tuple[Observer, ...]:
-        """The observers of this context, the first to know in front."""
+        """The observers of this context, the outermost first."""
         return _block.get().observers
 
     @property
@@ -120,11 +120,11 @@ class Running(threading.local):
         _watches.set(watches)
 
     def state(self) -> State:
-        """Return what `unwind` comes back to."""
+        """Return the state to which `unwind` returns."""
         return self.call, _block.get(), _watches.get()
 
     def unwind(self, state: State) -> None:
-        """Close what has been opened since `state`, and was not left."""
+        """Unwind observers and watches to `state`."""
         self.call = state[0]
         _leave(state[1])
         opened = [each for each in self.watches if each not in state[2]]
@@ -142,11 +142,11 @@ def _nobody() -> None:
 
 
 class Trace:
-    """One running transform or open tape: what decides the meaning of an operation.
+    """One running transform or open tape: it decides the meaning of an operation.
 
-    `level` is the rank among traces: higher when the trace started later, 0 when it is not running.
-    A trace runs inside a `with` block, so whatever happens in the block, it ends. It keeps its rank
-    for life, because values that it has boxed may lie inside boxes of traces that started later.
+    `level` is the rank among traces: higher when the trace started later, 0 when it is not running. A trace runs inside
+    a `with` block and ends with it, also after an exception. Its rank never changes, because values that it has boxed
+    may lie inside boxes of traces that started later.
 
     Why ranks, and not one flag: in `grad(lambda x: x * grad(lambda y: x + y)(1.0))(1.0)` the inner
     function computes with the outer one's `x`. Both are Tensors; only the rank tells the inner pass
@@ -154,22 +154,22 @@ class Trace:
     confusion, https://doi.org/10.1007/s10990-008-9037-1).
 
     Attributes:
-        differentiates: derivatives of what it follows are wanted, now or later.
-        remembers: it keeps something of each operation until a backward pass.
-        is_map: its tensors hold many examples, each of which may be computed for itself.
-        is_program: its tensors stand for all values of their shape, so that there is none to compute with.
-        wants_python: operations are to be seen where native code would run instead.
-        takes_calls: a function with a derivative of its own is handed to it as a whole, also where a trace above has
-            asked for that derivative already.
-        belongs_to: what its tensors belong to, if they mean nothing once that has ended, such as "a vmap".
-        outdated: its tensors are to be renewed before anything is done with them.
-        exits: where values left it, by how and the user's file and line.
-        call: the transform that it belongs to, as `Running.call`; None for a tape.
-        may_lock: what it refers to is of no use when the call of a transform that runs has ended, so that large plain
-            arrays may be read-only until then.
-        locks: those that are, if there are any.
+        differentiates: derivatives of its tensors are required, now or later.
+        remembers: it keeps residuals of each operation until a backward pass.
+        is_map: its tensors are batches; the function may be computed for each example separately.
+        is_program: its tensors stand for all values of their shape and dtype, so they have no value.
+        wants_python: operations must run in Python, one by one, where native code would run otherwise.
+        takes_calls: a function with a custom derivative is passed to it as a whole, also if a higher trace has already
+            taken that derivative.
+        belongs_to: the transform outside of which its tensors have no meaning, such as "a vmap"; else empty.
+        outdated: its tensors must be renewed (`renewed`) before each use.
+        exits: values that left the trace, by how and by the user's file and line.
+        call: the transform it belongs to, as `Running.call`; None for a tape.
+        may_lock: its record is not used after the current transform call, so that large plain arrays may be read-only
+            until then.
+        locks: the arrays that are read-only, if any.
         holder: returns the tape or accumulator that it belongs to, or None.
-        stands_for: the trace for which this one runs the rule of a call: what that follows must be among the inputs.
+        stands_for: the trace for which this one runs the rule of a call: its values must be among the inputs.
     """
 
     differentiates: ClassVar[bool] = False
@@ -210,7 +210,7 @@ class Trace:
                 self.locks.explain(error)
 
     def lock(self, array: Any, name: str) -> bool:
-        """Make a plain array read-only until the call ends, which `name` uses; return whether that can be."""
+        """Make a plain array that `name` uses read-only until the call ends; return whether this is possible."""
         if not self.may_lock:
             return False
         if self.locks is None:
@@ -219,96 +219,96 @@ class Trace:
         return self.locks.hold(array, name)
 
     def held(self, x: Any, name: str) -> Any:
-        """Return an argument of the user's as this trace may refer to it: what is written to it later is not in it.
+        """Return an argument of the user's for this trace to keep: later writes to the argument do not change it.
 
-        A plain array that is not small is read-only until the call ends, so that to write to it is an error.
+        An array that is not small is made read-only until the call ends instead, so that a write to it is an error.
 
         Args:
             x: the argument.
-            name: of the function that it is an argument of.
+            name: the function whose argument it is.
         """
         if type(x) is np.ndarray:
             is_locked = x.nbytes > SMALL and self.lock(x, name)
-            return x if is_locked else x.copy("K")  # which lies in memory as the original does
+            return x if is_locked else x.copy("K")  # keep the memory layout
         return x.copy() if FOREIGN[type(x)] and not self.may_lock else x
 
     def follows(self, x: Any) -> bool:
-        """Return whether something is a tensor of this trace."""
+        """Return whether `x` is a tensor of this trace."""
         return type(x) in BOXES and x._trace is self
 
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        """Unbox what this trace has boxed, run the primitive on what is inside, box the result."""
+        """Unbox the tensors of this trace, run the primitive on the values inside, box the result."""
         raise NotImplementedError(type(self).__name__)
 
     def process_two(self, primitive: Primitive, x: Any, y: Any) -> Any:
-        """Do what `process` does for two arrays and no keywords, as operators have them, while nobody looks."""
+        """Do what `process` does for a binary operator: two arrays, no keywords, no observers."""
         return self.process(primitive, (x, y), NOTHING)
 
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        """Return the results of a function with a derivative of its own, for leaves of which this trace follows some.
+        """Return the results of a function with a custom derivative; some leaves are tensors of this trace.
 
-        A trace that only looks on unboxes its tensors, hands the rest to `apply_call`, and boxes the results.
+        A trace that only observes unboxes its tensors, passes the values to `apply_call`, and boxes the results.
         """
         raise errors.UnsupportedError(
-            f"{call.name} has a derivative of its own, and {type(self).__name__} does not say what that means to it.\n"
+            f"{call.name} has a custom derivative, for which {type(self).__name__} defines no meaning.\n"
             f"Define {type(self).__name__}.process_call."
         )
 
     def renewed(self, tensor: Any) -> Any:
-        """Return the tensor that is to be used for one of this trace: itself, unless it is outdated."""
+        """Return the up-to-date tensor for a tensor of this trace: itself, unless it is outdated."""
         if self.outdated:
             raise errors.LeakedTensorError(self.belongs_to, errors.users_line())
         return tensor
 
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
-        """Return the shape that a tensor of this trace shows."""
+        """Return the shape of a tensor of this trace, as the user sees it."""
         return tensor._payload.shape  # type: ignore[no-any-return]
 
     def dtype_of(self, tensor: Any) -> np.dtype[Any]:
-        """Return the dtype of a tensor of this trace, where that is outdated."""
+        """Return the dtype of a tensor of this trace, renewed if it is outdated."""
         return self.renewed(tensor)._payload.dtype  # type: ignore[no-any-return]
 
     def is_weak(self, tensor: Any) -> bool:
-        """Return whether a tensor stands for a number of Python's, which takes the dtype of the array that it meets."""
+        """Return whether a tensor stands for a Python number, which takes the dtype of the other operand."""
         inner = getattr(tensor._payload, "_trace", None)
         return inner is not None and inner.is_weak(tensor._payload)
 
     def known_of(self, tensor: Any) -> Sequence[Any]:
-        """Return all that the trace has of a tensor, if that is arrays or tensors; empty if it is not known."""
+        """Return all arrays or tensors that the trace holds for a tensor; empty if they are unknown."""
         return ()
 
     def concrete(self, tensor: Any, how: str) -> Any:
-        """Return the value that Python asks for by `how`, such as `.item()`; note it in `exits`."""
+        """Return the value that Python requests by `how`, such as `.item()`, and add it to `exits`."""
         self.exits[how, errors.users_place()] = None
         return tensor._payload
 
     def plain_array(self, tensor: Any) -> npt.NDArray[Any]:
-        """Answer NumPy, which wants a plain array in place of a tensor of this trace."""
-        if tensor.dtype.kind in "fc":  # truth values and integers carry no derivative that could be lost
+        """Return the plain array that NumPy requests for a tensor of this trace."""
+        if tensor.dtype.kind in "fc":  # booleans and integers carry no derivative
             concretize.check_array(self.rank)
         return np.asarray(tensor._payload)
 
 
 UNTRACED = Trace()
-"""The trace of tensors that nothing follows. It never runs, so its level stays 0."""
+"""The null trace, of tensors that are not being traced. It never runs, so its level stays 0."""
 
 
 class Observer:
-    """Sees what happens in a context, and may let it happen otherwise; most methods are handed how to go on.
+    """Hook into the operations of a context; may change what they do. Most methods receive the continuation, `go_on`.
 
-    Nothing is changed while somebody looks, and who does not look pays nothing.
+    No global state is changed while an observer is active, and there is no cost when none is installed.
     """
 
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        """An operation runs; `go_on(args)` gives its result. One on tensors of tensors is seen at each level."""
+        """An operation runs; `go_on(args)` gives its result. A nested tensor is reported at each level."""
         return go_on(args)
 
     def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
-        """A function with a derivative of its own runs; `go_on(leaves)` gives its results. Seen at each level."""
+        """A function with a custom derivative runs; `go_on(leaves)` gives its results. Reported at each level."""
         return go_on(leaves)
 
     def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
-        """A reverse trace records a pullback; what is returned is recorded in its place."""
+        """A reverse trace records a pullback; the returned one is recorded instead."""
         return pullback
 
     def push(self, primitive: Primitive, tangents: Sequence[Any], args: Sequence[Any], ans: Any, go_on: Any) -> Any:
@@ -316,39 +316,39 @@ class Observer:
         return go_on()
 
     def stand_in(self, x: Any) -> Any:
-        """Return what is to be used in place of a tensor or variable."""
+        """Return the value to use in place of a tensor or variable."""
         return x
 
     def assigned(self, x: Any, value: Any) -> bool:
-        """A tensor is written to; return whether the observer keeps what it becomes."""
+        """A tensor is written to; return whether the observer stores the new value itself."""
         return False
 
     def watched(self, x: Any, value: Any) -> bool:
-        """A tape or accumulator has put a layer into a tensor; return whether the observer keeps what it becomes."""
+        """A tape or accumulator has watched a tensor; return whether the observer stores the new value itself."""
         return False
 
     def copied(self, x: Any) -> None:
-        """A tensor was made of another one without an operation: a copy, or one with a layer more."""
+        """A tensor was made from another one without an operation: a copy, or the same value with one more layer."""
 
     wants_all: ClassVar[bool] = False
-    """Whether every operation is to be seen and recorded, also where a function would be run again instead."""
+    """Whether every operation must run and be recorded, also where a function could be replayed instead."""
 
     wants_python: ClassVar[bool] = False
-    """Whether operations are to be seen where native code would run instead."""
+    """Whether operations must run in Python, one by one, where native code would run otherwise."""
 
 
 observing: set[_Block] = set()
-"""The blocks with observers that are open in any thread; to ask whether there are any takes 15 ns."""
+"""The blocks with observers that are open in any thread; to test whether it is empty takes 15 ns."""
 
 
 def is_seen() -> bool:
-    """Return whether there are observers in this context."""
+    """Return whether observers are active in this context."""
     return bool(observing) and bool(_block.get().observers)
 
 
 @contextmanager
 def observed_by(*observers: Observer) -> Iterator[None]:
-    """Let observers see what happens in this context, after those that see it already."""
+    """Add observers to this context, after those that are already active."""
     around = _block.get()
     block = _Block((*around.observers, *observers), around)
     try:
@@ -361,7 +361,7 @@ def observed_by(*observers: Observer) -> Iterator[None]:
 
 @contextmanager
 def unobserved() -> Iterator[None]:
-    """Let no observer of this context see what happens in a block, or put another value in place of one."""
+    """Disable all observers of this context in a block."""
     block, watches = _Block((), _block.get()), running.watches
     try:
         _block.set(block)
@@ -373,7 +373,7 @@ def unobserved() -> Iterator[None]:
 
 
 def _close(block: _Block) -> None:
-    """Go back to what is around a block, unless the block has been healed away already."""
+    """Return to the block around an open one, unless `unwind` has closed it already."""
     observing.discard(block)
     within: _Block | None = _block.get()
     while within is not None and within is not block:
@@ -383,7 +383,7 @@ def _close(block: _Block) -> None:
 
 
 def _leave(around: _Block) -> None:
-    """Close all blocks inside of one."""
+    """Close all blocks inside of `around`."""
     block: _Block | None = _block.get()
     while block is not None and block is not around:
         observing.discard(block)
@@ -392,7 +392,7 @@ def _leave(around: _Block) -> None:
 
 
 def through_observers(method: str, *given: Any, go_on: Callable[..., Any]) -> Any:
-    """Let the observers of this context see something, one after the other, before it happens by `go_on`."""
+    """Call a method of each observer of this context, nested, with `go_on` as the innermost continuation."""
     for observer in reversed(running.observers):
         go_on = partial(_looked_at, getattr(observer, method), given, go_on)
     return go_on
@@ -403,21 +403,21 @@ def _looked_at(look: Callable[..., Any], given: tuple[Any, ...], go_on: Callable
 
 
 def recorded(primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
-    """Return what is to be recorded in place of a pullback."""
+    """Return the pullback to record: the given one, or an observer's replacement."""
     for observer in running.observers:
         pullback = observer.rule(primitive, name, pullback, args, ans)
     return pullback
 
 
 def substituted(x: Any) -> Any:
-    """Return what is to be used in place of a tensor or variable."""
+    """Return the value to use in place of a tensor or variable."""
     for observer in running.observers:
         x = observer.stand_in(x)
     return x
 
 
 def notify_copy(x: Any) -> Any:
-    """Return a tensor that was made of another one without an operation, after a word to the observers."""
+    """Notify observers of a tensor that was made from another one without an operation, and return it."""
     for observer in running.observers:
         observer.copied(x)
     return x

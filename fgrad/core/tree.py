@@ -1,10 +1,10 @@
 """Containers: tuples, lists, dicts, named tuples and registered classes, nested, with leaves.
 
-The work is `optree`'s. A leaf is whatever is not a container; None is a container without leaves.
+`optree` does the work. A leaf is any object that is not a container; None is a container without leaves.
 
-    leaves, treedef = flatten(tree)      the leaves, and what it takes to put them back
-    unflatten(treedef, leaves)           the same containers around other leaves
-    tree_map(f, tree, *rest)             f over matching leaves
+    leaves, treedef = flatten(tree)      the leaves and the structure
+    unflatten(treedef, leaves)           the same containers with other leaves
+    tree_map(f, tree, *rest)             apply f to matching leaves
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fgrad.core.overrides import as_leaf
 NAMESPACE = "fgrad"
 
 LEAVES: set[type] = {float, int, np.float64}
-"""Types that are leaves for certain, and taken as they are, so that the commonest trees need no look inside."""
+"""Types that are always leaves and used unchanged: a fast path for the commonest trees."""
 
 _NUMBER: Any = 0.0
 _LEAF = optree.tree_structure(_NUMBER)
@@ -31,7 +31,7 @@ _LEAF = optree.tree_structure(_NUMBER)
 def flatten(tree: Any) -> tuple[list[Any], Any]:
     """Return the leaves of a tree, in order, and its structure.
 
-    Columns of numbers are arrays, and arrays of traced numbers are tensors.
+    Columns of numbers become arrays, and arrays of traced numbers become tensors.
     """
     if type(tree) in LEAVES:
         return [tree], _LEAF
@@ -45,12 +45,12 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def leaves_and_nones(tree: Any) -> list[Any]:
-    """Return the leaves of a tree, and the places that hold None."""
+    """Return the leaves of a tree, with None counted as a leaf."""
     return optree.tree_leaves(tree, none_is_leaf=True, namespace=NAMESPACE)
 
 
 def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
-    """Put leaves into a structure that `flatten` returned."""
+    """Put leaves into a structure returned by `flatten`."""
     if treedef is _LEAF:
         (leaf,) = leaves
         return leaf
@@ -58,12 +58,12 @@ def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
 
 
 def paths(tree: Any) -> list[str]:
-    """Return how each leaf is reached, as Python writes it: `['w'][0]`."""
+    """Return the path to each leaf, in Python syntax: `['w'][0]`."""
     return [accessor.codify("") for accessor in optree.tree_accessors(tree, namespace=NAMESPACE)]
 
 
 def outline(tree: Any) -> str:
-    """Return how a tree is nested, with a star for each leaf."""
+    """Return the nesting of a tree, with a star for each leaf."""
     return str(flatten(tree)[1]).removeprefix("PyTreeSpec(").partition(", namespace=")[0].removesuffix(")")
 
 
@@ -76,7 +76,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
         rest: trees of the same structure.
 
     Returns:
-        A tree of the structure of `tree` that holds what `f` returned.
+        A tree of the structure of `tree` that holds the results of `f`.
 
     Raises:
         ValueError: the structures differ.
@@ -92,10 +92,10 @@ def tree_leaves(tree: Any) -> list[Any]:
     """Return the leaves of a tree as a list.
 
     Args:
-        tree: nested containers; None holds no leaf.
+        tree: nested containers; None contains no leaves.
 
     Returns:
-        The leaves, dicts in the order of their sorted keys.
+        The leaves; those of a dict in the order of its sorted keys.
 
     Example:
         >>> tree_leaves({"b": (2, 3), "a": 1})
@@ -109,15 +109,15 @@ def register_pytree_node(
     flatten_node: Callable[[Any], tuple[Iterable[Any], Any]],
     unflatten_node: Callable[[Any, Any], Any],
 ) -> None:
-    """Make a class a container whose children are seen by every transform.
+    """Register a class as a container, whose children all transforms traverse.
 
     Args:
         cls: the class.
-        flatten_node: from an instance to `(children, metadata)`; the metadata must compare with `==`.
-        unflatten_node: from `(metadata, children)` back to an instance.
+        flatten_node: maps an instance to `(children, metadata)`; the metadata must be comparable with `==`.
+        unflatten_node: maps `(metadata, children)` to an instance.
 
     Raises:
-        ValueError: the class is registered already.
+        ValueError: the class is already registered.
 
     Example:
         >>> class Point:

@@ -1,4 +1,4 @@
-"""Variables: state that changes, and whose reading is noticed by whoever watches.
+"""Variables: mutable state whose reads are recorded by open watches.
 
 A read gives a tensor of the value at that time. In a gradient function or tape, every read of a
 variable is the same input, so that the derivatives with respect to all its reads add up.
@@ -26,20 +26,20 @@ _creation = itertools.count()
 
 
 def creation_number() -> int:
-    """Return a number that is higher than those of the variables that there are, and lower than those to come."""
+    """Return a number higher than those of all existing variables, and lower than those of later ones."""
     return next(_creation)
 
 
 _times = itertools.count()
 _last_unseen = (-1, 0, -1, "")
-"""The last read of a trainable variable that no watch has noticed: its time, its thread, the number and name."""
+"""The last read of a trainable variable that no watch recorded: its time, its thread, the number and name."""
 
 
 class VariableWatch:
     """Makes the variables that are read inside its `with` block inputs of a trace.
 
     Args:
-        trace: the trace that follows them.
+        trace: the trace of the variables.
         all_trainable: watch trainable variables as they are read; otherwise only those in `chosen`.
     """
 
@@ -49,15 +49,15 @@ class VariableWatch:
         self.chosen: dict[Variable, int] = {}
 
     records: ClassVar[bool] = False
-    """Whether assignments are handed to `writes`, and are not carried out."""
+    """Whether assignments are passed to `writes` instead of being carried out."""
 
     def writes(self, variable: Any, value: Any) -> None:
-        """Take an assignment down."""
+        """Record an assignment."""
         raise NotImplementedError
 
     def __enter__(self) -> VariableWatch:
         self._opened = next(_times)
-        if not running.watches:  # nearly always
+        if not running.watches:  # common case
             running.watches = (weakref.ref(self),)
             return self
         opened = open_watches()
@@ -77,7 +77,7 @@ class VariableWatch:
             self.chosen[variable] = self.trace.root(None)._mark
 
     def read(self, variable: Variable, value: Any) -> Any:
-        """Return `value` as this watch's trace is to see it."""
+        """Return `value` as an input of this watch's trace, if the variable is watched."""
         key = self.chosen.get(variable)
         if key is None:
             if not (self.all_trainable and variable.trainable):
@@ -87,12 +87,12 @@ class VariableWatch:
         return box(value, self.trace, key) if variable.dtype.kind in "fc" else value
 
     def assigns(self, variable: Variable) -> None:
-        """A variable gets another value while this watch is open."""
+        """Called when a variable is assigned while this watch is open."""
 
     def missed(self) -> str | None:
-        """Return the name of a variable that another thread alone has read since this watch was opened, or None.
+        """Return the name of a variable that only another thread has read since this watch was opened, or None.
 
-        A watch does not notice what other threads read. Of several variables it is the one that was read last.
+        A watch does not see reads of other threads. If there are several such variables, it is the one read last.
         """
         time, thread, number, name = _last_unseen
         if time < self._opened or thread == threading.get_ident() or not self.all_trainable:
@@ -110,35 +110,35 @@ def open_watches() -> list[VariableWatch]:
 
 
 def recording() -> VariableWatch | None:
-    """Return what takes assignments down in this thread, None if they are carried out.
+    """Return the watch that records assignments in this thread, None if they are carried out.
 
-    It is the innermost recording: that of a loop's iteration has to know that the iteration assigns, and that around it
-    must not be handed what is known within the iteration alone.
+    It is the innermost recording: the recording of a loop iteration needs to know that the iteration assigns, and the
+    one around it must not receive values that exist only within the iteration.
     """
     return next((watch for watch in reversed(open_watches()) if watch.records), None) if running.watches else None
 
 
 def watch_of(trace: ReverseTrace) -> VariableWatch | None:
-    """Return the open watch that makes variables inputs of a trace."""
+    """Return the open watch that makes variables inputs of `trace`."""
     return next((watch for watch in open_watches() if watch.trace is trace), None)
 
 
 class Variable(TensorLike):
     """A tensor whose value can be replaced, such as a parameter of a model.
 
-    It serves wherever a tensor does; each use reads the value it has then. What is assigned is a
-    value alone: a derivative does not pass from the variable to what the value was computed from.
+    It can be used wherever a tensor can; each use reads its value at that time. An assignment stores a value only: a
+    derivative does not pass from the variable to what the value was computed from.
 
     Args:
-        initial_value: anything `np.array` takes; it is copied.
-        trainable: whether gradient functions, tapes and optimizers find it by themselves. By default
-            floating-point and complex variables are trainable and integer ones are not.
-        name: shown by `repr` and in messages.
+        initial_value: anything `np.array` accepts; it is copied.
+        trainable: whether gradient functions, tapes and optimizers use it by default. By default floating-point and
+            complex variables are trainable and integer ones are not.
+        name: the name in `repr` and in messages.
         dtype: by default NumPy's choice (a Python float gives float64).
 
     Raises:
         ValueError: NumPy cannot make an array of `initial_value`.
-        DtypeError: a TypeError; it holds something else than numbers, such as None.
+        DtypeError: a TypeError; it holds something other than numbers, such as None.
 
     Example:
         >>> w = Variable(2.0, name="w")
@@ -148,10 +148,10 @@ class Variable(TensorLike):
         Variable(3., name='w')
     """
 
-    __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: a variable is a thing, not a value
+    __hash__ = object.__hash__  # type: ignore[assignment]  # by identity: variables are mutable
     _trace = UNTRACED
     is_weak: ClassVar[bool] = False
-    """Whether the value is a number of Python's, which takes the dtype of the array that it meets."""
+    """Whether the value is a Python number, which takes the dtype of the other operand."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class Variable(TensorLike):
         if self._value.dtype == object:
             raise errors.DtypeError(
                 f"a variable holds numbers, and its initial value is {initial_value!r:.100} of type "
-                f"{type(initial_value).__name__}.\nGive it a number or an array; was a value forgotten?"
+                f"{type(initial_value).__name__}.\nPass a number or an array."
             )
         self.trainable = self._value.dtype.kind in "fc" if trainable is None else trainable
         self.number = creation_number()
@@ -183,19 +183,19 @@ class Variable(TensorLike):
         return value
 
     def value(self) -> Tensor:
-        """Return the present value as a tensor; this reads the variable."""
+        """Return the current value as a tensor; this reads the variable."""
         return boxed(self.unbox())  # type: ignore[no-any-return]
 
     read_value = value
 
     def numpy(self) -> Any:
-        """Return a copy of the present value as a NumPy array (a NumPy scalar for shape `()`)."""
-        if recording() is not None:  # the value would be part of the program for ever
+        """Return a copy of the current value as a NumPy array (a NumPy scalar for shape `()`)."""
+        if recording() is not None:  # the value would become a constant of the program
             raise errors.ConcretizationError(".numpy()", errors.users_line())
         return self._value.copy()[()]
 
     def projected(self, value: Any) -> Any:
-        """Return what an optimizer assigns in place of the value that it has computed: here that value."""
+        """Return the value to assign for an updated value of an optimizer: a subclass may project it."""
         return value
 
     def assign(self, value: Any) -> Variable:
@@ -208,8 +208,8 @@ class Variable(TensorLike):
             The variable.
 
         Raises:
-            ShapeError: another shape. The variable is unchanged.
-            DtypeError: a dtype that cannot be cast without loss of kind, such as float to int.
+            ShapeError: the value has another shape. The variable is unchanged.
+            DtypeError: the dtype cannot be cast without loss of kind, such as float to int.
 
         Example:
             >>> Variable([1.0, 2.0], name="w").assign([3, 4])
@@ -244,7 +244,7 @@ class Variable(TensorLike):
             return self.assign(self._value - delta)
 
     def check_fits(self, new: Any) -> None:
-        """Raise if an array or tensor cannot be assigned."""
+        """Raise if an array or tensor cannot be assigned to this variable."""
         if new.shape != self.shape:
             raise errors.ShapeError(
                 f"variable {self.name!r} has shape {self.shape}, and the value to assign has shape {new.shape}.\n"
@@ -264,7 +264,7 @@ class Variable(TensorLike):
     @shape.setter
     def shape(self, shape: Any) -> None:
         raise TypeError(
-            f"variable {self.name!r} keeps its shape {self.shape}: compute with w.reshape(shape), or make another one, "
+            f"the shape {self.shape} of variable {self.name!r} is fixed: use w.reshape(shape), or make a new variable, "
             "fg.Variable(w.numpy().reshape(shape))."
         )
 
@@ -290,7 +290,7 @@ class Variable(TensorLike):
     flat = property(lambda self: TensorLike.__getattr__(self, "flat"), _set_part)
 
     def __reduce__(self) -> Any:
-        # A copy is a variable of its own, created when it is copied.
+        # A copy is a new variable, created when it is copied.
         return Variable, (self._value, self.trainable, self.name)
 
     def __deepcopy__(self, memo: Any) -> Variable:
@@ -304,11 +304,11 @@ class Variable(TensorLike):
 
 
 def assign_all(variables: Sequence[Variable], values: Sequence[Any]) -> None:
-    """Give variables other values: all of them, or none if something comes in between.
+    """Assign values to variables: to all of them, or to none if an exception occurs.
 
     Args:
-        variables: to be assigned.
-        values: new arrays or tensors of their shapes and dtypes, which nobody else will write to.
+        variables: the variables to assign.
+        values: new arrays or tensors of their shapes and dtypes, which are not written to elsewhere.
     """
     before = [variable._value for variable in variables]
     new = [np.asarray(plain_value(value)) for value in values]
@@ -328,12 +328,12 @@ def _put(variables: Sequence[Variable], values: Sequence[Any]) -> None:
 
 
 class Cell(Variable):
-    """State of an object, which a recording reads and assigns like a variable.
+    """State of an object that a recording reads and assigns like a variable.
 
     Args:
-        read: returns the state, an array or a number.
-        write: takes another one.
-        name: for messages.
+        read: a function that returns the state, an array or a number.
+        write: a function that replaces it.
+        name: the name in messages.
     """
 
     def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], name: str) -> None:
@@ -345,7 +345,7 @@ class Cell(Variable):
     @property
     def _value(self) -> Any:
         state = self._read()
-        if self._seen[0] is not state:  # so that a value that stays the same is the same array
+        if self._seen[0] is not state:  # an unchanged value stays the same array
             self._seen = state, np.asarray(state)
         return self._seen[1]
 
@@ -355,7 +355,7 @@ class Cell(Variable):
 
 
 class Counter(Cell):
-    """State that is a number of Python's."""
+    """State that is a Python number."""
 
     is_weak = True
 
@@ -364,7 +364,7 @@ BOXES.update({Variable, Cell, Counter})
 
 
 def plain_value(value: Any) -> Any:
-    """Return the array inside of all layers; a batch or a recorded value has none to store."""
+    """Return the array inside all layers; raise for a batch or a recorded value, which has no single value."""
     if isinstance(value, Variable):
         return value._value
     return value._concrete("storing it in a variable") if isinstance(value, TensorLike) else value

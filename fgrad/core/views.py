@@ -1,17 +1,17 @@
-"""Views: tensors that see the memory of another one, as slices, transposes and reshaped arrays do in NumPy.
+"""Views: tensors that share the memory of another one, as slices, transposes and reshaped arrays do in NumPy.
 
     view(primitive, x, metadata)    the result of an operation, as a view of `x`
-    origin(x)                       the tensor that is written to where `x` is, and the steps from there to `x`
-    rewrite(root, primitive, ...)   a write: `root` stands for the result of an operation, and its views look again
-    apart(x, root)                  a tensor to read from while `root` is written to
-    hidden_value(x), part_of(x, y)  what was written to and not seen since, and a part to read that leaves it so
+    origin(x)                       the root of which `x` is a view, and the steps from the root to `x`
+    rewrite(root, primitive, ...)   a write: `root` takes the result of an operation, and its views become outdated
+    apart(x, root)                  a copy of `x` if it aliases `root`, to be read while `root` is written to
+    hidden_value(x), part_of(x, y)  a written value that has not been read since, and a part that keeps it hidden
 
-The value of a tensor is never changed: a write makes another one, which its root stands for from then on. So whatever
-was recorded stays what it was. A view knows the steps that lead to it, and takes them again after a write.
+The value of a tensor is immutable: a write makes a new value, which its root holds from then on. So whatever was
+recorded stays valid. A view stores the steps that lead to it, and repeats them after a write.
 
-A write makes an array, which the root owns while nobody has seen it: its value is hidden, and the next write goes into
-the same array, without a copy. To ask for the root itself uncovers the value, and the write after that makes a new
-array. To ask for a small part of it, by a view or an index, gives a copy of the part, and the rest stays hidden.
+A write allocates an array, which the root owns until someone reads it: its value is hidden, and the next write goes
+into the same array, without a copy. A read of the root itself uncovers the value, and the next write allocates a new
+array. A read of a small part, by a view or an index, returns a copy of the part, and the rest stays hidden.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, strip_ended
 from fgrad.core.trace import Trace, is_seen, observing
 
-# Plain tuples, since a view is made by each slice, and named ones take five times as long to make.
+# Plain tuples: each slice makes a view, and named tuples take five times as long to make.
 
 Step = tuple[Primitive, Mapping[str, Any], tuple[int, ...]]
 """An operation whose result is a view of its argument: the primitive, its metadata, and the shape of the result."""
@@ -41,22 +41,22 @@ Step = tuple[Primitive, Mapping[str, Any], tuple[int, ...]]
 Path = tuple[Step, ...]
 
 View = tuple[Tensor, Path]
-"""What a view remembers: the tensor that it sees, and the steps from there."""
+"""Data of a view: its root, and the steps from there."""
 
 VIEWS: dict[Primitive, Callable[..., Any]] = {}
-"""By operations whose results are views: `view(x, lead, **metadata)` is the same of an array with `lead` more axes in
-front, as a view of its memory."""
+"""By operations whose results are views: `view(x, lead, **metadata)` does the same for an array with `lead` more
+leading axes, as a view of its memory."""
 
 
 class Family:
-    """What a tensor remembers that others are views of, or that was written to.
+    """Data of a tensor that has views, or was written to.
 
     Attributes:
-        views: references to views; some of them may be gone.
-        room: the number of references at which those to views that are gone are dropped.
-        hidden: the value of the tensor where nobody has seen it since it was written to, else None. The tensor itself
-            is outdated then.
-        owned: the arrays in it that the write has made.
+        views: references to views; some of them may be dead.
+        room: the number of references at which dead ones are dropped.
+        hidden: the value of the tensor if it has not been read since the last write, else None. The tensor itself is
+            outdated then.
+        owned: the arrays in it that writes have allocated.
     """
 
     __slots__ = ("views", "room", "hidden", "owned")
@@ -73,7 +73,7 @@ class Family:
 
 
 class Outdated(Trace):
-    """The trace of what is not at hand; it comes before all others, and looks first.
+    """The trace of outdated tensors; it ranks above all others, and renews them before an operation.
 
     These are views whose root was written to, and roots whose value is hidden.
     """
@@ -99,7 +99,7 @@ class Outdated(Trace):
         hidden = None if is_observed else hidden_value(root)
         value = along(root if hidden is None else hidden, path)
         if is_observed:
-            return value  # type: ignore[no-any-return]  # what is in place of the root now will not be so for ever
+            return value  # type: ignore[no-any-return]  # the substitute for the root is only valid inside the observer's block
         tensor._rebind(value if hidden is None else part_of(root, value))
         return tensor  # type: ignore[no-any-return]
 
@@ -107,11 +107,11 @@ class Outdated(Trace):
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
         if type(tensor._alias) is tuple:
             return tensor._alias[1][-1][2]  # type: ignore[no-any-return]
-        hidden = hidden_value(tensor)  # None where another thread has just asked for the tensor
+        hidden = hidden_value(tensor)  # None if another thread has just read the tensor
         return tensor.shape if hidden is None else hidden.shape
 
     def dtype_of(self, tensor: Any) -> np.dtype[Any]:
-        """Return the dtype of what is not at hand."""
+        """Return the dtype of an outdated tensor."""
         hidden = hidden_value(tensor)
         return (self.renewed(tensor) if hidden is None else hidden).dtype
 
@@ -120,24 +120,24 @@ OUTDATED = Outdated()
 
 
 def hidden_value(x: Tensor) -> Tensor | None:
-    """Return the value of a tensor that nobody has seen since it was written to; None for all else."""
+    """Return the value of a tensor if it has not been read since the last write, otherwise None."""
     return x._alias.hidden if x._trace is OUTDATED and type(x._alias) is Family else None
 
 
 def _uncovered(root: Tensor) -> Tensor:
-    """Let a tensor whose value was hidden hold it; from then on others may, too."""
+    """Make a tensor hold its hidden value; from then on the arrays may be shared."""
     family: Family = root._alias
     hidden = family.hidden
-    if hidden is not None:  # else another thread has just asked for the tensor
+    if hidden is not None:  # else another thread has just read the tensor
         root._rebind(hidden)
         family.hidden, family.owned = None, []
     return root
 
 
 def part_of(root: Tensor, part: Tensor) -> Tensor:
-    """Return a part of a hidden value, in memory of its own. For a large part the value is uncovered instead.
+    """Return part of a hidden value, as a copy. For a large part the value is uncovered instead.
 
-    A copy of the whole, for the next write, takes less time than copies of several large parts.
+    One copy of the whole, at the next write, takes less time than copies of several large parts.
     """
     if 2 * math.prod(part.shape) > math.prod(root.shape):
         _uncovered(root)
@@ -147,7 +147,7 @@ def part_of(root: Tensor, part: Tensor) -> Tensor:
 
 
 def view(primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
-    """Return the result of an operation on `x`, which sees the memory of `x` if that is a tensor."""
+    """Return the result of an operation on `x`, as a view of `x` if that is a tensor."""
     if type(x) is Tensor and hidden_value(origin(x)[0]) is not None and not is_seen():
         found = later(primitive, x, metadata)
         if found is not None:
@@ -156,7 +156,7 @@ def view(primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
 
 
 def later(primitive: Primitive, x: Tensor, metadata: Mapping[str, Any]) -> Tensor | None:
-    """Return a view that looks when it is asked for: it may be written to alone. None where its shape is `()`."""
+    """Return a lazy view, evaluated when it is read; it may also only be written to. None if its shape is `()`."""
     array = layout(x)
     lead = array.ndim - len(x.shape)
     shape = VIEWS[primitive](array, lead, **metadata).shape[lead:]
@@ -166,19 +166,19 @@ def later(primitive: Primitive, x: Tensor, metadata: Mapping[str, Any]) -> Tenso
 def seen(
     result: Any, x: Any, primitive: Primitive, metadata: Mapping[str, Any], shape: tuple[int, ...] | None = None
 ) -> Any:
-    """Let a tensor be a view of `x`: the result of an operation that reads nothing else.
+    """Make a tensor a view of `x`: the result of an operation on `x` alone.
 
     Args:
-        result: what it is made of; where it is no tensor, or of shape `()`, it is no view.
+        result: the result; if it is not a tensor, or of shape `()`, it does not become a view.
         x, primitive, metadata: the argument, the operation.
-        shape: of the result, if that is to look later.
+        shape: the shape of the result, if it is lazy.
     """
     if type(x) is not Tensor or type(result) is not Tensor:
         return result
     shape = shape or result._trace.shape_of(result)
     if not shape:
         return result
-    if shape[0] == 1 and not x._trace.shape_of(x):  # of a number NumPy makes a new array
+    if shape[0] == 1 and not x._trace.shape_of(x):  # NumPy copies a number into a new array
         return result
     root, path = origin(x)
     family = _family_of(root)
@@ -190,11 +190,11 @@ def seen(
 
 
 def become_view(x: Tensor, look: Callable[[Tensor], Tensor]) -> None:
-    """Let a tensor itself become a view of what it was, as all its views are from then on.
+    """Make a tensor a view of its former self, along with all its views.
 
     Args:
         x: the tensor.
-        look: makes the view.
+        look: a function that makes the view.
     """
     x._trace.renewed(x)
     before = own_handle(x)
@@ -217,7 +217,7 @@ def _family_of(root: Tensor) -> Family:
 
 
 def origin(x: Tensor) -> View:
-    """Return the tensor that is written to where `x` is, and the steps that lead from there to `x`."""
+    """Return the root of which `x` is a view, and the steps that lead from there to `x`."""
     return x._alias if type(x._alias) is tuple else (x, ())
 
 
@@ -229,14 +229,14 @@ def along(x: Any, path: Path) -> Any:
 
 
 def outdate(root: Tensor) -> None:
-    """Let the views of a tensor look again when they are asked for next; until then they hold nothing."""
+    """Mark the views of a tensor as outdated; until they are read they hold nothing."""
     for reference in () if root._alias is None else root._alias.views:
         if (each := reference()) is not None:
             each._trace, each._payload, each._mark = OUTDATED, None, None
 
 
 def stand_for(root: Tensor, value: Tensor) -> None:
-    """Let a tensor stand for another value, and its views look again."""
+    """Make a tensor hold another value, and mark its views as outdated."""
     value = value._trace.renewed(value)
     outdate(root)
     if type(root._alias) is Family:
@@ -245,14 +245,14 @@ def stand_for(root: Tensor, value: Tensor) -> None:
 
 
 def is_shared(x: Tensor) -> bool:
-    """Return whether `x` is a view, or something else is a view of it."""
+    """Return whether `x` is a view, or has views."""
     if type(x._alias) is tuple:
         return True
     return x._alias is not None and any(each() is not None for each in x._alias.views)
 
 
 def apart(x: Any, root: Tensor) -> Any:
-    """Return `x`, or in place of a tensor that shares the memory of `root` a copy of it."""
+    """Return a copy of `x` if it aliases `root`, otherwise `x`."""
     if type(x) is not Tensor or origin(x)[0] is not root:
         return x
     copy = own_handle(x._trace.renewed(x))
@@ -261,7 +261,7 @@ def apart(x: Any, root: Tensor) -> Any:
 
 
 def in_memory_of_its_own(x: Any) -> Any:
-    """Return an array, or a tensor on a handle that nobody else has, that sees no other memory."""
+    """Return an array, or a new tensor object, that shares no memory with others."""
     if type(x) is Tensor:
         _copy_views(x)
         return x
@@ -269,7 +269,7 @@ def in_memory_of_its_own(x: Any) -> Any:
 
 
 def _copy_views(tensor: Tensor) -> None:
-    """Put copies in place of arrays that are views, in all layers: nobody can see the difference."""
+    """Replace arrays that are views by copies, in all layers; values are unchanged."""
     for name in ("_payload", "_mark"):
         held = getattr(tensor, name)
         inner = unmasked(held)
@@ -281,9 +281,9 @@ def _copy_views(tensor: Tensor) -> None:
 
 
 def layout(x: Any) -> Any:
-    """Return a plain array that lies in memory as the value of `x` would in a run without traces.
+    """Return a plain array with the memory layout that the value of `x` would have without traces.
 
-    Examples of batches are in front, so it may have more axes.
+    It may have leading axes for batches of examples.
     """
     if type(x) is not Tensor:
         return x
@@ -304,14 +304,14 @@ def _plain(x: Any) -> Any:
 
 
 class Writing(threading.local):
-    """The arrays that a write in this thread may go into, and the copies that it went into in place of others."""
+    """The arrays that a write in this thread may overwrite, and the copies made of other arrays."""
 
     def __init__(self) -> None:
         self.arrays: list[Any] = []
         self.copies: list[Any] = []
 
     def own(self, array: Any) -> Any:
-        """Return an array to write into: the one that is given, if it may be written to, or a copy."""
+        """Return an array to write into: `array` itself if it may be overwritten, otherwise a copy."""
         for each in self.arrays:
             if each is array:
                 return array
@@ -320,7 +320,7 @@ class Writing(threading.local):
         return copy
 
     def keep(self, x: Any) -> None:
-        """Let the arrays of a value, in all its layers, be left as they are."""
+        """Protect the arrays of a value, in all its layers, from being overwritten."""
         if type(x) is Tensor:
             self.keep(x._payload)
             self.keep(unmasked(x._mark))
@@ -332,7 +332,7 @@ now_written = Writing()
 
 
 def _copy_by_examples(array: Any) -> Any:
-    """Return a copy that lies in memory as the array does, where examples of a batch are one example repeated."""
+    """Return a copy with the memory layout of the array, also where a batch repeats one example."""
     if 0 not in array.strides:
         return np.array(array, subok=type(array) is Objects)
     order = sorted(range(array.ndim), key=lambda axis: -(abs(array.strides[axis]) or sys.maxsize))
@@ -340,20 +340,20 @@ def _copy_by_examples(array: Any) -> Any:
 
 
 def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> None:
-    """Let a tensor stand for the result of an operation that writes into a copy of it.
+    """Make a tensor hold the result of an operation that writes into a copy of it.
 
-    The copy is left out where the value of the tensor is hidden.
+    No copy is made if the value of the tensor is hidden.
 
     Args:
-        root: the tensor, which is no view.
+        root: the tensor, which is not a view.
         primitive: the operation; its implementation writes into `now_written.own(array)`.
-        args: the arguments that follow the tensor; they do not share its memory (`apart`).
+        args: the further arguments; they do not share its memory (`apart`).
         metadata: the keywords.
     """
     family = _family_of(root)
     if family.views:
         outdate(root)
-    if observing and is_seen():  # an observer may keep what it sees
+    if observing and is_seen():  # an observer may keep the values
         root._assign(apply(primitive, (root, *args), metadata))
         return
     hidden = hidden_value(root)
@@ -373,7 +373,7 @@ def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: M
 
 
 def _hide(root: Tensor, value: Tensor, made: list[Any]) -> None:
-    """Hide the value of a tensor that has been written to, if there are arrays in it that writes have made."""
+    """Hide the value of a tensor that has been written to, if it holds arrays that writes have allocated."""
     family: Family = root._alias
     family.owned = [array for array in _arrays(value) if any(array is each for each in made)]
     if family.owned:
@@ -385,7 +385,7 @@ def _hide(root: Tensor, value: Tensor, made: list[Any]) -> None:
 
 
 def _arrays(tensor: Any) -> list[Any]:
-    """Return the arrays in all layers of a tensor, values and tangents alike, that are no views."""
+    """Return the arrays in all layers of a tensor, values and tangents, that own their memory."""
     if type(tensor) is Tensor:
         return [*_arrays(tensor._payload), *_arrays(unmasked(tensor._mark))]
     return [tensor] if type(tensor) is np.ndarray and _is_owner(tensor) else []
