@@ -1,8 +1,8 @@
-"""Batching: a function of one example becomes a function of many, without a loop.
+"""Batching: a function of one example is applied to a batch of examples, without a loop.
 
-A batched tensor holds its examples along the first axis of its value and shows the shape of one. An
-operation on batched tensors is one operation on all examples, by the primitive's batching rule; where
-there is none, it is a loop over the examples, and a warning says so once.
+A batched tensor holds its examples along the first axis of its payload and shows the shape of one example. An operation
+on batched tensors is one operation on all examples, by the primitive's batching rule; without such a rule it is a loop
+over the examples, with one warning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ class BatchTrace(Trace):
         size: the number of examples.
 
     Attributes:
-        drawn_until: the position of NumPy's global generator after the last draw that concerns no example.
+        drawn_until: the position of NumPy's global generator after the last draw that is the same for all examples by
+            design.
     """
 
     def __init__(self, size: int) -> None:
@@ -91,7 +92,7 @@ class BatchTrace(Trace):
 @functools.cache
 def _warn_of_loop(name: str) -> None:
     warnings.warn(
-        f"vmap has no batching rule for {name} and runs it in a loop, one example after the other",
+        f"vmap has no batching rule for {name} and runs it in a loop over the examples",
         errors.LoopWarning,
         stacklevel=depth_of_user(),
     )
@@ -108,10 +109,10 @@ def _looped(primitive: Primitive, values: list[Any], mapped: list[bool], size: i
 
 
 def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
-    """Return the axis of each leaf from a container of axes that may be coarser than the tree.
+    """Return the axis of each leaf; `axes` may be a container that is a prefix of the tree.
 
     Raises:
-        AxisError: `axes` is nested otherwise than the tree.
+        AxisError: `axes` is not a prefix of the tree.
     """
     if axes is None or isinstance(axes, int):
         return [axes] * len(flatten(tree)[0])
@@ -122,12 +123,12 @@ def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
     if isinstance(axes, (tuple, list)) and isinstance(tree, tuple):
         things = "argument" if what == "in_axes" else "result"
         raise errors.AxisError(
-            f"{what} is {axes!r}, which does not fit {len(tree)} {things}{'s' * (len(tree) != 1)}.\n"
-            f"Give an axis for each {things}, None where it is the same for all examples, or one number for all."
+            f"{what} is {axes!r}, which does not match {len(tree)} {things}{'s' * (len(tree) != 1)}.\n"
+            f"Give an axis for each {things}, None if it is the same for all examples, or one number for all."
         )
     raise errors.AxisError(
-        f"{what} is {axes!r}, which does not fit what it stands for, {outline(tree)}.\n"
-        "Give a number, None, or a container of them that is nested alike."
+        f"{what} is {axes!r}, which does not match the containers {outline(tree)}.\n"
+        "Give a number, None, or a container of them with the same structure."
     )
 
 
@@ -137,7 +138,7 @@ def _array(leaf: Any) -> Any:
 
 
 def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -> Any:
-    """Return an array with one of its axes in front; `names` says what messages call it.
+    """Return an array with one of its axes moved to the front; `names` returns its name in messages.
 
     Raises:
         AxisError: there is no such axis.
@@ -152,7 +153,7 @@ def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -
         )
         raise errors.AxisError(
             f"in_axes names axis {axis} of {name}, which has shape {value.shape}.\n"
-            f"Pass an array with an axis for the examples; or {instead}."
+            f"Pass an array with a batch axis; or {instead}."
         )
     return value if axis in (0, -ndim) else np.moveaxis(value, axis, 0)
 
@@ -165,14 +166,15 @@ def _run_vmap(
     Args:
         function, args, keywords: the call.
         in_axes, out_axes: as `vmap` takes them.
-        of_users: the examples are the user's, not directions of a derivative, which see the same random numbers.
+        of_users: the examples are the user's, and not directions of a derivative, for which shared random numbers are
+            correct.
     """
     leaves, treedef = flatten((args, keywords))
-    if type(in_axes) is int and not keywords:  # as it mostly is
+    if type(in_axes) is int and not keywords:  # common case
         axes: list[int | None] = [in_axes] * len(leaves)
     else:
         axes = [*_axes_of(args, in_axes, "in_axes"), *_axes_of(keywords, 0, "in_axes")]
-    names = functools.partial(_names, function, args, keywords)  # for messages alone: they take time to find
+    names = functools.partial(_names, function, args, keywords)  # only computed for a message, since it is slow
     values = [
         leaf if axis is None else _leading(leaf, axis, names, place)
         for place, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
@@ -187,7 +189,7 @@ def _run_vmap(
     result, results, out_treedef, _ = run_all(trace, function, lambda: unflatten(treedef, traced))
     if result is None:
         raise errors.NoResultError(
-            f"{name_of(function)} returned None, and vmap has nothing to put together; did you forget to return a "
+            f"{name_of(function)} returned None, so vmap has no result to batch; did you forget to return a "
             f"value from {name_of(function)}?"
         )
     check_numbers(function, results)
@@ -200,7 +202,7 @@ def _run_vmap(
 
 
 def _run_examples(trace: BatchTrace, function: Any, arguments: Callable[[], Any]) -> Any:
-    """Run a function on the user's examples; warn of random numbers that are the same for all of them."""
+    """Run a function on the user's examples; warn if random numbers are the same for all of them."""
     maps, trace.drawn_until = running.maps, draws.position()
     try:
         running.maps = (*maps, trace)
@@ -210,8 +212,8 @@ def _run_examples(trace: BatchTrace, function: Any, arguments: Callable[[], Any]
     if draws.position() != trace.drawn_until:
         warnings.warn(
             f"{name_of(function)} has drawn random numbers from np.random under vmap: they are the same for all "
-            "examples. A generator of fgrad.random.default_rng draws for each example its own; or draw them before, "
-            "with an axis for the examples, and pass them in",
+            "examples. Draw from fgrad.random.default_rng, which draws separately for each example; or draw before, "
+            "with a batch axis, and pass the numbers as an argument",
             errors.SharedDrawsWarning,
             stacklevel=depth_of_user(),
         )
@@ -219,14 +221,14 @@ def _run_examples(trace: BatchTrace, function: Any, arguments: Callable[[], Any]
 
 
 def on_all(function: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
-    """Return the results of a function of one list for many, whose arrays lie along the first axes of `examples`."""
+    """Apply a function of one list to many lists, whose arrays lie along the first axes of `examples`."""
     trace = BatchTrace(len(examples[0]))
     _, results, treedef, _ = run(trace, function, lambda: ((list(map(trace.root, examples)),), {}))
     return unflatten(treedef, owned([_placed(function, trace, leaf, 0) for leaf in results], examples))
 
 
 def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
-    """Return what messages call the leaves of a call."""
+    """Return the names of the leaves of a call, for messages."""
     places: list[int | str] = [*range(len(args)), *sorted(keywords)]
     trees = [*args, *(keywords[name] for name in sorted(keywords))]
     named = zip(places, trees, strict=True)
@@ -234,14 +236,14 @@ def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> li
 
 
 def _common_size(function: Any, values: list[Any], axes: list[int | None], names: Callable[[], list[str]]) -> int:
-    """Return the size of the mapped axes.
+    """Return the common size of the mapped axes.
 
     Raises:
         AxisError: nothing is mapped, or the sizes differ.
     """
     sizes = {place: values[place].shape[0] for place, axis in enumerate(axes) if axis is not None}
     if not sizes:
-        raise errors.AxisError(f"vmap of {name_of(function)} has nothing to map over: in_axes is None throughout.")
+        raise errors.AxisError(f"vmap of {name_of(function)} has no argument to map over: in_axes is None for all.")
     if len(set(sizes.values())) > 1:
         known = names()
         listed = ", ".join(f"{size} for {known[place]}" for place, size in sizes.items())
@@ -253,20 +255,20 @@ def _common_size(function: Any, values: list[Any], axes: list[int | None], names
 
 
 def _placed(function: Any, trace: BatchTrace, leaf: Any, axis: int | None) -> Any:
-    """Return a result with its examples along the axis that is wanted."""
+    """Return a result with its batch axis at position `axis`."""
     mapped = type(leaf) is Tensor and leaf._trace is trace
     if axis is None:
         if mapped:
             raise errors.AxisError(
                 f"out_axes is None for a result of {name_of(function)} that differs between the examples.\n"
-                "Give the axis along which they are to lie, such as 0."
+                "Give the position of the batch axis, such as 0."
             )
         return boxed(_array(leaf))
     value = leaf._payload if mapped else np.broadcast_to(_array(leaf), (trace.size, *np.shape(leaf)))
     ndim = len(value.shape)
     if not -ndim <= axis < ndim:
         raise errors.AxisError(
-            f"out_axes is {axis} for a result of {name_of(function)} with {ndim} axes, that of the examples included.\n"
+            f"out_axes is {axis} for a result of {name_of(function)} with {ndim} axes, including the batch axis.\n"
             f"Give one from {-ndim} to {ndim - 1}."
         )
     return boxed(value if axis in (0, -ndim) else np.moveaxis(value, 0, axis))
@@ -279,27 +281,27 @@ def vmap(
     function: None = None, in_axes: Any = 0, out_axes: Any = 0
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
-    """Return a function that does for many examples at once what `function` does for one.
+    """Return a function that applies `function` to a batch of examples at once.
 
-    Random numbers that `function` draws from `np.random` or a generator of NumPy's are drawn once, and are the same
-    for all examples (with a SharedDrawsWarning, which is a UserWarning, for `np.random`); a generator of
-    `fgrad.random` draws for each example its own.
+    Random numbers that `function` draws from `np.random` or a NumPy generator are drawn once, and are the same for all
+    examples (with a SharedDrawsWarning, which is a UserWarning, for `np.random`); a generator of `fgrad.random` draws
+    separately for each example.
 
     Args:
-        function: takes and returns numbers, arrays or containers of them. It cannot ask for values
-            that depend on mapped arguments (`if x > 0`).
-        in_axes: which axis of the arguments holds the examples: a number for all, or a tuple with one
-            entry per argument, each a number, None (the same for all examples), or a container of them.
-            Keyword arguments are mapped over their first axis.
-        out_axes: where that axis is put in the results, likewise.
+        function: takes and returns numbers, arrays or containers of them. It cannot use values of mapped arguments in
+            Python control flow (`if x > 0`).
+        in_axes: the batch axis of the arguments: a number for all, or a tuple with one entry per argument, each a
+            number, None (the same for all examples), or a container of them. Keyword arguments are mapped over their
+            first axis.
+        out_axes: the position of the batch axis in the results, likewise.
 
     Returns:
-        A function of arguments with one axis more, which returns results with one axis more.
+        A function of arguments with an additional axis, which returns results with an additional axis.
 
     Raises:
         AxisError: a ValueError; an axis does not exist, or the sizes of mapped axes differ.
         NoResultError: a ValueError; `function` returns None.
-        ConcretizationError: a TypeError; `function` asks for a value.
+        ConcretizationError: a TypeError; `function` uses a value of a mapped argument.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:

@@ -1,9 +1,9 @@
-"""What all transforms share: which arguments are meant, and the functions that they return.
+"""Shared code of all transforms: the selection of arguments, and the functions that transforms return.
 
-select(...)         from names and positions to places in a call
+select(...)         maps names and positions to the arguments of a call
 Transformed         the function that a transform returns: wrapped, picklable, also a method
-one_call(...)       runs a function as one call of a transform, to those who warn
-decorator(...)      lets a transform be used as `@transform` and as `@transform(option=...)`
+one_call(...)       runs a function as one transform call, with one warning per line
+decorator(...)      makes a transform usable as `@transform` and as `@transform(option=...)`
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ class Transformed:
     """A function that runs `run(function, args, keywords, **options)` when it is called.
 
     Args:
-        run: what the transform does in one call.
-        function: the user's.
-        options: of the transform.
-        is_kept: whether somebody gets to see it, so that it is to look like `function`, which takes time.
+        run: the implementation of the transform, for one call.
+        function: the user's function.
+        options: the options of the transform.
+        is_kept: whether the object is returned to the user, so that it copies the metadata of `function`, which takes
+            time.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Transformed:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         if args and isinstance(args[0], type) and _parameters(self._function)[:1] == ["cls"]:
-            # From Python 3.13 on a classmethod passes the class, and does not ask `__get__`.
+            # Since Python 3.13 a classmethod passes the class without calling `__get__`.
             return self.__get__(args[0], type(args[0]))(*args[1:], **keywords)
         state = running.state()
         before = state[0]
@@ -63,7 +64,7 @@ class Transformed:
             return self._run(self._function, args, keywords, **self._options)
         except BaseException as error:
             running.unwind(state)
-            if isinstance(error, Exception) and (before is None or before[0] is None):  # what the user sees
+            if isinstance(error, Exception) and (before is None or before[0] is None):  # the outermost call
                 error.__traceback__ = without_library(error.__traceback__, isinstance(error, errors.FgradError))
             raise
         finally:
@@ -79,7 +80,7 @@ class Transformed:
         return Transformed(self._run, self._function.__get__(instance, owner), self._options)
 
     def __reduce__(self) -> Any:
-        # Where the name was rebound to this object, as a decorator does, the name is the pickle.
+        # If the name is bound to this object, as by a decorator, it is pickled by name.
         name = getattr(self, "__qualname__", "")
         found: Any = sys.modules.get(getattr(self, "__module__", None) or "")
         for part in name.split("."):
@@ -93,7 +94,7 @@ class Transformed:
 
     @property
     def transform(self) -> str:
-        """What users call the transform."""
+        """The name of the transform, as users write it."""
         return _name(self._run)
 
     @property
@@ -106,7 +107,7 @@ class Transformed:
 
 
 def one_call(function: Callable[..., Any], *args: Any) -> Any:
-    """Let what a function does, such as a pass over a tape, warn once of a line, as one call of a transform does."""
+    """Run a function, such as a pass over a tape, as one transform call: with at most one warning per line."""
     state = running.state()
     releases: list[Callable[[], None]] = []
     try:
@@ -121,13 +122,13 @@ def one_call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 def release_all(releases: list[Callable[[], None]]) -> None:
-    """Release what was held until the end of a call."""
+    """Call the functions that were deferred to the end of a call."""
     while releases:
         releases.pop()()
 
 
 def _instead_of_function(name: str, given: Any) -> str:
-    """Say what was probably meant with something that is not a function."""
+    """Return a hint on what was probably meant instead of a function."""
     if hasattr(given, "assign"):
         return f"Pass the function that reads the variable: fg.implicit_gradients(f), or {name}(f)(variable)."
     if type(given) in (int, str):
@@ -141,10 +142,10 @@ def _name(run: Any) -> str:
 
 
 def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:
-    """Return the transformed function, or without a function the decorator that makes it.
+    """Return the transformed function; or, if `function` is None, a decorator.
 
     Raises:
-        ParameterError: what is to name arguments does not.
+        ParameterError: `argnums` or `params` is not a position or name.
     """
     for option in ("argnums", "params"):
         if option in options:
@@ -160,28 +161,28 @@ def _check_selection(name: str, option: str, selection: Any) -> None:
         raise errors.ParameterError(
             f"{option} of {name} must be positions or names of parameters, such as 0 or 'x'; "
             f"it is {selection!r:.200}.\n"
-            f"The point at which to differentiate comes in a call of its own: {name}(f)(x), not {name}(f, x)."
+            f"Pass the point at which to differentiate in a second call: {name}(f)(x), not {name}(f, x)."
         )
 
 
 def check_point(tool: str, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """Raise if a tool that takes a function together with its arguments was given the function alone.
+    """Raise if a tool that takes a function together with its arguments was given only the function.
 
     Raises:
-        ParameterError: the function needs arguments, and there are none.
+        ParameterError: the function needs arguments, and none were given.
     """
     needed = [] if args or keywords else _needed(function)
     if needed:
         name, point = name_of(function), ", ".join(needed)
         name = name if name.isidentifier() else "f"
         raise errors.ParameterError(
-            f"{tool} takes the arguments of {name} together with it, and was given none for {point!r}.\n"
+            f"{tool} takes a function and its arguments, and no arguments were given for {point!r}.\n"
             f"Write fg.{tool}({name}, {point}), not fg.{tool}({name})({point})."
         )
 
 
 def _needed(function: Any) -> list[str]:
-    """Return the names of the positional parameters that have no default, as far as they are known."""
+    """Return the names of the positional parameters without defaults; empty if they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -191,21 +192,21 @@ def _needed(function: Any) -> list[str]:
 
 
 def name_of(function: Any) -> str:
-    """Return what a message calls the user's function."""
+    """Return the name of the user's function in messages."""
     return getattr(function, "__name__", None) or repr(function)
 
 
 def closed_over(name: str) -> errors.ClosureError:
-    """Return the error for a function with a rule of its own that uses a traced value which is none of its inputs."""
+    """Return the error for a function with a custom rule that uses a traced value which is not one of its inputs."""
     return errors.ClosureError(
-        f"{name} has a derivative rule of its own and uses a traced value that is not one of its arguments; the rule "
-        "says nothing of its derivative.\n"
+        f"{name} has a custom derivative rule and uses a traced value that is not one of its arguments; the rule "
+        "does not give its derivative.\n"
         "Pass the value (or the variable) as an argument, and return its derivative from the rule, too."
     )
 
 
 def place_name(function: Any, place: Place) -> str:
-    """Return what a message calls an argument."""
+    """Return the name of an argument in messages."""
     if isinstance(place, str):
         return repr(place)
     names = _parameters(function)
@@ -213,7 +214,7 @@ def place_name(function: Any, place: Place) -> str:
 
 
 def _parameters(function: Any) -> list[str]:
-    """Return the names of the parameters that can be passed by position, if they can be known."""
+    """Return the names of the parameters that can be passed by position; empty if they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -224,22 +225,22 @@ def _parameters(function: Any) -> list[str]:
 def select(
     function: Any, selection: Selection, args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[list[Place], dict[str, Any]]:
-    """Find the arguments that names or positions mean in one call.
+    """Find the arguments that names or positions select in one call.
 
     Args:
         function: the user's function, for its signature.
-        selection: a name, a position or several of one kind; None is all positional arguments.
+        selection: a name, a position or several of one kind; None means all positional arguments.
         args, keywords: the call.
 
     Returns:
-        The places, and the keywords; a selected parameter that was left to its default is now among them.
+        The places, and the keywords, to which a selected parameter that has its default value is added.
 
     Raises:
         ParameterError: there is no such parameter, or it was not passed and has no default.
     """
     if selection is None:
         return list(range(len(args))), keywords
-    # What is asked for most often
+    # Common cases
     if type(selection) is int and 0 <= selection < len(args):
         return [selection], keywords
     if type(selection) is tuple and all([type(each) is int and 0 <= each < len(args) for each in selection]):  # noqa: C419
@@ -257,8 +258,8 @@ def select(
             default = inspect.signature(function).parameters[place].default
             if default is inspect.Parameter.empty:
                 raise errors.ParameterError(
-                    f"{name_of(function)} is to be differentiated with respect to {place!r}, which was not passed.\n"
-                    f"Call the gradient function as the function itself, with a value for {place!r}."
+                    f"{name_of(function)} cannot be differentiated with respect to {place!r}, which was not passed.\n"
+                    f"Call the gradient function like the function itself, with a value for {place!r}."
                 )
             keywords = {**keywords, place: default}
         places.append(place)
@@ -276,12 +277,12 @@ def _by_position(function: Any, position: int, args: tuple[Any, ...]) -> Place:
         f"position {position} is out of range: {name_of(function)} was called with {len(args)} positional "
         f"argument{'s' if len(args) != 1 else ''}{' and has the parameters ' + ', '.join(names) if names else ''}."
         "\nPositions count from 0"
-        + (f"; name what is passed by keyword only: {', '.join(map(repr, by_keyword))}." if by_keyword else ".")
+        + (f"; select keyword-only parameters by name: {', '.join(map(repr, by_keyword))}." if by_keyword else ".")
     )
 
 
 def _all_parameters(function: Any) -> list[str]:
-    """Return the names of all parameters, if they can be known."""
+    """Return the names of all parameters; empty if they are unknown."""
     try:
         return list(inspect.signature(function).parameters)
     except (TypeError, ValueError):

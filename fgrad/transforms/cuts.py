@@ -1,8 +1,8 @@
-"""Where values left a trace, and what depends on what: enough to tell why a gradient is None.
+"""Exits from a trace and dependencies between values: the data that explains why a gradient is None.
 
-outline_if_cut(trace, record)     before a pass uses a record up, if a value has left the trace
-Outline(...).exits_of(key)        where values that depend on an input left
-warn_of_cuts(...)                 one line for a gradient that is None because of that
+outline_if_cut(trace, record)     the dependencies of a record, before a pass consumes it, if a value has left the trace
+Outline(...).exits_of(key)        where values that depend on an input left the trace
+warn_of_cuts(...)                 one warning for a gradient that is None because of that
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from fgrad.core.reverse import Entry, ReverseTrace
 from fgrad.errors.places import depth_of_user
 
 DEPARTURES = {"int()", ".item()", ".numpy()", ".tolist()"}
-"""Ways to ask for the value itself by which a derivative may get lost unnoticed."""
+"""Ways to request a plain value by which a derivative may get lost silently."""
 
 STOP = "stop_gradient"
 
 
 class Exit(NamedTuple):
-    """Where values left a trace.
+    """A place where values left a trace.
 
     Attributes:
-        how: such as `.item()` or `stop_gradient`.
+        how: the request, such as `.item()` or `stop_gradient`.
         place: the file and line of the user's program.
-        keys: of the values, and for each the key that was next: what was computed before has a lower one.
+        keys: the keys of the values, each with the next key at that time: what was computed before has a lower key.
     """
 
     how: str
@@ -36,16 +36,16 @@ class Exit(NamedTuple):
 
     @property
     def line(self) -> str:
-        """The user's line as text."""
+        """The user's line, as text."""
         return errors.line_at(self.place)
 
 
 class Outline:
-    """Which values of a record depend on which, without the pullbacks; and where values left its trace.
+    """The dependencies between the values of a record, without pullbacks; and the exits of its trace.
 
     Attributes:
         pairs: the keys of result and argument of each edge, in order.
-        exits: where values left.
+        exits: the places where values left.
     """
 
     def __init__(self, trace: ReverseTrace, record: Iterable[Entry]) -> None:
@@ -53,7 +53,7 @@ class Outline:
         self.exits = [Exit(how, place, dict(keys)) for (how, place), keys in trace.exits.items()]
 
     def descendants(self, key: int) -> set[int]:
-        """Return the keys of what was computed from a value, and its own."""
+        """Return the keys of the values computed from a value, and its own key."""
         found = {key}
         for result, argument in self.pairs:
             if argument in found:
@@ -61,7 +61,7 @@ class Outline:
         return found
 
     def ancestors(self, keys: Iterable[int]) -> set[int]:
-        """Return the keys of what values were computed from, and their own."""
+        """Return the keys of the values from which `keys` were computed, and their own."""
         found = set(keys)
         for result, argument in reversed(self.pairs):
             if result in found:
@@ -69,7 +69,7 @@ class Outline:
         return found
 
     def exits_of(self, source: int, targets: Collection[int] = ()) -> list[Exit]:
-        """Return where values that depend on a source left the trace before the targets were computed."""
+        """Return the exits of values that depend on a source, before the targets were computed."""
         below = self.descendants(source)
         last = max(targets, default=None)
         return [
@@ -80,7 +80,7 @@ class Outline:
 
 
 def outline_if_cut(trace: ReverseTrace, record: list[Entry]) -> Outline | None:
-    """Return the outline of a record if a number has been taken out of its trace, else None."""
+    """Return the outline of a record if a number was taken out of its trace, else None."""
     if not trace.exits or not any(how in DEPARTURES for how, _ in trace.exits):
         return None
     return Outline(trace, record)
@@ -89,29 +89,29 @@ def outline_if_cut(trace: ReverseTrace, record: list[Entry]) -> Outline | None:
 def warn_of_cuts(
     outline: Outline, sources: Iterable[tuple[str, int]], targets: Collection[int], answer: str = "None"
 ) -> None:
-    """Warn the user of gradients that are None where a value on the way from the source has left the trace.
+    """Warn of gradients that are None because a value that depends on the source has left the trace.
 
-    There is nothing to warn of where `stop_gradient` was called on the way, which asks for just that.
+    There is no warning if `stop_gradient` was called for such a value, which requests this.
 
     Args:
-        outline: of the record that was passed over.
-        sources: those that are not connected: what to call them, and their keys.
+        outline: the outline of the record of the pass.
+        sources: the unconnected sources: their names in messages, and their keys.
         targets: keys of the targets.
-        answer: what the gradient of a source is that is not connected.
+        answer: the gradient of an unconnected source.
     """
     for name, key in sources:
         exits = outline.exits_of(key, targets)
         left = [each for each in exits if each.how in DEPARTURES]
         if left and not any(each.how == STOP for each in exits):
             warnings.warn(
-                f"the gradient with respect to {name} is {answer}, and a value that depends on it left the trace by "
-                f"{left[0].how} at {left[0].line}; fgrad.explain tells more",
+                f"the gradient with respect to {name} is {answer}: a value that depends on it left the trace by "
+                f"{left[0].how} at {left[0].line}; use fgrad.explain for details",
                 errors.NoGradientWarning,
                 stacklevel=depth_of_user(),
             )
 
 
 def name_of_source(source: Any, path: str = "") -> str:
-    """Return what messages call a source: a variable by its name."""
+    """Return the name of a source in messages: for a variable, its own name."""
     name = getattr(source, "name", None)
     return f"the variable {name!r}" if name else f"the source{path}"

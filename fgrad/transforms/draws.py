@@ -1,9 +1,9 @@
-"""Whether NumPy's global generator has drawn numbers, found out in a tenth of a microsecond.
+"""Detection of draws from NumPy's global generator, in a tenth of a microsecond.
 
-To ask NumPy for the state of the generator copies it, which takes longer than a small function under `vmap`.
+A request for the state of the generator copies it, which takes longer than a small function under `vmap`.
 
 position()      a number that changes with every draw from the global generator
-of_algorithm    decorates a function of SciPy whose algorithm draws, such as one that estimates a norm
+of_algorithm    decorates a SciPy function whose algorithm draws random numbers, such as a norm estimator
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _WORDS = 625
-"""How many words of 32 bits the state of the Mersenne Twister has, the last of which says how many have been used."""
+"""The number of 32-bit words in the state of the Mersenne Twister; the last one counts the words used."""
 
 
 @functools.cache
 def _state() -> tuple[Any, Any]:
-    """Return NumPy's global generator and a view of its state; None for it if it does not lie in memory as expected."""
+    """Return NumPy's global generator and a view of its state; None for the view if the memory layout is unexpected."""
     generator: Any = np.random.get_bit_generator()  # type: ignore[attr-defined]
     if type(generator) is not np.random.MT19937:
         return generator, None
@@ -36,16 +36,16 @@ def _state() -> tuple[Any, Any]:
 
 
 def position() -> Any:
-    """Return what changes when a number is drawn from NumPy's global generator; None if that cannot be told.
+    """Return a value that changes with each draw from NumPy's global generator; None if it is unavailable.
 
-    `np.random.normal` makes two numbers at a time: every other one changes nothing.
+    `np.random.normal` makes two numbers at a time: every second call changes nothing.
     """
     _, state = _state()
     return None if state is None else (state[-1], state[0])
 
 
 def of_algorithm(function: Callable[P, R]) -> Callable[P, R]:
-    """Return a function whose draws are its algorithm's: no `vmap` warns of them."""
+    """Wrap a function whose draws belong to its algorithm: `vmap` does not warn of them."""
 
     @functools.wraps(function)
     def unnoticed(*args: P.args, **keywords: P.kwargs) -> R:

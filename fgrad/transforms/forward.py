@@ -18,16 +18,16 @@ from fgrad.transforms.running import is_number, owned, owned_tree, run_connected
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
-    """Return the value of a function and how it changes along tangents of its arguments.
+    """Return the value of a function and its derivative along tangents of its arguments.
 
     Args:
-        function: takes the primals; returns numbers, arrays or containers of them.
+        function: a function of the primals; returns numbers, arrays or containers of them.
         primals: the arguments, in a tuple or list.
-        tangents: for each primal a direction, of its structure and shapes.
+        tangents: a direction for each primal, of its structure and shapes.
         has_aux: `function` returns `(result, aux)`.
 
     Returns:
-        `(value, tangent)`, nested alike; with `has_aux` also the aux.
+        `(value, tangent)`, of the same structure; with `has_aux` also the aux.
 
     Raises:
         TangentError: a ValueError; primals and tangents differ in structure or shape.
@@ -52,7 +52,7 @@ def _run_jvp(
     tangent_leaves, tangent_treedef = flatten(tuple(tangents))
     if treedef != tangent_treedef:
         raise errors.TangentError(
-            f"the primals of jvp are nested as {treedef}, and the tangents as {tangent_treedef}; they must match."
+            f"the primals of jvp have the structure {treedef}, and the tangents {tangent_treedef}; they must be equal."
         )
     trace = ForwardTrace()
     inputs = [
@@ -69,7 +69,7 @@ def _run_jvp(
 def _pushed(
     function: Any, trace: ForwardTrace, arguments: Callable[[], tuple[Any, Any]], has_aux: bool = False
 ) -> tuple[list[Any], list[Any], Any, Any]:
-    """Run a function on inputs of a forward trace; return its results, their tangents, how they are nested, and aux."""
+    """Run a function on inputs of a forward trace; return its results, their tangents, the structure, and aux."""
     outputs, treedef, aux = run_connected(trace, function, arguments, has_aux=has_aux)
     tangents = [trace.tangent_of(leaf) if trace.follows(leaf) else np.zeros_like(leaf) for leaf in outputs]
     moved = [untraced(boxed(t)) for t in tangents]
@@ -77,7 +77,7 @@ def _pushed(
 
 
 def pushforward(function: Any, inputs: Sequence[Any], directions: Sequence[Any]) -> Any:
-    """Return the tangent of the result of a function of floating-point arrays along a direction of each of them."""
+    """Return the tangent of the result of a function of floating-point arrays, along a direction for each of them."""
     trace = ForwardTrace()
     held = [trace.held(x, name_of(function)) for x in inputs]
     _, moved, treedef, _ = _pushed(function, trace, lambda: (map(trace.root, held, directions), {}))
@@ -85,23 +85,23 @@ def pushforward(function: Any, inputs: Sequence[Any], directions: Sequence[Any])
 
 
 def _moving(function: Any, trace: ForwardTrace, path: Callable[[], str], leaf: Any, tangent: Any) -> Any:
-    """Return a primal as an input of the trace, after a look at its tangent; `path` says how messages call it."""
+    """Return a primal as an input of the trace, with its tangent checked; `path` returns its name in messages."""
     found = input_along("jvp", function, lambda what: f"{what}{path()}", leaf, tangent)
     return leaf if found is None else trace.root(trace.held(found[0], name_of(function)), found[1])
 
 
 def input_along(transform: str, function: Any, name: Callable[[str], str], leaf: Any, tangent: Any) -> Any:
-    """Return an input and its tangent as they are traced, or None for what is no number.
+    """Return an input and its tangent as arrays or tensors, or None if it is not a number.
 
     Args:
-        transform: as messages call it.
-        function: the user's, for messages.
-        name: from "primals" or "tangents" to what messages call the one or the other.
-        leaf, tangent: as the user has passed them; None: ones.
+        transform: the name of the transform in messages.
+        function: the user's function, for messages.
+        name: maps "primals" or "tangents" to the name of the input or tangent in messages.
+        leaf, tangent: the user's input and tangent; None as tangent means ones.
 
     Raises:
         IntegerInputError: the input has no derivative.
-        TangentError: the tangent does not fit.
+        TangentError: the tangent does not match.
     """
     primal = differentiable(leaf)
     if primal is None:
@@ -113,7 +113,7 @@ def input_along(transform: str, function: Any, name: Callable[[str], str], leaf:
         )
     tangent = np.ones_like(primal) if tangent is None else strip_ended(tangent)
     tangent = tangent if type(tangent) is Tensor else as_payload(tangent)
-    if tangent.dtype is primal.dtype and tangent.shape == primal.shape:  # as it mostly is
+    if tangent.dtype is primal.dtype and tangent.shape == primal.shape:  # common case
         return as_now(primal), as_now(tangent)
     if tangent.shape != primal.shape:
         raise errors.TangentError(
@@ -122,7 +122,7 @@ def input_along(transform: str, function: Any, name: Callable[[str], str], leaf:
         )
     if not np.can_cast(tangent.dtype, primal.dtype, "same_kind"):
         raise errors.TangentError(
-            f"{name('tangents')} has dtype {tangent.dtype}, which does not fit {name('primals')} of dtype "
+            f"{name('tangents')} has dtype {tangent.dtype}, which cannot be cast to that of {name('primals')}, "
             f"{primal.dtype}."
         )
     return as_now(primal), as_now(tangent.astype(primal.dtype))

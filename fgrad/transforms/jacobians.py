@@ -1,7 +1,7 @@
-"""Derivatives as arrays, and products with them: a pullback or pushforward on a batch of directions.
+"""Derivatives as arrays, and products with them: pullbacks or pushforwards of a batch of directions.
 
-A Jacobian is the pullback of every unit cotangent (reverse) or the pushforward of every unit tangent
-(forward), all at once under `vmap`. Products with second derivatives never make the array.
+A Jacobian is the pullback of all unit cotangents (reverse) or the pushforward of all unit tangents (forward), at once
+under `vmap`. Products with second derivatives never allocate the matrix.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ P = ParamSpec("P")
 
 
 def unit_directions(leaves: Sequence[Any]) -> list[Any]:
-    """Return for each array all directions of all arrays, along a new first axis: ones and zeros."""
+    """Return all unit directions of all arrays together, for each array along a new first axis."""
     total = sum(leaf.size for leaf in leaves)
     if len(leaves) == 1:
         return [as_payload(np.eye(total, dtype=leaves[0].dtype)).reshape(total, *leaves[0].shape)]
@@ -51,9 +51,9 @@ def unit_directions(leaves: Sequence[Any]) -> list[Any]:
 
 
 def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk_size: int | None) -> Any:
-    """Run a function of directions on all of them, a chunk at a time, and return results side by side.
+    """Apply a function of directions to all of them, a chunk at a time, and concatenate the results.
 
-    One alone is no batch: a rule may look at its value.
+    A single direction is not batched: a rule may then use its value.
     """
     total = len(directions[0])
     size = total if chunk_size is None else min(chunk_size, total)
@@ -72,13 +72,13 @@ def along_all(function: Callable[[list[Any]], Any], directions: list[Any], chunk
 
 
 def check_chunk_size(chunk_size: int | None) -> None:
-    """Raise if there is no such number of directions."""
+    """Raise if `chunk_size` is not a number of directions."""
     if chunk_size is not None and (not isinstance(chunk_size, int) or chunk_size < 1):
-        raise errors.ParameterError(f"chunk_size must be a positive integer or None, and it is {chunk_size!r}.")
+        raise errors.ParameterError(f"chunk_size must be a positive integer or None; it is {chunk_size!r}.")
 
 
 def _parts(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
-    """Return the stretches of an axis that belong to each of several arrays."""
+    """Return the parts of an axis that belong to each of several arrays."""
     if len(leaves) == 1:
         return [whole]
     ends = list(itertools.accumulate(leaf.size for leaf in leaves))
@@ -91,10 +91,10 @@ def _arrays(tree: Any) -> tuple[list[Any], Any]:
 
 
 def _block(rows: Any, imaginary: Any, output: Any) -> Any:
-    """Return the block of a Jacobian from what unit cotangents, real and imaginary, were pulled back to.
+    """Return a block of a Jacobian from the pullbacks of real and imaginary unit cotangents.
 
-    A pullback is J^H ct: for complex inputs it gives conjugate rows, for real ones the real part of J,
-    or from an imaginary unit the imaginary part. A real output keeps the convention of gradients.
+    A pullback is J^H ct: for complex inputs it gives conjugate rows, for real inputs the real part of J, or from an
+    imaginary unit the imaginary part. A real output keeps the convention of gradients.
     """
     if output.dtype.kind == "c":
         rows = np.conjugate(rows) if rows.dtype.kind == "c" else rows + 1j * imaginary
@@ -103,10 +103,10 @@ def _block(rows: Any, imaginary: Any, output: Any) -> Any:
 
 
 def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
-    """Return the Jacobian for each traced argument: nested as the result, then as the argument."""
+    """Return the Jacobian for each traced argument: with the structure of the result, then of the argument."""
     outputs, out_treedef = _arrays(traced.result)
 
-    if len(outputs) == 1 and outputs[0].shape == () and outputs[0].dtype.kind in "fO":  # of a number it is the gradient
+    if len(outputs) == 1 and outputs[0].shape == () and outputs[0].dtype.kind in "fO":  # then it is the gradient
         gradients = traced.gradients(traced.pull(None, "ones"), UnconnectedGradients.ZERO)
         return [unflatten(out_treedef, [gradient]) for gradient in gradients]
 
@@ -137,13 +137,13 @@ def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
 def _by_pushforward(
     function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str], chunk_size: int | None
 ) -> list[Any]:
-    """Return the Jacobian for each chosen argument: nested as the result, then as the argument."""
+    """Return the Jacobian for each chosen argument: with the structure of the result, then of the argument."""
     leaves, treedef = flatten(_chosen(args, keywords, places))
     primals = [differentiable(leaf) for leaf in leaves]
     inputs = [as_now(x) for x in primals if x is not None]
     if any([x.dtype.kind == "c" for x in inputs]):  # noqa: C419  # a generator takes twice the time
         raise errors.ParameterError(
-            f"the Jacobian of {name_of(function)} by complex arguments needs reverse mode: "
+            f"the Jacobian of {name_of(function)} with respect to complex arguments needs reverse mode:  "
             'use jacrev, or jacobian(mode="reverse").'
         )
 
@@ -171,14 +171,14 @@ def _by_pushforward(
 
 
 def _warn_of_lost_products(found: Any, probe: Callable[[], Any], mode: str, other: str) -> None:
-    """Warn if a Jacobian holds zeros that a slope has made, and that have won over infinities like unit vectors' ones.
+    """Warn if a Jacobian holds zeros that come from a slope and have won over infinities, as those of unit vectors do.
 
-    Along a direction without zeros no zero wins that is not a mask's, and what they have hidden is NaN.
+    Along a direction without zeros, only zeros of masks win, and the hidden infinities show as NaN.
 
     Args:
-        found: what was found along all unit directions, which are the first axes.
-        probe: returns the same along a direction of ones.
-        mode: in which it was found.
+        found: the derivatives along all unit directions, which lie along the first axes.
+        probe: returns the derivative along a direction of ones.
+        mode: the mode that was used.
         other: the transform in the other mode.
 
     Warns:
@@ -188,9 +188,9 @@ def _warn_of_lost_products(found: Any, probe: Callable[[], Any], mode: str, othe
     for row, total in zip(map(strip_ended, rows), map(strip_ended, sums), strict=True):
         if type(row) is np.ndarray and np.any(np.isnan(total) & np.all(np.isfinite(row), axis=0)):
             warnings.warn(
-                f"the Jacobian by {mode} mode has zeros where a slope of 0 has met an infinite one. It cannot be told "
-                f"from a zero of a unit vector, which means that nothing is there; the derivative is unknown, as "
-                f"fg.grad of a sum says by nan. Compare with fg.{other}",
+                f"the Jacobian by {mode} mode has zeros where a slope of 0 has met an infinite one. Such a zero cannot "
+                f"be distinguished from a zero of a unit vector; the derivative is unknown, and fg.grad of a sum gives "
+                f"nan. Compare with fg.{other}",
                 errors.ZeroTimesInfinityWarning,
                 stacklevel=depth_of_user(),
             )
@@ -201,10 +201,10 @@ def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]],
     """Return the Jacobian for each of several arguments from the tangents of the result along all unit directions.
 
     Args:
-        found: the tangents, along first axes, nested as the result is.
+        found: the tangents, along first axes, with the structure of the result.
         inputs: the arrays in the arguments.
-        nested: nests a list with something for each array as the arguments are, in a list.
-        count: of the arguments.
+        nested: maps a list with an item for each array to a list with an item for each argument, of its structure.
+        count: the number of arguments.
     """
     jacobians: list[list[Any]] = [[] for _ in range(count)]
     outputs, out_treedef = flatten(found)
@@ -218,7 +218,7 @@ def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]],
 
 
 def _by_transpose(traced: Linearization, chunk_size: int | None) -> list[Any]:
-    """Return what `_by_pushforward` does, of a function that has run already, by transposing its pullback."""
+    """Return the result of `_by_pushforward`, for a function that has run already, by transposing its pullback."""
     arguments = list(traced.inputs.values())
     inputs = [x for each in arguments for x in each.primals if x is not None]
 
@@ -246,7 +246,7 @@ def _run_jacobian(
 ) -> Any:
     check_chunk_size(chunk_size)
     if mode not in ("auto", "forward", "reverse"):
-        raise errors.ParameterError(f'mode must be "auto", "forward" or "reverse", and it is {mode!r}.')
+        raise errors.ParameterError(f'mode must be "auto", "forward" or "reverse"; it is {mode!r}.')
     places, keywords = select(function, argnums, args, keywords)
     if mode == "forward" or (mode == "auto" and _has_few_inputs(args, keywords, places, chunk_size)):
         _refuse_integers("jacobian", function, args, keywords, places)
@@ -259,7 +259,7 @@ def _run_jacobian(
 
 
 FEW = 8
-"""Of how many numbers a Jacobian is pushed forward at once, before it is known how many results there are."""
+"""Number of inputs up to which a Jacobian is computed forward, before the number of results is known."""
 
 
 def _has_few_inputs(
@@ -272,14 +272,14 @@ def _has_few_inputs(
 
 
 def _is_tall(traced: Linearization) -> bool:
-    """Return whether a Jacobian of real numbers has so many more rows than columns that a transpose takes less time."""
+    """Return whether a real Jacobian has so many more rows than columns that transposing takes less time."""
     outputs, inputs = _arrays(traced.result)[0], _arrays([each.tree for each in traced.inputs.values()])[0]
     is_real = all(x.dtype.kind == "f" for x in (*outputs, *inputs))
     return is_real and sum(x.size for x in outputs) > 2 * sum(x.size for x in inputs)
 
 
 def as_selected(found: list[Any], argnums: Selection) -> Any:
-    """Return what belongs to each argument in a tuple, or if one was selected by itself, that."""
+    """Return the results for several arguments as a tuple, or the only one if a single argument was selected."""
     return found[0] if isinstance(argnums, (int, str, np.integer)) else tuple(found)
 
 
@@ -312,20 +312,19 @@ def jacobian(function: Any = None, argnums: Selection = 0, mode: str = "auto", c
         function: takes floating-point numbers, arrays or containers of them in the arguments that are
             differentiated; returns numbers, arrays or containers of them.
         argnums: position or name of the argument to differentiate, or several.
-        mode: "reverse", a pullback per element of the result; "forward", a pushforward per element of
-            the arguments; "auto", pushforwards for up to 8 elements of the arguments, or where these are less
-            than half as many, and otherwise pullbacks.
-        chunk_size: how many of them run at once; fewer need less memory. By default all, and `function` runs
-            once; with mode="forward" it runs once for each chunk.
+        mode: "reverse", a pullback per element of the result; "forward", a pushforward per element of the arguments;
+            "auto", pushforwards if the arguments have up to 8 elements, or less than half as many as the result, and
+            otherwise pullbacks.
+        chunk_size: the number of directions computed at once; a smaller one needs less memory. By default all, and
+            `function` runs once; with mode="forward" it runs once for each chunk.
 
     Returns:
-        A function of the same arguments. For a result `y` and an argument `x` it returns an array of shape
-        `y.shape + x.shape`; containers of the result hold containers of the argument. For several
-        `argnums` a tuple.
+        A function of the same arguments. For a result `y` and an argument `x` it returns an array of shape `y.shape +
+        x.shape`; containers of the result hold containers of the argument. For several `argnums` it returns a tuple.
 
     Raises:
         IntegerInputError: a TypeError; a differentiated argument holds integers.
-        ParameterError: a ValueError; an option or `argnums` does not fit.
+        ParameterError: a ValueError; an option or `argnums` is invalid.
         NoResultError, NotCallableError: as for `grad`.
 
     Example:
@@ -343,7 +342,7 @@ def jacrev(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def jacrev(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
-    """Return a function that computes the Jacobian by reverse mode: best for few results.
+    """Return a function that computes the Jacobian by reverse mode: efficient for few results.
 
     Args:
         function, argnums, chunk_size: as for `jacobian`.
@@ -368,7 +367,7 @@ def jacfwd(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
-    """Return a function that computes the Jacobian by forward mode: best for few arguments.
+    """Return a function that computes the Jacobian by forward mode: efficient for few arguments.
 
     Args:
         function, argnums, chunk_size: as for `jacobian`.
@@ -407,14 +406,14 @@ def hessian(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
-    """Return a function that computes the matrix of second derivatives, by forward over reverse mode.
+    """Return a function that computes the Hessian, by forward over reverse mode.
 
     Args:
         function, argnums, chunk_size: as for `jacobian`.
 
     Returns:
-        A function of the same arguments. For a number as result and an argument `x` it returns an array
-        of shape `x.shape + x.shape`; containers hold containers, one for each of the two derivatives.
+        A function of the same arguments. For a scalar result and an argument `x` it returns an array of shape `x.shape
+        + x.shape`; containers hold containers, one for each of the two derivatives.
 
     Raises:
         IntegerInputError, ParameterError, NoResultError, NotCallableError: as for `jacobian`.
@@ -430,7 +429,7 @@ def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None
 def _point_and_vector(name: str, function: Any, args: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
     if len(args) < 2:
         raise errors.TangentError(
-            f"{name} of {name_of(function)} takes the point and the vector to multiply with, and was called with "
+            f"{name} of {name_of(function)} takes a point and a vector, and was called with "
             f"{len(args)} argument{'s' * (len(args) != 1)}.\nWrite {name}(f)(x, v)."
         )
     refuse_integers(name, function, {0: Input(ReverseTrace(), args[0])})
@@ -444,16 +443,16 @@ def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> 
 
 
 def hvp(function: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """Return a function that multiplies the matrix of second derivatives with a vector.
+    """Return a function that multiplies the Hessian with a vector.
 
-    The matrix is never made: it is the pushforward of the gradient, a few times the gradient's cost.
+    The matrix is never allocated: the product is the pushforward of the gradient, a few times the gradient's cost.
 
     Args:
-        function: takes `x`, a container of floating-point arrays, and perhaps more; returns a number.
+        function: a function of `x`, a container of floating-point arrays, and possibly of more; returns a number.
 
     Returns:
-        `product(x, v, *args)`, with `v` nested as `x` is, which returns the same nesting. This is what
-        `scipy.optimize.minimize` takes as `hessp`.
+        `product(x, v, *args)`, where `v` has the structure of `x`; so has the product. This is the form of `hessp` in
+        `scipy.optimize.minimize`.
 
     Raises:
         TangentError: a ValueError; `x` and `v` differ in structure or shape.
@@ -483,14 +482,14 @@ def _run_gauss_newton_vp(function: Any, args: tuple[Any, ...], keywords: dict[st
 def gauss_newton_vp(residuals: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Return a function that multiplies J^T J with a vector, where J is the Jacobian of the residuals.
 
-    J^T J is the Gauss-Newton approximation of the second derivatives of half the sum of squares
-    (Schraudolph, https://doi.org/10.1162/08997660260028683). No matrix is made.
+    J^T J is the Gauss-Newton approximation of the second derivatives of half the sum of squares (Schraudolph,
+    https://doi.org/10.1162/08997660260028683). No matrix is allocated.
 
     Args:
-        residuals: takes `x`, a container of floating-point arrays, and perhaps more; returns the like.
+        residuals: a function of `x`, a container of floating-point arrays, and possibly of more; returns arrays, too.
 
     Returns:
-        `product(x, v, *args)`, with `v` nested as `x` is, which returns the same nesting.
+        `product(x, v, *args)`, where `v` has the structure of `x`; so has the product.
 
     Raises:
         TangentError: a ValueError; `x` and `v` differ in structure or shape.
@@ -506,18 +505,18 @@ def gauss_newton_vp(residuals: Callable[..., Any] | None = None) -> Callable[...
 def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return the value of a function, and its pushforward at that point as a function.
 
-    The function runs once; the pushforward is the transpose of the pullback, and can be called again.
+    The function runs once; the pushforward is the transpose of the pullback, and can be called repeatedly.
 
     Args:
-        function: takes the primals; returns numbers, arrays or containers of them.
-        primals: where to linearize.
+        function: a function of the primals; returns numbers, arrays or containers of them.
+        primals: the point.
 
     Returns:
-        `(value, pushforward)`; `pushforward(*tangents)` takes a tangent per primal, of its structure and
-        shapes, and returns the tangent of the value.
+        `(value, pushforward)`; `pushforward(*tangents)` takes a tangent per primal, of its structure and shapes, and
+        returns the tangent of the value.
 
     Raises:
-        SeedError: a ValueError, from the pushforward; tangents do not fit the primals.
+        SeedError: a ValueError, from the pushforward; tangents do not match the primals.
         NoResultError, NotCallableError: as for `grad`.
 
     Example:
@@ -537,8 +536,8 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
 def _any_cotangent(value: Any) -> Any:
     """Return a cotangent at which a pullback is transposed: 1, 2, 3, ...
 
-    It is all one to a linear function. But rules look for zeros, which say what is not used, and refuse a cotangent
-    that asks for what there is not; so it has no zeros and no symmetries.
+    For a linear function any point serves. But rules treat zeros as "not used", and refuse a cotangent of a derivative
+    that does not exist; so it has no zeros and no symmetries.
     """
     return np.reshape(np.cumsum(np.ones_like(value)), np.shape(value))
 
@@ -554,12 +553,12 @@ def elementwise_grad(function: Callable[..., Any] | None = None, argnums: int | 
     """Return a function that computes the derivative of an elementwise function, element by element.
 
     Args:
-        function: each element of its result depends on one element of the argument, such as `np.sin`.
+        function: an elementwise function, such as `np.sin`.
         argnums: position or name of the argument to differentiate.
 
     Returns:
-        A function of the same arguments that returns an array of the shape of the argument. If an
-        element of the result depends on several, their derivatives are summed.
+        A function of the same arguments that returns an array of the shape of the argument. If an element of the result
+        depends on several elements, their derivatives are summed.
 
     Raises:
         IntegerInputError: a TypeError; the argument holds integers.

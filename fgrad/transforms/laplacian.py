@@ -1,6 +1,6 @@
-"""The sum of second derivatives, forward, without the Hessian.
+"""The Laplacian, in forward mode, without the Hessian.
 
-laplacian(f)(x)    the sum over all inputs of the second derivative by that input
+laplacian(f)(x)    the sum over all inputs of the second derivative with respect to that input
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from fgrad.transforms.series import SeriesTrace
 
 
 class LaplacianTrace(Trace):
-    """Carries with every value y its derivatives by all inputs, side by side, and the sum of the second derivatives.
+    """Carries with every value y its derivatives with respect to all inputs, and the sum of the second derivatives.
 
-    An operation on values u changes the sum twice: by its slope along the sums of u, once; and by its curvature along
-    the derivatives of u, for each input. What is linear has no curvature, so that of its second derivatives the sum
-    alone is carried on (Li et al. 2024, https://doi.org/10.1038/s42256-024-00794-x).
+    An operation on values u changes the sum by its slope along the sums of u, and by its curvature along the
+    derivatives of u, for each input. A linear operation has no curvature, so that only the sum of the second
+    derivatives needs to be carried (Li et al. 2024, https://doi.org/10.1038/s42256-024-00794-x).
 
     Args:
         size: the number of inputs.
@@ -49,7 +49,7 @@ class LaplacianTrace(Trace):
         self.size = size
 
     def root(self, value: Any, rows: Any, total: Any) -> Tensor:
-        """Return a tensor from a value, its derivatives along a first axis, and the sum of the second ones."""
+        """Return a tensor from a value, its derivatives along a first axis, and the sum of the second derivatives."""
         return box(value, self, (rows, total))
 
     @override
@@ -58,13 +58,13 @@ class LaplacianTrace(Trace):
         ans = apply(primitive, values, metadata)
         if primitive.jvp is None:
             return boxed(ans)
-        with np.errstate(all="ignore"):  # of the value NumPy has warned
+        with np.errstate(all="ignore"):  # NumPy has warned about the value
             return self._moved(primitive, args, values, ans, metadata)
 
     def _moved(
         self, primitive: Primitive, args: Sequence[Any], values: list[Any], ans: Any, metadata: Mapping[str, Any]
     ) -> Any:
-        """Return the result of an operation with what is carried on, by what the operation is."""
+        """Return the result of an operation with its derivatives, by the kind of the operation."""
         moving = [place for place, x in enumerate(args) if self.follows(x)]
         if len(moving) == 1 and (own := args[moving[0]]._mark):
             if primitive.linear and not primitive.parted and type(ans) is not tuple and ans.dtype.kind in INEXACT:
@@ -88,7 +88,7 @@ class LaplacianTrace(Trace):
         return results
 
     def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Any:
-        """Return the result of an operation that is linear in what moves; `function` computes it of that."""
+        """Return the result of an operation that is linear in its traced argument, computed by `function`."""
         with (batch := BatchTrace(self.size)):
             rows = _in_shape(function(batch.root(rows)), ans.shape)._payload
         return self.root(ans, rows, total if total is ZERO else _in_shape(function(total), ans.shape))
@@ -96,9 +96,9 @@ class LaplacianTrace(Trace):
     def _elementwise(
         self, primitive: Primitive, values: list[Any], place: int, mark: Any, metadata: Mapping[str, Any]
     ) -> Any:
-        """Return the result of y = f(u), where slope and curvature are numbers for each element.
+        """Return the result of y = f(u), where slope and curvature have one number for each element.
 
-        It has the derivatives f'(u) u_i, and the sum of second ones f''(u) (u_1 u_1 + ...) + f'(u) (u_11 + ...).
+        Its derivatives are f'(u) u_i, and the sum of the second ones is f''(u) (u_1 u_1 + ...) + f'(u) (u_11 + ...).
         """
         (rows, total), times = mark, _times_mask if primitive.masks else scale
         along = [np.ones_like(x) if own == place else ZERO for own, x in enumerate(values)]
@@ -109,7 +109,7 @@ class LaplacianTrace(Trace):
         return self.root(value, times(rows, slope), curved if total is ZERO else _sum(curved, times(total, slope)))
 
     def _followed(self, function: Callable[..., Any], args: Sequence[Any], order: int) -> list[Any]:
-        """Return the results of an operation or call, whose curvature is zero if the order is 1."""
+        """Return the results of an operation or call; its curvature is zero if the order is 1."""
         marks = [x._mark if self.follows(x) else (ZERO, ZERO) for x in args]
         values = [x._payload if self.follows(x) else x for x in args]
         with (batch := BatchTrace(self.size)):
@@ -122,7 +122,7 @@ class LaplacianTrace(Trace):
         return [boxed(x) if row is ZERO and total is ZERO else self.root(x, row, total) for x, row, total in results]
 
     def _of_rows(self, batch: BatchTrace, value: Any, row: Any, half: Any) -> tuple[Any, Any, Any]:
-        """Return a value, its derivatives, and twice the sum of its coefficients of second order."""
+        """Return a value, its derivatives, and twice the sum of its second-order coefficients."""
         value = value._payload[0] if batch.follows(value) else value
         if row is not ZERO:
             row = row._payload if batch.follows(row) else np.broadcast_to(row, (self.size, *row.shape))
@@ -132,7 +132,7 @@ class LaplacianTrace(Trace):
 
 
 def _in_place_of(primitive: Primitive, values: Sequence[Any], place: int, metadata: Mapping[str, Any], x: Any) -> Any:
-    """Return an operation that is linear in the array at a place, of another array there; its exact zeros win."""
+    """Return an operation that is linear in one of its arrays, with `x` in its place; exact zeros of `x` win."""
     if primitive.linear == "together" and len(values) == 2:  # a sum or difference
         return x if place == 0 or primitive is UFUNCS[np.add] else -x
     if primitive is UFUNCS[np.multiply]:
@@ -147,12 +147,12 @@ def _in_shape(x: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _times_mask(x: Any, slope: Any) -> Any:
-    """Return a product with slopes whose zeros stand where nothing of an array is used, whatever it holds there."""
+    """Return a product with slopes whose zeros mean "not used", whatever the array holds there."""
     return scale(slope, x)
 
 
 def _has_slopes(primitive: Primitive, x: Any, ans: Any) -> bool:
-    """Return whether an operation has one real derivative for each element of a real array, which is not repeated."""
+    """Return whether an operation has one real derivative for each element of a real array that is not broadcast."""
     if not primitive.is_elementwise or type(ans) is tuple:
         return False
     return bool(x.dtype.kind == "f" and x.dtype == ans.dtype and x.shape == ans.shape)
@@ -167,7 +167,7 @@ def _sum(one: Any, other: Any) -> Any:
 def _expanded(
     function: Callable[..., Any], values: Sequence[Any], firsts: Sequence[Any], order: int
 ) -> list[tuple[Any, Any, Any]]:
-    """Return of each result the value and the coefficients of first and second order; above `order` they are ZERO."""
+    """Return the value and the coefficients of first and second order for each result; ZERO above `order`."""
     trace = SeriesTrace(order)
     with trace:
         results = function(*(x if t is ZERO else trace.root(x, t) for x, t in zip(values, firsts, strict=True)))
@@ -181,17 +181,18 @@ def _expanded(
 
 
 def laplacian(function: Callable[..., Any] | None = None) -> Any:
-    """Return a function that computes the Laplacian of `function`: the sum of second derivatives by each input.
+    """Return a function that computes the Laplacian of `function`: the trace of its Hessian.
 
-    It is the trace of the Hessian, without the Hessian, in forward mode: values, their derivatives by all n inputs,
-    and one sum of second derivatives go through the function together.
+    The Hessian is not computed. In forward mode, values, their derivatives with respect to all n inputs, and one sum of
+    second derivatives are propagated together.
 
     Args:
-        function: takes one floating-point number, array or container of them; returns numbers, arrays or containers
-            of them.
+        function: takes one floating-point number, array or container of them; returns numbers, arrays or containers of
+            them.
 
     Returns:
-        A function of `x`, which returns what `function` returns, with the Laplacian of each number in its place.
+        A function of `x` whose result has the structure of that of `function`, with the Laplacian in place of each
+        number.
 
     Raises:
         IntegerInputError: a TypeError; `x` holds integers.
@@ -207,8 +208,8 @@ def laplacian(function: Callable[..., Any] | None = None) -> Any:
 def _run_laplacian(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     if len(args) != 1 or keywords:
         raise errors.ParameterError(
-            f"what laplacian returns takes one argument, and it was given {len(args) + len(keywords)}.\n"
-            "Fix other arguments with a lambda, or put those that are inputs into a container."
+            f"the function returned by laplacian takes one argument, and {len(args) + len(keywords)} were given.\n"
+            "Fix other arguments with a lambda, or put several inputs into a container."
         )
     leaves, treedef = flatten(args[0])
     values = _inputs(function, args[0], leaves)
@@ -225,7 +226,7 @@ def _run_laplacian(function: Any, args: tuple[Any, ...], keywords: dict[str, Any
 
 
 def _inputs(function: Any, tree: Any, leaves: list[Any]) -> list[Any]:
-    """Return each leaf of the point as it is traced, and None for what is no number.
+    """Return each leaf of the point as an array or tensor, and None for a leaf that is not a number.
 
     Raises:
         ParameterError: a leaf is complex.
@@ -237,7 +238,7 @@ def _inputs(function: Any, tree: Any, leaves: list[Any]) -> list[Any]:
     values = [None if pair is None else pair[0] for pair in found]
     if any(x is not None and x.dtype.kind == "c" for x in values):
         raise errors.ParameterError(
-            f"the Laplacian of {name_of(function)} by complex numbers is not defined here.\n"
+            f"the Laplacian of {name_of(function)} with respect to complex numbers is not supported.\n"
             "Take their real and imaginary parts as inputs: lambda x, y: f(x + 1j * y)."
         )
     return values

@@ -1,15 +1,14 @@
-"""What all uses of reverse mode share: a function traced at a point, and what goes in and out there.
+"""Shared code of reverse mode: a function linearized at a point, its seeds and its gradients.
 
-    Recording           what a reverse trace records, and the passes over it; a tape holds one
+    Recording           the record of a reverse trace, and the passes over it; a tape holds one
     Linearization       the recording of a call
-    differentiable      what of an argument can be traced
-    make_seed           where a pass begins: ones, or the user's weights
-    gradient_at_edge    what becomes of a cotangent that arrives
+    differentiable      the array or tensor to trace for an argument
+    make_seed           the initial cotangent: ones, or the user's weights
+    gradient_at_edge    the gradient for the user, from a cotangent
 
-The convention for complex numbers is settled here, where a pass begins and ends: inside, rules only
-transpose; the conjugate of the seed goes in and the conjugate of the result comes out. The gradient
-of a real loss is thus d/dx + i d/dy, the direction of steepest ascent (as TensorFlow and PyTorch
-have it; JAX returns its conjugate).
+The convention for complex numbers is applied here, where a pass begins and ends: inside, rules only transpose; the seed
+is conjugated before the pass and the result after it. The gradient of a real loss is thus d/dx + i d/dy, the direction
+of steepest ascent (as in TensorFlow and PyTorch; JAX returns its conjugate).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ from fgrad.transforms.running import is_number, owned, owned_tree, run_connected
 
 
 def differentiable(leaf: Any) -> Any:
-    """Return a leaf as the array or tensor that can be traced, or None if it has no derivative."""
+    """Return a leaf as an array or tensor to trace, or None if it has no derivative."""
     if type(leaf) is np.ndarray:
         return leaf if leaf.dtype.kind in "fc" else exact_numbers(leaf)
     if type(leaf) is np.float64:
@@ -53,7 +52,7 @@ def differentiable(leaf: Any) -> Any:
         return np.float64(value) if isinstance(value, float) else np.complex128(value)
     if isinstance(value, (np.ma.MaskedArray, np.matrix)):
         raise errors.StructureError(
-            f"a {type(value).__name__} cannot be differentiated: its own meaning of the operations would be lost.\n"
+            f"a {type(value).__name__} cannot be differentiated: operations have another meaning for it.\n"
             "Pass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
         )
     refuse_labelled(value, "fc")
@@ -65,12 +64,12 @@ def differentiable(leaf: Any) -> Any:
 
 
 def conjugate(x: Any) -> Any:
-    """Return the complex conjugate; real numbers as they are."""
+    """Return the complex conjugate; real numbers unchanged."""
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
 class UnconnectedGradients:
-    """What stands for the gradient of a source from which no path leads to the target.
+    """Choices for the gradient of a source that is not connected to the target.
 
     Attributes:
         NONE: None, which is the default of a tape.
@@ -93,7 +92,7 @@ class UnconnectedGradients:
 
 
 def check_unconnected(choice: str) -> None:
-    """Refuse anything but the two values of `UnconnectedGradients`."""
+    """Raise if `choice` is not one of the two values of `UnconnectedGradients`."""
     if choice not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
         raise errors.ParameterError(
             f"Unknown value for unconnected_gradients: {choice!r}; use UnconnectedGradients.NONE or .ZERO."
@@ -101,7 +100,7 @@ def check_unconnected(choice: str) -> None:
 
 
 def gradient_at_edge(cotangent: Any, primal: Any, unconnected: str = UnconnectedGradients.NONE) -> Any:
-    """Turn a cotangent, as a pass leaves it, into a gradient for the user."""
+    """Convert the cotangent of an input into a gradient for the user."""
     if cotangent is None and unconnected == UnconnectedGradients.NONE:
         return None
     if cotangent is None or cotangent is ZERO:
@@ -110,13 +109,13 @@ def gradient_at_edge(cotangent: Any, primal: Any, unconnected: str = Unconnected
 
 
 _ONE = np.ones(())
-"""What most passes begin with: to copy it takes a tenth of the time of `np.ones_like`."""
+"""The commonest seed: a copy of it is ten times faster than `np.ones_like`."""
 
 
 def _ones(like: Any) -> Any:
-    """Return what `np.ones_like` does, in half the time.
+    """Return `np.ones_like(like)`, in half the time.
 
-    Ones for a tensor are one, too: users' rules make arrays like a cotangent, and write traced numbers into them.
+    Ones for a tensor are a tensor, too: users' rules make arrays like a cotangent, and write traced numbers into them.
     """
     if type(like) is np.float64:
         return _ONE.copy()
@@ -128,7 +127,7 @@ def _ones(like: Any) -> Any:
 
 
 def make_seed(seed: Any, value: Any, what: str) -> Any:
-    """Return the cotangent with which a pass begins at `value`: ones, or the user's weights.
+    """Return the initial cotangent of `value`: ones, or the user's weights.
 
     Raises:
         SeedError: the weights have another shape than the value (and are not a scalar).
@@ -138,16 +137,16 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     seed = strip_ended(collected(seed))
     seed = own_handle(seed) if type(seed) is Tensor else as_payload(seed)
     if seed.dtype.kind == "c" and value.dtype.kind != "c":
-        raise errors.SeedError(f"{what} is complex, and the result that it weighs is real ({value.dtype}).")
+        raise errors.SeedError(f"{what} is complex, and its result is real ({value.dtype}).")
     if seed.shape not in ((), value.shape):
         raise errors.SeedError(
-            f"{what} has shape {seed.shape}, and the result that it weighs has shape {value.shape}.\n"
-            "Weights have the shape of the result; a scalar weighs all elements alike."
+            f"{what} has shape {seed.shape}, and its result has shape {value.shape}.\n"
+            "Weights have the shape of the result; a scalar applies to all elements."
         )
     if seed.dtype != value.dtype:
         seed = seed.astype(value.dtype)
     if type(seed) is np.ndarray:
-        seed = seed.copy()  # which may come out as a gradient, and the user may write to
+        seed = seed.copy()  # it may become a gradient that the user writes to
     return conjugate(seed if seed.shape == value.shape else np.broadcast_to(seed, value.shape))
 
 
@@ -155,7 +154,7 @@ def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
     """Return one seed, or None for ones, for each leaf of the results.
 
     Raises:
-        SeedError: the seeds are nested otherwise than the results.
+        SeedError: the seeds have another structure than the results.
     """
     leaves, treedef = flatten(results)
     if seeds is None:
@@ -163,7 +162,7 @@ def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
     if treedef.is_leaf():
         return [seeds]
     if isinstance(results, (list, tuple)) and isinstance(seeds, (list, tuple)):
-        # None inside means ones, also where `flatten` would see no leaf.
+        # None inside a container means ones, though for `flatten` it is not a leaf.
         if len(seeds) != len(results):
             raise errors.SeedError(f"{what} has {len(seeds)} entries for {len(results)} results.")
         return [leaf for seed, result in zip(seeds, results, strict=True) for leaf in match_seeds(seed, result, what)]
@@ -178,31 +177,31 @@ def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
         return matched
     seed_leaves, seed_treedef = flatten(seeds)
     if seed_treedef != treedef:
-        raise errors.SeedError(f"{what} is nested as {seed_treedef}, and the result as {treedef}.")
+        raise errors.SeedError(f"{what} has the structure {seed_treedef}, and the result {treedef}.")
     return seed_leaves
 
 
-# What is recorded, and the passes over it
+# Records, and the passes over them
 
 
 class Recording:
-    """What a reverse trace records of a block or a call, and the passes over it.
+    """The record of a reverse trace for a block or a call, and the passes over it.
 
-    While the trace runs it has the record; afterwards it is here, so that it goes with whoever holds the recording,
-    whatever tensors are left.
+    While the trace runs, the trace holds the record; afterwards the recording does, so that the record is freed along
+    with it, even if tensors are left.
 
     Args:
-        trace: records.
+        trace: the reverse trace.
         all_trainable: whether every trainable variable that is read is watched.
 
     Attributes:
         trace: as above.
         watch: the variables that were read.
-        record: the edges, until a pass has used them up.
-        is_used: a pass has used them up.
-        outline: of the record of the last pass, if a number had been taken out of the trace.
-        targets: the keys with which that pass began.
-        missed: the name of a variable that another thread alone has read.
+        record: the edges, until a pass consumes them.
+        is_used: whether a pass has consumed them.
+        outline: the outline of the record of the last pass, if a number was taken out of the trace.
+        targets: the keys of the initial cotangents of that pass.
+        missed: the name of a variable that only another thread has read.
     """
 
     is_used = False
@@ -220,7 +219,7 @@ class Recording:
         return self.trace.level > 0
 
     def resume(self) -> None:
-        """Go on with recording."""
+        """Resume recording."""
         self.trace.record, self.record = self.record, []
         self.trace.__enter__()
         self.watch.__enter__()
@@ -228,39 +227,39 @@ class Recording:
     def pause(self) -> None:
         """Stop recording; after an interrupt it may be called again."""
         self.trace.level = 0
-        if self.trace.record:  # else it is here already
+        if self.trace.record:  # else it was moved already
             self.record, self.trace.record = self.trace.record, []
         self.trace.copies.clear()
         self.watch.__exit__()
 
     def warn_of_other_threads(self) -> None:
-        """Warn of a trainable variable that was read in another thread alone, while its gradient was wanted here."""
+        """Warn if a trainable variable was read in another thread only, so that it has no gradient here."""
         self.missed = self.watch.missed()
         if self.missed is not None:
             warnings.warn(
-                f"the variable {self.missed!r} was read in another thread, whose reads are not followed: nothing is "
-                "differentiated with respect to it. Read it in this thread and hand the tensor on; or run the other "
+                f"the variable {self.missed!r} was read in another thread, where reads are not recorded: it has no "
+                "gradient. Read it in this thread and pass the tensor to the other thread; or run the other "
                 "thread's function in this context, contextvars.copy_context().run(function)",
                 errors.NoGradientWarning,
                 stacklevel=depth_of_user(),
             )
 
     def edges(self) -> list[Entry]:
-        """Return a copy of the record as it is now."""
+        """Return a copy of the current record."""
         return (self.trace.record if self.is_open else self.record).copy()
 
     def first_cotangents(
         self, outputs: Iterable[tuple[int | None, Any]], seeds: Sequence[Any], what: str
     ) -> dict[int, Any]:
-        """Return the cotangents with which a pass begins, by key.
+        """Return the initial cotangents of a pass, by key.
 
         Args:
-            outputs: of each result its key, or None if it is not connected, and its value.
-            seeds: for each the user's weights, or None for ones.
-            what: messages call the weights.
+            outputs: the key of each result, or None if it is not connected, and its value.
+            seeds: the user's weights for each result, or None for ones.
+            what: the name of the weights in messages.
 
         Raises:
-            SeedError: the weights do not fit the results.
+            SeedError: the weights do not match the results.
         """
         cotangents: dict[int, Any] = {}
         for (key, value), seed in zip(outputs, seeds, strict=True):
@@ -282,11 +281,11 @@ class Recording:
         keep: Collection[int] = (),
         stop: Collection[int] = (),
     ) -> dict[int, Any]:
-        """Run a pass over the record; see `pull_back`.
+        """Run a backward pass over the record; see `pull_back`.
 
         Args:
-            cotangents: with which it begins; changed in place.
-            is_weighed: they are the user's weights, whose exact zeros mean "not used".
+            cotangents: the initial cotangents; changed in place.
+            is_weighed: whether they are the user's weights, whose exact zeros mean "not used".
             again: keep the record for another pass.
             keep, stop: see `pull_back`.
         """
@@ -299,7 +298,7 @@ class Recording:
         return pull_back(record, cotangents, keep, stop, masked)
 
     def _taken(self) -> list[Entry]:
-        """Return the record to be used up."""
+        """Return the record, to be consumed."""
         if self.trace.level:
             self.pause()
         self.is_used = True
@@ -314,20 +313,20 @@ class Input:
     """A container whose differentiable leaves are inputs of a trace.
 
     Args:
-        trace: follows them.
+        trace: the trace.
         tree: the container.
-        user: the function of which it is an argument; None: nothing runs with it.
+        user: the function of which it is an argument; None if no function runs.
 
     Attributes:
         tree: the container with tensors of the trace in place of those leaves.
-        primals: the leaves as arrays or lower tensors, None for those that are no inputs.
-        keys: of the leaves in the record, None for those that are no inputs.
+        primals: the leaves as arrays or lower tensors, None for those that are not inputs.
+        keys: the keys of the leaves in the record, None for those that are not inputs.
     """
 
     def __init__(self, trace: ReverseTrace, tree: Any, user: Any = None) -> None:
         self.leaves, self._treedef = flatten(tree)
         self.primals: list[Any] = []
-        # The keys are kept apart from the tensors, which the user's function may assign to.
+        # The keys are stored separately, since the user's function may assign to the tensors.
         self.keys: list[int | None] = []
         traced = []
         for leaf in self.leaves:
@@ -343,7 +342,7 @@ class Input:
         self.tree = unflatten(self._treedef, traced)
 
     def numbers_without_gradient(self, function: Any, place: Place) -> list[str]:
-        """Describe the leaves that are numbers, but integer or boolean ones."""
+        """Describe the leaves that are numbers without a derivative: integers and booleans."""
         if None not in self.keys:
             return []
         return [
@@ -353,7 +352,7 @@ class Input:
         ]
 
     def is_traced(self) -> bool:
-        """Return whether there is a leaf to differentiate."""
+        """Return whether any leaf is an input."""
         return self.keys.count(None) < len(self.keys)
 
     def gradients(self, cotangents: dict[int, Any], unconnected: str) -> Any:
@@ -365,7 +364,7 @@ class Input:
         return unflatten(self._treedef, found)
 
     def nested(self, values: Iterator[Any]) -> Any:
-        """Return a container with the next of some values for each differentiable leaf, and None for others."""
+        """Return a container with the next of `values` for each differentiable leaf, and None for the others."""
         return unflatten(self._treedef, [None if key is None else next(values) for key in self.keys])
 
 
@@ -380,16 +379,16 @@ class Linearization(Recording):
     Args:
         function: the user's function.
         args, keywords: the call.
-        places: the arguments to trace.
+        places: the arguments to differentiate.
         has_aux: the function returns a pair, of which only the first item is differentiated.
-        variables: trace the variables that the function reads, too.
-        transform: what the user has called, if it takes floating-point numbers alone: others are refused at once.
-        outlives: passes come after the transform has returned, when the user may have overwritten the arguments.
+        variables: whether the variables that the function reads are inputs, too.
+        transform: the name of the transform if it requires floating-point inputs, and others raise; else empty.
+        outlives: whether passes run after the transform has returned, when the user may have overwritten the arguments.
 
     Attributes:
-        result, aux: what it returned, free of the trace.
+        result, aux: the results of the function, without the trace.
         inputs: the traced arguments, by place.
-        outputs: of each leaf of the result its key, or None if it is not connected, and its value.
+        outputs: for each leaf of the result its key, or None if it is not connected, and its value.
 
     Raises:
         NoResultError: the function returned None.
@@ -441,15 +440,15 @@ class Linearization(Recording):
         self.aux = owned_tree(aux, given) if has_aux else None
 
     def pull(self, seeds: Any, what: str, again: bool = False) -> dict[int, Any]:
-        """Pull the seeds, nested as the result is, back to the inputs; None means ones.
+        """Pull seeds, with the structure of the result, back to the inputs; None means ones.
 
         Raises:
-            SeedError: the seeds do not fit the result.
-            TapeError: an earlier pass, without `again`, has used up the record.
+            SeedError: the seeds do not match the result.
+            TapeError: an earlier pass, without `again`, has consumed the record.
         """
         if self.is_used:
             raise errors.TapeError(
-                f"what was recorded of {name_of(self.function)} can only be used to compute one set of gradients.\n"
+                f"the record of {name_of(self.function)} can only be used to compute one set of gradients.\n"
                 "Make the function of dy with persistent=True to call it more than once."
             )
         matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
@@ -457,11 +456,11 @@ class Linearization(Recording):
         return self.pass_back(cotangents, seeds is not None, again)
 
     def plain_result(self) -> str | None:
-        """Describe the result if it holds no tensor at all, so that nothing in it can be traced."""
+        """Describe the result if it holds no tensor, so that no part of it can be traced."""
         if Tensor in map(type, self._leaves):
             return None
         if not self.watch.chosen and not any(traced.is_traced() for traced in self.inputs.values()):
-            return None  # nothing went in that could be traced: that is the reason to tell
+            return None  # no input can be traced: another message says so
         kind = type(self._leaves[0]).__name__
         return f"{name_of(self.function)} returned a plain {kind}, {self._leaves[0]!r}, and no tensor"
 
@@ -476,7 +475,7 @@ class Linearization(Recording):
 
 
 def _as_dataclass(instance: Any) -> str:
-    """Return how a dataclass becomes a container, with the fields that are no numbers named."""
+    """Return a hint on how to register a dataclass, with its non-numeric fields named."""
     name = type(instance).__name__
     fields = [field.name for field in dataclasses.fields(instance)]
     static = [each for each in fields if isinstance(getattr(instance, each, None), (str, bytes, bool, type(None)))]
@@ -485,9 +484,9 @@ def _as_dataclass(instance: Any) -> str:
 
 
 def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -> None:
-    """Raise if an argument to differentiate holds integers or booleans, or no number at all."""
+    """Raise if an argument to differentiate holds integers or booleans, or no numbers."""
     for place, traced in inputs.items():
-        if traced.keys and None not in traced.keys:  # as it should be
+        if traced.keys and None not in traced.keys:  # common case
             continue
         if not traced.is_traced() and (traced.leaves or traced.tree is None):
             what = _described(traced.leaves[0]) if traced.leaves else "None"
@@ -506,7 +505,7 @@ def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -
                 of_integers = hasattr(cls, "dtype") and str(traced.leaves[0].dtype).startswith(("int", "uint", "bool"))
                 raise (errors.IntegerInputError if of_integers else errors.NonNumericInputError)(
                     f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}, "
-                    f"and no number.\n{instead}."
+                    f"which is not a number.\n{instead}."
                 )
         for description in traced.numbers_without_gradient(function, place):
             kinds = {getattr(getattr(leaf, "dtype", None), "kind", "i") for leaf in traced.leaves}

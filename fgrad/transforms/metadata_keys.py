@@ -1,4 +1,4 @@
-"""When two operations with equal inputs are the same one: what stands for values where they are compared."""
+"""Hashable keys for metadata: operations with equal keys and equal inputs are the same."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def frozen(value: Any) -> Any:
-    """Return something that is equal for equal entries of the metadata, bit by bit, and can be hashed."""
+    """Return a hashable key of metadata; keys are equal if the values are equal bit by bit."""
     kind = type(value)
     if kind is tuple or kind is list:
         return kind, tuple([frozen(each) for each in value])
@@ -28,7 +28,7 @@ def frozen(value: Any) -> Any:
 
 
 def identity(value: Any) -> Any:
-    """Return a value that is equal to itself, and to what it says that it is equal to."""
+    """Return a hashable key of an object: itself if it is hashable, otherwise its id."""
     if isinstance(value, functools.partial):
         return value.func, frozen(value.args), frozen(value.keywords)
     try:

@@ -1,7 +1,7 @@
 """Reverse mode: gradients, and products of a cotangent with a Jacobian.
 
-All of it is a `Linearization`: trace the function on chosen inputs, then pull cotangents back. The
-public functions differ in what they choose, check and return.
+Each of them is a `Linearization`: trace the function on chosen inputs, then pull cotangents back. The public functions
+differ in what they select, check and return.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Weighable(Protocol[P, R_co]):
-    """A gradient function: it takes the arguments of the function that it was made of, and `dy`."""
+    """A gradient function: it takes the arguments of the original function, and `dy`."""
 
     @overload
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co: ...
@@ -56,8 +56,8 @@ def _run_value_and_gradients_function(
     places, keywords = select(function, params, args, keywords)
     if params is None and keywords and not args:
         raise errors.ParameterError(
-            f"{name_of(function)} was called with keywords alone, and without params the arguments passed by position "
-            f"are differentiated.\nPass them by position, or name them: params={list(keywords)}."
+            f"{name_of(function)} was called with keyword arguments only, and without params the positional arguments "
+            f"are differentiated.\nPass the arguments by position, or name them: params={list(keywords)}."
         )
     traced = Linearization(function, args, keywords, places)
     _warn_of_none(function, traced)
@@ -75,10 +75,10 @@ def _pulled(function: Any, traced: Linearization, dy: Any, answer: str = "None")
         lost = [pair for pair in known if pair[1] not in cotangents]
         warn_of_cuts(traced.outline, lost, traced.targets, answer)
     elif _are_zero(cotangents) and traced.trace.is_newest():
-        # What was differentiated inside may have a constant derivative, as that of np.abs: then it is no mistake.
+        # A nested derivative may be constant, as that of np.abs: then it is not a mistake.
         warnings.warn(
             f"every gradient of {name_of(function)} is zero: every path to the result leads through an operation whose "
-            "derivative is zero, such as np.floor, np.sign or np.argmax; fgrad.explain tells more",
+            "derivative is zero, such as np.floor, np.sign or np.argmax; use fgrad.explain for details",
             errors.NoGradientWarning,
             stacklevel=depth_of_user(),
         )
@@ -86,7 +86,7 @@ def _pulled(function: Any, traced: Linearization, dy: Any, answer: str = "None")
 
 
 def _are_zero(cotangents: dict[int, Any]) -> bool:
-    """Return whether all that a pass has brought to inputs is the derivative zero."""
+    """Return whether the derivative with respect to every input is ZERO."""
     first = next(iter(cotangents.values()), None)
     return first is ZERO and all(each is ZERO for each in cotangents.values())
 
@@ -115,20 +115,20 @@ def gradients_function(function: Any = None, params: Selection = None) -> Any:
     """Return a function that computes the gradients of `function` with respect to its arguments.
 
     Args:
-        function: takes numbers, arrays, tensors or containers of them; returns the like. Several
-            results, and elements of arrays, are summed.
-        params: names or positions of the parameters to differentiate, one or several; by default all
-            arguments that are passed by position.
+        function: takes numbers, arrays, tensors or containers of them, and returns the same. Several results, and
+            elements of arrays, are summed.
+        params: names or positions of the parameters to differentiate, one or several; by default all positional
+            arguments.
 
     Returns:
-        `g(*args, dy=None, **keywords)`, which returns a list with one gradient per parameter, each of
-        the dtype, shape and structure of its argument; None where no path leads to the result, and
-        for integers (with a warning). `dy` weighs the results and is nested as they are.
+        `g(*args, dy=None, **keywords)`, which returns a list with one gradient per parameter, each of the dtype, shape
+        and structure of its argument; None if it is not connected to the result, and for integers (with a warning).
+        `dy` weights the results and has their structure.
 
     Raises:
         ParameterError: a ValueError; `params` names no parameter.
         NoResultError: a ValueError; `function` returns None.
-        SeedError: a ValueError; `dy` does not fit the result.
+        SeedError: a ValueError; `dy` does not match the result.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:
@@ -180,10 +180,10 @@ def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keyw
         raise errors.NoVariablesError(
             f"No trainable variables were accessed while {name_of(function)} was being computed.\n"
             "Read an fg.Variable in it (of floating-point numbers: integer ones are not trainable), or use "
-            "fg.gradients_function to differentiate by its arguments."
+            "fg.gradients_function to differentiate with respect to its arguments."
         )
     if plain := traced.plain_result():
-        raise errors.OutputError(f"{plain}.\nReturn what was computed from variables, as it is.")
+        raise errors.OutputError(f"{plain}.\nReturn the tensor computed from variables itself.")
     return traced.result, traced.variable_gradients(_pulled(function, traced, None))
 
 
@@ -201,7 +201,7 @@ def implicit_gradients(function: Any = None) -> Any:
 
     Returns:
         `g(*args, **keywords)`, which returns a list of pairs `(gradient, variable)` in the order of
-        the variables' creation. A variable that was read without effect has the gradient None.
+        the variables' creation. A variable that was read but has no effect has the gradient None.
 
     Raises:
         NoVariablesError: a ValueError; no trainable variable was read.
@@ -261,11 +261,11 @@ def _run_value_and_grad(
 
 
 def _check_scalar(function: Any, result: Any) -> None:
-    if type(result) is Tensor and type(result._payload) is np.float64:  # as most are
+    if type(result) is Tensor and type(result._payload) is np.float64:  # common case
         return
     if getattr(result, "shape", None) == () and result.dtype.kind == "c":
         raise errors.NonScalarError(
-            f"grad needs a function with a real number as its result, and {name_of(function)} returned a complex one, "
+            f"grad needs a function with a real scalar result, and {name_of(function)} returned a complex one, "
             "which has no gradient.\nReturn np.real(y), np.imag(y) or np.abs(y), or use fg.jacobian for the complex "
             "derivative; fg.gradients_function has the gradient of the real part, as TensorFlow."
         )
@@ -284,7 +284,7 @@ def _check_scalar(function: Any, result: Any) -> None:
         remedy = "Return a sum or mean, or use fg.jacobian for the derivatives of every element, fg.elementwise_grad "
         remedy += "for an elementwise function, fg.gradients_function for their sum"
     raise errors.NonScalarError(
-        f"grad needs a function with one number as its result, and {name_of(function)} returned {what}.\n{remedy}."
+        f"grad needs a function with a scalar result, and {name_of(function)} returned {what}.\n{remedy}."
     )
 
 
@@ -295,23 +295,22 @@ def grad(
     function: None = None, argnums: Selection = 0, has_aux: bool = False
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
-    """Return a function that computes the gradient of a function with one number as its result.
+    """Return a function that computes the gradient of a scalar-valued function.
 
     Args:
-        function: takes floating-point or complex numbers, arrays or containers of them in the arguments
-            that are differentiated, anything in the others; returns a number of shape `()`.
+        function: takes floating-point or complex numbers, arrays or containers of them in the arguments that are
+            differentiated, anything in the others; returns a number of shape `()`.
         argnums: position or name of the argument to differentiate, or several.
-        has_aux: `function` returns `(number, aux)`; `aux` is handed through.
+        has_aux: `function` returns `(number, aux)`; `aux` is returned unchanged.
 
     Returns:
-        A function of the same arguments that returns the gradient, of the dtype, shape and structure
-        of the argument (a tuple of them for several `argnums`), zeros where it is unconnected; with
-        `has_aux` the pair `(gradient, aux)`.
+        A function of the same arguments that returns the gradient, of the dtype, shape and structure of the argument (a
+        tuple of them for several `argnums`), zeros where it is unconnected; with `has_aux` the pair `(gradient, aux)`.
 
     Raises:
         NonScalarError: a TypeError; the result is not one real number.
         IntegerInputError: a TypeError; a differentiated argument holds integers or booleans.
-        ParameterError, NoResultError: ValueErrors; `argnums` does not fit, `function` returns None.
+        ParameterError, NoResultError: ValueErrors; `argnums` is invalid, `function` returns None.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:
@@ -360,16 +359,16 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     """Return the value of a function and its pullback: the product of a cotangent with its Jacobian.
 
     Args:
-        function: takes the primals; returns numbers, arrays or containers of them.
-        primals: where to linearize; numbers, arrays or containers of them.
+        function: a function of the primals; returns numbers, arrays or containers of them.
+        primals: the point; numbers, arrays or containers of them.
         has_aux: `function` returns `(result, aux)`.
 
     Returns:
-        `(value, pullback)`, and with `has_aux` also the aux. `pullback(ct)` takes a cotangent nested as
-        the value is and returns a tuple with one cotangent per primal: J^H ct. It can be called again.
+        `(value, pullback)`, and with `has_aux` also the aux. `pullback(ct)` takes a cotangent with the structure of the
+        value and returns a tuple with one cotangent per primal: J^H ct. It can be called repeatedly.
 
     Raises:
-        SeedError: a ValueError, from the pullback; the cotangent does not fit the value.
+        SeedError: a ValueError, from the pullback; the cotangent does not match the value.
         ParameterError: a ValueError; there are no primals.
         NoResultError, NotCallableError: as for `grad`.
 
@@ -423,12 +422,12 @@ def make_vjp(function: Any = None, params: Selection = None, persistent: bool = 
 
     Args:
         function, params: as for `gradients_function`.
-        persistent: let `vjp` be called any number of times. Otherwise it can be called once, and drops
-            what was recorded while it runs.
+        persistent: whether `vjp` can be called any number of times. Otherwise it can be called once, and the record is
+            freed while it runs.
 
     Returns:
-        `g(*args, **keywords)`, which returns `(value, vjp)`; `vjp(dy=None)` returns the list of
-        gradients weighed with `dy`.
+        `g(*args, **keywords)`, which returns `(value, vjp)`; `vjp(dy=None)` returns the list of gradients weighted with
+        `dy`.
 
     Raises:
         ParameterError, NoResultError, SeedError, NotCallableError: as for `gradients_function`.
@@ -443,14 +442,14 @@ def make_vjp(function: Any = None, params: Selection = None, persistent: bool = 
 
 
 def stop_gradient(x: Any) -> Any:
-    """Return a value without its connection to what it was computed from.
+    """Return a value as a constant: without its connection to the values it was computed from.
 
     Args:
         x: a tensor, array or number, or a container of them.
 
     Returns:
-        The same values, which are constants to every running gradient: tensors and variables as Tensors, and what is
-        plain already as it is.
+        The same values, which are constants to every running gradient: tensors and variables as Tensors, plain values
+        unchanged.
 
     Example:
         >>> grad(lambda x: x * stop_gradient(x))(3.0)

@@ -1,9 +1,9 @@
-"""How a function runs under a trace: the one way that every transform goes.
+"""How a function runs under a trace: shared by all transforms.
 
-run(trace, function, arguments)    the results, as leaves; with what watches variables, and aux
-run_connected(...)                 the same, with a result that can be differentiated
-untraced(leaf)                     a result free of traces that have ended
-check_result(function, ran)        raises if there is nothing to differentiate
+run(trace, function, arguments)    the results, as leaves, with an optional watch of variables, and aux
+run_connected(...)                 the same, for a result to be differentiated
+untraced(leaf)                     a result without the layers of traces that have ended
+check_result(function, ran)        raises if the result cannot be differentiated
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ def run(
     """Run a function under a trace.
 
     Args:
-        trace: follows what happens.
-        function: the user's.
-        arguments: returns the arguments by position and by keyword, with tensors of the trace in them. It is called
-            while the trace runs: a class of the user's may compute when it is made again around tensors.
-        watch: says which variables the trace follows.
-        has_aux: the function returns a pair, of which the second is handed through.
+        trace: the trace.
+        function: the user's function.
+        arguments: returns the positional and keyword arguments, with tensors of the trace in them. It is called while
+            the trace runs: the constructor of a user's container class may compute with tensors.
+        watch: the watch of the variables that the trace follows.
+        has_aux: the function returns a pair, of which the second item is returned unchanged.
 
     Returns:
-        What the function has returned; its leaves, of which tensors are without layers of traces that have ended; how
-        these are nested; and aux, or None.
+        The result of the function; its leaves, with tensors freed of traces that have ended; their structure; and aux,
+        or None.
     """
     try:
         with trace, watch:
@@ -58,7 +58,7 @@ def run(
             leaves, treedef = flatten(result)
             return result, [untraced(leaf) for leaf in leaves], treedef, aux
     finally:
-        trace.level = 0  # also where the block was not left to its end, since an interrupt came in between
+        trace.level = 0  # also if an interrupt prevented the block from closing
 
 
 def run_connected(
@@ -68,13 +68,13 @@ def run_connected(
     watch: VariableWatch | contextlib.AbstractContextManager[Any] = _NOBODY,
     has_aux: bool = False,
 ) -> tuple[list[Any], Any, Any]:
-    """Run a function under a trace that takes derivatives of its result.
+    """Run a function under a trace, for a result to be differentiated.
 
     Args:
         trace, function, arguments, watch, has_aux: as for `run`.
 
     Returns:
-        The leaves of the result, how these are nested, and aux, or None.
+        The leaves of the result, their structure, and aux, or None.
 
     Raises:
         NoResultError, OutputError: there is no result, or one that cannot be differentiated.
@@ -88,15 +88,15 @@ def run_connected(
 
 
 def check_detached(function: Any, trace: Trace) -> None:
-    """Raise if values left the trace on the way to a result that is not connected to it."""
-    # Asking for a truth value or an index is no departure: control flow is made of it.
+    """Raise if values left the trace before a result that is not connected to it."""
+    # Truth values and indices do not count: control flow uses them.
     departures = [(how, place) for how, place in trace.exits if how in _DEPARTURES]
     if departures:
         lines = "".join(f"\n  {how} at {errors.line_at(place)}" for how, place in departures[:5])
         raise errors.DetachedError(
             f"{name_of(function)} returned a value that is not connected to its arguments, "
             f"because values left the trace:{lines}\n"
-            "Compute with the tensors themselves: NumPy's functions take them as they are."
+            "Compute with the tensors themselves: NumPy's functions accept them."
         )
 
 
@@ -104,7 +104,7 @@ _DEPARTURES = {*DEPARTURES, "storing it in a variable"}
 
 
 def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
-    """Call a function; if it is the user's own, transforms in it do not belong to the one that runs now."""
+    """Call a function; for a user's own function, transforms inside do not belong to the running one."""
     code = getattr(function, "__code__", None)
     if code is not None and is_library(code.co_filename):
         return function(*args, **keywords)
@@ -124,22 +124,21 @@ _EXPLAINED = "of tensors. For arithmetic on all of it pass an array, np.array(..
 
 
 def _explain_lists(error: TypeError, function: Any, args: Any, keywords: Any) -> None:
-    """Add to an error of Python's, in whose text there is a list, which arguments were lists of numbers."""
+    """Add a note to an error of Python's that mentions a list: which arguments were lists of numbers."""
     if isinstance(error, errors.FgradError) or not re.search(r"\b(list|tuple)\b", str(error)):
         return
     if any(_EXPLAINED in note for note in getattr(error, "__notes__", ())):
-        return  # as it was in the call inside
+        return  # the inner call has added it
     for place, argument in [*enumerate(args), *keywords.items()]:
         if isinstance(argument, (list, tuple)) and any(type(leaf) is Tensor for leaf in flatten(argument)[0]):
             kind = type(argument).__name__
             error.add_note(
-                f"{name_of(function)} was given a {kind} for {place_name(function, place)}, and computed with a {kind} "
-                + _EXPLAINED
+                f"{name_of(function)} got a {kind} for {place_name(function, place)}, that is, a {kind} " + _EXPLAINED
             )
 
 
 def untraced(leaf: Any) -> Any:
-    """Return a result, if it is a tensor, free of traces that have ended, on a handle of its own."""
+    """Return a result without the layers of traces that have ended; a tensor as a new object."""
     if type(leaf) not in BOXES:
         return leaf
     value = strip_ended(leaf)
@@ -147,16 +146,16 @@ def untraced(leaf: Any) -> Any:
 
 
 def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
-    """Return results, as copies where they share memory with what the user has given, and may write to.
+    """Return results, copied where they share memory with the user's arguments, which the user may write to.
 
     Args:
-        results: leaves; only tensors that nothing follows are looked at.
-        given: leaves of what the user has passed.
+        results: leaves; only tensors that are not traced are checked.
+        given: leaves of the user's arguments.
     """
     for each in results:
         if type(each) is Tensor and type(each._payload) is np.ndarray:
             break
-    else:  # numbers alone; any() takes three times as long
+    else:  # only numbers; any() takes three times as long
         return results
     arrays = [leaf for leaf in given if type(leaf) is np.ndarray]
     return [_apart_from(each, arrays) for each in results] if arrays else results
@@ -169,19 +168,19 @@ def _apart_from(result: Any, arrays: list[Any]) -> Any:
 
 
 def _shares(value: Any, arrays: list[Any]) -> bool:
-    if value.base is None:  # it is new, or itself what was given: most are, and this takes a tenth of the time
+    if value.base is None:  # a new array, or an argument itself: common, and ten times faster
         return any(array is value or array.base is value for array in arrays)
     return any(np.may_share_memory(value, array) for array in arrays)
 
 
 def owned_tree(tree: Any, given: Iterable[Any]) -> Any:
-    """Return a container of results, such as an aux, free of traces that have ended, and of the user's memory."""
+    """Return a container of results, such as aux, without ended traces and without the user's memory."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, owned([untraced(leaf) for leaf in leaves], given))
 
 
 def _parted(function: Any, result: Any) -> Any:
-    """Return a result and its aux apart."""
+    """Return a result and its aux as a pair."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise errors.OutputError(
             f"with has_aux=True {name_of(function)} must return a pair (result, aux), and it returned {result!r}."
@@ -205,12 +204,12 @@ def check_numbers(function: Any, leaves: list[Any]) -> None:
         if type(leaf) is not Tensor and not is_number(leaf):
             raise errors.OutputError(
                 f"{name_of(function)} returned {leaf!r} of type {type(leaf).__name__}, which is not a number, array "
-                "or tensor.\nReturn what is to be differentiated; other results can go into aux with has_aux=True."
+                "or tensor.\nReturn the value to differentiate; return other results as aux, with has_aux=True."
             )
 
 
 def is_number(leaf: Any) -> bool:
-    """Return whether a leaf without a derivative is a number or an array of numbers."""
+    """Return whether a leaf is a number or an array of numbers, with a derivative or without."""
     if isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES:
         return not OVERRIDES[type(leaf)]
     return FOREIGN[type(leaf)] or is_exact_number(leaf)

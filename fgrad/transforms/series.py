@@ -1,13 +1,14 @@
-"""High orders: a trace that carries the Taylor series of values, at a cost that grows with a power of the order.
+"""Taylor series: a trace that carries the Taylor coefficients of values, at polynomial cost in the order.
 
-No operation has a rule of its own for this. The derivative of the series y = f(x) is y' = f'(x) x', which is what the
-forward rule computes; the rule is run once, on series, of which each coefficient is computed when it is asked for. The
-coefficient k - 1 of y' needs no more than the coefficients of y below k, so that y can be among them:
+Operations need no additional rules for this. The derivative of the series y = f(x) is y' = f'(x) x', which the forward
+rule computes; the rule runs once, on series whose coefficients are computed on demand. Coefficient k - 1 of y' needs
+only the coefficients of y below k, so that y' may depend on y:
 
     y_k = (y')_(k-1) / k
 
 as in Griewank and Walther, Evaluating Derivatives (2008), section 13.2, where rules are derived in this way by hand.
-What is linear acts on each coefficient, products are those of Cauchy, and quotients solve one for what is sought.
+Linear operations apply to each coefficient, products are Cauchy products, and quotients are solved from a Cauchy
+product.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ from fgrad.ops.contractions import contract
 from fgrad.transforms.metadata_keys import frozen, identity
 
 OF_BLOCKS: set[Primitive] = set()
-"""Analytic functions of the square matrices in their first array, also where these are made of blocks; other arrays are
+"""Analytic functions of the square matrices in their first array that also accept block matrices; other arrays are
 parameters."""
 
 Find = Callable[[int], Any]
-"""Returns a coefficient above 0 by its number; ZERO is one that is known to be zero."""
+"""Returns a coefficient above 0 by its number; ZERO is a symbolic zero."""
 
 
 class Series:
-    """The Taylor coefficients of an array, each computed when it is first asked for.
+    """The Taylor coefficients of an array, each computed on demand.
 
     Args:
-        value: the first coefficient, which is the array.
-        find: computes another one; it may ask for those below. None: all are zero.
-        order: the number of the last coefficient that there is.
-        is_masked: exact zeros of coefficients mean "does not move", and win over infinities.
+        value: the first coefficient, which is the array itself.
+        find: computes another coefficient; it may use those below. None: all are zero.
+        order: the number of the last coefficient.
+        is_masked: whether exact zeros of coefficients mean "does not move", and win over infinities.
     """
 
     __slots__ = ("_find", "_known", "order", "is_masked")
@@ -56,7 +57,7 @@ class Series:
 
     @property
     def is_constant(self) -> bool:
-        """Whether all but the value is zero."""
+        """Whether all coefficients except the value are zero."""
         return self._find is None
 
     def __getitem__(self, number: int) -> Any:
@@ -64,11 +65,11 @@ class Series:
         if find is None:
             return ZERO if number else known[0]
         if len(known) <= number:
-            if is_seen():  # who looks is to see the user's operations, and not those of rules on series
+            if is_seen():  # observers see the user's operations, and not those of rules on series
                 new = len(known)
                 with unobserved():
                     self._go_up_to(number, find)
-                for coefficient in known[new:]:  # which are none that have come in from outside
+                for coefficient in known[new:]:  # and none of the given coefficients
                     if type(coefficient) is Tensor:
                         notify_copy(coefficient)
             else:
@@ -81,13 +82,13 @@ class Series:
             known.append(_in_form(find(len(known)), known[0]))
 
     def finish(self) -> None:
-        """Compute all coefficients, and forget how."""
+        """Compute all coefficients, and drop the function that computes them."""
         if self._find is not None:
             self[self.order]
             self.forget()
 
     def forget(self) -> None:
-        """Forget how further coefficients are computed: by what refers to this series in its turn."""
+        """Drop the function that computes further coefficients, which refers to this series: a reference cycle."""
         if self._find is not None:
             self._find = _nothing_more
 
@@ -97,7 +98,7 @@ def _nothing_more(number: int) -> Any:
 
 
 def _in_form(coefficient: Any, value: Any) -> Any:
-    """Return a coefficient in the shape and dtype of its array."""
+    """Return a coefficient with the shape and dtype of its array."""
     if coefficient is ZERO:
         return ZERO
     coefficient = payload_of(coefficient)
@@ -107,13 +108,13 @@ def _in_form(coefficient: Any, value: Any) -> Any:
 
 
 class _Rules(threading.local):
-    """What the rules have made that run on series in this thread.
+    """The state of the rules that run on series in this thread.
 
     Attributes:
-        shared: the results of operations: rules ask for each other's, as those of sine and cosine do, and would make
-            new series without end. None outside of rules.
-        made: the series that were made since a rule began to run.
-        passing: those that are needed until the coefficients of a result of the user's operation are known.
+        shared: the results of operations: rules use each other's results, as those of sine and cosine do, and would
+            make new series without end. None outside of rules.
+        made: the series created since a rule began to run.
+        passing: series needed until the coefficients of a result of the user's operation are known.
         calls: the calls whose rules run.
     """
 
@@ -125,7 +126,7 @@ class _Rules(threading.local):
 
     @contextmanager
     def begun(self) -> Iterator[None]:
-        """Let rules run in a block, and forget afterwards what they have made."""
+        """Run rules in a block, and drop the series they have made afterwards."""
         self.shared = {}
         try:
             yield
@@ -142,7 +143,7 @@ class SeriesTrace(Trace):
         order: the number of the last coefficient.
 
     Attributes:
-        rules: what the rules have made that run now.
+        rules: the state of the rules that run.
     """
 
     differentiates = True
@@ -155,7 +156,7 @@ class SeriesTrace(Trace):
         self.rules = _Rules()
 
     def root(self, value: Any, *coefficients: Any) -> Tensor:
-        """Return an input of this trace: an array and its coefficients from the first on, after which all are zero.
+        """Return an input of this trace: an array and its coefficients from the first on, followed by zeros.
 
         Exact zeros in them mean "does not move".
         """
@@ -173,14 +174,14 @@ class SeriesTrace(Trace):
         return results
 
     def _show(self, primitive: Primitive, args: Sequence[Any], ans: Any) -> None:
-        """Let those who look see the coefficients of an operation, as what a forward rule makes of tangents."""
+        """Notify observers of the coefficients of an operation, as of a forward rule with tangents."""
         results = ans if type(ans) is tuple else (ans,)
         for k in range(1, self.order + 1) if any(map(self.follows, results)) else ():
             given, made = ([x._mark[k] if self.follows(x) else ZERO for x in each] for each in (args, results))
             through_observers("push", primitive, given, args, ans, go_on=lambda made=made: made)()
 
     def _finished(self, results: Any) -> Any:
-        """Return results of the user's operation, with all that is known of them computed."""
+        """Return results of the user's operation, with all their coefficients computed."""
         with self.rules.begun():
             self._finish(results if type(results) is tuple else (results,))
         return results
@@ -190,17 +191,18 @@ class SeriesTrace(Trace):
         """Compute all coefficients of results.
 
         Raises:
-            ParameterError: a ValueError; the rules ask for each other's series more deeply than Python can call.
+            ParameterError: a ValueError; the rules need each other's series more deeply than Python's recursion limit
+                allows.
         """
         try:
             self._go_to_the_end(results)
-        except RecursionError:  # each derivative of a rule has rules of its own
+        except RecursionError:  # each derivative of a rule needs further rules
             deepest = sys.getrecursionlimit()
         else:
             return
         raise errors.ParameterError(
-            f"the Taylor coefficients up to the number {self.order} take more calls of rules within rules than "
-            f"Python allows, which are {deepest}.\n  at {errors.users_line()}\nTake a lower order; from 170 on "
+            f"the Taylor coefficients up to number {self.order} need more nested calls of rules than Python's "
+            f"recursion limit of {deepest} allows.\n  at {errors.users_line()}\nTake a lower order; from 170 on "
             "derivatives are also too large for floating-point numbers."
         )
 
@@ -212,21 +214,21 @@ class SeriesTrace(Trace):
                 result._mark.finish()
 
     def _in_rule(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        """Return the result of an operation of a rule, which may have been asked for before.
+        """Return the result of an operation of a rule, computed once for equal arguments.
 
-        Its coefficients are asked for later, when a rule of the user's may have written to what it was computed from.
+        Its coefficients are computed later, when a rule of the user's may have written to the arguments.
         """
         shared: Any = self.rules.shared
         args = [as_now(strip_ended(x)) for x in args]
         key = primitive, tuple(map(self._identity, args)), frozen(metadata)
         if key not in shared:
             own = [x.copy() if type(x) is np.ndarray else x for x in args]
-            shared[key] = self._result(primitive, own, metadata), args, metadata  # which live as long as their keys
+            shared[key] = self._result(primitive, own, metadata), args, metadata  # kept alive as long as their keys
         found = shared[key][0]
         return tuple(map(own_handle, found)) if type(found) is tuple else own_handle(found)
 
     def _identity(self, arg: Any) -> Any:
-        """Return what is equal for arguments that are the same series, or equal constants."""
+        """Return a key that is equal for arguments that are the same series, or equal constants."""
         if self.follows(arg):
             return id(arg._mark)
         return (id(arg._payload), id(arg._trace), identity(arg._mark)) if type(arg) is Tensor else frozen(arg)
@@ -242,7 +244,7 @@ class SeriesTrace(Trace):
         return operation.ans
 
     def made_of(self, value: Any, find: Find | None, order: int, is_masked: bool = False) -> Tensor:
-        """Return a tensor with a new series; a constant one if there is no way to find others than the value."""
+        """Return a tensor with a new series; with a constant one if `find` is None."""
         series = Series(value, find, order, is_masked)
         if self.rules.shared is not None:
             self.rules.made.append(series)
@@ -250,7 +252,7 @@ class SeriesTrace(Trace):
         return box(value, self, series)
 
     def direction(self, series: Series) -> Any:
-        """Return the derivative of a series along its parameter, as a tensor of this trace; in rules the same again."""
+        """Return the derivative of a series with respect to its parameter, as a tensor; in rules the same one."""
         if self.rules.shared is None:
             return self._derivative(series)
         if id(series) not in self.rules.shared:
@@ -268,7 +270,7 @@ class SeriesTrace(Trace):
         )
 
     def moved(self, value: Any, tangent: Any) -> Any:
-        """Return a value whose series has the derivative `tangent`; what the user's rule has masked is not known."""
+        """Return a value whose series has the derivative `tangent`; a user's rule may have masked any part of it."""
         value = value._payload if self.follows(value) else strip_ended(value)
         if value.dtype.kind not in INEXACT:
             return boxed(value)
@@ -278,7 +280,7 @@ class SeriesTrace(Trace):
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         key = id(getattr(call, "function", call)), tuple(map(self._identity, leaves))
-        if key in self.rules.calls:  # the rule asks for the results that it is the rule of
+        if key in self.rules.calls:  # the rule uses the results of its own function
             return self.rules.calls[key].results(call)
         if self.rules.shared is not None:
             return self._of_call(key, call, leaves)
@@ -288,9 +290,9 @@ class SeriesTrace(Trace):
         return results
 
     def _of_call(self, key: Any, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        """Return the results of a call whose rule a forward trace above this one runs: on series, in both its parts."""
+        """Return the results of a call, by running its rule in a forward trace above this one, on series."""
         own = self.rules.calls[key] = _Called(self, leaves)
-        if not own.order:  # the rule of the last derivative of all
+        if not own.order:  # the rule of the last derivative
             del self.rules.calls[key]
             return own.results(call)
         above = ForwardTrace()
@@ -308,18 +310,18 @@ class SeriesTrace(Trace):
 
 
 def _go_on(made: Sequence[Series], k: int) -> None:
-    """Compute the coefficients with a number of series, one after the other: together they may be a long chain."""
+    """Compute coefficient `k` of all series, one after the other, to avoid a deep recursion."""
     for series in made:
         if series.order >= k:
             series[k]
 
 
 class _Called:
-    """The results of a call whose rule runs, and may ask for them.
+    """The results of a call whose rule runs, and may use them.
 
     Args:
-        trace: the one that follows them.
-        leaves: its inputs.
+        trace: the series trace.
+        leaves: the inputs of the call.
     """
 
     def __init__(self, trace: SeriesTrace, leaves: Sequence[Any]) -> None:
@@ -330,7 +332,7 @@ class _Called:
         self._slopes: Sequence[Any] = ()
 
     def results(self, call: Call) -> list[Any]:
-        """Return the results of the call in the rule; their coefficients can be asked for once the rule has run."""
+        """Return the results of the call, for its rule; their coefficients are available once the rule has run."""
         values = apply_call(call, self._values)
         if self._results is None:
             self._results = [self._result(place, strip_ended(value)) for place, value in enumerate(values)]
@@ -342,7 +344,7 @@ class _Called:
         return self._trace.made_of(value, lambda k: _coefficient(self._trace, self._slopes[place], k), self.order, True)
 
     def with_slopes(self, values: Sequence[Any], slopes: Sequence[Any]) -> list[Any]:
-        """Return the results, now that the rule has given their derivatives; and their values, if it did not ask."""
+        """Return the results with the derivatives from the rule; made from `values` if it did not use them."""
         if self._results is None:
             return [
                 x if slope is ZERO else self._trace.moved(x, slope) for x, slope in zip(values, slopes, strict=True)
@@ -352,29 +354,29 @@ class _Called:
 
 
 def _coefficient(trace: SeriesTrace, slope: Any, k: int) -> Any:
-    """Return the coefficient of a series whose derivative is a tensor, or ZERO."""
+    """Return coefficient `k` of a series with the derivative `slope`, or ZERO."""
     if trace.follows(slope):
         return _integrated(slope._mark, k)
     return slope if k == 1 else ZERO
 
 
 def _integrated(slope: Series, k: int) -> Any:
-    """Return the coefficient of a series whose derivative is known."""
+    """Return coefficient `k` of the integral of a series."""
     coefficient = slope[k - 1]
     return coefficient if coefficient is ZERO or k == 1 else coefficient / k
 
 
 class Operation:
-    """One operation on series, which finds the coefficients of its results.
+    """One operation on series, which computes the coefficients of its results.
 
     Args:
-        trace: the one that follows it.
+        trace: the series trace.
         primitive, args, metadata: the operation.
 
     Attributes:
-        series: those of the arguments; of constants, constant ones.
+        series: the series of the arguments; constant ones for constants.
         values: the arguments themselves.
-        ans: the results, as tensors; put in once they are there.
+        ans: the results, as tensors; set once they are computed.
     """
 
     def __init__(
@@ -391,7 +393,7 @@ class Operation:
         self._made: list[Series] = []
 
     def _form(self) -> Callable[[Operation, int], Sequence[Any]]:
-        """Return how coefficients are found: by what the operation is, or by its forward rule."""
+        """Return the method for coefficients: by the kind of the operation, or by its forward rule."""
         if self.primitive.linear:
             return _together if self.primitive.linear == "together" else _each
         if self.primitive is UFUNCS[np.true_divide]:
@@ -401,7 +403,7 @@ class Operation:
         return _by_rule
 
     def followed(self, value: Any, place: int) -> Any:
-        """Return the result at a place as a tensor."""
+        """Return the result at position `place` as a tensor."""
         if value.dtype.kind not in INEXACT:
             return boxed(value)
         moving = [each for each in self.series if not each.is_constant]
@@ -413,13 +415,13 @@ class Operation:
         return self.trace.made_of(value, None, self.trace.order)
 
     def coefficients(self, k: int) -> Sequence[Any]:
-        """Return the coefficients with a number of all results."""
+        """Return coefficient `k` of all results."""
         while len(self._found) < k:
             self._found.append(self._find(self, len(self._found) + 1))
         return self._found[k - 1]
 
     def slopes(self) -> list[Any]:
-        """Return what the forward rule gives for the series, as series or ZERO."""
+        """Return the result of the forward rule, as series or ZERO."""
         if self._slopes is None:
             rules = self.trace.rules
             before = rules.made
@@ -433,7 +435,7 @@ class Operation:
         return self._slopes
 
     def made(self) -> list[Series]:
-        """Return the series that the rule has made, each after those that it needs."""
+        """Return the series that the rule has made, in order of dependence."""
         return self._made
 
     def _run_rule(self) -> Any:
@@ -446,7 +448,7 @@ class Operation:
         return jvp(tangents, self.ans, *args, **self.metadata)  # type: ignore[misc]
 
     def _argument(self, arg: Any) -> Any:
-        """Return an argument for the rule; a tensor of another trace as a constant of this one, to be shared."""
+        """Return an argument for the rule; a tensor of another trace as a constant series of this one."""
         arg = strip_ended(arg)
         if type(arg) is not Tensor or self.trace.follows(arg):
             return arg
@@ -458,7 +460,7 @@ class Operation:
         return Series(payload_of(slope), None, self.trace.order)
 
     def product(self, coefficients: Sequence[Any], guard: int | None) -> Any:
-        """Return the operation, linear in each argument, of some coefficients; of one exact zeros may win."""
+        """Return the operation, linear in each argument, of coefficients; exact zeros of the one at `guard` win."""
         if guard is None:
             return apply(self.primitive, coefficients, self.metadata)
         guarded = [Masked(x) if place == guard else x for place, x in enumerate(coefficients)]
@@ -467,7 +469,7 @@ class Operation:
         return contract(self.primitive, guarded, self.metadata)
 
     def guard(self, numbers: Sequence[int]) -> int | None:
-        """Return the place of a coefficient whose exact zeros win over infinities of the others."""
+        """Return the position of a coefficient whose exact zeros win over infinities of the others."""
         if self._is_guard:
             return None
         pairs = enumerate(zip(numbers, self.series, strict=True))
@@ -496,19 +498,19 @@ def _together(operation: Operation, k: int) -> Sequence[Any]:
 
 
 def _unchanged(primitive: Primitive, coefficients: Sequence[Any]) -> Any:
-    """Return the one of two coefficients that a sum or difference with zero is, if it is."""
+    """Return the other term if a sum or difference has a term ZERO; else None."""
     if primitive in (UFUNCS[np.add], UFUNCS[np.subtract]) and coefficients[1] is ZERO:
         return coefficients[0]
     return coefficients[1] if primitive is UFUNCS[np.add] and coefficients[0] is ZERO else None
 
 
 def _each(operation: Operation, k: int) -> Sequence[Any]:
-    """Return the sum of products of coefficients whose numbers have the sum k."""
+    """Return the sum of products of coefficients whose numbers add up to k."""
     total: Any = ZERO
     is_square = operation.primitive is UFUNCS[np.multiply] and operation.series[0] is operation.series[1]
     for numbers in _splits(k, operation.series):
         if is_square and numbers[0] > numbers[1]:
-            continue  # which is the same product as one before
+            continue  # the same product as an earlier one
         coefficients = [each[number] for each, number in zip(operation.series, numbers, strict=True)]
         if not any(x is ZERO for x in coefficients):
             part = operation.product(coefficients, operation.guard(numbers))
@@ -518,7 +520,7 @@ def _each(operation: Operation, k: int) -> Sequence[Any]:
 
 
 def _splits(total: int, series: Sequence[Series]) -> Iterator[tuple[int, ...]]:
-    """Yield the numbers of coefficients, one for each series, that have a sum; constants have the value alone."""
+    """Yield tuples of numbers, one for each series, that add up to `total`; a constant has only number 0."""
     if not series:
         if not total:
             yield ()
@@ -529,7 +531,7 @@ def _splits(total: int, series: Sequence[Series]) -> Iterator[tuple[int, ...]]:
 
 
 def _quotient(operation: Operation, k: int) -> Sequence[Any]:
-    """Return the coefficient of y = a / b, by a_k = b_0 y_k + b_1 y_(k-1) + ... + b_k y_0."""
+    """Return the coefficient of y = a / b, from a_k = b_0 y_k + b_1 y_(k-1) + ... + b_k y_0."""
     above, below = operation.series
     own, rest = operation.ans._mark, above[k]
     for number in range(1, k + 1):
@@ -543,10 +545,10 @@ def _quotient(operation: Operation, k: int) -> Sequence[Any]:
 
 
 def _by_blocks(operation: Operation, k: int) -> Sequence[Any]:
-    """Return the last block of the function of the matrix whose rows of blocks are shifted coefficients.
+    """Return the last block of the function of the block matrix whose block rows are shifted coefficients.
 
-    Such matrices multiply as series do (Mathias 1996, https://doi.org/10.1137/S0895479894266324), and so their
-    functions are those of series.
+    Such matrices multiply like series (Mathias 1996, https://doi.org/10.1137/S0895479894266324), and so functions of
+    them are functions of series.
     """
     matrix, *parameters = operation.series
     size = matrix[0].shape[-1]

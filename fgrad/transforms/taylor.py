@@ -1,7 +1,7 @@
 """Taylor series and derivatives of any order.
 
 taylor(f, order)(x, direction)           the coefficients of t -> f(x + t * direction)
-taylor(f, order)(x, first, second, ...)  those of t -> f(x + t * first + t**2 * second + ...)
+taylor(f, order)(x, first, second, ...)  the coefficients of t -> f(x + t * first + t**2 * second + ...)
 derivatives(f, n)(x, direction)          the value and the first n derivatives of t -> f(x + t * direction)
 """
 
@@ -25,7 +25,7 @@ from fgrad.transforms.running import run_connected, untraced
 from fgrad.transforms.series import SeriesTrace
 
 _ONES = object()
-"""The direction that is not given."""
+"""Sentinel: no direction given."""
 
 
 @overload
@@ -36,22 +36,23 @@ def taylor(function: Any = None, order: Any = None) -> Any:
     """Return a function that expands `function` into a Taylor series along a direction, or along a curve.
 
     All coefficients come from one run of the function. The cost grows with the square of the order for most programs,
-    and at most about with its cube; nested derivatives cost two to three times more for each order. So do, up to the
-    order of the result, determinants and quantiles with two parameters, of which each derivative is another function.
+    and at most about with its cube, whereas nested derivatives cost two to three times more for each order.
+    Determinants and quantiles with two parameters also cost that, up to the order of the result, since each of their
+    derivatives is another function.
 
     Args:
         function: takes one number, array or container of them; returns numbers, arrays or containers of them.
-        order: the number of the last coefficient, from 0 on.
+        order: the number of the last coefficient, at least 0.
 
     Returns:
-        A function of `(x, direction=None)`. It returns what `function` returns, with one axis more in front of each
-        array, of size `order + 1`: the coefficient k is the k-th derivative of `t -> function(x + t * direction)` at
-        0, divided by k!. The direction is nested as `x`, of its shapes; None is 1 for each number. After the direction
-        there may be further coefficients of a curve through `x`: of t squared, and so on.
+        A function of `(x, direction=None)`. It returns the results of `function`, each array with an additional first
+        axis of size `order + 1`: coefficient k is the k-th derivative of `t -> function(x + t * direction)` at 0,
+        divided by k!. The direction has the structure and shapes of `x`; None means 1 for each number. After the
+        direction there may be further coefficients of a curve through `x`: of t squared, and so on.
 
     Raises:
-        ParameterError: a ValueError; `order` is not an integer from 0 on, or, from a call, above what Python's limit
-            of calls within calls allows, which for inverses is about 160.
+        ParameterError: a ValueError; `order` is not an integer of at least 0, or, raised by a call, exceeds what
+            Python's recursion limit allows, which for inverses is about 160.
         TangentError: a ValueError; `x` and the direction differ in structure or shape.
         IntegerInputError: a TypeError; `x` holds integers.
         NoResultError: a ValueError; `function` returns None.
@@ -75,15 +76,15 @@ def derivatives(function: None = None, *, n: int) -> Callable[[Callable[..., Any
 def derivatives(function: Any = None, n: Any = None) -> Any:
     """Return a function that computes the value of `function` and its first `n` derivatives along a direction.
 
-    They are the coefficients of `taylor`, times the factorials.
+    They are the coefficients of `taylor`, multiplied with factorials.
 
     Args:
         function: takes one number, array or container of them; returns numbers, arrays or containers of them.
         n: the order of the last derivative, from 0 to 170.
 
     Returns:
-        A function of `(x, direction=None)`, which returns what `function` returns, with one axis more in front of each
-        array, of size `n + 1`. Of an elementwise function of an array these are the derivatives of each element.
+        A function of `(x, direction=None)`, which returns the results of `function`, each array with an additional
+        first axis of size `n + 1`. For an elementwise function of an array these are the derivatives of each element.
 
     Raises:
         ParameterError: a ValueError; `n` is not an integer from 0 to 170, beyond which factorials overflow; or, in
@@ -101,38 +102,38 @@ def derivatives(function: Any = None, n: Any = None) -> Any:
 def _check_order(transform: str, name: str, order: Any) -> None:
     if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order < 0:
         raise errors.ParameterError(
-            f"{name} of {transform} must be an integer from 0 on, and it is {order!r}.\n"
-            f"The point comes in a call of its own: fg.{transform}(f, {name})(x)."
+            f"{name} of {transform} must be an integer of at least 0; it is {order!r}.\n"
+            f"Pass the point in a second call: fg.{transform}(f, {name})(x)."
         )
 
 
 def _check_factorial(n: int, dtype: np.dtype[Any]) -> None:
     if n > _last_factorial(dtype):
         raise errors.ParameterError(
-            f"n of derivatives is {n}, and the factorial of that is too large for {dtype}: the last is that of "
-            f"{_last_factorial(dtype)}.\nfg.taylor gives the coefficients without it."
+            f"n of derivatives is {n}, and its factorial is too large for {dtype}; the largest possible n is "
+            f"{_last_factorial(dtype)}.\nfg.taylor gives the coefficients without factorials."
         )
 
 
 @functools.cache
 def _last_factorial(dtype: np.dtype[Any]) -> int:
-    """Return the last number of which the factorial is a number of a dtype."""
+    """Return the largest integer whose factorial can be represented in a dtype."""
     largest = int(np.finfo(dtype).max)
     return next(k for k in itertools.count() if math.factorial(k + 1) > largest)
 
 
 def _run_taylor(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], order: int) -> Any:
-    return _expanded("taylor", function, *_curve(args, keywords, order, "what taylor returns"), order)
+    return _expanded("taylor", function, *_curve(args, keywords, order, "the result of taylor"), order)
 
 
 def _run_derivatives(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], n: int) -> Any:
-    coefficients = _expanded("derivatives", function, *_curve(args, keywords, 1, "what derivatives returns"), n)
+    coefficients = _expanded("derivatives", function, *_curve(args, keywords, 1, "the result of derivatives"), n)
     factorials = [math.factorial(k) for k in range(n + 1)]
     return tree_map(lambda x: x * _column(factorials, x), coefficients)
 
 
 def _column(factors: list[int], like: Any) -> Any:
-    """Return factorials along the first axis of an array."""
+    """Return factorials along the first axis, in the dtype of an array."""
     dtype = like.dtype if like.dtype.kind in "fc" else None
     if dtype:
         _check_factorial(len(factors) - 1, dtype)
@@ -144,8 +145,8 @@ def _curve(args: tuple[Any, ...], keywords: dict[str, Any], last: int, what: str
 
     Args:
         args, keywords: the call.
-        last: the number of the last coefficient that there may be.
-        what: is called, for messages.
+        last: the number of the last coefficient allowed.
+        what: the name of the function in messages.
 
     Raises:
         ParameterError: there are other arguments.
@@ -160,7 +161,7 @@ def _curve(args: tuple[Any, ...], keywords: dict[str, Any], last: int, what: str
         direction = given.get("direction")
         return given["x"], [_ONES if direction is None else direction, *args[2:]]
     raise errors.ParameterError(
-        f"{what} takes (x, direction=None), a point and along what the function is expanded"
+        f"{what} takes (x, direction=None), a point and a direction"
         + (", and further coefficients of a curve up to the order.\n" if last > 1 else ".\n")
         + "Fix other arguments with a lambda, or put them into a container."
     )
@@ -182,19 +183,19 @@ def _expanded(transform: str, function: Any, x: Any, curve: list[Any], order: in
 
 
 def _names() -> Iterator[str]:
-    """Yield what messages call the coefficients of a curve."""
+    """Yield the names of the coefficients of a curve in messages."""
     yield "direction"
     for k in itertools.count(2):
         yield f"coefficient {k} of the curve"
 
 
 def _inputs(transform: str, function: Any, x: Any, coefficient: Any, name: str) -> list[Any]:
-    """Return each leaf of a point, as it is traced, with its part of a coefficient; None for what is no number."""
+    """Return each leaf of a point with its part of a coefficient, as arrays or tensors; None if it is not a number."""
     leaves, treedef = flatten(x)
     given, given_treedef = ([None] * len(leaves), treedef) if coefficient is _ONES else flatten(coefficient)
     if given_treedef != treedef:
         raise errors.TangentError(
-            f"the point of {transform} is nested as {treedef}, and the {name} as {given_treedef}; they must match."
+            f"the point of {transform} has the structure {treedef}, and the {name} {given_treedef}; they must be equal."
         )
     calls = {"primals": "x", "tangents": name}
     return [
