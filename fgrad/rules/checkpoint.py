@@ -1,6 +1,6 @@
-"""Functions that are run again instead of remembered.
+"""Checkpoints: functions that are recomputed in the backward pass instead of stored.
 
-checkpoint      the ordinary rules, but nothing is kept: the backward pass runs the function again
+checkpoint      the usual rules, but residuals are not kept: the backward pass runs the function again
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _run_checkpoint(function: Any, args: tuple[Any, ...], keywords: dict[str, An
     segment = _Segment(function, leaves, treedef)
     traces = followers(segment.inputs)
     if all(trace.is_map for trace in traces) or not segment.has_results():
-        return segment.returned()  # nothing was stripped off, or nothing can come of it
+        return segment.returned()  # no layer was stripped, or no result can depend on the inputs
     if any(trace.is_program for trace in traces) or not any(trace.remembers for trace in traces):
         with segment.random.again():
             return function(*args, **keywords)
@@ -46,7 +46,7 @@ def _run_checkpoint(function: Any, args: tuple[Any, ...], keywords: dict[str, An
 
 
 def _is_for_a_pass(leaves: Leaves) -> bool:
-    """Return whether the highest trace, as far as it is known, keeps something for a backward pass."""
+    """Return whether the highest known trace keeps residuals for a backward pass."""
     if any(observer.wants_all for observer in running.observers):
         return False
     traces = [leaf._trace for leaf in leaves if _is_followed(leaf)] + traces_of_variables()
@@ -58,11 +58,11 @@ def _is_followed(leaf: Any) -> bool:
 
 
 class _Segment:
-    """A function of all that it depends on, which has run once on values alone, so that nothing was recorded.
+    """A function of all traced values that it uses, run once on plain values, so that nothing was recorded.
 
     Attributes:
-        inputs: what is traced among its arguments, and what it uses besides.
-        random: the generators that it draws from, as they were before.
+        inputs: the traced arguments, and the other traced values that it uses.
+        random: the generators that it draws from, with their states before the run.
     """
 
     def __init__(self, function: Any, leaves: Leaves, treedef: Any) -> None:
@@ -86,40 +86,40 @@ class _Segment:
                 "Pass the value as an argument."
             )
         self._tensors, self._variables = uses.tensors, uses.reads
-        # What only batches follow has been seen at every step, and loses no derivative where it is not seen again.
+        # A value of a batch only was seen at every step, and loses no derivative if the second run does not use it.
         followed = [x for x in uses.tensors if not all(trace.is_map for trace in followers([x]))]
         self._needed = {*map(id, followed), *uses.reads}
-        # Copies: nothing is put in place of them, and what is written into the tensors later is not in them.
+        # Copies: observers do not replace them, and later writes to the tensors do not change them.
         self.inputs = list(map(copied, [*traced, *self._tensors, *self._variables.values()]))
 
     def has_results(self) -> bool:
-        """Return whether the function returns anything that may depend on its inputs."""
+        """Return whether the function returns any leaf that may depend on its inputs."""
         return any(self._is_result)
 
     def keep_for_another_run(self) -> None:
-        """Keep what the next run needs to do the same, and what shows whether it did.
+        """Keep the data that the next run needs to give the same results, and digests of the results.
 
-        The user may overwrite plain arrays before; large ones must stay as they are.
+        The user may overwrite plain arrays before it; large ones must not change.
         """
         large = [x for x in self._leaves if type(x) is np.ndarray and is_large(x)]
         self._leaves = [_as_it_is(x) if type(x) is np.ndarray and not is_large(x) else x for x in self._leaves]
-        # Not of the method itself: the segment would refer to itself, and stay until the collector comes by.
+        # Not a method: a reference to self would be a cycle, freed only by the garbage collector.
         self._unless_written = ChecksumGuard(lambda inputs: inputs, large, name_of(self._function)) if large else None
         self._digests = list(map(_digest, self._results or ()))
         self.random.keep_used()
 
     def _call(self, values: Leaves) -> Any:
-        """Return the arguments with tensors for tensors, so that the function can do with them what it does."""
+        """Return the arguments, with values as tensors for those that were tensors."""
         rest = iter(values)
         whole = [boxed(next(rest)) if place else x for x, place in zip(self._leaves, self._places, strict=True)]
         return unflatten(self._treedef, [boxed(strip_ended(x)) if type(x) is Tensor else x for x in whole])
 
     def _results_among(self, returned: Leaves) -> list[Any]:
-        """Return those leaves of what the function has returned that may depend on its inputs."""
+        """Return those leaves of the function's result that may depend on its inputs."""
         return [settled(x) for x, is_result in zip(returned, self._is_result, strict=True) if is_result]
 
     def _run_again(self, inputs: Leaves) -> list[Any]:
-        """Run the function for other values of its inputs."""
+        """Run the function for given values of its inputs."""
         rest = list(inputs if self._unless_written is None else self._unless_written(inputs))
         count = sum(self._places)
         tensors = {id(x): boxed(value) for x, value in zip(self._tensors, rest[count:], strict=False)}
@@ -134,32 +134,32 @@ class _Segment:
                 or (self._needed & given.unused and not self._is_looked_at(given))
             ):
                 raise errors.RerunError(name_of(self._function))
-        if not any(trace.is_map for trace in followers(results)):  # examples may lie along other axes than they did
+        if not any(trace.is_map for trace in followers(results)):  # batch axes may have moved
             self._check(results)
         return results
 
     def _knows_others(self) -> bool:
-        """Return whether something that the function knows by name is another than it was."""
+        """Return whether a global name that the function uses has another value than before."""
         now = globals_now(self._function)
         return any(now.get(name) is not x and not _is_equal(now.get(name), x) for name, x in self._globals.items())
 
     def _check(self, results: Leaves) -> None:
-        """Refuse another result than that of the first run, whose derivative would belong to something else."""
+        """Raise if the results differ from those of the first run: the derivative would be wrong."""
         if not all(map(_agree, map(_digest, results), self._digests)):
             raise errors.RerunError(name_of(self._function))
 
     def _is_looked_at(self, given: Given) -> bool:
-        """Return whether others, around this run, put values in place of what the function uses."""
+        """Return whether observers around this run replace values that the function uses."""
         others = [each for each in running.observers if each is not given and each not in self._around]
         return any(isinstance(each, (Given, Uses)) for each in others)
 
     def compute(self, inputs: Leaves) -> Leaves:
-        """Return the results; those of the first run are known."""
+        """Return the results; those of the first run are stored."""
         results, self._results = self._results, None
         return self._run_again(inputs) if results is None or followers(inputs) else results
 
     def linearize(self, inputs: Leaves) -> Any:
-        """Return the results, for the traces below, and the derivatives: of the function as it runs again."""
+        """Return the results, for lower traces, and the derivatives: those of the function when it runs again."""
 
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
             return vjp(again, *inputs)[1](list(cotangents))  # type: ignore[no-any-return]
@@ -173,11 +173,11 @@ class _Segment:
         return apply_rule(Rule(self._function, self.compute, self.linearize), inputs), pull, push
 
     def returned(self) -> Any:
-        """Return what the function has returned in its first run."""
+        """Return the result of the first run."""
         return unflatten(self._out_treedef, self._returned)
 
     def nested(self, results: Leaves) -> Any:
-        """Return results in the containers in which the function returns them, and what is none as it was returned."""
+        """Return results in the containers of the function's result, together with its other leaves."""
         rest = iter(results)
         whole = [next(rest) if own else x for x, own in zip(self._returned, self._is_result, strict=True)]
         self._returned = []
@@ -185,12 +185,12 @@ class _Segment:
 
 
 def _as_it_is(array: Any) -> Any:
-    """Return a plain array as it is now; one that is a work buffer of the function, which it may write to again."""
+    """Return a copy of an array; a read-only one, which is no work buffer, shares its copies."""
     return array.copy() if array.flags.writeable else snapshot(array, {})
 
 
 def _may_depend(leaf: Any) -> bool:
-    """Return whether a leaf may depend on inputs: a plain number, too, as far as values have left the trace."""
+    """Return whether a leaf may depend on inputs: also a plain number, since values may have left the trace."""
     return type(leaf) in BOXES or (is_number(leaf) and as_payload(leaf).dtype.kind in INEXACT)
 
 
@@ -203,17 +203,17 @@ _WEIGHTS = np.linspace(0.5, 1.5, 1 << 14)
 
 
 def _digest(result: Any) -> _Digest:
-    """Return a shape, a dtype, and two sums by which a result is known again, up to rounding; by blocks, for memory."""
+    """Return the shape, the dtype, and two sums that identify a result up to rounding; computed by blocks."""
     x = as_payload(raw_array(result))
     if not is_at_hand(x):
-        return x.shape, x.dtype, 0.0, 0.0  # to compute it would cost more than the function itself
+        return x.shape, x.dtype, 0.0, 0.0  # a lazy array would have to be computed
     weighed = total = 0.0
     if x.dtype.kind in "biufc":
         flat = x.reshape(-1)
         for start in range(0, flat.size, len(_WEIGHTS)):
             block = flat[start : start + len(_WEIGHTS)]
             block = np.where(np.isfinite(block), block, 1.0).astype(np.result_type(x.dtype, np.float64))
-            # The weights are all different, so that elements that trade places are told.
+            # The weights are all different, so that the sum changes if elements change places.
             sums = np.dot(block, _WEIGHTS[: len(block)]) * (1 + start / flat.size)
             weighed += float(sums.real + sums.imag)
             total += float(np.sum(np.abs(block)))
@@ -221,9 +221,9 @@ def _digest(result: Any) -> _Digest:
 
 
 def _agree(a: _Digest, b: _Digest) -> bool:
-    """Return whether two digests are those of one result: sums may be rounded otherwise where memory lies otherwise.
+    """Return whether two digests belong to one result: rounding of sums depends on the memory layout.
 
-    Sums that overflow tell nothing.
+    Sums that overflow are ignored.
     """
     precision = 1e-3 if a[1].itemsize < 8 and a[1].kind in "fc" else 1e-8
     return a[:2] == b[:2] and not abs(a[2] - b[2]) > precision * max(a[3], b[3])
@@ -232,12 +232,13 @@ def _agree(a: _Digest, b: _Digest) -> bool:
 def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that keeps only its arguments for the backward pass, which runs it again.
 
-    The gradient is the same to the last bit; the memory is that of one run of the function, at the cost
-    of a second one. Whatever the function uses, arguments or not, is differentiated. It must do the same
-    when it runs again: NumPy's random numbers are the same ones, those of generators that it is seen to use too; do not
-    assign to variables, and do not write into arguments or into what it closes over. Names that it closes over mean
-    what they did at the call, such as the variable of a loop around it; where one of its module has got another value,
-    it raises. What leaves it otherwise than as a result, such as what it appends to a list outside, is a constant.
+    The gradient is the same to the last bit; the memory is that of one run of the function, at the cost of a second
+    run. Everything the function uses, arguments or not, is differentiated. It must do the same when it runs again: it
+    gets the same random numbers from NumPy's global generator and from generators that it visibly uses; it must not
+    assign to variables, nor write into arguments or values that it closes over. Closed-over names keep their values at
+    the call, such as the variable of a loop around it; if a global name of its module has another value by then, an
+    error is raised. A value that leaves the function in another way than as a result, such as by an append to an outer
+    list, is a constant.
 
     Args:
         function: takes and returns numbers, arrays or containers of them.
@@ -247,9 +248,9 @@ def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
 
     Raises:
         NotCallableError: a TypeError; `function` is not a function.
-        ClosureError: a TypeError, from a call; `function` writes into a tensor that it did not make, or uses a traced
+        ClosureError: a TypeError, from a call; `function` writes into a tensor that it did not create, or uses a traced
             value in another thread.
-        RerunError: a RuntimeError, from the backward pass; `function` did something else than the first time.
+        RerunError: a RuntimeError, from the backward pass; the second run of `function` differs from the first.
 
     Example:
         >>> import numpy as np, fgrad as fg

@@ -1,13 +1,13 @@
-"""What a function uses beside its arguments: found by watching it run, and given to it anew.
+"""Closures: the traced values that a function uses besides its arguments, found by observing a run.
 
-    closure = Closure(function, [args, ...])    runs the function, to see which traced values it uses
-    closure.values                              those values: tensors, and what variables were read as
+    closure = Closure(function, [args, ...])    runs the function, to find the traced values it uses
+    closure.values                              those values: tensors, and the values of variables
     closure.call(values, *args)                 the function, with other values in their place
 
-Rules for solvers, and checkpoints, need this: they run the user's function again, at another time, and
-differentiate it by all that it depends on. A function says nothing of what it closes over; but whatever it uses
-passes through `apply`, and there it is seen, and there another value is put in its place. Nothing of the user's is
-changed meanwhile, so other threads may use the same tensors.
+Rules for solvers, and checkpoints, need this: they run the user's function again, at another time, and differentiate it
+with respect to all values that it uses. A function does not declare what it closes over; but every value it uses passes
+through `apply`, where observers record it and replace it. No object of the user's is changed, so other threads may use
+the same tensors.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fgrad.transforms.calls import name_of
 
 
 def followers(leaves: Sequence[Any]) -> list[Trace]:
-    """Return the running traces that follow leaves, at any depth, each once."""
+    """Return the running traces of leaves, at any depth, each once."""
     return list(dict.fromkeys(layer._trace for leaf in leaves for layer in running_layers(strip_ended(leaf))))
 
 
@@ -43,7 +43,7 @@ def running_layers(x: Any) -> Iterator[Tensor]:
 
 
 def tangents_of_layers(leaves: Sequence[Any]) -> dict[int, Tensor]:
-    """Return the layers of all tangents that running traces have of leaves, by their ids."""
+    """Return the layers of all tangents that running traces hold for leaves, by id."""
     found: dict[int, Tensor] = {}
     for layer in (each for leaf in leaves for each in running_layers(leaf)):
         for part in layer._trace.known_of(layer):
@@ -53,7 +53,7 @@ def tangents_of_layers(leaves: Sequence[Any]) -> dict[int, Tensor]:
 
 
 def without(traces: Sequence[Trace], x: Any) -> Any:
-    """Return what is in a leaf below the layers of some traces, also where others lie between."""
+    """Return a leaf without the layers of some traces, also if other layers lie between them."""
     return _below(traces, strip_ended(x))
 
 
@@ -65,7 +65,7 @@ def _below(traces: Sequence[Trace], x: Any) -> Any:
 
 
 def values_of(leaves: Sequence[Any]) -> list[Any]:
-    """Return leaves without the layers of traces; those of batches stay, since each example has a value of its own."""
+    """Return leaves without the layers of traces; batches stay, since each example has its own value."""
     return [_value(strip_ended(leaf)) for leaf in leaves]
 
 
@@ -74,17 +74,17 @@ def _value(x: Any) -> Any:
 
 
 class Closure:
-    """A function, and the traced values that it uses beside its arguments.
+    """A function, and the traced values that it uses besides its arguments.
 
     Args:
         function: takes and returns numbers, arrays or containers of them.
-        points: tuples of arguments; the function runs at each of them, twice if it uses traced values.
+        points: tuples of arguments; the function runs for each of them, twice if it uses traced values.
 
     Attributes:
-        values: what it uses, as leaves that a rule may take as inputs.
+        values: the values it uses, as leaves that a rule can take as inputs.
 
     Raises:
-        ClosureError: a TypeError; a traced value gets into the function on a way that cannot be followed.
+        ClosureError: a TypeError; the function gets a traced value in a way that cannot be observed.
     """
 
     def __init__(self, function: Callable[..., Any], points: Sequence[tuple[Any, ...]]) -> None:
@@ -98,16 +98,16 @@ class Closure:
                 self._add_what_is_used(args)
 
     def add(self, uses: Uses) -> None:
-        """Let what another function was seen to use be among the values, too."""
+        """Add the values that another function uses."""
         known = set(map(id, self._tensors))
         self._tensors += [x for x in uses.tensors if id(x) not in known]
         self._variables = {**uses.reads, **self._variables}
-        # Copies: nothing is put in place of them while something is in place of the tensors themselves.
+        # Copies: they are not replaced while values stand in for the tensors themselves.
         self.values = [copied(x) for x in [*self._tensors, *self._variables.values()]]
 
     @contextmanager
     def given(self, values: Sequence[Any]) -> Iterator[None]:
-        """Put other values in place of what the function uses, for all that runs in the block."""
+        """Replace the values that the function uses by others in a block."""
         count = len(self._tensors)
         variables = dict(zip(self._variables, values[count:], strict=True))
         tensors = dict(zip(map(id, self._tensors), map(boxed, values[:count]), strict=True))  # tensors for tensors
@@ -115,13 +115,13 @@ class Closure:
             yield
 
     def call(self, values: Sequence[Any], *args: Any) -> Any:
-        """Run the function with other values in place of what it uses."""
+        """Run the function with other values in place of those that it uses."""
         with self.given(values):
             results = self._function(*args)
-            return tree_map(settled, results)  # one of these values may be returned as it is
+            return tree_map(settled, results)  # a replaced value may be returned unchanged
 
     def _add_what_is_used(self, args: tuple[Any, ...]) -> None:
-        args = tree_map(copied, args)  # which differ from the same tensors where the function closes over them
+        args = tree_map(copied, args)  # distinct from the same tensors in the function's closure
         uses, touches = Uses(flatten(args)[0]), Touches()
         with uses.looking(), observed_by(touches):
             results = flatten(self._function(*args))[0]
@@ -132,37 +132,37 @@ class Closure:
         self._check(args, traces)
 
     def _check(self, args: tuple[Any, ...], traces: list[Trace]) -> None:
-        """Refuse a function whose results are followed although nothing that it was seen to use is."""
+        """Raise if results are traced although none of the observed values is."""
         traces = [trace for trace in traces if not trace.is_map]
         plain = [without(traces, x) for x in [*self._tensors, *self._variables.values()]]
         results = self.call(plain, *tree_map(lambda x: without(traces, x), args))
         if set(traces) & set(followers(flatten(results)[0])):
             raise errors.ClosureError(
-                f"{name_of(self._function)} uses a traced value that is not one of its arguments, and makes another "
+                f"{name_of(self._function)} uses a traced value that is not one of its arguments, and makes a new "
                 "copy of it each time that it runs, or uses it in another thread.\nPass the value as an argument."
             )
 
 
 def copied(leaf: Any) -> Any:
-    """Return a tensor like another one, in all its layers."""
+    """Return a copy of a tensor, in all its layers."""
     leaf = strip_ended(leaf)
     if type(leaf) is not Tensor:
         return leaf
     return notify_copy(box(copied(leaf._payload), leaf._trace, leaf._mark))
 
 
-# What a function closes over, at one time
+# Snapshots of what a function refers to
 
 
 def _own_cell(cell: CellType) -> CellType:
     try:
         return CellType(cell.cell_contents)
-    except ValueError:  # nothing is in it yet
+    except ValueError:  # the cell is still empty
         return cell
 
 
 def bound_now(function: Any) -> Any:
-    """Return the function with cells of its own, so that what it closes over is not bound to something else later."""
+    """Return the function with new cells, so that later assignments to names it closes over do not change it."""
     if type(function) is not FunctionType or not function.__closure__:
         return function
     cells = tuple(map(_own_cell, function.__closure__))
@@ -173,7 +173,7 @@ def bound_now(function: Any) -> Any:
 
 
 def globals_now(function: Any) -> dict[str, Any]:
-    """Return the numbers, arrays and texts that a function knows by name, which a loop of a script may change."""
+    """Return the numbers, arrays and strings among the globals of a function; a script's loop may change them."""
     if type(function) is not FunctionType:
         return {}
     known = function.__globals__
@@ -183,23 +183,23 @@ def globals_now(function: Any) -> dict[str, Any]:
 _PLAIN = (int, float, complex, str, tuple, np.ndarray, np.generic, Tensor)
 
 
-# What is seen
+# Observation of uses
 
 
 class Uses(Observer, VariableWatch):
-    """Notes what comes into a block from outside: tensors that are no known ones, and variables that are read.
+    """Records values that enter a block from outside: unknown tensors, and variables that are read.
 
     Args:
-        known: the arguments of what runs in the block.
-        strips: go on with the values alone, so that nothing is followed of what happens in the block.
+        known: the arguments of the function that runs in the block.
+        strips: whether to continue with plain values, so that the operations in the block are not traced.
 
     Attributes:
-        tensors: those that have come in.
-        reads: the variables that were read as traced values, and as which.
+        tensors: the tensors that entered.
+        reads: the variables that were read as traced values, with these values.
     """
 
     def __init__(self, known: Sequence[Any], strips: bool = False) -> None:
-        VariableWatch.__init__(self, Trace())  # which has a rank: what is older was there before the block
+        VariableWatch.__init__(self, Trace())  # its rank separates older traces from those of the block
         self._start = creation_number()
         self.tensors: list[Tensor] = []
         self.reads: dict[Variable, Any] = {}
@@ -207,13 +207,13 @@ class Uses(Observer, VariableWatch):
         self._values: dict[int, Any] = {}
         self._tangents: dict[int, Any] = {}
         self._arguments = list(known)
-        self._known: dict[int, Any] = {}  # holds what it knows, so that no other object gets its id
+        self._known: dict[int, Any] = {}  # referenced, so that no other object gets its id
         for x in known:
             self.know(x)
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Look at what happens in a block."""
+        """Observe a block."""
         with self, observed_by(self):
             yield
 
@@ -231,9 +231,9 @@ class Uses(Observer, VariableWatch):
 
     @contextmanager
     def _moving(self, args: Sequence[Any]) -> Iterator[None]:
-        """Take the tangents of arguments for no tensors from outside in a block, where their traces compute with them.
+        """Treat the tangents of arguments as known tensors in a block, where their traces compute with them.
 
-        Elsewhere they may be: a function can close over what an argument moves along.
+        Elsewhere they may be unknown: a function can close over the tangent of an argument.
         """
         before, moving = self._tangents, tangents_of_layers(args)
         try:
@@ -251,8 +251,8 @@ class Uses(Observer, VariableWatch):
     def assigned(self, x: Any, value: Any) -> bool:
         if self._strips and (id(x) in self._values or any(x is each for each in self._arguments)):
             raise errors.ClosureError(
-                "a function under checkpoint writes into a tensor that it did not make, and would do so again when it "
-                "runs again.\nLet it work on a copy, x = np.copy(x), and return what it has made."
+                "a function under checkpoint writes into a tensor that it did not create; its second run would write "
+                "again.\nUse a copy, x = np.copy(x), and return the result."
             )
         return False
 
@@ -265,14 +265,14 @@ class Uses(Observer, VariableWatch):
 
     @override
     def copied(self, x: Any) -> None:
-        self.know(x)  # it comes from here, and not from outside
+        self.know(x)  # it was made in the block
 
     @override
     def read(self, variable: Variable, value: Any) -> Any:
-        self.know(value)  # it is no tensor from outside
+        self.know(value)  # it does not come from outside
         if next(running_layers(value), None) is None:
             return value
-        if variable.number > self._start:  # made in the block: of no interest outside
+        if variable.number > self._start:  # created in the block
             return _value(value) if self._strips else value
         value = self.reads.setdefault(variable, value)
         return _value(value) if self._strips else value
@@ -291,25 +291,25 @@ class Uses(Observer, VariableWatch):
         return is_older and id(x) not in self._known and id(x) not in self._tangents
 
     def _kept(self, made: Any) -> Any:
-        """Note what was made in the block, as far as a trace from outside follows it."""
+        """Mark the results of an operation as known, as far as outer traces follow them."""
         for each in made if type(made) is tuple else (made,):
             self.know(each)
         return made
 
     def know(self, x: Any) -> None:
-        """Note that a tensor is none from outside, nor are its layers."""
+        """Mark a tensor and its layers as known."""
         for layer in running_layers(x):
             if layer._trace.level < self.trace.rank:
                 self._known[id(layer)] = layer
 
 
 class Touches(Observer):
-    """Notes with which tensors from outside something is computed, whatever comes of it.
+    """Records the traces of tensors from outside that operations use, whether or not the results depend on them.
 
-    In forward mode a function that only compares a traced value returns a plain number, and depends on it all the same.
+    In forward mode a function that only compares a traced value returns a plain number, which still depends on it.
 
     Attributes:
-        traces: those for derivatives that have run before and follow such tensors.
+        traces: the older traces that take derivatives and follow such tensors.
     """
 
     def __init__(self) -> None:
@@ -318,25 +318,25 @@ class Touches(Observer):
 
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        if primitive.vjps is not None or primitive.parted is not None:  # else it is meant to be a constant
+        if primitive.vjps is not None or primitive.parted is not None:  # else a constant by design
             for trace in followers([arg for arg in args if type(arg) is Tensor]):
                 if trace.differentiates and trace.rank < self._rank:
                     self.traces[trace] = None
         return go_on(args)
 
 
-# What is given
+# Replacement of values
 
 
 class Given(Observer, VariableWatch):
-    """Puts other values in place of tensors and of what variables hold.
+    """Replaces tensors and the values of variables.
 
     Args:
-        tensors: the values, by the ids of the tensors; these are kept by who gives them.
-        variables: the values, by the variables.
+        tensors: the values, by the ids of the tensors; the caller keeps these alive.
+        variables: the values, by variable.
 
     Attributes:
-        unused: the tensors, by their ids, and the variables that have not been asked for yet.
+        unused: the ids of tensors, and the variables, that have not been used yet.
     """
 
     def __init__(self, tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> None:
@@ -371,14 +371,14 @@ class Given(Observer, VariableWatch):
 
     @override
     def read(self, variable: Variable, value: Any) -> Any:
-        if variable.number > self._start:  # one that the function makes each time that it runs
+        if variable.number > self._start:  # one that the function creates in each run
             return _value(value)
         self.unused.discard(variable)
         return self._variables.get(variable, value)
 
 
 class StandIns(Observer):
-    """Lets `stand_in` say what is used in place of each argument of operations and calls."""
+    """Replaces each argument of operations and calls by the result of `stand_in`."""
 
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
@@ -390,12 +390,12 @@ class StandIns(Observer):
 
 
 class Replaced(StandIns):
-    """Notes the tensors used in a block in whose place another value is given where it is made, and not in the block.
+    """Records tensors used in a block that were replaced when it was created, but are not replaced inside it.
 
-    A trace may have ended that followed such a tensor, as in a pass back; it stands for another value all the same.
+    The trace of such a tensor may have ended, as in a backward pass; it is replaced nonetheless.
 
     Attributes:
-        tensors: these.
+        tensors: the tensors.
     """
 
     def __init__(self) -> None:
@@ -419,13 +419,13 @@ def _is_replaced(x: Tensor, given: Sequence[Given]) -> bool:
 
 
 def given_now() -> tuple[Given, ...]:
-    """Return what is given in this thread, for a function that will run again when it is not."""
+    """Return the replacements active in this thread, for a function that will run again without them."""
     return tuple(observer for observer in running.observers if isinstance(observer, Given))
 
 
 @contextmanager
 def give(around: Sequence[Given], tensors: dict[int, Any], variables: Mapping[Variable, Any]) -> Iterator[Given]:
-    """Put values in place of tensors and variables in a block, after those that were given before."""
+    """Replace tensors and variables in a block, after the earlier replacements `around`."""
     given = Given(tensors, variables)
     several = [*around, given]
     with ExitStack() as stack:

@@ -1,11 +1,11 @@
-"""Functions with derivative rules of their own.
+"""Functions with custom derivative rules.
 
-    custom_vjp, custom_gradient    the reverse rule is given
-    custom_jvp                     the forward rule is given
+    custom_vjp, custom_gradient    with a custom reverse rule
+    custom_jvp                     with a custom forward rule
 
-Each makes a `Rule` of what the user gives (`rule.py`), on containers in place of arrays. The derivative of the results
-is the rule's for all traces that follow an argument; only for `custom_vjp` it is, for those below the highest, that of
-the code of `fwd`, which may call the function.
+Each makes a `Rule` from the user's functions (`rule.py`), for containers in place of arrays. The rule gives the
+derivative of the results for all traces that follow an argument. For `custom_vjp` this holds for the highest trace
+only; for lower ones the derivative is that of the code of `fwd`, which may call the function.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ R = TypeVar("R")
 
 
 class _Custom(Generic[P, R]):
-    """A function on containers with a rule of its own, in the forms of its subclasses."""
+    """A function on containers with a custom rule; subclasses define the form of the rule."""
 
     def __init__(self, function: Callable[P, R]) -> None:
         if not callable(function):
@@ -71,7 +71,7 @@ class _Custom(Generic[P, R]):
         raise NotImplementedError(type(self).__name__)
 
     def _of_arrays(self, given: Any, treedef: Any, places: list[bool]) -> list[Any]:
-        """Return what a rule gave for the arguments, one entry for each array."""
+        """Return the derivatives that a rule gave for the arguments, one entry for each array."""
         expected = len(treedef.children())
         given = () if given is None and not expected else given
         given = tuple(given) if isinstance(given, (tuple, list)) else (given,)
@@ -88,14 +88,14 @@ class _Custom(Generic[P, R]):
 
 
 def _positional(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
-    """Return all arguments of a call by position, as rules take them, defaults included."""
+    """Return all arguments of a call by position, as rules take them, including defaults."""
     try:
         bound = inspect.signature(function).bind(*args, **keywords)
-    except ValueError:  # a built-in function does not tell
+    except ValueError:  # some built-in functions have no signature
         return args
     if bound.kwargs:
         raise errors.CustomRuleError(
-            f"{name_of(function)} has a rule of its own and takes {', '.join(bound.kwargs)} by keyword only; "
+            f"{name_of(function)} has a custom rule and takes {', '.join(bound.kwargs)} by keyword only; "
             "a rule gives one derivative per argument by position."
         )
     bound.apply_defaults()
@@ -103,18 +103,18 @@ def _positional(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) 
 
 
 class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
-    """A function whose reverse rule is given, in JAX's form.
+    """A function with a custom reverse rule, in JAX's form.
 
-    Forward mode follows from the rule by transposition. Values of an outer transform may be closed over, and
-    those of any `vmap`; those of the transform that meets the call must be arguments.
+    Forward mode follows from the rule by transposition. The function may close over values of an outer transform, and
+    of any `vmap`; values of the transform that differentiates the call must be arguments.
 
     Args:
         function: takes and returns numbers, arrays or containers of them.
 
     Raises:
-        CustomRuleError: a ValueError, from the backward pass; the rule returns too few cotangents, or
-            one of another shape.
-        ClosureError: a TypeError; a traced value is closed over that is not an argument.
+        CustomRuleError: a ValueError, from the backward pass; the rule returns too few cotangents, or one of another
+            shape.
+        ClosureError: a TypeError; the function closes over a traced value that is not an argument.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -130,9 +130,9 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
         """Define the rule.
 
         Args:
-            fwd: takes what the function takes; returns `(result, residuals)`.
-            bwd: takes the residuals and a cotangent of the result; returns a tuple with a cotangent per
-                argument, None for zero.
+            fwd: takes the arguments of the function; returns `(result, residuals)`.
+            bwd: takes the residuals and a cotangent of the result; returns a tuple with a cotangent per argument, None
+                for zero.
 
         Raises:
             CustomRuleError: a ValueError; `bwd` does not take two arguments.
@@ -151,7 +151,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
             result, residuals = _pair(self._function, pair, "fwd", "(result, residuals)")
             results, out_treedef = flatten(result)
             flat(result)
-            # Not `arrays` and `results`, which the pullback would keep in memory.
+            # Without references to `arrays` and `results`, which the pullback would keep in memory.
             kept = [*flatten(residuals)[0], *_closed_over(self._bwd)]
             _show_batches(kept)
             is_traced = _are_traced([*arrays, *results, *kept])
@@ -166,30 +166,30 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
 
 
 def _pair(function: Any, found: Any, what: str, expected: str) -> tuple[Any, Any]:
-    """Return what a part of a rule gave, after a look at its form."""
+    """Return the two items that a part of a rule returned; raise if it is not a pair."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         raise errors.CustomRuleError(
-            f"{what} of {name_of(function)} must return a pair {expected}, and it returned {found!r:.200}."
+            f"{what} of {name_of(function)} must return a pair {expected}; it returned {found!r:.200}."
         )
     return found[0], found[1]
 
 
 def _check_takes(function: Any, part: Any, form: str, count: int) -> None:
-    """Refuse a part of a rule that cannot be called with so many arguments."""
+    """Raise if a part of a rule cannot be called with `count` arguments."""
     try:
         inspect.signature(part).bind(*range(count))
     except TypeError as error:
         raise errors.CustomRuleError(
             f"the rule of {name_of(function)} is called as {form}, and {name_of(part)} cannot be: {error}."
         ) from None
-    except ValueError:  # a built-in function does not tell
+    except ValueError:  # some built-in functions have no signature
         pass
 
 
 def _to_write_to(leaves: Leaves, is_traced: bool) -> Leaves:
-    """Return leaves into which a user's rule may write, such as by `ct *= slope`: others know them, too.
+    """Return leaves that a user's rule may overwrite, such as by `ct *= slope`, as copies of shared ones.
 
-    They are tensors if what is written may be traced.
+    They are tensors if a traced value may be written into them.
     """
     own = [x.copy() if type(x) is np.ndarray else as_now(x) for x in leaves]
     return list(map(boxed, own)) if is_traced or _are_traced(leaves) else own
@@ -200,7 +200,7 @@ def _are_traced(leaves: Leaves) -> bool:
 
 
 def _closed_over(function: Any) -> Leaves:
-    """Return the leaves of what a part of a rule closes over, as far as it is bound already."""
+    """Return the leaves of the values that part of a rule closes over, as far as they exist."""
     found: list[Any] = []
     for cell in getattr(inspect.unwrap(function), "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # an empty cell
@@ -209,27 +209,27 @@ def _closed_over(function: Any) -> Leaves:
 
 
 def _show_batches(leaves: Leaves) -> None:
-    """Let those who watch a rule see which batched values it will use, before it uses them."""
+    """Report the batched values that a rule will use to its observers, before it uses them."""
     for leaf in leaves:
         if any(layer._trace.is_map for layer in running_layers(leaf)):
             substituted(leaf)
 
 
 _being_transposed: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("being_transposed", default=())
-"""Functions whose forward rules are transposed in this context, each with the trace that follows the tangents."""
+"""Functions whose forward rules are being transposed in this context, each with the trace of the tangents."""
 
 
 def _is_of_transposed(function: Any, leaves: Leaves) -> bool:
-    """Return whether a function is called on tangents by its own forward rule, which is being transposed.
+    """Return whether a forward rule that is being transposed calls its own function on tangents.
 
-    The call is linear then, and the rule would call it again for its transpose, without an end. Its code has one, too.
+    Such a call is linear, and the rule would recurse without end. The function's code is transposed instead.
     """
     traces = [trace for each, trace in _being_transposed.get() if each is function]
     return bool(traces) and any(layer._trace in traces for leaf in leaves for layer in running_layers(leaf))
 
 
 def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
-    """Return the pushforward that belongs to a pullback, which is linear."""
+    """Return the pushforward that belongs to a linear pullback."""
 
     def push(tangents: Leaves, variables: Variables) -> Leaves:
         def filled(cotangents: Leaves) -> Leaves:
@@ -242,14 +242,14 @@ def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
 
 
 class custom_jvp(_Custom[P, R]):  # noqa: N801
-    """A function whose forward rule is given, in JAX's form; reverse mode follows by transposition.
+    """A function with a custom forward rule, in JAX's form; reverse mode follows by transposition.
 
     Args:
         function: takes and returns numbers, arrays or containers of them.
 
     Raises:
         CustomRuleError: a ValueError; no rule is defined.
-        ClosureError: a TypeError; a traced value is closed over that is not an argument.
+        ClosureError: a TypeError; the function closes over a traced value that is not an argument.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -265,8 +265,8 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801
         """Define the rule.
 
         Args:
-            rule: takes a tuple of arguments and a tuple of tangents, linear in the latter; returns
-                `(result, tangent of the result)`.
+            rule: takes a tuple of arguments and a tuple of tangents, and is linear in the tangents; returns `(result,
+                tangent of the result)`.
 
         Raises:
             CustomRuleError: a ValueError; `rule` does not take two arguments.
@@ -281,7 +281,7 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801
             )
 
         def linearize(arrays: Leaves) -> Any:
-            # The call itself, and not its code, so that the rule is the traces' below, too.
+            # The function with its rule, and not its code, so that the rule applies to lower traces, too.
             again: Any = self
             results = flat(again(*whole(arrays)))
             _show_batches(_closed_over(self._forward))
@@ -346,7 +346,7 @@ class _CustomGradient(_Custom[P, Any]):
                 names = ", ".join(repr(variable.name) for variable in variables)
                 raise errors.ClosureError(
                     f"{name_of(self._function)} reads the variable{'s' * (len(variables) > 1)} {names}, and its "
-                    "grad_fn has no parameter 'variables'; so their gradients would be lost.\n"
+                    "grad_fn has no parameter 'variables'; their gradients would be lost.\n"
                     "Write grad_fn(*dy, variables=None), which returns (gradients of the arguments, list of gradients "
                     "of the variables); or pass the value (or the variable) as an argument."
                 )
@@ -354,7 +354,7 @@ class _CustomGradient(_Custom[P, Any]):
         return Rule(self._function, lambda arrays: flat(run(arrays)[0]), linearize, True, check_variables)
 
     def _parted(self, given: Any, variables: Variables) -> tuple[Any, list[Any]]:
-        """Return what a grad_fn gave for the arguments and for the variables."""
+        """Return the gradients of a grad_fn for the arguments, and those for the variables."""
         if not isinstance(given, (tuple, list)) or len(given) != 2 or not isinstance(given[1], (tuple, list)):
             raise errors.CustomRuleError(
                 f"the rule of {name_of(self._function)}, which reads variables, was expected to return a pair: the "
@@ -371,35 +371,35 @@ class _CustomGradient(_Custom[P, Any]):
 def _takes_variables(grad_fn: Any) -> bool:
     try:
         parameters = inspect.signature(grad_fn).parameters.values()
-    except (TypeError, ValueError):  # a built-in function does not tell
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return False
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return any(p.kind is p.VAR_KEYWORD or (p.name == "variables" and p.kind in by_name) for p in parameters)
 
 
 def custom_gradient(function: Callable[P, tuple[R, Callable[..., Any]]]) -> Callable[P, R]:
-    """Give a function its reverse rule, in TensorFlow's form: it returns its result and the rule.
+    """Define a function together with its reverse rule, in TensorFlow's form: it returns its result and the rule.
 
-    Where the function reads variables that are differentiated, the rule is called with them, as
-    `grad_fn(*dy, variables=[...])`, in the order of their creation. In the rule they have the values
-    that they had when the function read them.
+    If the function reads variables that are differentiated, the rule is called as `grad_fn(*dy, variables=[...])`, with
+    the variables in the order of their creation. In the rule they have the values that they had when the function read
+    them.
 
-    The rule is the derivative for every transform that follows an argument or a variable, and second
-    derivatives are those of the rule's code. It belongs to the run of the function that returned it;
-    only under `vmap` the function is run again for the backward pass, and must do the same then.
+    The rule is the derivative for every transform that follows an argument or a variable, and second derivatives are
+    those of the rule's code. It belongs to the run of the function that returned it; only under `vmap` the function is
+    run again for the backward pass, and must give the same results then.
 
     Args:
-        function: returns `(result, grad_fn)`; `grad_fn(*dy)` takes a cotangent for each result, and
-            returns a cotangent for each argument, in a list or tuple if there are several; None is zero.
-            With variables it returns a pair: that, and a list with a cotangent for each variable.
+        function: returns `(result, grad_fn)`; `grad_fn(*dy)` takes a cotangent for each result, and returns a cotangent
+            for each argument, in a list or tuple if there are several; None means zero. With variables it returns a
+            pair: these cotangents, and a list with a cotangent for each variable.
 
     Returns:
-        A function that returns the result alone.
+        A function that returns only the result.
 
     Raises:
-        CustomRuleError: a ValueError; `function` returns something else, or the rule too few gradients.
-        ClosureError: a TypeError; the function reads variables and `grad_fn` has no parameter
-            `variables`, or a traced value is used that is not an argument.
+        CustomRuleError: a ValueError; `function` returns something else, or the rule returns too few gradients.
+        ClosureError: a TypeError; the function reads variables and `grad_fn` has no parameter `variables`, or it uses a
+            traced value that is not an argument.
 
     Example:
         >>> import numpy as np, fgrad as fg

@@ -1,11 +1,11 @@
-"""Derivatives of what a solver finds, from the equation that it solves and not from how it solves it.
+"""Implicit differentiation: derivatives of a solver's solution, from its equation and not from its steps.
 
     implicit_diff(solver, optimality)     a solver whose solution can be differentiated
-    solution(equation, leaves)            the same for vectors, as `fgrad.scipy.optimize` has it
+    solution(equation, leaves)            the same for vectors, as used by `fgrad.scipy.optimize`
 
-If F(x, p) = 0 defines x as a function of p, then F_x dx + F_p dp = 0: this is the implicit function theorem.
-So forward mode solves F_x dx = -F_p dp, and reverse mode solves with the transpose of F_x. Both are code
-of traced functions with the solution in it, which is itself such a solution: so the next order follows.
+If F(x, p) = 0 defines x as a function of p, then F_x dx + F_p dp = 0: the implicit function theorem. So forward mode
+solves F_x dx = -F_p dp, and reverse mode solves with the transpose of F_x. Both use traced functions and the solution,
+which is itself differentiable in this way: this gives the next order.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TOLERANCE = 1e-3
 
 
 class Inverse(Protocol):
-    """The inverse of the Jacobian F_x of residuals by the solution; it may be traced."""
+    """The inverse of the Jacobian F_x of the residuals with respect to the solution; it may be traced."""
 
     def times(self, b: Any) -> Any:
         """Return the solution of F_x y = b."""
@@ -46,25 +46,25 @@ class Inverse(Protocol):
         """Return the solution of F_x^T y = b."""
 
     def is_singular(self) -> bool:
-        """Return whether the Jacobian is singular to rounding, of values that it is made of."""
+        """Return whether the Jacobian is singular up to rounding."""
 
     def of_values(self, x: Any, leaves: Leaves) -> Inverse:
-        """Return the same of the values that the solution and the arrays have."""
+        """Return the inverse for the plain values of the solution and the arrays."""
 
 
 @dataclass
 class Equation:
-    """What defines a vector as a function of arrays.
+    """The equation that defines a vector as a function of arrays.
 
     Attributes:
-        function: the user's, for messages.
-        solve: from plain arrays to the solution, a plain vector; it raises if it has found none.
-        residuals: from a vector and arrays to a vector of the same length, which the solution makes zero.
-        matrix_free: solve linear systems by products with the Jacobian alone.
-        tolerance: the largest element of the Newton step that may be left at a solution, relative to the
-            solution's largest element, or to 1 if that is less.
-        inverse: from a solution and arrays to the inverse of the Jacobian, if its form is known; otherwise it is
-            made as a dense matrix.
+        function: the user's function, for messages.
+        solve: maps plain arrays to the solution, a plain vector; raises if it finds none.
+        residuals: maps a vector and arrays to a vector of the same length, which is zero at the solution.
+        matrix_free: whether linear systems are solved by products with the Jacobian only.
+        tolerance: the largest allowed element of a Newton step at a solution, relative to the solution's largest
+            element, or to 1 if that is less.
+        inverse: maps a solution and arrays to the inverse of the Jacobian, if its structure is known; otherwise the
+            Jacobian is a dense matrix.
     """
 
     function: Callable[..., Any]
@@ -76,10 +76,10 @@ class Equation:
 
 
 def solution(equation: Equation, leaves: Leaves) -> Any:
-    """Return the solution as a vector that is differentiated by all the arrays, in both modes, to any order.
+    """Return the solution as a vector, differentiable with respect to all arrays in both modes, to any order.
 
     Raises:
-        ConvergenceError: a RuntimeError; what the solver has found does not solve the equation.
+        ConvergenceError: a RuntimeError; the solver's result does not solve the equation.
         SingularEquationError: a ValueError; the solution is not a differentiable function of the arrays.
     """
     return apply_rule(_rule(equation), leaves)[0]
@@ -93,7 +93,7 @@ def _rule(equation: Equation) -> Rule:
         return [equation.solve(leaves) if batched is None else batched]
 
     def linearize(leaves: Leaves) -> Any:
-        (x,) = apply_rule(rule, leaves)  # for the traces below
+        (x,) = apply_rule(rule, leaves)  # for lower traces
         inverse = _Inverse(equation, x, leaves) if equation.inverse is None else equation.inverse(x, leaves)
         _check(equation, inverse, x, leaves)
 
@@ -111,7 +111,7 @@ def _rule(equation: Equation) -> Rule:
 
 
 def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
-    """Return the solutions of all examples of a batch, each found for itself; None if there is no batch."""
+    """Return the solutions of all examples of a batch, each computed separately; None if there is no batch."""
     leaves = [strip_ended(leaf) for leaf in leaves]
     traces: list[Any] = [leaf._trace for leaf in leaves if type(leaf) is Tensor and leaf._trace.is_map]
     if not traces:
@@ -126,7 +126,7 @@ def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
 
 
 def _check(equation: Equation, inverse: Inverse, x: Any, leaves: Leaves) -> None:
-    """Refuse a solution from which Newton's method would still go far."""
+    """Raise if Newton's method would change the solution by more than the tolerance."""
     if inverse.is_singular():
         raise _singular(equation)
     x, *leaves = values_of([x, *leaves])
@@ -135,14 +135,14 @@ def _check(equation: Equation, inverse: Inverse, x: Any, leaves: Leaves) -> None
     largest = np.max(np.abs(step), initial=0)
     if not largest <= equation.tolerance * max(1.0, np.max(np.abs(raw_array(x)), initial=0)):
         raise errors.ConvergenceError(
-            f"the solution that {name_of(equation.function)} is differentiated at is none: its residuals are up to "
+            f"the result of {name_of(equation.function)} is not a solution: its residuals are up to "
             f"{np.max(np.abs(raw_array(left))):.3g}, and Newton's method would change it by {largest:.3g}.\n"
-            "Let the solver go on (more iterations, a smaller tolerance), or start it elsewhere."
+            "Increase the solver's accuracy (more iterations, a smaller tolerance), or change its initial value."
         )
 
 
 class _Inverse:
-    """The inverse of the Jacobian of the residuals by the solution."""
+    """The inverse of the Jacobian of the residuals with respect to the solution."""
 
     def __init__(self, equation: Equation, x: Any, leaves: Leaves, matrix: Any = None) -> None:
         self._equation, self._x, self._leaves = equation, x, leaves
@@ -188,7 +188,7 @@ class _Inverse:
             raise _singular(self._equation) from None
 
     def _matrix_free(self, residuals: Callable[[Any, Leaves], Any], b: Any) -> Any:
-        """Solve a linear system by its products alone; the solution is that of an equation again."""
+        """Solve a linear system by matrix products only; the solution is again that of an `Equation`."""
 
         def solve(leaves: Leaves) -> Any:
             return _krylov(self._equation, lambda y: residuals(y, leaves) + leaves[1], leaves[1])
@@ -211,7 +211,7 @@ def _krylov(equation: Equation, product: Callable[[Any], Any], b: Any) -> Any:
 
 
 def _is_singular(matrix: Any) -> bool:
-    """Return whether a matrix is singular to rounding, in whatever units its rows and columns are."""
+    """Return whether a matrix is singular up to rounding, whatever the units of its rows and columns."""
     for axis in (-2, -1):
         largest = np.max(np.abs(matrix), axis=axis, keepdims=True, initial=0)
         if not np.all(largest > 0):
@@ -221,16 +221,16 @@ def _is_singular(matrix: Any) -> bool:
 
 
 def _has_empty_row(residuals: Callable[[Any], Any], x: Any) -> bool:
-    """Return whether a residual depends on no unknown, such as one that is constant but for jumps."""
+    """Return whether a residual does not depend on any unknown, such as one that is piecewise constant."""
     direction = np.random.default_rng(0).standard_normal(x.shape).astype(x.dtype)
     return not np.all(raw_array(jvp(residuals, (x,), (direction,))[1]))
 
 
 def _singular(equation: Equation) -> errors.SingularEquationError:
     return errors.SingularEquationError(
-        f"the equation that defines the solution of {name_of(equation.function)} has a singular Jacobian there; so the "
-        "solution is not a differentiable function of what it depends on.\n"
-        "Give each unknown an equation of its own; a minimum must not be flat in any direction."
+        f"the equation that defines the solution of {name_of(equation.function)} has a singular Jacobian there; the "
+        "solution is not a differentiable function of its parameters.\n"
+        "Provide as many independent equations as unknowns; a minimum must not be flat in any direction."
     )
 
 
@@ -241,9 +241,9 @@ class _Solver:
     """A user's solver as a function of plain arrays.
 
     Attributes:
-        arrays: those among the arguments that are differentiated.
-        closure: what else is put in place while the solver runs.
-        restore: makes a vector a solution as the solver gave it last.
+        arrays: the differentiated arrays among the arguments.
+        closure: the other values that are replaced while the solver runs.
+        restore: converts a vector to the form of the solver's last solution.
     """
 
     def __init__(self, solver: Callable[..., Any], closure: Closure, args: tuple[Any, ...]) -> None:
@@ -256,17 +256,17 @@ class _Solver:
         self._further: list[Uses] = []
 
     def keep(self, kept: Kept) -> None:
-        """Let the arguments that are not differentiated stay what they are now."""
+        """Replace the arguments that are not differentiated by copies of their current values."""
         self._leaves = [kept.now(leaf) for leaf in self._leaves]
 
     def parted(self, inputs: Leaves) -> tuple[tuple[Any, ...], Leaves]:
-        """Return the arguments that inputs mean, and the values for the closure."""
+        """Return the arguments for given inputs, and the values for the closure."""
         rest = iter(inputs)
         whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
         return unflatten(self._treedef, whole), list(rest)
 
     def run(self, inputs: Leaves) -> Any:
-        """Return the solution for plain inputs as a vector."""
+        """Return the solution for plain inputs, as a vector."""
         known = self._known.get(_key(inputs))
         if known is not None:
             return known
@@ -275,7 +275,7 @@ class _Solver:
         with self.closure.given(values), values_alone(Trace().rank), uses.looking():
             try:
                 found = self._solver(*args)
-            except errors.ConcretizationError as refusal:  # as an example by itself it has a value
+            except errors.ConcretizationError as refusal:  # an example by itself has a value
                 error = refusal
         if _is_batched(uses.tensors) or _is_batched([*uses.reads.values()]):
             raise _UsesBatch(uses)
@@ -285,7 +285,7 @@ class _Solver:
         return vector
 
     def first(self) -> Any:
-        """Return the solution for the values of all inputs; of each example by itself, also of what the solver uses."""
+        """Return the solution for the values of all inputs; for batched inputs separately for each example."""
         while True:
             try:
                 return for_each_example(self.run, values_of([*self.arrays, *self.closure.values]))
@@ -294,19 +294,19 @@ class _Solver:
                 self.closure.add(used.uses)
 
     def uses(self, closure: Closure) -> None:
-        """Let what an equation uses, and batches that the solver has used, be inputs."""
+        """Set the closure, with the batched values that the solver has used added to its inputs."""
         for uses in self._further:
             closure.add(uses)
         self.closure = closure
 
     def remember(self, pair: Leaves) -> Any:
-        """Note a solution and its inputs, so that the solver need not run for them again."""
+        """Store a solution with its inputs, so that the solver need not run for them again."""
         self._known[_key(pair[1:])] = pair[0]
         return pair[0]
 
 
-class _UsesBatch(Exception):  # noqa: N818  # a discovery, and not an error
-    """A solver has used batched values that were not known."""
+class _UsesBatch(Exception):  # noqa: N818  # not an error
+    """Raised when a solver has used batched values that were unknown."""
 
     def __init__(self, uses: Uses) -> None:
         super().__init__("a batched value is used")
@@ -331,17 +331,17 @@ def solved(
     tolerance: float | Callable[[], float] = TOLERANCE,
     matrix_free: bool = False,
 ) -> Any:
-    """Return what a solver finds for arguments, differentiated by them and by what its equation uses.
+    """Return a solver's solution, differentiable with respect to arguments and the values its equation uses.
 
     Args:
-        function: the user's, for messages.
-        solver: from arguments to a solution, a container of arrays; it runs on values alone.
-        optimality: from a solution and arguments to a container of as many numbers, which are to be zero.
-        args: containers; their floating-point arrays are differentiated.
-        uses: takes what `optimality` takes, and uses what it uses besides; by default `optimality`.
-        start: like a solution, if one is known; what the solver uses is then looked for before it runs.
-        tolerance: of the `Equation`, or a function that is asked when a solution is found.
-        matrix_free: of the `Equation`.
+        function: the user's function, for messages.
+        solver: maps arguments to a solution, a container of arrays; it runs on plain values.
+        optimality: maps a solution and arguments to a container of as many numbers, which are zero at the solution.
+        args: containers; their floating-point arrays can be differentiated.
+        uses: a function of the same arguments that uses the same further values; by default `optimality`.
+        start: a value like the solution, if known; the values that the solver uses are then found before it runs.
+        tolerance: the tolerance of the `Equation`, or a function that returns it, called when a solution is found.
+        matrix_free: as for the `Equation`.
     """
     uses = uses or optimality
     problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args)
@@ -363,7 +363,7 @@ def solved(
         if left.shape != x.shape:
             raise errors.ShapeError(
                 f"the optimality of {name_of(function)} returns {left.size} numbers for a solution of {x.size}; it "
-                "needs one for each unknown."
+                "must return one for each unknown."
             )
         return left
 
@@ -372,7 +372,7 @@ def solved(
 
 
 def for_each_example(function: Callable[[Leaves], Any], leaves: Leaves) -> Any:
-    """Run a function of values; where leaves are batched, for one example after the other."""
+    """Run a function of values; if leaves are batched, separately for each example."""
     batched = _one_by_one(lambda each: for_each_example(function, each), leaves)
     return function(leaves) if batched is None else batched
 
@@ -398,33 +398,33 @@ def implicit_diff(
 ) -> Any:
     """Return a solver whose solution can be differentiated, by the implicit function theorem.
 
-    The solver runs on plain values, and may be anything: SciPy, compiled code, a loop. Its solution is
-    differentiated from the equation that it solves, in both modes, to any order, by all floating-point
-    arrays among its arguments and by traced values and variables that `optimality` uses besides.
-    `optimality` runs again for the derivatives; plain arrays, lists and attributes that it refers to are then
-    what they were at the call. Under `vmap` the solver runs for each example by itself.
+    The solver runs on plain values, and may be anything: SciPy, compiled code, a loop. Its solution is differentiated
+    through the equation that it solves, in both modes, to any order, with respect to all floating-point arrays among
+    its arguments and to traced values and variables that `optimality` uses besides. `optimality` runs again for the
+    derivatives, with plain arrays, lists and attributes that it refers to as they were at the call. Under `vmap` the
+    solver runs separately for each example.
 
     Args:
-        solver: `solver(*args, **keywords)` returns the solution, a container of arrays. Without it, a
-            decorator for the solver is returned.
-        optimality: `optimality(x, *args, **keywords)` returns as many numbers as the solution has, in any
-            container; they are zero at the solution `x`, and only there nearby. For a minimum it is the
-            gradient of what is minimized, for a fixed point `x - f(x)`.
-        matrix_free: solve by products with the Jacobian of `optimality`, with GMRES, in place of making the
-            matrix; for many unknowns. It needs SciPy.
-        tolerance: how far the solution may be from what a step of Newton's method makes of it, relative to
-            the solution's largest element or to 1 if that is less.
+        solver: `solver(*args, **keywords)` returns the solution, a container of arrays. Without it, a decorator for the
+            solver is returned.
+        optimality: `optimality(x, *args, **keywords)` returns as many numbers as the solution has, in any container;
+            they are zero at the solution `x`, and nowhere else nearby. For a minimum it is the gradient of the
+            objective, for a fixed point `x - f(x)`.
+        matrix_free: solve by products with the Jacobian of `optimality`, with GMRES, instead of allocating the matrix;
+            for many unknowns. It needs SciPy.
+        tolerance: the largest allowed Newton step at the solution, relative to the solution's largest element or to 1
+            if that is less.
 
     Returns:
         A function of the solver's arguments that returns its solution.
 
     Raises:
-        ConvergenceError: a RuntimeError; what the solver returns is no solution.
+        ConvergenceError: a RuntimeError; the solver's result is not a solution.
         SingularEquationError: a ValueError; the equation does not determine the solution.
         ShapeError: a ValueError; `optimality` returns more or fewer numbers than there are unknowns.
-        ClosureError: a TypeError; a traced value gets into `optimality` on a way that cannot be followed.
-        OverwrittenError: a RuntimeError, from a pass back; an array of more than a mebibyte to which `optimality`
-            refers has been written to.
+        ClosureError: a TypeError; `optimality` gets a traced value in a way that cannot be observed.
+        OverwrittenError: a RuntimeError, from a backward pass; an array of more than one mebibyte to which `optimality`
+            refers has been overwritten.
         NotCallableError: a TypeError; `solver` or `optimality` is not a function.
 
     Example:

@@ -1,16 +1,16 @@
-"""What a function refers to, as it is at a call: for functions that run again later, such as in a pass back.
+"""Snapshots of the data that a function refers to, for functions that run again later, as in a backward pass.
 
     kept = Kept()
-    later = kept.now(function)      the same function, on copies of the plain data that it refers to
-    with kept.given(name):          variables have the values that they had; raises if an array that is too large for a
-                                    copy has been overwritten
+    later = kept.now(function)      the same function, with copies of the plain data that it refers to
+    with kept.given(name):          variables have their values at the time of the copy; raises if an array that was
+                                    too large to copy has been overwritten
 
-A solver's function runs again to be differentiated. By then the user may have written into an array that it closes
-over, assigned to a variable of the loop around it, or changed an attribute. So the function is made again with what it
-refers to: its cells and defaults, names of its module, the object whose method it is, and the functions, objects and
-containers in these. One array, list or object gets one copy, whoever refers to it, so that functions which share a work
-buffer go on to do so. Traced tensors stay the same objects, by which other values are put in their place
-(`closures.py`). The user's objects themselves are never written to.
+A solver's function runs again to be differentiated. By then the user may have overwritten an array that it closes over,
+assigned to a variable of the loop around it, or changed an attribute. So the function is copied together with the
+objects it refers to: its cells and defaults, globals of its module, the object whose method it is, and the functions,
+objects and containers in these. Each array, list or object gets a single copy, so that functions which share a work
+buffer still share it. Traced tensors are not copied, since they are replaced by identity (`closures.py`). The user's
+objects themselves are never changed.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from fgrad.rules.uncopied import Uncopied
 from fgrad.transforms.calls import Transformed
 
 MOST = 10_000
-"""How many objects are looked at; what is found after these stays as it is."""
+"""The number of objects that are copied at most; further ones are shared."""
 
 _shared: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-"""Copies of arrays that are not small, by the ids of the arrays: many calls may refer to one array."""
+"""Copies of arrays that are not small, by the ids of the arrays, shared between calls."""
 
 
 class Kept:
-    """Copies of what functions refer to; functions that are kept by one object share what they shared."""
+    """Copies of objects that functions refer to; functions copied by one instance share what they shared before."""
 
     def __init__(self) -> None:
         self._copies: dict[int, tuple[Any, Any]] = {}  # with the original, so that no other object gets its id
@@ -57,7 +57,7 @@ class Kept:
         self._uncopied = Uncopied()
 
     def now(self, x: Any) -> Any:
-        """Return a function, or anything else, as it is now."""
+        """Return a copy of a function, or of any other object."""
         copy = self._copy(x)
         while self._unfilled:
             self._unfilled.pop()()
@@ -66,14 +66,14 @@ class Kept:
 
     @contextmanager
     def given(self, name: str) -> Iterator[None]:
-        """Let variables have the values that they had, for a run of what is kept.
+        """Give variables their earlier values, for a run of copied functions.
 
         Args:
-            name: of the user's function, for messages.
+            name: the name of the user's function in messages.
 
         Raises:
-            OverwrittenError: a RuntimeError; a large array is another than at the first run, or an attribute of what
-                is not copied is another than after the last run.
+            OverwrittenError: a RuntimeError; a large array has changed since the first run, or an attribute of an
+                object that is not copied has changed since the last run.
         """
         self._uncopied.check(name)
         try:
@@ -112,12 +112,12 @@ class Kept:
         return copy
 
     def _copy_of_tensor(self, x: Tensor) -> Tensor:
-        """Return a handle into which the user does not write; where another value is put in its place, the same one."""
+        """Return a tensor object that the user does not write to; the same one if it may be replaced."""
         is_known = next(running_layers(x), None) is not None or any(each.is_replaced(x) for each in given_now())
         return x if is_known else own_handle(x)
 
     def _later(self, fill: Callable[[], None]) -> None:
-        """Fill a copy when it is known as one: what it holds may refer to it."""
+        """Fill a copy after it is registered: its contents may refer to it."""
         self._unfilled.append(fill)
 
     def _copy_of_other(self, x: Any) -> Any:
@@ -162,7 +162,7 @@ class Kept:
         return type(x)(map(self._key, x))
 
     def _key(self, x: Any) -> Any:
-        """Return what stands for a key: for an object that is known by its identity, its copy."""
+        """Return the key for a copied dict or set: the copy of an object that hashes by identity, otherwise `x`."""
         identity: Any = object.__hash__
         return self._copy(x) if type(x).__hash__ is identity else x
 
@@ -187,7 +187,7 @@ class Kept:
         return x
 
     def _note_class(self, x: Any) -> Any:
-        """Note a class of the user's, and what its methods refer to."""
+        """Register a class of the user's, and the names that its methods use."""
         if not _is_python(x) or is_library(getattr(sys.modules.get(x.__module__), "__file__", None) or ""):
             return x
         self._uncopied.add(x)
@@ -228,9 +228,9 @@ class Kept:
         return own
 
     def _globals_of(self, x: types.FunctionType) -> dict[str, Any]:
-        """Return the names of a module that a function mentions, in a dict that the functions of the module share."""
+        """Return the globals that a function uses, in a dict shared by the functions of the module."""
         known, names = x.__globals__, names_in(x.__code__, GLOBALS)
-        if names & {"globals", "eval", "exec"}:  # which names it uses cannot be seen
+        if names & {"globals", "eval", "exec"}:  # the names it uses are unknown
             return known
         if id(known) not in self._copies:
             special = {name: value for name, value in known.items() if name.startswith("__") and name.endswith("__")}
@@ -248,7 +248,7 @@ class Kept:
         own = types.CellType()
 
         def fill() -> None:
-            with suppress(ValueError):  # nothing is in it yet
+            with suppress(ValueError):  # the cell is still empty
                 own.cell_contents = self._copy(x.cell_contents)
 
         self._later(fill)
@@ -284,13 +284,13 @@ def _is_users(function: types.FunctionType) -> bool:
 
 
 def _function_of(x: Any) -> types.FunctionType | None:
-    """Return the function in an attribute of a class: a method, or the getter of a property."""
+    """Return the function of a class attribute: a method, or the getter of a property."""
     found = getattr(x, "__func__", getattr(x, "fget", x))
     return found if isinstance(found, types.FunctionType) else None
 
 
 def _copy_of_array(x: Any) -> Any:
-    """Return an array as it is now, which the function may write to: it may be its work buffer."""
+    """Return a copy of an array; the function may use it as a work buffer."""
     if x.nbytes <= SMALL or x.dtype.kind == "O":
         return x.copy()
     known = _shared.get(id(x))
@@ -306,7 +306,7 @@ _OWN_WAYS = ("__setstate__", "__copy__", "__deepcopy__", "__getnewargs__", "__ge
 
 @functools.lru_cache(maxsize=1024)
 def _is_open(kind: type) -> bool:
-    """Return whether objects of a class are what their attributes are, and the class is the user's or one of these."""
+    """Return whether instances of a class consist of their attributes; the class is the user's or fgrad's."""
     if kind is Transformed:
         return True
     if issubclass(kind, (Trace, Observer, VariableWatch, Variable)) or not all(map(_is_python, kind.__mro__)):

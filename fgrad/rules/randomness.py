@@ -1,9 +1,9 @@
-"""Random numbers of functions that are run again: they draw the same ones each time.
+"""Random numbers of functions that are run again: each run draws the same ones.
 
-states = RandomStates(function, leaves)     of NumPy's generators that a function may draw from, as they are now
-with states.again():                        they are as they were; afterwards as they are now
-with states.put_back():                     they go on, and are put back afterwards
-generators_of(function)                     those that a function may draw from
+states = RandomStates(function, leaves)     the current states of NumPy's generators that a function may use
+with states.again():                        sets these states for a block; restores the later ones after it
+with states.put_back():                     restores these states after a block
+generators_of(function)                     the generators that a function may use
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _GENERATORS = (np.random.Generator, np.random.RandomState)
 
 
 class RandomStates:
-    """The states of generators: NumPy's global one, and those that can be seen.
+    """The states of generators: NumPy's global one, and those that a function visibly uses.
 
-    Seen are generators among the arguments, in what the function closes over, among its defaults, as attributes of the
-    object whose method it is, and in its module, under names that it mentions.
+    Visible are generators among the arguments, in the function's closure, among its defaults, as attributes of the
+    object whose method it is, and among the globals that it names.
 
     Args:
-        function: the user's.
-        leaves: of its arguments.
+        function: the user's function.
+        leaves: the leaves of its arguments.
     """
 
     def __init__(self, function: Any, leaves: Sequence[Any] = ()) -> None:
@@ -37,7 +37,7 @@ class RandomStates:
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Let the generators go on from where they were, in a block; those that nobody draws from stay untouched."""
+        """Set the states in a block, and restore the current ones after it; unused generators are not touched."""
         now = [(generator, _state(generator)) for generator, _ in self._states]
         _set(self._states)
         try:
@@ -47,19 +47,19 @@ class RandomStates:
 
     @contextmanager
     def put_back(self) -> Iterator[None]:
-        """Put the generators back to where they were, after a block of runs that do not count."""
+        """Restore the states after a block of runs whose draws do not count."""
         try:
             yield
         finally:
             _set(self._states)
 
     def keep_used(self) -> None:
-        """Leave out the generators that have not been drawn from since."""
+        """Drop the generators that have not been used since."""
         self._states = [(each, state) for each, state in self._states if not _are_same(_state(each), state)]
 
 
 def generators_of(function: Any) -> list[Any]:
-    """Return the generators that a function can be seen to draw from."""
+    """Return the generators that a function visibly uses."""
     return [each for each in _mentioned(function) if isinstance(each, _GENERATORS)]
 
 
@@ -78,14 +78,14 @@ def _set(states: Sequence[tuple[Any, Any]]) -> None:
 
 
 def _are_same(a: Any, b: Any) -> bool:
-    """Return whether two states are the same: numbers, texts and arrays, in dicts."""
+    """Return whether two states are equal: dicts of numbers, strings and arrays."""
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(_are_same(value, b[key]) for key, value in a.items())
     return bool(np.array_equal(a, b))
 
 
 def _mentioned(function: Any) -> list[Any]:
-    """Return what a function closes over, or knows by name."""
+    """Return the objects that a function closes over, or uses as globals."""
     found: list[Any] = []
     while isinstance(function, functools.partial):
         found += [*function.args, *function.keywords.values()]
@@ -94,14 +94,14 @@ def _mentioned(function: Any) -> list[Any]:
         found += vars(function.__self__).values() if hasattr(function.__self__, "__dict__") else ()
         function = function.__func__
     elif not isinstance(function, types.FunctionType) and hasattr(function, "__dict__"):
-        found += vars(function).values()  # an object that is called
+        found += vars(function).values()  # a callable object
     if isinstance(function, types.FunctionType):
         found += function.__defaults__ or ()
         found += (function.__kwdefaults__ or {}).values()
         for cell in function.__closure__ or ():
             try:
                 found.append(cell.cell_contents)
-            except ValueError:  # nothing is in it yet
+            except ValueError:  # the cell is still empty
                 continue
         found += [function.__globals__[name] for name in function.__code__.co_names if name in function.__globals__]
     return found

@@ -1,13 +1,13 @@
-"""A function of arrays with a derivative of its own, and what traces make of a call of it.
+"""Functions of arrays with custom derivatives, and how traces process a call of one.
 
-    Rule                  the function, and how it is linearized
-    apply_rule(rule, xs)  a call, by way of the highest running trace among the inputs
+    Rule                  the function, and its linearization
+    apply_rule(rule, xs)  a call, through the highest running trace among the inputs
 
-A call goes to the highest running trace among its arguments, as an operation does; where the function may read
-variables as inputs, they count as arguments, too (`_Reads`). There the rule is applied to what is inside; so rules
-are ordinary code, seen by the traces below, and all of it works at any order. Those traces take the derivative of the
-results from the rule, too, if it recurs (`_attached`); otherwise it is that of the code of `linearize`. A reverse
-trace records one call as a few edges.
+A call goes to the highest running trace among its arguments, as an operation does; if the function may read variables
+as inputs, they count as arguments, too (`_Reads`). The trace applies the rule to the unboxed values; so rules are
+ordinary code, traced by the lower traces, and work at any order. Lower traces also take the derivative of the results
+from the rule if it recurs (`_attached`); otherwise it is that of the code of `linearize`. A reverse trace records a
+call as a few edges.
 """
 
 from __future__ import annotations
@@ -42,33 +42,33 @@ Linear = Callable[[Leaves, Variables], Leaves]
 
 
 class Again(Protocol):
-    """What a recorded program runs in place of a call."""
+    """A function that a recorded program runs in place of a call."""
 
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
         """Return the results for arrays and tensors."""
 
     def forms(self) -> Sequence[Any]:
-        """Return something in the form of each result, by which the call need not run to be recorded."""
+        """Return an object with the shape and dtype of each result, so that the call need not run to be recorded."""
 
 
 @dataclass(eq=False)
 class Rule:
-    """A function of arrays with a derivative of its own, as traces are handed it (see `core.trace.Call`).
+    """A function of arrays with a custom derivative, as passed to traces (see `core.trace.Call`).
 
     Attributes:
-        function: the user's, for messages.
-        compute: from a list of arrays to a list of results.
-        linearize: from a list of arrays to the results, the pullback (from the results' cotangents to
-            those of the arrays, in the users' convention for complex numbers) and the pushforward.
-            Both are told the variables whose cotangents or tangents come after those of the arrays.
-        recurs: the derivative of the results is the rule's for the traces below, too; otherwise it is
-            that of the code in which `linearize` computes them.
-        check_variables: raises if the rule has no derivatives for the variables that the function has
-            read; None: variables are no inputs of the function.
-        below: only variables that traces of a lower rank follow are inputs.
-        batches: the traces of batches of whose examples it is a rule; what it uses of them besides its arrays is known.
-        called: the rank of a trace at the time of the user's call: the function can close over values of batches that
-            started before it alone. 0: it closes over none.
+        function: the user's function, for messages.
+        compute: maps a list of arrays to a list of results.
+        linearize: maps a list of arrays to the results, the pullback (from the results' cotangents to those of the
+            arrays, in the users' convention for complex numbers) and the pushforward. Both receive the variables whose
+            cotangents or tangents follow those of the arrays.
+        recurs: whether the rule also gives the derivative of the results for lower traces; otherwise it is that of the
+            code in which `linearize` computes them.
+        check_variables: raises if the rule has no derivatives for the variables that the function has read; None:
+            variables are not inputs of the function.
+        below: only variables of traces with a lower rank are inputs.
+        batches: the traces of the batches over which the rule is mapped; their values may be closed over.
+        called: the rank of a trace at the time of the user's call: the function can only close over values of batches
+            that started earlier. 0: it closes over none.
     """
 
     function: Callable[..., Any]
@@ -82,47 +82,47 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """What messages call the function."""
+        """The name of the function in messages."""
         return name_of(self.function)
 
     def traces(self) -> list[Trace]:
-        """Return running traces that follow what the function reads besides its leaves."""
+        """Return the running traces of values that the function reads besides its leaves."""
         if self.check_variables is None:
             return []
         return [trace for trace in traces_of_variables() if trace.rank < self.below]
 
     @property
     def again(self) -> Again | None:
-        """What a recorded program runs in place of the call; None: the call."""
+        """The function that a recorded program runs in place of the call; None: the call itself."""
         return None
 
     def run(self, leaves: Leaves) -> list[Any]:
-        """Return the results for arrays that nothing follows."""
+        """Return the results for arrays that are not traced."""
         return list(self.compute(leaves))
 
     def mapped(self, ours: Sequence[bool], trace: Any = None) -> Rule:
-        """Return the rule of many examples; where an array is the same for all, its cotangents are summed."""
+        """Return the rule for a batch of examples; cotangents of an unmapped array are summed."""
         return _mapped(self, ours, trace)
 
     def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
-        """Return the results as tensors of a trace that takes derivatives by its arrays, or by what it reads."""
+        """Return the results as tensors of a trace that differentiates with respect to arrays or variables."""
         return _followed(self, trace, leaves)
 
 
 @dataclass(eq=False)
 class Transparent:
-    """A call of which traces see what it is made of.
+    """A call that traces process operation by operation.
 
     Attributes:
-        name: what messages call it.
-        function: from a list of arrays and tensors to a list of results.
+        name: the name in messages.
+        function: maps a list of arrays and tensors to a list of results.
     """
 
     name: str
     function: Callable[[Leaves], Leaves]
 
     def traces(self) -> list[Trace]:
-        """Return nothing: its operations go to traces by themselves."""
+        """Return an empty list: its operations reach the traces by themselves."""
         return []
 
     def run(self, leaves: Leaves) -> list[Any]:
@@ -134,26 +134,26 @@ class Transparent:
         return self.run(leaves)
 
     def mapped(self, ours: Sequence[bool], trace: Any = None) -> Transparent:
-        """Return the call for many examples."""
+        """Return the call for a batch of examples."""
         axes = [0 if own else None for own in ours]
         return Transparent(self.name, lambda leaves: vmap(self.function, in_axes=(axes,))(list(leaves)))
 
 
 def apply_rule(rule: Rule, leaves: Leaves, below: float = math.inf) -> list[Any]:
-    """Run a function with its own rule under the highest running trace among its inputs.
+    """Run a function with a custom rule under the highest running trace among its inputs.
 
     Args:
         rule: the function and its derivative.
-        leaves: the arrays that it takes.
-        below: only variables followed by traces of a lower rank are inputs.
+        leaves: its arguments, arrays.
+        below: only variables of traces with a lower rank are inputs.
     """
     return apply_call(rule if below == math.inf else replace(rule, below=below), leaves)
 
 
 def call_rule(rule: Rule, leaves: Leaves) -> list[Any]:
-    """Run a function with its own rule, as the user calls it: it may close over values of a batch that runs.
+    """Run a function with a custom rule for a user's call: it may close over values of a running batch.
 
-    Such a batch comes before the traces of its arguments, if it has started later.
+    Such a batch is processed before the traces of the arguments, if it has started later.
     """
     rule = replace(rule, called=Trace().rank)
     try:
@@ -163,8 +163,8 @@ def call_rule(rule: Rule, leaves: Leaves) -> list[Any]:
     return list(through_observers("call", rule, go_on=lambda leaves: trace.process_call(rule, leaves))(leaves))
 
 
-class _UsesBatch(Exception):  # noqa: N818  # a discovery, and not an error
-    """A function with its own rule has used a value of a batch that has started after the trace that runs it."""
+class _UsesBatch(Exception):  # noqa: N818  # not an error
+    """Raised when a function uses a value of a batch that started after the trace that runs its rule."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__("a batched value is used")
@@ -172,9 +172,9 @@ class _UsesBatch(Exception):  # noqa: N818  # a discovery, and not an error
 
 
 def _check_batches(rule: Rule, trace: Trace, leaves: Leaves) -> None:
-    """Raise `_UsesBatch` if one of the leaves belongs to a batch that has started after a trace, and runs.
+    """Raise `_UsesBatch` if one of the leaves belongs to a running batch that started after a trace.
 
-    A batch that stands for one of which the rule is known to be that of an example is no new one.
+    Batches over which the rule is already mapped do not count.
     """
     batches = [each for each in followers(leaves) if each.is_map and trace.level < each.level < rule.called]
     newer = [each for each in batches if each not in rule.batches and not _is_put_in_place(each)]
@@ -183,7 +183,7 @@ def _check_batches(rule: Rule, trace: Trace, leaves: Leaves) -> None:
 
 
 def traces_of_variables() -> list[Trace]:
-    """Return the running traces for derivatives that follow variables which are read in this thread."""
+    """Return the running traces that differentiate with respect to variables read in this thread."""
     watches = [watch for watch in open_watches() if watch.all_trainable or watch.chosen]
     return [w.trace for w in watches if w.trace.level and _takes_derivatives(w.trace)]
 
@@ -193,20 +193,20 @@ def _takes_derivatives(trace: Trace) -> bool:
 
 
 class _Reads(VariableWatch):
-    """Notes which variables are read that a trace follows, and hands out their values without its layer.
+    """Records the variables of a trace that are read, and returns their values without its layer.
 
     It reads after all other watches, so the layer of the highest trace is the outermost one.
 
     Args:
         follower: the trace.
-        strips: hand out values without its layer.
-        are_inputs: variables that are made in the run may be inputs of the function, if they stay.
+        strips: whether to return values without the layer of `follower`.
+        are_inputs: whether variables created in the run may be inputs of the function, if they outlive it.
 
     Attributes:
-        marks: what the trace keeps for each variable.
-        seen: the value of each variable as it was handed out when it was first read.
-        known: the marks of all that was read, also of variables that are forgotten since.
-        has_made: variables that were made in the run have been read.
+        marks: the trace's data for each variable.
+        seen: the value returned at the first read of each variable.
+        known: the marks of all values that were read, including those of variables freed since.
+        has_made: whether variables created in the run have been read.
     """
 
     def __init__(self, follower: Trace, strips: bool, are_inputs: bool) -> None:
@@ -231,14 +231,14 @@ class _Reads(VariableWatch):
         return found
 
     def _ignores(self, trace: Trace) -> bool:
-        """Return whether variables that are made in the run are no inputs to a trace."""
+        """Return whether variables created in the run are not inputs of a trace."""
         return _takes_derivatives(trace) and (not self.are_inputs or trace.rank > self.follower.rank)
 
     def variables(self) -> tuple[Variable, ...]:
         return tuple(sorted(self.marks, key=lambda variable: variable.number))
 
     def keeps_made(self) -> bool:
-        """Return whether a variable that was made in the run stays; others are forgotten, by all watches."""
+        """Return whether a variable created in the run outlives it; the others are removed from all watches."""
         noted: list[dict[Variable, Any]] = [self.marks, self.seen, *(watch.chosen for watch in open_watches())]
         made = [(weakref.ref(v), each, value) for each in noted for v, value in each.items() if v.number > self._start]
         for ref, each, _ in made:
@@ -250,17 +250,17 @@ class _Reads(VariableWatch):
 
 
 def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
-    """Run a function with its own rule under a trace that follows its arrays or its variables.
+    """Run a function with a custom rule under a trace of its arrays or its variables.
 
-    Where variables are inputs, the function may have a state (a generator of random numbers), and its
-    rule belongs to this one run. So if the trace is to record the rule's code, it has to see the run.
+    If variables are inputs, the function may have state (a random generator), and its rule belongs to this run only. A
+    trace that records the rule's code must therefore record this run.
     """
     large: list[Any] = []
-    if trace.remembers:  # the user may overwrite plain arrays before the pass back
+    if trace.remembers:  # the user may overwrite plain arrays before the backward pass
         leaves = [np.asarray(x) if isinstance(x, np.ndarray) and type(x) is not Objects else x for x in leaves]
         large = [x for x in leaves if type(x) is np.ndarray and is_large(x) and not trace.lock(x, rule.name)]
         leaves = [snapshot(x, trace.copies) if type(x) is np.ndarray and not is_large(x) else x for x in leaves]
-    if _is_persistent(trace):  # the pass is handed the tensors again: copies, into which the user does not write
+    if _is_persistent(trace):  # the pass uses the tensors again: copies, which the user cannot overwrite
         leaves = list(map(copied, leaves))
     ours = [trace.follows(leaf) for leaf in leaves]
     lower = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
@@ -294,28 +294,28 @@ def _followed(rule: Rule, trace: Any, leaves: Leaves) -> list[Any]:
 
 
 def _layer_of(trace: Trace, leaf: Any) -> Any:
-    """Return a leaf as its trace knows it: a tape that has watched it in the function put a layer on top."""
+    """Return a leaf as a tensor of its trace: a tape that watched it in the function has added a layer."""
     while leaf._trace is not trace:
         leaf = leaf._payload
     return leaf
 
 
 def _is_persistent(trace: Any) -> bool:
-    """Return whether a trace records the passes over its record in their turn."""
+    """Return whether a trace also records backward passes over its record."""
     return trace.remembers and bool(trace.persistent)
 
 
 @dataclass
 class _Linearized:
-    """One run of a function with its own rule.
+    """One run of a function with a custom rule.
 
     Attributes:
-        highest: the trace that was the first to have the rule.
-        variables: those that it has read.
+        highest: the highest trace, which applies the rule first.
+        variables: the variables that the function has read.
         reads: holds the values that they had.
         pull, push: the derivatives; they may hold tensors of running traces.
-        outside: the tensors that have come into the run besides its inputs.
-        pull_seen: the pullback for the highest trace, if that is to see what the rule does.
+        outside: the tensors from outside that the run used besides its inputs.
+        pull_seen: a pullback for the highest trace, if that trace records the code of the rule.
     """
 
     rule: Rule
@@ -329,7 +329,7 @@ class _Linearized:
 
 
 def _derivative(linear: Linear, directions: Leaves, variables: Variables, reads: _Reads) -> Leaves:
-    """Pull back or push forward; in the user's rule the variables have the values that they had."""
+    """Pull back or push forward; in the user's rule the variables have the values that were read."""
     if not variables:
         return linear(directions, ())
     with Given({}, reads.seen):
@@ -337,14 +337,14 @@ def _derivative(linear: Linear, directions: Leaves, variables: Variables, reads:
 
 
 def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, large: Leaves = ()) -> list[Any]:
-    """Return results whose derivative is the rule's, for a trace and, if the rule recurs, those below.
+    """Return results with the rule's derivative, for a trace and, if the rule recurs, for lower ones.
 
     Args:
         call: the run that gave the results.
-        trace: the highest that follows one of the inputs.
+        trace: the highest trace of the inputs.
         inputs: the arrays, and the values of the variables.
-        results: tensors of the trace where it has seen the run.
-        large: plain arrays among the inputs that must stay as they are.
+        results: tensors of the trace if it recorded the run.
+        large: plain arrays among the inputs that must not change.
     """
     rule = call.rule
     ours = [trace.follows(x) for x in inputs]
@@ -367,7 +367,7 @@ def _attached(call: _Linearized, trace: Any, inputs: Leaves, results: Leaves, la
 
 
 def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
-    """Return whether the run has used a value of a trace that is none of the inputs."""
+    """Return whether the run has used a value of a trace that is not one of the inputs."""
     known = {_identity(mark) for mark in [*marks, *call.reads.known]}
     for x in call.outside:
         if any(layer._trace is trace and _identity(layer._mark) not in known for layer in layers(x)):
@@ -376,7 +376,7 @@ def _comes_from_outside(call: _Linearized, trace: Trace, marks: Leaves) -> bool:
 
 
 def _closes_over(rule: Rule, below: Trace | None, leaves: Leaves, outside: Leaves) -> bool:
-    """Return whether results depend on values of a trace that have come in beside the inputs, by running once more."""
+    """Return whether results depend on values of a trace other than the inputs, found by a second run."""
 
     def own(x: Any) -> set[int]:
         return {id(layer._mark) for layer in running_layers(x) if layer._trace is below}
@@ -388,12 +388,12 @@ def _closes_over(rule: Rule, below: Trace | None, leaves: Leaves, outside: Leave
 
 
 def _identity(mark: Any) -> Any:
-    """Return what tells what traces keep for a tensor apart: keys are numbers, and tangents are objects."""
+    """Return a key for the mark of a tensor: a number, or the identity of a tangent."""
     return mark if type(mark) is int else (id(mark),)
 
 
 def _is_differentiated(leaves: Leaves) -> bool:
-    """Return whether a trace for derivatives, now or of a graph later, follows one of the leaves, at any depth."""
+    """Return whether a trace that takes derivatives, now or of a graph later, follows a leaf at any depth."""
     return any(trace.differentiates for trace in followers(leaves))
 
 
@@ -406,7 +406,7 @@ def _recorded(
     names = [f"array number {place} of its arguments" for place in range(arrays)]
     names += [f"the variable {variable.name!r}" for variable in call.variables]
 
-    # The record keeps the pullback alone, and not what the pushforward would need.
+    # The record refers to the pullback only, so that residuals of the pushforward are freed.
     pullback = call.pull_seen if call.pull_seen is not None and trace is call.highest else call.pull
     function, variables, reads = call.rule.function, call.variables, call.reads
 
@@ -428,7 +428,7 @@ def _recorded(
 
 
 def _seen(rule: Rule, trace: Trace, leaves: Leaves, pull: Linear) -> Linear:
-    """Return a pullback which, while the trace runs, lets it see what the rule does."""
+    """Return a pullback that a trace can record while it runs: it runs the rule's code."""
 
     def pull_seen(cotangents: Leaves, variables: Variables) -> Leaves:
         return (rule.linearize(leaves)[1] if trace.level else pull)(cotangents, variables)
@@ -437,7 +437,7 @@ def _seen(rule: Rule, trace: Trace, leaves: Leaves, pull: Linear) -> Linear:
 
 
 def _moved(call: _Linearized, trace: Any, inputs: Leaves, marks: Leaves, results: Leaves) -> list[Any]:
-    """Box results with their tangents; inputs and results are without the layer of the trace."""
+    """Box results with their tangents; `inputs` and `results` are without the layer of the trace."""
     directions = [zeros_of(x) if t is None else trace.direction(t) for x, t in zip(inputs, marks, strict=True)]
     tangents = [t if t is ZERO else settled(t) for t in _derivative(call.push, directions, call.variables, call.reads)]
     if any(each.is_map and each.level > trace.level for each in followers(tangents)):
@@ -446,12 +446,12 @@ def _moved(call: _Linearized, trace: Any, inputs: Leaves, marks: Leaves, results
 
 
 class _Examples(StandIns):
-    """Puts the examples of one batch, in which a function was made, in place of those of the batch that runs it now.
+    """Replaces examples of the batch in which a function was created by those of the batch that runs it.
 
     Args:
         made: the trace of the first batch, which may have ended.
-        now: that of the other one.
-        called: the rank of a trace at the time of the user's call, who can use values of older batches alone.
+        now: the trace of the other one.
+        called: the rank of a trace at the time of the user's call, which can only use values of older batches.
     """
 
     def __init__(self, made: Any, now: Any, called: int) -> None:
@@ -469,13 +469,13 @@ class _Examples(StandIns):
 
 
 def _is_put_in_place(trace: Trace) -> bool:
-    """Return whether a trace is one of those that stand for one another."""
+    """Return whether a trace is one of a pair in which examples are replaced."""
     pairs = [(each.made, each.now) for each in running.observers if isinstance(each, _Examples)]
     return any(trace in pair for pair in pairs)
 
 
 def _for_all(trace: Any, function: Callable[..., Any], axes: Any, called: int) -> Callable[..., Any]:
-    """Return a function of many examples, where the function of one may use other values of a batch."""
+    """Return a function of a batch of examples, from a function of one that may use other values of its batch."""
     if trace is None:
         return vmap(function, in_axes=axes)
 
@@ -516,7 +516,7 @@ def _mapped(rule: Rule, mapped: Sequence[bool], trace: Any) -> Rule:
 
 
 def tangents_of(function: Callable[..., Any], inputs: Leaves, tangents: Leaves) -> Any:
-    """Return how a function changes along tangents of those inputs that are no integers, which batches may hold."""
+    """Return the derivative of a function along tangents of its floating-point inputs; batches may hold integers."""
     moves = [x.dtype.kind in "fc" for x in inputs]
     moving, along = ([x for x, own in zip(each, moves, strict=True) if own] for each in (inputs, tangents))
 
@@ -528,19 +528,19 @@ def tangents_of(function: Callable[..., Any], inputs: Leaves, tangents: Leaves) 
 
 
 def settled(leaf: Any) -> Any:
-    """Return a leaf without dead layers, and a number as an array."""
+    """Return a leaf without ended layers, and a number as an array."""
     leaf = strip_ended(leaf)
     return leaf if type(leaf) is Tensor or hasattr(leaf, "dtype") else np.asarray(leaf)[()]
 
 
 def zeros_of(like: Any) -> Any:
-    """Return zeros in the form of a leaf: of its dtype, or of floats if it has no derivative."""
+    """Return zeros of the shape and dtype of a leaf; of dtype float if the leaf has no derivative."""
     like = settled(like)
     return np.zeros_like(like) if like.dtype.kind in "fc" else np.zeros(like.shape)
 
 
 def _fitting(function: Any, name: str, found: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return what a rule gave for one input, in its dtype."""
+    """Return the cotangent that a rule gave for one input, in the input's dtype."""
     found = settled(found)
     if found.shape != shape:
         raise errors.CustomRuleError(

@@ -1,4 +1,4 @@
-"""Derivatives of expectations over draws that have no derivative themselves.
+"""Score-function gradients: derivatives of expectations over draws that are not differentiable.
 
 score_function(cost, log_probability)    the cost, with the derivative of its expectation
 """
@@ -16,23 +16,23 @@ from fgrad.ops.tracing import concrete_value
 
 
 def score_function(cost: Any, log_probability: Any, baseline: Any = 0.0) -> Any:
-    """Return a cost whose derivatives are those of its expectation over a draw, and not of the draw.
+    """Return a cost whose derivatives are those of its expectation over a draw, in place of those of the draw.
 
-    With a draw from a distribution with parameters, E[cost] depends on them also by how probable each draw is. The
-    value returned is the cost; its derivative is that of the cost, plus
+    For a draw from a distribution with parameters, E[cost] also depends on them through the probability of each draw.
+    The value returned is the cost; its derivative is that of the cost, plus
 
         (cost - baseline) * d log_probability
 
-    which in expectation is the derivative of E[cost] (Williams 1992, https://doi.org/10.1007/BF00992696). It holds to
-    any order, as the factor exp(log_probability - stop_gradient(log_probability)) is 1 with the right derivatives
-    (Foerster et al. 2018, https://arxiv.org/abs/1802.05098).
+    whose expectation completes the derivative of E[cost] (Williams 1992, https://doi.org/10.1007/BF00992696). It holds
+    to any order, as the factor exp(log_probability - stop_gradient(log_probability)) equals 1 and has the right
+    derivatives (Foerster et al. 2018, https://arxiv.org/abs/1802.05098).
 
     Args:
-        cost: one number for each draw. A cost of several draws together is that of their joint probability.
+        cost: one number for each draw. A cost of several draws together needs their joint probability.
         log_probability: the logarithm of the probability, or density, of each draw, as a function of the parameters.
             Its shape is that of `cost`, or broadcasts to it.
-        baseline: a number that does not depend on the draw, such as the mean of earlier costs. It changes no
-            expectation, and the nearer it is to the cost, the less the derivatives scatter.
+        baseline: a number that does not depend on the draw, such as the mean of earlier costs. It leaves expectations
+            unchanged; the closer it is to the cost, the smaller the variance of the derivatives.
 
     Returns:
         An array of the shape of `cost`.
@@ -68,8 +68,8 @@ def _check_shape(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> 
     if not fits:
         raise errors.ShapeError(
             f"score_function: {name} has shape {shape}, and cost has shape {wanted}.\n"
-            "Give one number for each draw: sum the logarithms over the axes that belong to one draw, and let the cost "
-            "have one number for each."
+            "Pass one number for each draw: sum the logarithms over the axes that belong to one draw, and compute one "
+            "cost for each."
         )
 
 
@@ -77,7 +77,7 @@ def _check_finite(log_probability: Any) -> None:
     value = concrete_value(log_probability)
     if value is not None and not np.all(np.isfinite(value)):
         raise errors.ParameterError(
-            "score_function: log_probability is not finite, so that what was drawn has probability 0 or none.\n"
+            "score_function: log_probability is not finite, so that the draw has probability 0 or an undefined one.\n"
             f"  at {errors.users_line()}\n"
-            "Draw with the parameters by which the probability is computed, and fg.stop_gradient around them."
+            "Draw with the same parameters as in the probability, in fg.stop_gradient."
         )

@@ -1,12 +1,12 @@
-"""What a function refers to and what is not copied: attributes of classes, modules and objects of other libraries.
+"""Data that a function refers to but that is not copied: attributes of classes, modules and foreign objects.
 
-    uncopied.add(owner)             note a class, module or object that the function refers to
-    uncopied.add_names(names, ...)  note names of a module, to which methods of a class refer
-    uncopied.mention(code)          note the attributes that code names
-    uncopied.look()                 after a run: what that has written itself is no fault
-    uncopied.check(name)            raises if an attribute has been overwritten since then
+    uncopied.add(owner)             register a class, module or object that the function refers to
+    uncopied.add_names(names, ...)  register globals of a module that methods of a class use
+    uncopied.mention(code)          register the attributes that code names
+    uncopied.look()                 take a snapshot after a run, which may itself write to attributes
+    uncopied.check(name)            raise if an attribute has changed since the last snapshot
 
-Arrays and floating-point numbers are looked at; of a module, those that the function's code names.
+Arrays and floating-point numbers are compared; for a module, those that the function's code names.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fgrad.rules.names import ATTRIBUTES, names_in
 
 
 class Uncopied:
-    """Attributes that may be overwritten, and what they were when they were last looked at."""
+    """Attributes that may be overwritten, and a snapshot of their values."""
 
     def __init__(self) -> None:
         self._owners: dict[int, Any] = {}
@@ -32,7 +32,7 @@ class Uncopied:
         self._seen: dict[tuple[int, Any], Any] = {}
 
     def add(self, owner: Any) -> None:
-        """Note a class, a module, or an object of a class that is not the user's, with what lies in it."""
+        """Register a class, a module, or an object of a foreign class together with its contents."""
         self._owners[id(owner)] = owner
         if isinstance(owner, (type, types.ModuleType)):
             return
@@ -44,32 +44,32 @@ class Uncopied:
                 waiting += known.values()
 
     def add_names(self, names: frozenset[str], module: Mapping[str, Any]) -> None:
-        """Note names of a module, to which methods of a class refer."""
+        """Register names of a module that methods of a class use."""
         self._modules.setdefault(id(module), (module, set()))[1].update(names)
 
     def mention(self, code: types.CodeType) -> None:
-        """Note the attributes that a function names."""
+        """Register the attributes that a function names."""
         self._mentioned |= names_in(code, ATTRIBUTES)
 
     def look(self) -> None:
-        """Note what the attributes are now."""
+        """Take a snapshot of the attributes."""
         self._seen = {place: _state(value) for place, value in self._attributes()}
 
     def check(self, name: str) -> None:
-        """Compare the attributes with what they were after the last run.
+        """Compare the attributes with the snapshot after the last run.
 
         Args:
-            name: of the user's function, for the message.
+            name: the name of the user's function in the message.
 
         Raises:
-            OverwrittenError: a RuntimeError; one of them is another.
+            OverwrittenError: a RuntimeError; one of them has changed.
         """
         for place, value in self._attributes():
             if place in self._seen and self._seen[place] != _state(value):
                 raise errors.OverwrittenError.of_attribute(name, self._written(*place), errors.users_line())
 
     def _attributes(self) -> Iterator[tuple[tuple[int, Any], Any]]:
-        """Yield by owner and name the attributes that are looked at."""
+        """Yield the attributes to compare, by owner and name."""
         for identity, owner in self._owners.items():
             known = _contents(owner)
             names = self._mentioned & known.keys() if isinstance(owner, types.ModuleType) else list(known)
@@ -78,7 +78,7 @@ class Uncopied:
             yield from (((identity, name), module[name]) for name in chosen & module.keys())
 
     def _written(self, identity: int, name: Any) -> str:
-        """Return what messages call an attribute, or an item of a container."""
+        """Return the name of an attribute, or item of a container, in messages."""
         if identity in self._modules:
             return f"{self._modules[identity][0].get('__name__', '')}.{name}"
         owner = self._owners[identity]
@@ -88,7 +88,7 @@ class Uncopied:
 
 
 _MOST = 200
-"""How many objects are looked at, whatever lies in them."""
+"""The number of objects that are registered at most."""
 _WITHOUT_CONTENTS = (
     *(int, float, complex, str, bytes, np.ndarray, np.generic, np.dtype, type),
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, types.MethodType),
@@ -96,7 +96,7 @@ _WITHOUT_CONTENTS = (
 
 
 def _contents(owner: Any) -> Mapping[Any, Any]:
-    """Return the attributes of a class, a module or an object, those in slots included, or the items of a container."""
+    """Return the attributes of a class, a module or an object, including slots, or the items of a container."""
     if isinstance(owner, (type, types.ModuleType)):
         return vars(owner)
     if isinstance(owner, dict):
@@ -113,9 +113,9 @@ def _contents(owner: Any) -> Mapping[Any, Any]:
 
 
 def _state(value: Any) -> Any:
-    """Return what tells a number or an array from another one; None for all else."""
+    """Return a fingerprint of a number or an array; None for other values."""
     if isinstance(value, (float, complex)):
-        return repr(value)  # of which those of two nan are equal
+        return repr(value)  # so that two nan are equal
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         return value.shape, value.dtype, value.tobytes() if value.nbytes <= SMALL else fingerprint(np.asarray(value))
     return None

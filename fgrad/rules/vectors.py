@@ -1,4 +1,4 @@
-"""Containers of arrays as one vector of real numbers, and back: what solvers work on.
+"""Containers of arrays as one vector of real numbers, and back, for solvers.
 
 vector, restore = raveled(tree)     restore(vector) is the tree again
 """
@@ -16,15 +16,15 @@ from fgrad.rules.rule import settled
 
 
 def raveled(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return the numbers of a container as one vector, and the function that puts a vector in its place.
+    """Return the numbers of a container as one vector, and a function that converts a vector back.
 
-    A complex number is two real ones. Where arrays are traced, so is the vector, and the other way round.
+    A complex number becomes two real ones. If arrays are traced, so is the vector, and vice versa.
 
     Args:
         tree: a number, an array, or a container of them.
 
     Returns:
-        The vector, in the widest dtype of the arrays, and `restore`; it gives each array its own dtype.
+        The vector, in the widest dtype of the arrays, and `restore`; it restores each array's dtype.
     """
     leaves, treedef = flatten(tree)
     leaves = [settled(leaf) for leaf in leaves]
