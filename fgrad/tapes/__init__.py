@@ -1,1 +1,1 @@
-"""What is opened by hand, in a `with` block: the gradient tape and the forward accumulator."""
+"""Contexts for differentiation in a `with` block: the gradient tape and the forward accumulator."""

@@ -1,8 +1,8 @@
-"""The forward accumulator: carries tangents through what happens in a `with` block.
+"""The forward accumulator: carries tangents through the operations of a `with` block.
 
-An accumulator is a forward trace that is opened by hand, as a tape is a reverse trace. Where a tape
-gives all derivatives of one number for one pass, an accumulator gives the derivative of all results
-along one direction, while they are computed; it records nothing.
+An accumulator is a forward trace that is opened by hand, as a tape is a reverse trace. A tape gives all derivatives of
+one number in one pass; an accumulator gives the derivatives of all results along one direction, while they are
+computed, and records nothing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _HeldTrace(ForwardTrace):
     """A forward trace that belongs to an accumulator.
 
     Attributes:
-        holder: returns the accumulator, or None when it is gone.
+        holder: returns the accumulator, or None when it has been freed.
     """
 
     @override
@@ -51,7 +51,7 @@ class _HeldTrace(ForwardTrace):
         return tuple(map(self._connected, result)) if type(result) is tuple else self._connected(result)
 
     def _connected(self, result: Any) -> Any:
-        """Box a result that does not move, such as that of `floor`: it is connected, with tangent zero."""
+        """Box a result with zero derivative, such as that of `floor`: it is connected, with tangent zero."""
         if result._trace is self or result.dtype.kind not in INEXACT:
             return result
         value = strip_ended(result)
@@ -59,20 +59,19 @@ class _HeldTrace(ForwardTrace):
 
 
 class ForwardAccumulator:
-    """Computes, along with values, how they change along tangents of its primals.
+    """Computes derivatives along tangents of its primals, together with the values.
 
-    What is computed in the block moves with the primals; what was computed before is constant. It may
-    stand inside and around tapes, gradient functions and other accumulators. Of two accumulators the
-    one that was opened later works above the other, so the product of the later one can be given to
-    the earlier one for the second derivative.
+    Values computed in the block depend on the primals; values computed before are constants. It can be used inside and
+    around tapes, gradient functions and other accumulators. Of two accumulators the one that was opened later is the
+    inner one, so the product of the later one can be differentiated by the earlier one for the second derivative.
 
-    Nothing is recorded: a tensor that was computed in the block holds its own tangent as long as the
-    tensor lives. Variables are noticed only in the thread that opened the accumulator.
+    Nothing is recorded: a tensor computed in the block holds its own tangent as long as the tensor lives. Only reads of
+    variables in the thread that opened the accumulator are observed.
 
     Args:
         primals: a Tensor or Variable, or a container of them.
-        tangents: for each primal a direction: a number, list, array or tensor of its shape. Arrays and
-            tensors have its dtype, too. Tangents of a primal that occurs twice are added.
+        tangents: a direction for each primal: a number, list, array or tensor of its shape. Arrays and tensors also
+            have its dtype. Tangents of a primal that occurs twice are added.
 
     Raises:
         WatchError: a ValueError; a primal is not a Tensor or Variable.
@@ -112,7 +111,7 @@ class ForwardAccumulator:
     def __enter__(self) -> ForwardAccumulator:
         if self._trace is not None and self._trace.level > 0:
             raise errors.TapeStateError(
-                "Accumulator is already recording: this with block opens an accumulator that is open already.\n"
+                "Accumulator is already recording: this with block opens an accumulator that is already open.\n"
                 "Use a second ForwardAccumulator for a second derivative."
             )
         if self._trace is None or self._watch is None:
@@ -136,21 +135,21 @@ class ForwardAccumulator:
             self._trace.__exit__(*exception)
 
     def answers_for(self, trace: Trace) -> bool:
-        """Return whether this accumulator knows the tangents that a trace has carried."""
+        """Return whether this accumulator holds the tangents of a trace."""
         return self._trace is trace
 
     def jvp(self, target: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
-        """Return how `target` changes along the tangents: the product of its Jacobian with them.
+        """Return the derivative of `target` along the tangents: the product of its Jacobian with them.
 
-        It may be asked inside the block and after it, any number of times.
+        It can be called inside the block and after it, any number of times.
 
         Args:
             target: a Tensor or Variable, or a container of them.
-            unconnected_gradients: what stands for "does not depend on the primals":
-                `UnconnectedGradients.NONE` or `.ZERO`.
+            unconnected_gradients: the result if the target does not depend on the primals: `UnconnectedGradients.NONE`
+                or `.ZERO`.
 
         Returns:
-            Tangents nested as the target is, each of the shape and dtype of its part of the target.
+            Tangents with the structure of the target, each of the shape and dtype of its part of the target.
 
         Raises:
             TapeError: a RuntimeError; the accumulator was never entered.
@@ -181,7 +180,7 @@ class ForwardAccumulator:
         return gradient_at_edge(None, plain_value(x), unconnected) if tangent is None else boxed(unmasked(tangent))
 
     def _check_views(self) -> None:
-        """Raise if a primal is a view that is not followed any more."""
+        """Raise if a primal is a view that is no longer traced."""
         for primal, _ in self._tangents.values():
             if is_view(primal) and watched_layer_of(_trace(self), primal) is None:
                 raise lost_view("a primal", primal.shape)
@@ -194,7 +193,7 @@ def _trace(accumulator: ForwardAccumulator) -> Trace:
 
 
 def tangent_of(accumulator: ForwardAccumulator, target: Any, unconnected: str) -> Any:
-    """Return what `ForwardAccumulator.jvp` does, without its warnings."""
+    """Return the result of `ForwardAccumulator.jvp`, without its warnings."""
     check_unconnected(unconnected)
     if accumulator._trace is None:
         raise errors.TapeError(
@@ -206,10 +205,10 @@ def tangent_of(accumulator: ForwardAccumulator, target: Any, unconnected: str) -
 
 
 def _release(trace: Trace, tangents: dict[int, tuple[Any, Any]]) -> None:
-    """Let go of the tangents that the primals hold, when nobody can ask for them any more.
+    """Free the tangents of the primals when their accumulator is gone.
 
-    The watch goes with its accumulator. The collector may call this in the middle of `ContextVar.set`, so that it sets
-    none itself: the interpreter crashes (https://github.com/python/cpython/issues/148891).
+    The watch is freed with its accumulator. The garbage collector may call this in the middle of `ContextVar.set`, so
+    it must not set one itself: the interpreter would crash (https://github.com/python/cpython/issues/148891).
     """
     trace.level = 0
     for primal, _ in tangents.values():
@@ -231,13 +230,13 @@ def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
         directions = treedef.flatten_up_to(tangents)
     except (ValueError, TypeError) as error:
         raise errors.TangentError(
-            f"the primals are nested as {treedef}, and the tangents as {flatten(tangents)[1]}; they must match."
+            f"the primals have the structure {treedef}, and the tangents {flatten(tangents)[1]}; they must be equal."
         ) from error
     return list(zip(leaves, directions, strict=True))
 
 
 def _fitting(primal: Any, tangent: Any) -> Any:
-    """Return a tangent as an array or tensor, after a look at its shape and dtype."""
+    """Return a tangent as an array or tensor, with its shape and dtype checked."""
     has_dtype = hasattr(tangent, "dtype")
     tangent = strip_ended(tangent) if has_dtype else _array(tangent)
     tangent = tangent.copy() if isinstance(tangent, np.ndarray) else tangent  # the user may write to it

@@ -1,7 +1,7 @@
-"""The gradient tape: records what happens in a `with` block, to be differentiated afterwards.
+"""The gradient tape: records the operations of a `with` block, to be differentiated afterwards.
 
-A tape is a reverse trace that is opened by hand. While the block runs the trace owns the record;
-afterwards the tape does, so the record goes when the tape goes, whatever tensors are left.
+A tape is a reverse trace that is opened by hand. While the block runs, the trace owns the record; afterwards the tape
+does, so the record is freed with the tape, even if tensors are left.
 """
 
 from __future__ import annotations
@@ -39,21 +39,20 @@ from fgrad.transforms.linearization import (
 
 
 class GradientTape:
-    """Records operations on watched tensors and variables, for gradients afterwards.
+    """Records operations on watched tensors and variables, and computes gradients afterwards.
 
-    Operations of other threads on a watched tensor are recorded too; variables are noticed only in
-    the thread, or asynchronous task, that opened the tape, and in functions that run in a copy of its context
-    (`contextvars.copy_context().run(function)`, `asyncio.to_thread`). Where another thread alone has read a trainable
-    variable, a NoGradientWarning says so.
+    Operations of other threads on a watched tensor are recorded too; reads of variables only in the thread, or
+    asynchronous task, that opened the tape, and in functions that run in a copy of its context
+    (`contextvars.copy_context().run(function)`, `asyncio.to_thread`). A NoGradientWarning is issued if a trainable
+    variable was read in another thread only.
 
-    Two tapes give a second derivative when the gradient of the one that started later is taken while
-    the one that started earlier records. The other way round there is nothing to see: the later tape
-    works above the earlier one, and its values are constants there.
+    Two tapes give a second derivative if the gradient of the tape that started later is taken while the earlier one
+    records. The other way round gives None: values of the later, inner tape are constants to the outer one after the
+    inner tape has ended.
 
     Args:
-        persistent: allow any number of gradients. A gradient taken inside the block is then recorded
-            itself, so that it can be differentiated again. A persistent tape keeps what it recorded
-            until it is dropped or reset.
+        persistent: allow any number of gradients. A gradient taken inside the block is then itself recorded, so that it
+            can be differentiated again. A persistent tape keeps its record until it is freed or reset.
         watch_accessed_variables: watch every trainable variable that is read.
 
     Example:
@@ -67,7 +66,7 @@ class GradientTape:
     """
 
     _explains_none = True
-    """Whether a gradient that is None for a reason that may have been overlooked comes with a warning."""
+    """Whether a gradient that is None for a reason that is easily overlooked comes with a warning."""
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         self._persistent = persistent
@@ -81,14 +80,14 @@ class GradientTape:
     def __enter__(self) -> GradientTape:
         if self._is_recording():
             raise errors.TapeStateError(
-                "Tape is still recording: this with block opens a tape that is open already.\n"
+                "Tape is still recording: this with block opens a tape that is already open.\n"
                 "Use a second GradientTape for a second derivative."
             )
         if self._recording is None or self._recording.is_used:
             self._start()
         try:
             self._resume()
-        except BaseException:  # an interrupt: the block does not begin
+        except BaseException:  # an interrupt: the block is not entered
             self._pause()
             raise
         return self
@@ -97,7 +96,7 @@ class GradientTape:
         if self._is_recording():
             try:
                 self._pause()
-            except BaseException:  # an interrupt, while this is done
+            except BaseException:  # an interrupt during the first call
                 self._pause()
                 raise
             recording_of(self).trace.__exit__(*exception)
@@ -105,7 +104,7 @@ class GradientTape:
                 recording_of(self).warn_of_other_threads()
 
     def _start(self) -> None:
-        """Begin with an empty record."""
+        """Start an empty record."""
         trace = ReverseTrace(self._persistent)
         trace.holder = weakref.ref(self)
         self._watched, self._handles = {}, {}
@@ -118,7 +117,7 @@ class GradientTape:
         recording_of(self).pause()
 
     def answers_for(self, trace: Trace) -> bool:
-        """Return whether this tape can still give gradients of what a trace has recorded."""
+        """Return whether this tape can still compute gradients from the record of a trace."""
         return self._recording is not None and self._recording.trace is trace and not self._recording.is_used
 
     def _is_recording(self) -> bool:
@@ -133,7 +132,7 @@ class GradientTape:
         if self._recording.is_used:
             raise errors.TapeError(
                 "A non-persistent GradientTape can only be used to compute one set of gradients.\n"
-                "Create it with GradientTape(persistent=True) to ask more than once."
+                "Create it with GradientTape(persistent=True) to compute several."
             )
 
     def watch(self, tensor: Any) -> None:
@@ -143,8 +142,8 @@ class GradientTape:
             tensor: a Tensor or Variable, or a container of them.
 
         Raises:
-            WatchError: a ValueError; something that is neither.
-            TapeError: a RuntimeError; the tape was never entered, or is used up.
+            WatchError: a ValueError; the object is neither.
+            TapeError: a RuntimeError; the tape was never entered, or has been used.
         """
         leaves = leaves_and_nones(tensor)
         for leaf in leaves:
@@ -184,19 +183,19 @@ class GradientTape:
         Args:
             target: a Tensor or Variable or a container of them; several, and elements, are summed.
             sources: a Tensor or Variable or a container of them.
-            output_gradients: weights, nested as the target is; a scalar weighs a whole tensor, None
-                inside means ones.
-            unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+            output_gradients: weights, with the structure of the target; a scalar applies to a whole tensor, None inside
+                means ones.
+            unconnected_gradients: the gradient of an unconnected source: `UnconnectedGradients.NONE` or `.ZERO`.
 
         Returns:
-            Gradients nested as `sources` are, each of the shape and dtype of its source. None where no path leads
-            from the source to the target; with a NoGradientWarning, which is a UserWarning, where the source holds
-            integers or is not watched, or the target depends on nothing that is watched.
+            Gradients with the structure of `sources`, each of the shape and dtype of its source. None for a source that
+            is not connected to the target; with a NoGradientWarning, which is a UserWarning, if the source holds
+            integers or is not watched, or if the target does not depend on any watched tensor or variable.
 
         Raises:
-            TapeError: a RuntimeError; never entered, or used up.
+            TapeError: a RuntimeError; the tape was never entered, or has been used.
             SourceError: a TypeError; a target or source is not a tensor.
-            SeedError: a ValueError; `output_gradients` does not fit.
+            SeedError: a ValueError; `output_gradients` does not match the target.
 
         Example:
             >>> import fgrad as fg
@@ -217,14 +216,14 @@ class GradientTape:
         Args:
             target: a Tensor or Variable.
             sources: a Tensor or Variable or a container of them.
-            unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+            unconnected_gradients: the Jacobian of an unconnected source: `UnconnectedGradients.NONE` or `.ZERO`.
 
         Returns:
-            Arrays nested as `sources` are, each of shape `target.shape + source.shape`.
+            Arrays with the structure of `sources`, each of shape `target.shape + source.shape`.
 
         Raises:
-            TapeError: a RuntimeError; never entered, or used up.
-            SourceError: a TypeError; the target is not one tensor, or a source is none.
+            TapeError: a RuntimeError; the tape was never entered, or has been used.
+            SourceError: a TypeError; the target is not one tensor, or a source is not a tensor.
 
         Example:
             >>> import fgrad as fg
@@ -241,19 +240,19 @@ class GradientTape:
     def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
         """Return the Jacobian of each row of `target` with respect to the same row of `source`.
 
-        The rows are taken to be independent examples. If a row of the target depends on other rows of
-        the source, what it returns is the sum over the rows of the target, which means little.
+        The rows are assumed to be independent examples. If a row of the target depends on other rows of the source, the
+        result is the sum over the rows of the target, which is not a Jacobian of a row.
 
         Args:
             target: a Tensor of shape `(n, ...)`.
             source: a Tensor or Variable of shape `(n, ...)`.
-            unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+            unconnected_gradients: the Jacobian of an unconnected source: `UnconnectedGradients.NONE` or `.ZERO`.
 
         Returns:
             A Tensor of shape `(n,) + target.shape[1:] + source.shape[1:]`.
 
         Raises:
-            TapeError: a RuntimeError; never entered, or used up.
+            TapeError: a RuntimeError; the tape was never entered, or has been used.
             SourceError: a TypeError; the target or the source is not one tensor.
             ShapeError: a ValueError; fewer than two axes, or different numbers of rows.
 
@@ -282,7 +281,7 @@ class GradientTape:
     def _pulled_seeds(
         self, target: Any, seeds: Any, sources: Any, unconnected: str, stop_gradients: Sequence[Any]
     ) -> Any:
-        """Return what each of several seeds of the target is pulled back to, along a new first axis."""
+        """Return the gradients for each of several seeds of the target, along a new first axis."""
         if self._is_recording() and not self._persistent:
             self._pause()
 
@@ -321,7 +320,7 @@ class GradientTape:
             yield
 
     def reset(self) -> None:
-        """Forget all that was recorded and watched, and go on recording.
+        """Discard the record and all watches, and continue recording.
 
         Raises:
             TapeStateError: a ValueError; the tape is not recording.
@@ -374,7 +373,7 @@ class GradientTape:
         )
 
     def _why_never(self, source: Any, key: int | None) -> str | None:
-        """Return why there is no gradient for a source, whatever the target is, or None; "" if `watch` has said it."""
+        """Return why a source has no gradient for any target, or None; "" if `watch` has warned about it already."""
         if id(source) in self._refused:
             return ""
         if source.dtype.kind not in INEXACT:
@@ -391,9 +390,9 @@ class _Lost(NamedTuple):
     """A source whose gradient is None.
 
     Attributes:
-        name: what messages call it.
-        key: under which the tape knows it.
-        reason: why the tape can have no gradient for it, whatever the target is; None: it can.
+        name: the name in messages.
+        key: its key in the record.
+        reason: why it has no gradient for any target; None: it may have one.
     """
 
     name: str
@@ -402,7 +401,7 @@ class _Lost(NamedTuple):
 
 
 def recording_of(tape: GradientTape) -> Recording:
-    """Return what a tape that was entered records."""
+    """Return the recording of a tape that was entered."""
     assert tape._recording is not None
     return tape._recording
 
@@ -413,11 +412,11 @@ def layer_of(trace: Trace, x: Any) -> Tensor | None:
 
 
 class Contents(NamedTuple):
-    """What a tape knows.
+    """The data of a tape.
 
     Attributes:
-        recording: what it has recorded.
-        watched: where tensors were watched, by their keys.
+        recording: its recording.
+        watched: the places where tensors were watched, by key.
     """
 
     recording: Recording
@@ -425,19 +424,19 @@ class Contents(NamedTuple):
 
 
 def contents_of(tape: GradientTape) -> Contents | None:
-    """Return what a tape knows, or None if it was never entered."""
+    """Return the data of a tape, or None if it was never entered."""
     return None if tape._recording is None else Contents(tape._recording, tape._watched)
 
 
 @contextlib.contextmanager
 def paused(tape: GradientTape) -> Iterator[None]:
-    """Return a context in which a tape records nothing, whether it records otherwise or not."""
+    """Return a context in which a tape does not record."""
     recording = tape._is_recording()
     if recording:
         tape._pause()
     try:
         yield
-    except GeneratorExit:  # an interrupt came when the block was left, and whoever has seen it may be elsewhere by now
+    except GeneratorExit:  # an interrupt while the block was left; the current context may be another one
         raise
     except BaseException:
         if recording and not recording_of(tape).is_used:
@@ -448,7 +447,7 @@ def paused(tape: GradientTape) -> Iterator[None]:
 
 
 def key_of(tape: GradientTape, x: Any) -> int | None:
-    """Return the key under which a tape knows a tensor or variable."""
+    """Return the key of a tensor or variable in the record of a tape."""
     recording = recording_of(tape)
     if isinstance(x, Variable):
         return recording.watch.chosen.get(x)
@@ -457,16 +456,16 @@ def key_of(tape: GradientTape, x: Any) -> int | None:
 
 
 def watched_layer_of(trace: Trace, x: Any) -> Tensor | None:
-    """Return the layer of a tensor, or of what stands for it just now, that belongs to a trace."""
+    """Return the layer of a tensor, or of its current replacement, that belongs to a trace."""
     layer = layer_of(trace, x)
     return layer_of(trace, substituted(x)) if layer is None and is_seen() and type(x) is Tensor else layer
 
 
 def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
-    """Make a tensor an input of a trace: put in a layer, below those of traces that started later.
+    """Make a tensor an input of a trace: insert a layer, below those of traces that started later.
 
-    Layers of traces that nobody can ask any more are left out, so that they do not pile up in a tensor
-    that is watched again and again.
+    Layers of traces that can no longer be queried are dropped, so that they do not accumulate in a tensor that is
+    watched repeatedly.
     """
     value: Any = renewed(boxed(substituted(tensor)) if is_seen() else tensor)
     kept_layers = [(layer._trace, layer._mark) for layer in layers(value) if _can_be_asked(layer._trace)]
@@ -479,13 +478,13 @@ def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
 
 
 def _can_be_asked(trace: Trace) -> bool:
-    """Return whether a trace runs, or is kept by a tape or accumulator that still answers for it."""
+    """Return whether a trace runs, or belongs to a tape or accumulator that can still be queried."""
     keeper = trace.holder()
     return trace.level > 0 or (keeper is not None and keeper.answers_for(trace))
 
 
 def warn_of_integers(what: str, x: Any) -> None:
-    """Warn the caller's caller of a tensor to which no derivative leads."""
+    """Warn the caller's caller about a tensor that has no gradient."""
     warnings.warn(
         f"the {what} has dtype {x.dtype}; only floating-point and complex tensors have gradients. Write 3.0 for 3, or "
         "x.astype(float)",
@@ -499,31 +498,31 @@ def check_tensors(what: str, tree: Any) -> None:
     for leaf in leaves_and_nones(tree):
         if type(leaf) not in BOXES:
             raise errors.SourceError(
-                f"{what} must be a Tensor, a Variable or a container of them, and it holds {leaf!r} "
+                f"{what} must be a Tensor, a Variable or a container of them; it holds {leaf!r} "
                 f"of type {type(leaf).__name__}.{_instead(what, leaf)}"
             )
 
 
 def _instead(what: str, leaf: Any) -> str:
-    """Say what was probably forgotten where something is not a tensor."""
+    """Return a hint on what was probably forgotten if `leaf` is not a tensor."""
     if leaf is None:
         return "\nDid a function forget to return a value?"
     if is_of_objects(leaf):
         return "\nMake one tensor of the numbers inside the tape's block: np.stack([x, y]), or fgrad.numpy.array."
     if callable(leaf):
-        return "\nCall the function inside the tape's block, and ask for its result."
+        return "\nCall the function inside the tape's block, and pass its result."
     if isinstance(leaf, (int, float, complex, np.ndarray, np.generic)):
-        made = "Compute it from tensors or variables" if what in ("target", "ys") else "Ask for the tensor itself"
+        made = "Compute it from tensors or variables" if what in ("target", "ys") else "Pass the tensor itself"
         return f"\n{made}: x = fg.constant(value), tape.watch(x), and no float(x) or x.numpy() on the way."
     return ""
 
 
 def first_cotangents(tape: GradientTape, targets: Sequence[Any], seeds: Sequence[Any]) -> dict[int, Any]:
-    """Return the first cotangents of a pass, by key, for those targets that the tape knows."""
+    """Return the initial cotangents of a pass, by key, for those targets that are in the tape's record."""
     recording, outputs = recording_of(tape), []
     for target in targets:
         if isinstance(target, Variable) and target.trainable and recording.watch.all_trainable:
-            recording.watch.choose(target)  # to ask for its gradient is to read it
+            recording.watch.choose(target)  # a gradient of a variable counts as a read
         layer = layer_of(recording.trace, target)
         outputs.append((key_of(tape, target), plain_value(target if layer is None else layer._payload)))
     return recording.first_cotangents(outputs, seeds, "output_gradients")
@@ -532,10 +531,10 @@ def first_cotangents(tape: GradientTape, targets: Sequence[Any], seeds: Sequence
 def _check_written(
     tape: GradientTape, sources: Sequence[Any], keys: list[int | None], cotangents: dict[int, Any]
 ) -> None:
-    """Raise if a source was written to after it was watched, and the target depends on what it was alone.
+    """Raise if a source was written to after it was watched, and the target depends only on its earlier value.
 
-    A view that was watched is not followed any more when the tensor that it sees has been written to: what is computed
-    with it from then on is not connected to the tape at all.
+    A watched view is no longer traced after a write to its root: values computed with it from then on are not connected
+    to the tape.
     """
     for source, key in zip(sources, keys, strict=True):
         handle, watched = tape._handles.get(id(source), (None, None))
@@ -547,32 +546,32 @@ def _check_written(
         if key is not None and watched in cotangents:
             raise errors.WatchError(
                 f"a source of shape {tensor.shape} was written to after the tape watched it, and the target depends "
-                "on what it was before.\nAsk before the write, or write into a copy: y = x.copy()."
+                "on its value before.\nCompute the gradient before the write, or write into a copy: y = x.copy()."
             )
 
 
 def is_view(x: Any) -> bool:
-    """Return whether a tensor sees the memory of another one."""
+    """Return whether a tensor is a view of another one."""
     return type(x) is Tensor and type(x._alias) is tuple
 
 
 def lost_view(what: str, shape: tuple[int, ...]) -> errors.WatchError:
-    """Return the error that says that a view is not followed any more; `what` it is."""
+    """Return the error for a view that is no longer traced; `what` names it."""
     return errors.WatchError(
-        f"{what} of shape {shape} is a view, and the tensor that it sees was written to after the view was "
-        "watched.\nWatch the tensor that is written to, or a copy of the view: x = view.copy()."
+        f"{what} of shape {shape} is a view, and its base was written to after the view was "
+        "watched.\nWatch the base, or a copy of the view: x = view.copy()."
     )
 
 
 def plain_value(x: Any) -> Any:
-    """Return a value without reading it, where it is a variable."""
+    """Return the value of a tensor or variable, without a read of the variable."""
     return x._shown() if isinstance(x, Variable) else strip_ended(x)
 
 
 def gradient_of(
     tape: GradientTape, target: Any, sources: Any, output_gradients: Any = None, unconnected: str = "none"
 ) -> Any:
-    """Return what `GradientTape.gradient` does, without its warnings."""
+    """Return the result of `GradientTape.gradient`, without its warnings."""
     check_unconnected(unconnected)
     tape._check_usable()
     if is_of_objects(target) and output_gradients is not None:
@@ -585,7 +584,7 @@ def gradient_of(
 
 
 def warn_of_none(tape: GradientTape) -> None:
-    """Warn of sources for which the last gradient was None for a reason other than the function's mathematics."""
+    """Warn of sources whose last gradient was None for a reason other than the function's mathematics."""
     recording, lost = recording_of(tape), tape._lost
     if recording.outline is not None:
         known = [(each.name, each.key) for each in lost if each.key is not None]
@@ -594,8 +593,8 @@ def warn_of_none(tape: GradientTape) -> None:
         said = [f"the gradient with respect to {each.name} is None: {each.reason}" for each in lost if each.reason]
         if lost and not recording.targets and recording.missed is None and all(each.reason is None for each in lost):
             said = [
-                "every gradient is None: the target depends on nothing that the tape watches. Compute it in the tape's "
-                "block, from variables or from tensors that the tape watches"
+                "every gradient is None: the target does not depend on any tensor or variable that the tape watches. "
+                "Compute it in the tape's block, from variables or from tensors that the tape watches"
             ]
         for each in said:
             warnings.warn(each + "; fgrad.explain tells more", errors.NoGradientWarning, stacklevel=depth_of_user())
@@ -608,7 +607,7 @@ def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
 
 
 def departures(tape: GradientTape) -> list[str]:
-    """Return where values left the tape by `.item()`, `.numpy()` and the like: `how at file:line`."""
+    """Return where values left the tape, such as by `.item()` or `.numpy()`: `how at file:line`."""
     return [f"{how} at {errors.line_at(place)}" for how, place in recording_of(tape).trace.exits]
 
 
@@ -619,24 +618,24 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: str = UnconnectedGradients.NONE,
 ) -> list[Any]:
-    """Return the gradients of `ys` with respect to `xs`, over what a tape has recorded of them.
+    """Return the gradients of `ys` with respect to `xs`, from the record of a tape.
 
-    The tape is open, or persistent; it is not used up.
+    The tape is open, or persistent; its record is not consumed.
 
     Args:
         ys: a tensor or a list of them, which are summed.
         xs: a tensor or variable, or a list of them.
         grad_ys: weights for `ys`, in a list; None inside means ones.
-        stop_gradients: tensors that are taken as constants: nothing passes through them.
-        unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+        stop_gradients: tensors that are treated as constants: no gradient passes through them.
+        unconnected_gradients: the gradient of an unconnected x: `UnconnectedGradients.NONE` or `.ZERO`.
 
     Returns:
         A list with one gradient for each of `xs`.
 
     Raises:
         TapeError: a RuntimeError; no open or persistent tape has recorded `ys`.
-        SourceError: a TypeError; something is not a tensor.
-        SeedError: a ValueError; `grad_ys` does not fit.
+        SourceError: a TypeError; an element of `ys` or `xs` is not a tensor.
+        SeedError: a ValueError; `grad_ys` does not match `ys`.
 
     Example:
         >>> import fgrad as fg
@@ -668,7 +667,7 @@ def gradients_on(
     stop_gradients: Sequence[Any] = (),
     unconnected_gradients: str = UnconnectedGradients.NONE,
 ) -> list[Any]:
-    """Return what `gradients` does, over the record of one given tape, which is not used up."""
+    """Return the result of `gradients`, from the record of one tape, which is not consumed."""
     seeds = match_seeds(grad_ys, ys, "grad_ys")
     found = tape._pulled(ys, seeds, xs, unconnected_gradients, grad_ys is not None, True, stop_gradients)
     return found  # type: ignore[no-any-return]
@@ -722,7 +721,7 @@ def _as_list(x: Any) -> list[Any]:
 
 
 def _recorder(ys: list[Any]) -> GradientTape:
-    """Return the tape that was started last of those that know one of the tensors."""
+    """Return the tape that was started last among those that have recorded one of the tensors."""
     found: list[GradientTape] = []
     for y in ys:
         for trace in (layer._trace for layer in layers(y)):
