@@ -1,7 +1,7 @@
-"""fgrad's errors, each with the mistake that causes it and the program to write instead.
+"""The errors and warnings of fgrad, each with a program that causes it and the program to write instead.
 
-Every class derives from `FgradError` and from the built-in exception that fits, so
-`except ValueError` works as anywhere in Python. The examples below run as tests.
+Every class derives from `FgradError` and from the matching built-in exception, so `except ValueError` works as
+elsewhere in Python. The examples below run as tests.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ def __dir__() -> list[str]:
 
 
 _PLACED = re.compile(r"\bat \S+:\d+")
-"""How a message that names a line does it."""
+"""Matches a place, `at file:line`, in a message."""
 
 
 class FgradError(Exception):
-    """The base of all of fgrad's errors; every message names the user's line, and where its manual stands."""
+    """The base of all of fgrad's errors; every message names the user's line and the class of the error."""
 
     def __init__(self, message: str) -> None:
         place = "" if _PLACED.search(message) else f"\n  at {users_line()}"
@@ -55,27 +55,27 @@ class FgradError(Exception):
 
 
 def _restored(cls: type[FgradError], message: str) -> FgradError:
-    """Make an error again from its message, for `pickle` and `copy`."""
+    """Recreate an error from its message, for `pickle` and `copy`."""
     error = cls.__new__(cls, message)
     error.args = (message,)
     return error
 
 
 class DetachedError(FgradError, TypeError):
-    """A plain number was asked of a traced tensor, or is all that is left of a result: the derivative would be lost.
+    """A traced tensor was converted to a plain number, or a result is one: the derivative would be lost.
 
         >>> import math, numpy as np, fgrad as fg
         >>> fg.grad(lambda x: x + math.sin(x))(0.0)
         Traceback (most recent call last):
         fgrad.errors.DetachedError: ...
 
-    `float(x)`, `complex(x)` and all that calls them do the same. Write NumPy's function in place of that of `math` or
-    `cmath`, and the tensor itself in place of `float(x)`:
+    `float(x)`, `complex(x)` and all functions that call them do the same. Write NumPy's function in place of that of
+    `math` or `cmath`, and the tensor itself in place of `float(x)`:
 
         >>> fg.grad(lambda x: x + np.sin(x))(0.0)
         Tensor(2.)
 
-    To look at a number is free: comparisons, `if`, `int`, `round`, formatting. So is asking in words:
+    Inspection of a value is allowed: comparisons, `if`, `int`, `round`, formatting. So are explicit requests:
 
         >>> losses = []
         >>> def loss(x):
@@ -87,25 +87,25 @@ class DetachedError(FgradError, TypeError):
         5.0
         Tensor([2., 4.])
 
-    A number that is meant to be a constant is `fg.stop_gradient(x)`.
+    For a number that is meant to be a constant, write `fg.stop_gradient(x)`.
     """
 
     @classmethod
     def of_number(cls, function: str, line: str) -> DetachedError:
-        """Return the error of a function that asks a traced tensor for a plain number.
+        """Return the error for a function that requests a plain number from a traced tensor.
 
         Args:
-            function: as users write it, such as `math.sin` or `float`; empty where it is not known.
-            line: the user's.
+            function: the function as users write it, such as `math.sin` or `float`; empty if it is unknown.
+            line: the user's line.
         """
         return cls(
-            f"{_AS_WRITTEN.get(function, function)} asked a traced tensor for a plain number; its derivative would be "
-            f"lost.\n  at {line}\n{_instead_of_number(function)}"
+            f"{_AS_WRITTEN.get(function, function)} requested a plain number from a traced tensor; its derivative "
+            f"would be lost.\n  at {line}\n{_instead_of_number(function)}"
         )
 
 
 def _instead_of_number(function: str) -> str:
-    """Return what to write in place of a function that takes plain numbers."""
+    """Return a hint on what to write in place of a function that takes plain numbers."""
     look = "x.item() to look at the number, or fg.stop_gradient(x) for a constant."
     if function == "float":
         return f"Write x itself for float(x); {look}"
@@ -114,10 +114,10 @@ def _instead_of_number(function: str) -> str:
     if function == "%":
         return f'Write f"{{x:.3f}}" for "%.3f" % x; {look}'
     if not function:
-        return f"Write np.sin for math.sin or cmath.sin, x itself for float(x) or complex(x), and so on; {look}"
+        return f"Write np.sin for math.sin or cmath.sin, x itself for float(x) or complex(x); {look}"
     name = function.partition(".")[2]
     if function not in _OTHER_NAMES and not hasattr(np, name):
-        return f"Write {function}(x.item()), which looks at the number."
+        return f"Write {function}(x.item()), which gives the plain value."
     numpys = _OTHER_NAMES.get(function, f"np.{name}")
     return f"Write {numpys} for {function}; {look}"
 
@@ -141,21 +141,21 @@ _OTHER_NAMES = {
     "cmath.polar": "np.abs and np.angle",
     "cmath.rect": "r * np.exp(1j * phi)",
 }
-"""What NumPy and SciPy call functions of `math`, where the names differ."""
+"""Names of `math` functions in NumPy and SciPy, where they differ."""
 
 
 class ArrayConversionError(DetachedError):
-    """NumPy was to make a plain array out of a traced tensor, which would drop its derivative.
+    """NumPy requested a plain array from a traced tensor, which would drop its derivative.
 
-    The mistake, and the same for `x.astype(float)` of an array of traced numbers, for `np.float64(x)` and for
-    `result[i] = x` with a plain array:
+    The mistake; `x.astype(float)` of an array of traced numbers, `np.float64(x)` and `result[i] = x` with a plain array
+    are similar:
 
         >>> import numpy as np, fgrad as fg
         >>> fg.grad(lambda x: np.sum(np.array([x, x * x], dtype=float)))(3.0)
         Traceback (most recent call last):
         fgrad.errors.ArrayConversionError: ...
 
-    Stack tensors, or leave the dtype out, and create arrays that you fill from `fgrad.numpy`:
+    Stack the tensors, or omit the dtype, and create arrays to fill with functions of `fgrad.numpy`:
 
         >>> fg.grad(lambda x: np.sum(np.stack([x, x * x])))(3.0)
         Tensor(7.)
@@ -171,23 +171,24 @@ class ArrayConversionError(DetachedError):
         >>> fg.grad(powers)(3.0)
         Tensor(7.)
 
-    A value that is meant to be a constant is `fg.stop_gradient(x)`, or `x.numpy()` as an array.
+    For a value that is meant to be a constant, write `fg.stop_gradient(x)`, or `x.numpy()` for an array.
     """
 
     def __init__(self, line: str, use: str = "") -> None:
         remedies = "\n".join(self.remedies(use) or [remedy for _, remedy in _ARRAY_REMEDIES])
         super().__init__(
-            f"NumPy asked a traced tensor for its plain array; its derivative would be lost.\n  at {line}\n{remedies}"
+            "NumPy requested a plain array from a traced tensor; its derivative would be lost.\n"
+            f"  at {line}\n{remedies}"
         )
 
     @staticmethod
     def remedies(use: str) -> list[str]:
-        """Return what to write instead of an expression; nothing where that is not known."""
+        """Return hints on what to write instead of an expression; empty if there are none."""
         return [remedy for pattern, remedy in _ARRAY_REMEDIES if re.search(pattern, use)]
 
 
 class ObjectArrayError(ArrayConversionError):
-    """A function cannot work on an array that was built of traced numbers, and is an array of objects to NumPy.
+    """A function does not support an array built from traced numbers, which is an object array to NumPy.
 
     The mistake:
 
@@ -198,7 +199,7 @@ class ObjectArrayError(ArrayConversionError):
         Traceback (most recent call last):
         fgrad.errors.ObjectArrayError: ...
 
-    Build one tensor, by `fgrad.numpy.array` or by `np.stack` of rows:
+    Build one tensor, with `fgrad.numpy.array` or `np.stack` of rows:
 
         >>> import fgrad.numpy as fnp
         >>> fg.grad(lambda x: np.sum(np.linalg.inv(fnp.array([[x, 1.0], [0.0, x]]))))(2.0)
@@ -210,13 +211,13 @@ class ObjectArrayError(ArrayConversionError):
         remedy = "np.array([x, y]):  write fgrad.numpy.array([x, y]) (also fg.stack([x, y])), which makes one tensor."
         FgradError.__init__(
             self,
-            f"This works on floating-point numbers alone, and not on an array of traced numbers ({reason}).\n{where}"
-            + (_instead_of_series(function) or remedy),
+            "This function needs floating-point numbers, and does not support an array of traced numbers "
+            f"({reason}).\n{where}" + (_instead_of_series(function) or remedy),
         )
 
 
 def _instead_of_series(function: str) -> str:
-    """Return what to write in place of a fit or of roots of `numpy.polynomial`; nothing for another function."""
+    """Return a hint for a fit or a root finder of `numpy.polynomial`; empty for another function."""
     for kind, remedy in _SERIES_REMEDIES.items():
         if function.endswith(kind):
             return remedy.replace("poly", function.removesuffix(kind))
@@ -229,14 +230,14 @@ _SERIES_REMEDIES = {
     "roots": "polyroots(c):      write np.linalg.eigvals(fgrad.numpy.array(polycompanion(c))), with "
     "fgrad.numpy.array(p.coef) for the coefficients of a series p.",
 }
-"""The same for the powers and for each of the orthogonal polynomials, by the beginning of its functions' names."""
+"""Hints for all kinds of series, with the names for power series; others have another prefix."""
 
 
 _ARRAY_REMEDIES = (
     (r"\barray\(", "np.array([x, y]): write np.stack([x, y]) (also fg.stack, fgrad.numpy.array)."),
     (
         r"^(np|numpy)\.(?!as|array|arange|full|random|float|complex|vectorize)\w+\(",
-        "np.mean([x, y]):  write np.mean(np.stack([x, y])), and so with any list of traced tensors.\n"
+        "np.mean([x, y]):  write np.mean(np.stack([x, y])), and the same for any list of traced tensors.\n"
         "f([1.0, 2.0]):    an argument that is a list becomes a list of tensors: pass np.array([1.0, 2.0]).",
     ),
     (
@@ -254,16 +255,16 @@ _ARRAY_REMEDIES = (
     (r"^np\.c_", "np.c_[x, y]:      write np.column_stack([x, y])."),
     (
         r"^array \S+ x$",
-        "array * [x, y]:   write array * np.stack([x, y]); a tensor is combined as it is, a list of them is not.",
+        "array * [x, y]:   write array * np.stack([x, y]); a tensor can be an operand, a list of tensors cannot.",
     ),
     (
         r"\barange\(",
-        "np.arange(0, x, h): how many elements there are has no derivative: np.arange(0, x.item(), h). Where the "
+        "np.arange(0, x, h): the number of elements has no derivative: np.arange(0, x.item(), h). If the "
         "elements depend on x, write start + h * np.arange(n).",
     ),
     (
         r"\b(permutation|permuted|choice)\(",
-        "rng.permutation(x): make rng by fg.random.default_rng(seed), which takes derivatives along; or draw places "
+        "rng.permutation(x): make rng by fg.random.default_rng(seed), which supports derivatives; or draw indices "
         "instead of elements: x[rng.permutation(len(x))], x[rng.choice(len(x), n)].",
     ),
     (
@@ -277,29 +278,29 @@ _ARRAY_REMEDIES = (
     ),
     (
         r"^as_strided\(",
-        "as_strided(x):     it is laid over memory, and a traced tensor has none of its own. For windows write "
+        "as_strided(x):     it needs memory, which a traced tensor does not have. For windows write "
         "np.lib.stride_tricks.sliding_window_view(x, n)[::step], for other views x[places] with an array of integers.",
     ),
     (
         r" @ |\bdot\(|matmul\(",
-        "frame @ x:        with pandas, frame.to_numpy() @ x; x @ column and other operators take both as they are.",
+        "frame @ x:        with pandas, frame.to_numpy() @ x; x @ column and other operators work directly.",
     ),
     (
         r"^pd\.",
-        "pd.Series(x):     compute with x itself, and make a column of the result: pd.Series(y) after the function has "
-        "ended; x.numpy() is the value alone.",
+        "pd.Series(x):     compute with x itself, and convert the result: pd.Series(y) after the function has "
+        "ended; x.numpy() is the plain value.",
     ),
     (
         r"\bas\w*(array|matrix)\w*\(|\b(float|complex)\d+\(",
-        "np.asarray(x), np.float32(x): leave it out (x.astype(dtype) for another dtype); or x.numpy(), "
-        "fg.stop_gradient(x) where no derivative is wanted.",
+        "np.asarray(x), np.float32(x): omit it (x.astype(dtype) for another dtype); or x.numpy(), "
+        "fg.stop_gradient(x) if no derivative is needed.",
     ),
 )
-"""What to write instead, and where: in which expressions, or uses, of the user's program."""
+"""Hints, by a pattern of the expression in the user's program."""
 
 
 class ScipyCallError(DetachedError):
-    """A function of SciPy that takes plain arrays alone was called with a traced tensor.
+    """A SciPy function that takes only plain arrays was called with a traced tensor.
 
     Its derivative would be lost:
 
@@ -308,19 +309,19 @@ class ScipyCallError(DetachedError):
         Traceback (most recent call last):
         fgrad.errors.ScipyCallError: ...
 
-    The functions of `scipy.special` work on tensors as they are. For others there is `fgrad.scipy`:
+    The functions of `scipy.special` accept tensors. For others there is `fgrad.scipy`:
 
         >>> import fgrad.scipy.linalg
         >>> fg.grad(lambda a: np.sum(fgrad.scipy.linalg.expm(a)))(np.zeros((2, 2)))
         Tensor([[1., 1.],
                 [1., 1.]])
 
-    Elsewhere pass a value that is meant to be a constant as `x.numpy()`.
+    In other cases pass a value that is meant to be a constant as `x.numpy()`.
     """
 
     def __init__(self, called: str, line: str) -> None:
         super().__init__(
-            f"{called} takes plain arrays, and was called with, or got from a function of yours, a traced tensor; "
+            f"{called} takes plain arrays, and was called with a traced tensor, or got one from your function; "
             f"its derivative would be lost.\n  at {line}\n{_instead_of_scipys(called)}"
         )
 
@@ -335,35 +336,35 @@ def _instead_of_scipys(called: str) -> str:
 
 
 _NOT_IN_SCIPY = (
-    "It has no derivative in fgrad: write it with functions that have (docs/coverage.md), give it a rule with "
-    "fg.custom_vjp, or pass x.numpy() or fg.stop_gradient(x) where no derivative is wanted."
+    "It has no derivative in fgrad: write it with functions that have one (docs/coverage.md), add a rule with "
+    "fg.custom_vjp, or pass x.numpy() or fg.stop_gradient(x) if no derivative is needed."
 )
 _SCIPY_REMEDIES = (
     (
         r"^scipy\.sparse\.\w+_(array|matrix)\b",
-        "a @ x, x @ a, x * a and a / x take a traced x. For what else there is, write fgrad.scipy.sparse.csr_array in "
-        "place of SciPy's class, or fgrad.scipy.sparse.csr_array(a): its operators and methods take tensors (import "
-        "fgrad.scipy.sparse).",
+        "a @ x, x @ a, x * a and a / x accept a traced x. For other operations, write fgrad.scipy.sparse.csr_array "
+        "in place of SciPy's class, or fgrad.scipy.sparse.csr_array(a): its operators and methods accept tensors "
+        "(import fgrad.scipy.sparse).",
     ),
 )
-"""What to write instead of functions and classes, by their names, where that is not the same name of `fgrad.scipy`."""
+"""Hints for functions and classes that have no counterpart of the same name in `fgrad.scipy`."""
 
 
 HAS_TWIN: list[Callable[[str], bool]] = []
-"""Say whether a function or class of another library has one of the same name here; put in from above."""
+"""Tests whether `fgrad` has a function or class of the same name; filled by packages of higher layers."""
 
 
 class ExportError(FgradError, TypeError, BufferError):
-    """A tensor that is followed was to leave Python or fgrad: by `pickle`, or by DLPack for another library.
+    """A traced tensor would leave Python or fgrad: by `pickle`, or by DLPack for another library.
 
-    What is on the other side knows nothing of derivatives, which would be lost:
+    The receiver has no derivatives, so they would be lost:
 
         >>> import pickle, numpy as np, fgrad as fg
         >>> fg.grad(lambda x: np.sum(np.from_dlpack(x)))(np.ones(2))
         Traceback (most recent call last):
         fgrad.errors.ExportError: ...
 
-    Hand over the value where no derivative is wanted, or the results, which nothing follows any more:
+    Pass the value if no derivative is needed, or the results, which are no longer traced:
 
         >>> kept = []
         >>> def loss(x):
@@ -372,24 +373,24 @@ class ExportError(FgradError, TypeError, BufferError):
         >>> np.from_dlpack(fg.grad(loss)(np.ones(2)))
         array([1., 1.])
 
-    A function of another library becomes one of fgrad's with a rule: `fg.custom_vjp`.
+    To use a function of another library with a rule, write `fg.custom_vjp`.
     """
 
     def __init__(self, how: str, line: str) -> None:
         super().__init__(
             f"{how} would take a traced tensor out of its trace, and its derivative would be lost.\n"
             f"  at {line}\n"
-            "Use x.numpy(), or fg.stop_gradient(x) where no derivative is wanted, or do it after the function or the "
-            "tape's block has ended. A function of another library gets a derivative by fg.custom_vjp."
+            "Use x.numpy(), or fg.stop_gradient(x) if no derivative is needed, or do it after the function or the "
+            "tape's block has ended. For a function of another library, define a derivative with fg.custom_vjp."
         )
 
 
 class OverwrittenError(FgradError, RuntimeError):
-    """A large plain array was overwritten after an operation had used it, and before the backward pass did.
+    """A large plain array was overwritten between its use in an operation and the backward pass.
 
-    Of arrays of up to 1 MiB a copy is kept. A larger one is not copied: it is read-only until the transform has ended,
-    and a write to it is an error. A pullback or a tape, which may be used later, compares it with what it was. Here
-    something else is written:
+    Arrays of up to 1 MiB are copied. A larger one is not copied: it is read-only until the transform has ended, and a
+    write to it is an error. A pullback or a tape, which may be used later, compares a checksum. In this example the
+    array is overwritten before the pullback is called:
 
         >>> import numpy as np, fgrad as fg
         >>> def f(x):
@@ -401,7 +402,7 @@ class OverwrittenError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.OverwrittenError: ...
 
-    Write into an array of its own, or hand a copy to the operation, `weights.copy() * x`:
+    Write into a new array, or pass a copy to the operation, `weights.copy() * x`:
 
         >>> def f(x):
         ...     weights = np.ones((1000, 1000))
@@ -426,31 +427,31 @@ class OverwrittenError(FgradError, RuntimeError):
             f"{name} used {array}, which was {what} before the backward pass needed it.\n"
             f"  used at {line}\n"
             + (f"  written at {written}\n" if written else "")
-            + "Write into another array, or hand a copy to the operation: array.copy()."
+            + "Write into another array, or pass a copy to the operation: array.copy()."
         )
 
     @classmethod
     def of_attribute(cls, name: str, attribute: str, line: str) -> OverwrittenError:
-        """Return the error of a function that runs again, after an attribute to which it refers was overwritten.
+        """Return the error for a function that runs again, after an attribute that it uses was overwritten.
 
         Args:
-            name: of the function.
-            attribute: with its owner, such as `Model.rate`.
-            line: the user's.
+            name: the name of the function.
+            attribute: the attribute with its owner, such as `Model.rate`.
+            line: the user's line.
         """
         error = cls.__new__(cls)
         FgradError.__init__(
             error,
             f"{name} refers to {attribute}, which was overwritten before the backward pass needed it.\n  at {line}\n"
-            "Pass it as an argument, or keep it in a variable or an object of a class of your own, which are copied.",
+            "Pass it as an argument, or store it in a variable or in an instance of your own class, which are copied.",
         )
         return error
 
 
 class RerunError(FgradError, RuntimeError):
-    """A function under `checkpoint` does something else when it is run again for the backward pass.
+    """A function under `checkpoint` gives another result when it runs again in the backward pass.
 
-    It gives another result, or uses other values, so its derivative would be that of something else. Here it counts its
+    It returns another result, or uses other values, so its derivative would be wrong. Here the function counts its
     calls:
 
         >>> import numpy as np, fgrad as fg
@@ -463,7 +464,7 @@ class RerunError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.RerunError: ...
 
-    Let what changes be an argument:
+    Pass values that change as arguments:
 
         >>> layer = fg.checkpoint(lambda x, number: x * number)
         >>> fg.grad(layer)(3.0, 1)
@@ -472,16 +473,16 @@ class RerunError(FgradError, RuntimeError):
 
     def __init__(self, name: str) -> None:
         super().__init__(
-            f"{name}, which is under checkpoint, does something else when it is run again for the backward pass: it "
-            "gives another result, or uses other values.\n"
-            "Pass what changes from call to call as an argument, such as the variable of a script's loop or an "
-            "object's attribute, and what it hands to other threads; let it keep nothing between its runs, such as "
-            "values in a cache, or a count."
+            f"{name}, which is under checkpoint, gives another result, or uses other values, when it runs again in the "
+            "backward pass.\n"
+            "Pass values that change between calls as arguments, such as the variable of a script's loop or an "
+            "object's attribute, and values that it passes to other threads; it must not keep state between its runs, "
+            "such as values in a cache, or a count."
         )
 
 
 class InPlaceError(FgradError, TypeError):
-    """A traced tensor was to be written into a plain array, which cannot hold its derivative.
+    """A traced tensor would be written into a plain array, which cannot hold its derivative.
 
         >>> import numpy as np, fgrad as fg
         >>> def total(x):
@@ -492,7 +493,7 @@ class InPlaceError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.InPlaceError: ...
 
-    Let the result be a new array, or let the array be a tensor from the start:
+    Return a new array, or make the array a tensor:
 
         >>> import fgrad.numpy as fnp
         >>> def total(x):
@@ -505,7 +506,7 @@ class InPlaceError(FgradError, TypeError):
 
     def __init__(self, what: str, line: str) -> None:
         super().__init__(
-            f"{what} was to write a tensor into a plain NumPy array (`out=`, or `a += x`), "
+            f"{what} would write a tensor into a plain NumPy array (`out=`, or `a += x`), "
             f"which cannot hold a derivative.\n  at {line}\n"
             "Write `a = a + x`, or create `a` with fgrad.numpy.zeros, empty, full or array."
         )
@@ -520,7 +521,7 @@ class MissingRuleError(FgradError, TypeError, NotImplementedError):
         Traceback (most recent call last):
         fgrad.errors.MissingRuleError: ...
 
-    Write it with operations that have one, or treat its result as a constant:
+    Write it with operations that have a rule, or treat its result as a constant:
 
         >>> fg.grad(lambda x: x * gamma(fg.stop_gradient(x)))(4.0)
         Tensor(6.)
@@ -530,7 +531,7 @@ class MissingRuleError(FgradError, TypeError, NotImplementedError):
 
     def __init__(self, name: str, line: str, mode: str = "", instead: str = "") -> None:
         instead = instead or (
-            "Write it with functions that have one, pass fg.stop_gradient(x) if no derivative is wanted, "
+            "Write it with functions that have one, pass fg.stop_gradient(x) if no derivative is needed, "
             "or add a rule with fgrad.extend.register_primitive."
         )
         super().__init__(
@@ -559,7 +560,7 @@ class MissingMemberError(MissingRuleError, AttributeError):
 
 
 class PayloadError(FgradError, TypeError):
-    """An operation does not work on arrays of another library, or of numbers that are objects.
+    """An operation does not support arrays of another library, or arrays of objects that are numbers.
 
         >>> import numpy as np, fgrad as fg
         >>> from fractions import Fraction
@@ -568,7 +569,7 @@ class PayloadError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.PayloadError: ...
 
-    Write it with operations that the library has, or make a NumPy array of floating-point numbers of it before:
+    Write it with operations that the library has, or convert to a NumPy array of floating-point numbers first:
 
         >>> fg.grad(lambda x: np.sum(x * x))(x).numpy()
         array([Fraction(1, 1), Fraction(2, 3)], dtype=object)
@@ -580,22 +581,22 @@ class PayloadError(FgradError, TypeError):
         why = reason.strip().partition("\n")[0].removesuffix(".")
         super().__init__(
             f"{name} does not work on {library}: {why:.300}.\n  at {line}\n"
-            "Use an operation that the library has, or a NumPy array of numbers: np.asarray(x, float), or of a sparse "
+            "Use an operation that the library has, or a NumPy array of numbers: np.asarray(x, float), or for a sparse "
             "array x.todense()."
         )
 
 
 class NoDerivativeError(FgradError, ValueError):
-    """A result has no derivative at this point, or depends on a choice that NumPy makes arbitrarily.
+    """A result has no derivative at this point, or depends on an arbitrary choice of NumPy's.
 
-    The vectors of a repeated eigenvalue, and the phase of complex ones, are such a choice:
+    The vectors of a repeated eigenvalue, and the phase of complex vectors, are such choices:
 
         >>> import numpy as np, fgrad as fg
         >>> fg.grad(lambda a: np.linalg.eigh(a)[1][1, 0])(np.eye(2))
         Traceback (most recent call last):
         fgrad.errors.NoDerivativeError: ...
 
-    Let the loss depend on what is the same for every choice, such as the values or the span:
+    Make the loss independent of the choice, for example a function of the values or of the span:
 
         >>> def onto_span(a):
         ...     v = np.linalg.eigh(a)[1][:, :2]
@@ -608,17 +609,16 @@ class NoDerivativeError(FgradError, ValueError):
 
 
 class NoClosedFormError(FgradError, NotImplementedError):
-    """A function of SciPy has no derivative in closed form in one of its arguments.
+    """A SciPy function has no closed-form derivative with respect to one of its arguments.
 
-    The order of a Bessel function is such an argument. fgrad does not put a numerical difference in its
-    place without being asked:
+    The order of a Bessel function is such an argument. fgrad does not silently use a numerical difference:
 
         >>> import scipy.special, fgrad as fg
         >>> fg.grad(lambda order: scipy.special.jv(order, 1.5))(0.5)
         Traceback (most recent call last):
         fgrad.errors.NoClosedFormError: ...
 
-    Differentiate by the other arguments, and let this one be a constant:
+    Differentiate with respect to the other arguments, and make this one a constant:
 
         >>> fg.grad(lambda x: scipy.special.jv(1, x))(0.0)
         Tensor(0.5)
@@ -626,14 +626,14 @@ class NoClosedFormError(FgradError, NotImplementedError):
 
     def __init__(self, function: str, argument: str, instead: str, line: str) -> None:
         super().__init__(
-            f"{function} has no derivative in closed form in its argument {argument!r}, which is traced.\n"
+            f"{function} has no closed-form derivative with respect to its argument {argument!r}, which is traced.\n"
             f"  at {line}\n"
-            + (instead or f"Let {argument!r} be a constant: fg.stop_gradient({argument}), or {argument}.numpy().")
+            + (instead or f"Make {argument!r} a constant: fg.stop_gradient({argument}), or {argument}.numpy().")
         )
 
 
 class UnsupportedError(FgradError, NotImplementedError):
-    """A function of `fgrad.scipy` or of `fgrad.compat` does not do what SciPy's, or the other library's, can do.
+    """A function of `fgrad.scipy` or `fgrad.compat` does not support an option of the original function.
 
         >>> import numpy as np, fgrad as fg
         >>> from fgrad.scipy.integrate import quad
@@ -641,7 +641,7 @@ class UnsupportedError(FgradError, NotImplementedError):
         Traceback (most recent call last):
         fgrad.errors.UnsupportedError: ...
 
-    The message says which variant is, or how to write it otherwise:
+    The message names the supported variant, or an alternative:
 
         >>> fg.grad(lambda a: quad(lambda x: np.exp(a * x) * np.cos(2.0 * x), 0, 1)[0])(1.0)
         Tensor(0.111229)
@@ -649,7 +649,7 @@ class UnsupportedError(FgradError, NotImplementedError):
 
 
 class ConvergenceError(FgradError, RuntimeError):
-    """A solver has not found what it was asked for, so there is nothing to differentiate.
+    """A solver has not converged, so there is no solution to differentiate.
 
         >>> import fgrad as fg
         >>> import fgrad.scipy.optimize
@@ -659,7 +659,7 @@ class ConvergenceError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.ConvergenceError: ...
 
-    Let it go on, with more iterations or from a better start:
+    Allow more iterations, or start closer to the solution:
 
         >>> def solved(a):
         ...     return fgrad.scipy.optimize.root_scalar(lambda x: x**3 - a, x0=100.0, method="newton").root
@@ -677,7 +677,7 @@ class SingularEquationError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.SingularEquationError: ...
 
-    Give each unknown an equation of its own:
+    Provide as many independent equations as unknowns:
 
         >>> solve = fg.implicit_diff(lambda a: np.array([a, a]), lambda x, a: np.stack([x[0] - a, x[1] - x[0]]))
         >>> fg.jacobian(solve)(2.0)
@@ -686,9 +686,9 @@ class SingularEquationError(FgradError, ValueError):
 
 
 class SparsityError(FgradError, ValueError):
-    """A sparse derivative has elements where its pattern has none, or more elements than memory can hold.
+    """A sparse derivative has elements where its pattern has none, or more elements than fit in memory.
 
-    A pattern that is passed in has to hold for all points at which the derivative is asked for:
+    A given pattern must hold for all points at which the derivative is computed:
 
         >>> import numpy as np, fgrad as fg
         >>> diagonal = np.eye(2, dtype=bool)
@@ -696,7 +696,7 @@ class SparsityError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.SparsityError: ...
 
-    Without `sparsity` the pattern is found by looking at the operations:
+    Without `sparsity` the pattern is found by tracing the operations:
 
         >>> fg.sparse_jacobian(lambda x: x * x[::-1])(np.array([1.0, 2.0])).toarray()
         array([[2., 1.],
@@ -705,7 +705,7 @@ class SparsityError(FgradError, ValueError):
 
 
 class DivergenceError(FgradError, FloatingPointError):
-    """The loss, or a gradient, is infinite or not a number, and `optimizers.run` has stopped before that step.
+    """The loss or a gradient became infinite or NaN, and `optimizers.run` stopped before that step.
 
         >>> import numpy as np, fgrad as fg
         >>> w = fg.Variable(0.0, name="w")
@@ -714,20 +714,20 @@ class DivergenceError(FgradError, FloatingPointError):
         Traceback (most recent call last):
         fgrad.errors.DivergenceError: ...
 
-    Write what has a derivative there; where steps are too long, shorten them or clip the gradients:
+    Write an expression with a finite derivative there; if steps are too long, shorten them or clip the gradients:
 
         >>> fg.optimizers.run(lambda: np.abs(w), w, 100, optimizer, progress=False).stopped
         'steps'
 
     Attributes:
-        history: what happened until then, or None.
+        history: the history up to that step, or None.
     """
 
     history: Any = None
 
 
 class PartitionError(FgradError, RuntimeError):
-    """A loss failed for one of the partitions of `fgrad.distributed`, or a partition is lost.
+    """A loss failed for a partition of `fgrad.distributed`, or a partition is lost.
 
         >>> import numpy as np
         >>> import fgrad.distributed
@@ -738,13 +738,13 @@ class PartitionError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.PartitionError: ...
 
-    The message names the partition and the line; what was raised there is the cause. Here the second part is turned:
+    The message names the partition and the line; the original exception is the cause. Here, transpose the second part:
 
         >>> fgrad.distributed.value_and_grad(loss)(np.ones(2), [parts[0], parts[1].T])
         (Tensor(12.), Tensor([6., 6.]))
 
     Attributes:
-        partition: its number, from 0 on, or None if it is not known which one it was.
+        partition: the number of the partition, from 0 on, or None if it is unknown.
     """
 
     partition: int | None
@@ -758,7 +758,7 @@ class PartitionError(FgradError, RuntimeError):
 
 
 class NotCallableError(FgradError, TypeError):
-    """A transform was given a value in place of a function.
+    """A transform got a value instead of a function.
 
         >>> import fgrad as fg
         >>> def f(x):
@@ -767,7 +767,7 @@ class NotCallableError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.NotCallableError: ...
 
-    A transform takes the function; what it returns takes the argument:
+    Pass the function to the transform, and the argument to the function that it returns:
 
         >>> fg.grad(f)(3.0)
         Tensor(6.)
@@ -775,7 +775,7 @@ class NotCallableError(FgradError, TypeError):
 
 
 class ParameterError(FgradError, ValueError):
-    """`params` or `argnums` does not fit the function, or an option has an unknown value.
+    """`params` or `argnums` is not valid for the function, or an option has an unknown value.
 
         >>> import fgrad as fg
         >>> def area(width, height):
@@ -785,7 +785,7 @@ class ParameterError(FgradError, ValueError):
         fgrad.errors.ParameterError: area has no parameter 'depth'; its parameters are width, height.
         (help: fgrad.errors.ParameterError)
 
-    Name parameters that there are, or count positions from 0:
+    Use existing names of parameters, or positions that count from 0:
 
         >>> fg.gradients_function(area, params=["height"])(2.0, 3.0)
         [Tensor(2.)]
@@ -822,7 +822,7 @@ class OutputError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.OutputError: ...
 
-    Hand other results through as aux:
+    Return other results as aux:
 
         >>> fg.grad(lambda x: (x * x, "done"), has_aux=True)(3.0)
         (Tensor(6.), 'done')
@@ -830,14 +830,14 @@ class OutputError(FgradError, TypeError):
 
 
 class NonScalarError(FgradError, TypeError):
-    """`grad` was applied to a function whose result is not one real number.
+    """The result of a function passed to `grad` is not one real number.
 
         >>> import numpy as np, fgrad as fg
         >>> fg.grad(lambda x: x * x)(np.array([1.0, 2.0]))
         Traceback (most recent call last):
         fgrad.errors.NonScalarError: ...
 
-    Make one number of it, or let `gradients_function` sum:
+    Reduce it to one number, or use `gradients_function`, which sums:
 
         >>> fg.grad(lambda x: np.sum(x * x))(np.array([1.0, 2.0]))
         Tensor([2., 4.])
@@ -854,7 +854,7 @@ class IntegerInputError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.IntegerInputError: ...
 
-    Derivatives need numbers that can change a little:
+    Pass floating-point numbers:
 
         >>> fg.grad(lambda x: x * x)(3.0)
         Tensor(6.)
@@ -862,7 +862,7 @@ class IntegerInputError(FgradError, TypeError):
 
 
 class NonNumericInputError(FgradError, TypeError):
-    """An argument to differentiate is no number, and no container of numbers: a string, None, an object of any class.
+    """An argument to differentiate is not a number or a container of numbers: a string, None, or another object.
 
         >>> import dataclasses, fgrad as fg
         >>> @dataclasses.dataclass
@@ -873,7 +873,7 @@ class NonNumericInputError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.NonNumericInputError: ...
 
-    A dataclass can be made a container of its fields, of which some are no numbers:
+    Register a dataclass as a container of its fields, some of which may be non-numeric:
 
         >>> _ = fg.register_dataclass(Spring, static=["label"])
         >>> fg.grad(lambda s: s.stiffness**2)(Spring(3.0, "left")).stiffness
@@ -882,7 +882,7 @@ class NonNumericInputError(FgradError, TypeError):
 
 
 class SeedError(FgradError, ValueError):
-    """Weights of the result (`dy`, `output_gradients`, a cotangent) do not fit the result.
+    """Weights of the result (`dy`, `output_gradients`, a cotangent) do not match the result.
 
         >>> import numpy as np, fgrad as fg
         >>> square = fg.gradients_function(lambda x: x * x)
@@ -890,7 +890,7 @@ class SeedError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.SeedError: ...
 
-    Give one weight per element of the result, or one for all:
+    Pass one weight per element of the result, or one for all:
 
         >>> square(np.array([1.0, 2.0]), dy=np.array([1.0, 10.0]))
         [Tensor([ 2., 40.])]
@@ -900,14 +900,14 @@ class SeedError(FgradError, ValueError):
 
 
 class TangentError(FgradError, ValueError):
-    """The tangents of `jvp` do not fit its primals.
+    """The tangents of `jvp` do not match its primals.
 
         >>> import fgrad as fg
         >>> fg.jvp(lambda x, y: x * y, (2.0, 3.0), (1.0,))
         Traceback (most recent call last):
         fgrad.errors.TangentError: ...
 
-    Give a direction for every primal; zero where it stays:
+    Pass a direction for every primal; zero for a constant one:
 
         >>> fg.jvp(lambda x, y: x * y, (2.0, 3.0), (1.0, 0.0))
         (Tensor(6.), Tensor(3.))
@@ -915,14 +915,14 @@ class TangentError(FgradError, ValueError):
 
 
 class NoVariablesError(FgradError, ValueError):
-    """Gradients of variables were wanted from a function that reads no trainable variable.
+    """Gradients of variables were requested for a function that reads no trainable variable.
 
         >>> import fgrad as fg
         >>> fg.implicit_gradients(lambda x: x * x)(3.0)
         Traceback (most recent call last):
         fgrad.errors.NoVariablesError: ...
 
-    Read a variable, or differentiate by the arguments:
+    Read a variable, or differentiate with respect to the arguments:
 
         >>> w = fg.Variable(2.0, name="w")
         >>> fg.implicit_gradients(lambda x: w * x)(3.0)
@@ -933,7 +933,7 @@ class NoVariablesError(FgradError, ValueError):
 
 
 class ShapeError(FgradError, ValueError):
-    """A value to assign, or a gradient to apply, has another shape than the variable.
+    """A value to assign, or a gradient to apply, does not have the shape of the variable.
 
         >>> import fgrad as fg
         >>> w = fg.Variable([1.0, 2.0], name="w")
@@ -949,14 +949,14 @@ class ShapeError(FgradError, ValueError):
 
 
 class DtypeError(FgradError, TypeError):
-    """A value would lose its fraction, or its imaginary part, where it is to be stored.
+    """A value to be stored would lose its fraction or its imaginary part.
 
         >>> import fgrad as fg
         >>> fg.Variable(1, name="count").assign(1.5)
         Traceback (most recent call last):
         fgrad.errors.DtypeError: ...
 
-    Store it in a variable, or a tensor, of a dtype that holds it:
+    Store it in a variable or tensor with a suitable dtype:
 
         >>> fg.Variable(1.0, name="count").assign(1.5)
         Variable(1.5, name='count')
@@ -964,7 +964,7 @@ class DtypeError(FgradError, TypeError):
 
 
 class NoGradientWarning(UserWarning):
-    """A gradient is None for a reason that may have been overlooked, such as an integer argument.
+    """A gradient is None for a reason that is easily overlooked, such as an integer argument.
 
     >>> import warnings, fgrad as fg
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -977,7 +977,7 @@ class NoGradientWarning(UserWarning):
 
 
 class CompileWarning(UserWarning):
-    """A function is compiled again and again, because its arguments keep changing in form.
+    """A function is compiled repeatedly, because the shapes or dtypes of its arguments keep changing.
 
     >>> import warnings, numpy as np, fgrad as fg
     >>> total = fg.compile(lambda x: np.sum(x))
@@ -991,9 +991,9 @@ class CompileWarning(UserWarning):
 
 
 class MovingStepWarning(NoGradientWarning):
-    """A function that is integrated jumps, at a place that moves with what is differentiated.
+    """An integrand is discontinuous at a point that moves with a differentiated parameter.
 
-    The derivative lacks what the move of the jump contributes, here `-threshold`:
+    The derivative lacks the contribution of the moving discontinuity, here `-threshold`:
 
         >>> import warnings, numpy as np, fgrad as fg
         >>> from fgrad.scipy.integrate import quad
@@ -1006,23 +1006,23 @@ class MovingStepWarning(NoGradientWarning):
         >>> caught[0].category.__name__
         'MovingStepWarning'
 
-    Name the place, or part the interval there. A differential equation is parted by an event that
-    ends the solution:
+    Pass the point to the integrator, or split the interval there. A differential equation is split by an event that
+    terminates the solution:
 
         >>> def above(threshold):
         ...     return quad(lambda x: np.where(x > threshold, x, 0.0), 0.0, 1.0, points=[threshold])[0]
         >>> fg.grad(above)(0.5)
         Tensor(-0.5)
 
-    Where the place is meant to stay, say so: `x > fg.stop_gradient(threshold)`.
+    If the point is meant to be fixed, write `x > fg.stop_gradient(threshold)`.
     """
 
 
 class WeaklyActiveWarning(UserWarning):
-    """A minimum has come to a constraint without being held back by it, and is differentiated there.
+    """A minimum lies on a constraint with multiplier zero (weakly active), and is differentiated there.
 
-    The minimum then goes along to one side, and stays at the constraint on the other. One of the two derivatives is
-    taken:
+    On one side the minimum then moves away from the constraint, and on the other it stays on it. One of the two
+    one-sided derivatives is returned:
 
         >>> import warnings, numpy as np, fgrad as fg
         >>> from fgrad.scipy.optimize import minimize
@@ -1035,7 +1035,7 @@ class WeaklyActiveWarning(UserWarning):
         >>> caught[0].category.__name__
         'WeaklyActiveWarning'
 
-    To either side there is one derivative:
+    On either side of the point the derivative is unique:
 
         >>> fg.grad(nearest)(1.0), fg.grad(nearest)(-1.0) + 0.0
         (Tensor(1.), Tensor(0.))
@@ -1043,7 +1043,7 @@ class WeaklyActiveWarning(UserWarning):
 
 
 class StructureError(FgradError, TypeError):
-    """A container was expected in another form, such as a list in place of an array.
+    """A container was expected to have another structure, such as a list in place of an array.
 
     >>> import numpy as np, fgrad as fg
     >>> fg.global_norm(np.array([3.0, 4.0]))
@@ -1056,7 +1056,7 @@ class StructureError(FgradError, TypeError):
 
 
 class TapeError(FgradError, RuntimeError):
-    """A tape was asked for what it does not hold (any more).
+    """A tape was asked for gradients that it cannot compute, or can no longer compute.
 
         >>> import fgrad as fg
         >>> x = fg.constant(3.0)
@@ -1069,7 +1069,7 @@ class TapeError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.TapeError: ...
 
-    Make it persistent to ask more than once:
+    Make it persistent to compute several gradients:
 
         >>> with fg.GradientTape(persistent=True) as tape:
         ...     tape.watch(x)
@@ -1081,7 +1081,7 @@ class TapeError(FgradError, RuntimeError):
 
 
 class TapeStateError(FgradError, ValueError):
-    """A tape was opened while it is open, or told to stop while it is not recording.
+    """A tape was opened while it was open, or stopped while it was not recording.
 
         >>> import fgrad as fg
         >>> with fg.GradientTape() as tape:
@@ -1105,7 +1105,7 @@ class TapeStateError(FgradError, ValueError):
 
 
 class WatchError(FgradError, ValueError):
-    """Something that is not a tensor or variable was to be watched, or what was watched was written to.
+    """An object that is not a tensor or variable was watched, or a watched tensor was written to.
 
         >>> import fgrad as fg
         >>> with fg.GradientTape() as tape:
@@ -1113,7 +1113,7 @@ class WatchError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.WatchError: ...
 
-    Make a tensor of it, and compute with that:
+    Make it a tensor first, and compute with that:
 
         >>> x = fg.constant(3.0)
         >>> with fg.GradientTape() as tape:
@@ -1122,7 +1122,7 @@ class WatchError(FgradError, ValueError):
         >>> tape.gradient(y, x)
         Tensor(6.)
 
-    Write into a copy of a tensor whose gradient is asked for afterwards, or ask before:
+    Write into a copy of a tensor whose gradient is needed later, or compute the gradient before the write:
 
         >>> x = fg.constant([3.0, 4.0])
         >>> with fg.GradientTape() as tape:
@@ -1146,7 +1146,7 @@ class SourceError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.SourceError: ...
 
-    Ask for the variable, or the tensor that was watched:
+    Pass the variable, or the tensor that was watched:
 
         >>> with fg.GradientTape() as tape:
         ...     y = w * w
@@ -1156,7 +1156,7 @@ class SourceError(FgradError, TypeError):
 
 
 class NoGradientsError(FgradError, ValueError):
-    """An optimizer was handed nothing to apply: no pairs, or only gradients that are None.
+    """An optimizer got no gradients to apply: no pairs, or only gradients that are None.
 
         >>> import fgrad as fg
         >>> w = fg.Variable(3.0, name="w")
@@ -1165,7 +1165,7 @@ class NoGradientsError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.NoGradientsError: ...
 
-    Let the loss depend on a variable:
+    Make the loss depend on a variable:
 
         >>> optimizer.minimize(lambda: w * w)
         >>> w
@@ -1174,7 +1174,7 @@ class NoGradientsError(FgradError, ValueError):
 
 
 class StateError(FgradError, ValueError):
-    """A saved or initial state, or a container of gradients, does not fit an optimizer and its parameters.
+    """A saved or initial state, or a container of gradients, does not match an optimizer and its parameters.
 
         >>> import fgrad as fg
         >>> w = fg.Variable(3.0, name="w")
@@ -1184,7 +1184,7 @@ class StateError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.StateError: ...
 
-    State goes back to an optimizer of the same class, and to variables of the same names and shapes:
+    Load state into an optimizer of the same class, with variables of the same names and shapes:
 
         >>> again = fg.optimizers.Momentum(0.1, momentum=0.9)
         >>> again.load_state_dict(optimizer.state_dict())
@@ -1194,7 +1194,7 @@ class StateError(FgradError, ValueError):
 
 
 class SaveError(FgradError, TypeError):
-    """A file cannot hold a value: a tensor that is still followed, or an object of a class of its own.
+    """A value cannot be saved to a file: a traced tensor, or an object of an unsupported class.
 
         >>> import fgrad as fg
         >>> fg.save("model.safetensors", {"rate": lambda step: 0.1})
@@ -1212,7 +1212,7 @@ class SaveError(FgradError, TypeError):
 
 
 class LoadError(FgradError, ValueError):
-    """A file is damaged, was not written by `fgrad.save`, or holds another structure than was expected.
+    """A file is damaged, was not written by `fgrad.save`, or holds another structure than expected.
 
     >>> import tempfile, os
     >>> import fgrad as fg
@@ -1228,7 +1228,7 @@ class LoadError(FgradError, ValueError):
 
 
 class MissingExtraError(FgradError, ImportError):
-    """Something needs a library that is optional, and that is not installed.
+    """A feature needs an optional library that is not installed.
 
     The message names the library and how to install it, such as `pip install safetensors`.
 
@@ -1242,16 +1242,16 @@ class MissingExtraError(FgradError, ImportError):
 
 
 class NotLoweredError(FgradError, NotImplementedError):
-    """A program is to run on JAX, and has an operation for which JAX has no counterpart.
+    """A program for JAX has an operation for which JAX has no counterpart.
 
-    The message names the operations, with the lines. Write them in others, or compile without `backend="jax"`.
+    The message names the operations and their lines. Use other operations, or compile without `backend="jax"`.
 
         >>> import numpy as np, scipy.special, fgrad as fg
         >>> fg.to_jax(lambda x: scipy.special.airy(x)[0])(np.ones(3))
         Traceback (most recent call last):
         fgrad.errors.NotLoweredError: ...
 
-    `docs/how-to/accelerators.md` lists the operations that have none.
+    `docs/how-to/accelerators.md` lists the operations without a counterpart.
 
         >>> fg.to_jax(lambda x: scipy.special.erf(x))  # doctest: +ELLIPSIS
         <...>
@@ -1259,7 +1259,7 @@ class NotLoweredError(FgradError, NotImplementedError):
 
 
 class GradientCheckError(FgradError, AssertionError):
-    """A derivative differs from finite differences: a rule is wrong, or the point is next to a kink.
+    """A derivative differs from finite differences: a rule is wrong, or the point is near a kink.
 
     >>> import numpy as np
     >>> from fgrad.testing import check_grads
@@ -1272,7 +1272,7 @@ class GradientCheckError(FgradError, AssertionError):
 
 
 class NonFiniteError(FgradError, FloatingPointError):
-    """Inside `debug_nans` an operation, or its derivative rule, gave a value that is not finite.
+    """Inside `debug_nans`, an operation or its derivative rule gave a value that is not finite.
 
         >>> import numpy as np, fgrad as fg
         >>> with fg.debug_nans():
@@ -1280,8 +1280,8 @@ class NonFiniteError(FgradError, FloatingPointError):
         Traceback (most recent call last):
         fgrad.errors.NonFiniteError: ...
 
-    The message names the line and the values. Choose another branch where the function has no derivative;
-    what is not chosen contributes exactly 0:
+    The message names the line and the values. Select another branch where the function has no derivative; a branch that
+    is not selected contributes exactly 0:
 
         >>> with fg.debug_nans():
         ...     fg.grad(lambda x: np.where(x > 0, np.sqrt(x), 0.0) + x)(0.0)
@@ -1290,7 +1290,7 @@ class NonFiniteError(FgradError, FloatingPointError):
 
 
 class ConcretizationError(FgradError, TypeError):
-    """A value was asked for that does not exist: in `vmap` a tensor stands for a whole batch.
+    """A value was requested that does not exist: in `vmap` a tensor stands for a whole batch.
 
         >>> import numpy as np, fgrad as fg
         >>> def relu(x):
@@ -1299,7 +1299,7 @@ class ConcretizationError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.ConcretizationError: ...
 
-    Compute all cases and choose with `np.where`:
+    Compute all cases and select with `np.where`:
 
         >>> fg.vmap(lambda x: np.where(x > 0, x, 0.0))(np.array([-1.0, 2.0]))
         Tensor([0., 2.])
@@ -1315,10 +1315,10 @@ class ConcretizationError(FgradError, TypeError):
 
 _CHOOSE = (
     "if x > 0: a, else: b  becomes np.where(x > 0, a, b); `and`, `or`, `not` become &, |, ~; max(x, y) becomes "
-    "np.maximum(x, y).\nOf two functions one is chosen by fg.cond(x > 0, f, g, x); a loop is fg.while_loop."
+    "np.maximum(x, y).\nTo choose between two functions, use fg.cond(x > 0, f, g, x); for a loop, fg.while_loop."
 )
 _AS_IT_IS = (
-    "NumPy's functions take the tensor as it is: np.sin(x) for math.sin(x), x for float(x), x.item(), x.numpy(); "
+    "NumPy's functions accept tensors: write np.sin(x) for math.sin(x), x for float(x), x.item(), x.numpy(); "
     f"and\n{_CHOOSE}"
 )
 _VALUE_REMEDIES = {
@@ -1326,29 +1326,30 @@ _VALUE_REMEDIES = {
     "int()": _AS_IT_IS,
     ".item()": _AS_IT_IS,
     ".numpy()": _AS_IT_IS,
-    "formatting": 'Leave the format out: print(x), f"{x}" and "%s" % x show what there is.',
-    "np.asarray or np.array": "np.asarray(x) is left out, np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
+    "formatting": 'Omit the format: print(x), f"{x}" and "%s" % x show the values of the whole batch.',
+    "np.asarray or np.array": "omit np.asarray(x); np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of iterations of a loop must be the "
-    "same for all.",
+    "same for all examples.",
     "the condition of while_loop": "Iterations that assign to variables or draw random numbers are recorded one by "
-    "one. Say how many there are at most: fg.while_loop(cond, body, init, max_steps=100). Or make what changes a part "
-    "of the value, and return it.",
-    "a pass back through a loop, for the number of iterations,": "Say how many iterations there are at most: "
+    "one. Give the maximal number of iterations: fg.while_loop(cond, body, init, max_steps=100). Or make the changing "
+    "state part of the value, and return it.",
+    "a pass back through a loop, for the number of iterations,": "Give the maximal number of iterations: "
     "fg.while_loop(cond, body, init, max_steps=100).",
-    "a bound of fori_loop": "Pass the bounds as plain integers; where they must be computed, say how many iterations "
-    "there are at most:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "
+    "a bound of fori_loop": "Pass the bounds as plain integers; if they must be computed, give the maximal number "
+    "of iterations:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "
     "max_steps=100).",
-    "an adaptive solver": "Call the solver outside, with values; what it is handed may be compiled, or a vmap.",
-    "storing it in a variable": "Return the value from the function, and assign what comes back. A variable that the "
-    "function, or a rule of its, makes for itself is left out: y in place of fg.Variable(y), and y = y + 1 of "
+    "an adaptive solver": "Call the solver outside of the transform; the function passed to it may use compile or "
+    "vmap.",
+    "storing it in a variable": "Return the value from the function, and assign the result. Avoid a variable that the "
+    "function, or its rule, creates for itself: y in place of fg.Variable(y), and y = y + 1 in place of "
     "y.assign_add(1).",
 }
-"""What to write instead, by what was asked for."""
+"""Hints, by the kind of request."""
 
 
 class LeakedTensorError(FgradError, RuntimeError):
-    """A tensor is used after the end of what it belongs to: of a `vmap`, or of a recording.
+    """A tensor is used after the end of the transform it belongs to: of a `vmap`, or of a recording.
 
         >>> import numpy as np, fgrad as fg
         >>> kept = []
@@ -1357,7 +1358,7 @@ class LeakedTensorError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.LeakedTensorError: ...
 
-    Return it from the function, beside its other results:
+    Return it from the function, together with its other results:
 
         >>> squares, x = fg.vmap(lambda x: (x * x, x))(np.array([1.0, 2.0]))
         >>> squares + 1
@@ -1366,13 +1367,13 @@ class LeakedTensorError(FgradError, RuntimeError):
 
     def __init__(self, owner: str, line: str) -> None:
         super().__init__(
-            f"this tensor belongs to {owner} that has ended, and outside of it there is no value for it.\n  at {line}\n"
-            "Return it from the function, and use what comes back."
+            f"this tensor belongs to {owner} that has ended, and has no value outside of it.\n  at {line}\n"
+            "Return it from the function, and use the result."
         )
 
 
 class AxisError(FgradError, ValueError):
-    """The axes that `vmap` is to map over do not fit its arguments or results.
+    """The axes of `vmap` do not match its arguments or results.
 
         >>> import numpy as np, fgrad as fg
         >>> def shifted(x, shift):
@@ -1381,7 +1382,7 @@ class AxisError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.AxisError: ...
 
-    Mapped axes have one size; what is the same for all takes no axis:
+    Mapped axes have the same size; an argument that is the same for all examples has the axis None:
 
         >>> fg.vmap(shifted, in_axes=(0, None))(np.ones((3, 2)), np.ones(2)).shape
         (3, 2)
@@ -1389,11 +1390,11 @@ class AxisError(FgradError, ValueError):
 
 
 class LoopWarning(UserWarning):
-    """`vmap` runs an operation in a loop, because it has no batching rule; the result is right, but slow."""
+    """`vmap` runs an operation in a loop, because it has no batching rule; the result is correct, but slow."""
 
 
 class SharedDrawsWarning(UserWarning):
-    """A function under `vmap` has drawn from `np.random`: it has run once, so all examples have the same numbers.
+    """A function under `vmap` has drawn from `np.random`: it runs once, so all examples have the same numbers.
 
     >>> import warnings, numpy as np, fgrad as fg
     >>> with warnings.catch_warnings(record=True) as caught:
@@ -1402,7 +1403,7 @@ class SharedDrawsWarning(UserWarning):
     >>> caught[0].category.__name__, bool(noisy[0] == noisy[1])
     ('SharedDrawsWarning', True)
 
-    Draw for each example its own:
+    Draw separately for each example:
 
     >>> rng = fg.random.default_rng(0)
     >>> noisy = fg.vmap(lambda x: x + rng.normal())(np.zeros(3))
@@ -1412,11 +1413,11 @@ class SharedDrawsWarning(UserWarning):
 
 
 class CloseValuesWarning(UserWarning):
-    """Eigenvalues or singular values are so close that the derivative of a loss on their vectors has few right digits.
+    """Eigenvalues or singular values are so close that the derivative with respect to vectors is inaccurate.
 
-    The derivative has differences of what belongs to two vectors, over the difference of their values. Where the loss
-    does not tell the vectors apart, as in `(v * f(w)) @ v.T`, both are rounding alone. `fgrad.scipy.linalg.funm` and
-    its kin have no such differences:
+    The derivative has differences of terms of two vectors, divided by the difference of their values. If the loss does
+    not distinguish the vectors, as in `(v * f(w)) @ v.T`, both differences are rounding errors.
+    `fgrad.scipy.linalg.funm` and related functions avoid such differences:
 
         >>> import numpy as np, fgrad as fg
         >>> import fgrad.scipy.linalg
@@ -1428,7 +1429,7 @@ class CloseValuesWarning(UserWarning):
 
 
 class StateWarning(UserWarning):
-    """State that was loaded was given to variables without names by their position.
+    """Loaded state was assigned by position to variables without names.
 
     >>> import warnings, fgrad as fg
     >>> optimizer = fg.optimizers.Momentum(0.1, momentum=0.9)
@@ -1440,16 +1441,16 @@ class StateWarning(UserWarning):
     >>> caught[0].category.__name__
     'StateWarning'
 
-    Names tell which state belongs to which variable:
+    With names, the assignment is unambiguous:
 
     >>> w = fg.Variable(2.8, name="w")
     """
 
 
 class NonFiniteGradientWarning(UserWarning):
-    """A gradient that holds an infinity or a nan reached a step of an optimizer.
+    """A gradient that holds an infinity or a NaN reached a step of an optimizer.
 
-    The step makes nan of the variable, and of what the optimizer remembers of it:
+    The step makes the variable NaN, and the optimizer's state for it:
 
     >>> import warnings, fgrad as fg
     >>> w = fg.Variable(0.0, name="w")
@@ -1459,8 +1460,8 @@ class NonFiniteGradientWarning(UserWarning):
     >>> caught[0].category.__name__
     'NonFiniteGradientWarning'
 
-    `skip_nonfinite=True` leaves such steps out, and `fgrad.debug_nans` names the operation from which the first one
-    comes:
+    `skip_nonfinite=True` skips such steps, and `fgrad.debug_nans` names the operation that produced the first such
+    value:
 
     >>> w = fg.Variable(0.0, name="w")
     >>> fg.optimizers.GradientDescent(0.1, skip_nonfinite=True).apply_gradients([(float("inf"), w)])
@@ -1472,8 +1473,8 @@ class NonFiniteGradientWarning(UserWarning):
 class ZeroTimesInfinityWarning(UserWarning):
     """A Jacobian has zeros where a slope of 0 has met an infinite one, as in `np.exp(np.log(x))` at 0.
 
-    A Jacobian is made along unit vectors, whose zeros mean that nothing is there and win over infinities. A zero that a
-    slope makes on the way looks like one of them. Along a single direction nothing is taken for such:
+    A Jacobian is computed along unit vectors, whose zeros mean "not used" and win over infinities. A zero that comes
+    from a slope cannot be distinguished from these. Along a single direction without zeros there is no such ambiguity:
 
         >>> import numpy as np, fgrad as fg
         >>> with np.errstate(all="ignore"):
@@ -1483,9 +1484,9 @@ class ZeroTimesInfinityWarning(UserWarning):
 
 
 class ReplacedPrimitiveWarning(UserWarning):
-    """An operation is registered under the name of an earlier one, as by a cell of a notebook that runs again.
+    """An operation is registered under the name of an earlier one, as by a notebook cell that runs again.
 
-    The new one has no rules before they are defined, below it:
+    The new one has no rules until they are defined, as here below it:
 
         >>> import warnings, fgrad as fg
         >>> from fgrad.extend import defvjp, register_primitive
@@ -1523,10 +1524,10 @@ class UnusedRuleWarning(UserWarning):
 
 
 class BasisWarning(UserWarning):
-    """Vectors of a repeated value lie along axes, where a loss that depends on the choice of a basis looks like others.
+    """Vectors of a repeated value lie along axes, where a basis-dependent loss may go undetected.
 
-    The vectors of a repeated eigenvalue are one of many bases. At `v = [1, 0]` the slope of `v**4` is that of
-    `2 * v**2`, but the sum of the latter over all vectors is constant:
+    The vectors of a repeated eigenvalue are one of many bases. At `v = [1, 0]` the slope of `v**4` equals that of `2 *
+    v**2`, but the sum of the latter over all vectors is constant:
 
         >>> import warnings, numpy as np, fgrad as fg
         >>> with warnings.catch_warnings(record=True) as caught:
@@ -1538,7 +1539,7 @@ class BasisWarning(UserWarning):
 
 
 class CustomRuleError(FgradError, ValueError):
-    """A rule that a user gave does not fit its function.
+    """A user's rule does not match its function.
 
         >>> import fgrad as fg
         >>> @fg.custom_gradient
@@ -1548,7 +1549,7 @@ class CustomRuleError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.CustomRuleError: ...
 
-    It gives one derivative per argument:
+    Return one derivative per argument:
 
         >>> @fg.custom_gradient
         ... def product(x, y):
@@ -1559,7 +1560,7 @@ class CustomRuleError(FgradError, ValueError):
 
 
 class ClosureError(FgradError, TypeError):
-    """A function with a rule of its own uses a traced value that the rule says nothing of.
+    """A function with a custom rule uses a traced value for which the rule has no derivative.
 
         >>> import fgrad as fg
         >>> def loss(w, x):
@@ -1582,7 +1583,7 @@ class ClosureError(FgradError, TypeError):
 
 
 class GraphInputError(FgradError, ValueError):
-    """A graph was run on arguments of another structure, shape or dtype than it was recorded with.
+    """A graph was run with arguments whose structure, shape or dtype differs from the recorded ones.
 
         >>> import numpy as np, fgrad as fg
         >>> import fgrad as fg; trace = fg.trace
@@ -1591,7 +1592,7 @@ class GraphInputError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.GraphInputError: ...
 
-    A graph holds for all values of the same shapes; record another one for other shapes:
+    A graph is valid for all values of the same shapes; record another one for other shapes:
 
         >>> graph(np.array([1.0, 2.0, 3.0]))
         Tensor(6.)
@@ -1601,7 +1602,7 @@ class GraphInputError(FgradError, ValueError):
 
 
 class IntegerRangeError(FgradError, OverflowError):
-    """A compiled function makes an integer of integers of Python's that has more than 64 bits.
+    """A compiled function computes an integer of more than 64 bits from Python integers.
 
         >>> import fgrad as fg
         >>> power = fg.compile(lambda n: n * n)
@@ -1611,7 +1612,7 @@ class IntegerRangeError(FgradError, OverflowError):
         Traceback (most recent call last):
         fgrad.errors.IntegerRangeError: ...
 
-    In an argument that is part of the program Python computes it, and a float has room for it:
+    In a static argument Python computes it, and a float can hold it:
 
         >>> power(2.0**40).item()
         1.2089258196146292e+24
@@ -1619,7 +1620,7 @@ class IntegerRangeError(FgradError, OverflowError):
 
 
 class FrozenValueError(FgradError, RuntimeError):
-    """A function under `compile` uses a value that changes from call to call, and that is not one of its arguments.
+    """A function under `compile` uses a value that changes between calls and is not one of its arguments.
 
         >>> import numpy as np, fgrad as fg
         >>> rng = np.random.default_rng(0)
@@ -1628,7 +1629,7 @@ class FrozenValueError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.FrozenValueError: ...
 
-    A compiled program would use the first value for ever. Pass it in:
+    A compiled program would keep using the first value. Pass it as an argument:
 
         >>> sum_of = fg.compile(lambda x, noise: x + noise)
         >>> sum_of(np.ones(2), 0.5)
@@ -1649,7 +1650,7 @@ class RecordedAssignmentError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.RecordedAssignmentError: ...
 
-    Return the new value, and assign what the graph computes:
+    Return the new value, and assign the result of the graph:
 
         >>> graph = trace(lambda x: w - 0.1 * w * x)(1.0)
         >>> w.assign(2.0).assign(graph(1.0))
@@ -1658,7 +1659,7 @@ class RecordedAssignmentError(FgradError, RuntimeError):
 
 
 class SymbolicTensorError(FgradError, TypeError):
-    """Python asked a tensor of a graph for a value, which only a session has.
+    """Python requested a value from a tensor of a graph; only a session has one.
 
         >>> import fgrad.compat.tensorflow1 as tf
         >>> x = tf.placeholder(tf.float32)
@@ -1666,7 +1667,7 @@ class SymbolicTensorError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.SymbolicTensorError: ...
 
-    Let the graph choose, or run the tensor and look at the value:
+    Let the graph choose, or run the tensor and use the value:
 
         >>> y = tf.where(x > 0, x, -x)
         >>> with tf.Session() as session:
@@ -1684,7 +1685,7 @@ class SymbolicArrayError(FgradError, NotImplementedError):
         Traceback (most recent call last):
         fgrad.errors.SymbolicArrayError: ...
 
-    Use the functions of the namespace, which can be deferred; or leave graph mode, where NumPy's work:
+    Use the functions of the namespace, which can be deferred; or leave graph mode, where NumPy's functions work:
 
         >>> with tf.Session() as session:
         ...     session.run(tf.sin(x))
@@ -1693,7 +1694,7 @@ class SymbolicArrayError(FgradError, NotImplementedError):
 
 
 class FetchError(FgradError, TypeError, ValueError):
-    """A session was asked for, or fed, something that is not an element of its graph, or an operation mixes graphs.
+    """A fetched or fed object is not an element of the session's graph, or an operation mixes graphs.
 
         >>> import fgrad.compat.tensorflow1 as tf
         >>> tf.Session().run(3.0)
@@ -1718,7 +1719,7 @@ class SessionError(FgradError, RuntimeError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.SessionError: ...
 
-    Work inside of its block, or name it:
+    Work inside its block, or pass it explicitly:
 
         >>> with tf.Session():
         ...     x.eval()
@@ -1729,7 +1730,7 @@ class SessionError(FgradError, RuntimeError, ValueError):
 
 
 class InvalidArgumentError(FgradError, ValueError):
-    """A placeholder was not fed, or with a value that does not fit it.
+    """A placeholder was not fed, or fed with an incompatible value.
 
         >>> import fgrad.compat.tensorflow1 as tf
         >>> x = tf.placeholder(tf.float32, shape=[2], name="x")
@@ -1737,7 +1738,7 @@ class InvalidArgumentError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.InvalidArgumentError: ...
 
-    Feed every placeholder that the fetches need, in its shape; None in a shape admits any size:
+    Feed every placeholder that the fetches need, in its shape; None in a shape allows any size:
 
         >>> tf.Session().run(x * 2.0, feed_dict={x: [1.0, 2.0]})
         array([2., 4.], dtype=float32)
@@ -1754,7 +1755,7 @@ class FailedPreconditionError(FgradError, RuntimeError):
         Traceback (most recent call last):
         fgrad.errors.FailedPreconditionError: ...
 
-    Every session initializes the variables for itself:
+    Every session initializes variables separately:
 
         >>> session.run(tf.global_variables_initializer())
         >>> session.run(w)
@@ -1763,7 +1764,7 @@ class FailedPreconditionError(FgradError, RuntimeError):
 
 
 class MissingNameError(FgradError, AttributeError):
-    """A name that fgrad, a tensor or an optimizer does not have, such as one of another library.
+    """A name does not exist in fgrad, a tensor or an optimizer; it may be a name of another library.
 
         >>> import fgrad as fg
         >>> fg.constant(3.0).detach()
@@ -1775,7 +1776,7 @@ class MissingNameError(FgradError, AttributeError):
         Traceback (most recent call last):
         fgrad.errors.MissingNameError: ...
 
-    The message says what fgrad has instead; a model is a function of variables, for instance:
+    The message gives the equivalent in fgrad; a model is a function of variables, for instance:
 
         >>> fg.stop_gradient(fg.constant(3.0))
         Tensor(3.)
@@ -1787,21 +1788,21 @@ class MissingNameError(FgradError, AttributeError):
 
 
 class KeywordError(FgradError, TypeError):
-    """A class was called with a keyword that it does not have, such as one of another library.
+    """A class was called with an unknown keyword, such as one of another library.
 
         >>> import fgrad as fg
         >>> fg.optimizers.Adam(lr=0.1)
         Traceback (most recent call last):
         fgrad.errors.KeywordError: ...
 
-    The message says what it is called here, and which keywords there are:
+    The message gives the keyword's name in fgrad, and the list of keywords:
 
         >>> optimizer = fg.optimizers.Adam(learning_rate=0.1)
     """
 
 
 class VariableScopeError(FgradError, ValueError):
-    """A variable was asked for by a name that is taken, or that is not there.
+    """A variable was requested by a name that is taken, or that does not exist.
 
         >>> import fgrad.compat.tensorflow1 as tf
         >>> with tf.Graph().as_default():
@@ -1810,7 +1811,7 @@ class VariableScopeError(FgradError, ValueError):
         Traceback (most recent call last):
         fgrad.errors.VariableScopeError: ...
 
-    Say in a scope that variables may be used again:
+    Allow the reuse of variables in a scope:
 
         >>> with tf.Graph().as_default():
         ...     with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
@@ -1821,7 +1822,7 @@ class VariableScopeError(FgradError, ValueError):
 
 
 class UpdateError(FgradError, NotImplementedError):
-    """Gradients were to be applied to a tensor of a graph, which is not a variable.
+    """Gradients were applied to a tensor of a graph, which is not a variable.
 
         >>> import fgrad.compat.tensorflow1 as tf
         >>> x = tf.constant(3.0)
@@ -1830,7 +1831,7 @@ class UpdateError(FgradError, NotImplementedError):
         Traceback (most recent call last):
         fgrad.errors.UpdateError: ...
 
-    Let what is optimized be a variable:
+    Make it a variable:
 
         >>> x = tf.Variable(3.0)
         >>> step = optimizer.minimize(x * x, var_list=[x])

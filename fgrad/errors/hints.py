@@ -1,8 +1,8 @@
-"""What to say where fgrad does not have a name: what the like of it in other libraries is called here.
+"""Hints for unknown names: the equivalents in fgrad of names of other libraries.
 
-missing_attribute(owner, name)     of a tensor, a variable or an optimizer, for its `__getattr__`
-missing_name(module, name)         of a module
-refuse_keywords(cls, keywords)     of a class that was called with keywords that it does not have
+missing_attribute(owner, name)     the error for an attribute of a tensor, variable or optimizer (`__getattr__`)
+missing_name(module, name)         the error for a name of a module
+refuse_keywords(cls, keywords)     raises if a class was called with unknown keywords
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _OF_TENSORS = {
     "detach": "fg.stop_gradient(x)",
     "detach_": "fg.stop_gradient(x)",
     "grad_fn": "fg.explain(tape, y, x) and fg.trace(f)(x) show what was recorded",
-    "value": "a traced tensor has none, since a derivative would be lost; x.item() and x.numpy() give the value alone",
+    "value": "a traced tensor has none, since a derivative would be lost; x.item() and x.numpy() give the plain value",
     "primitive": "fg.trace(f)(x) shows what was recorded",
     "at": "elements can be assigned: y = np.copy(x); y[i] = value",
     "clone": "x.copy()",
-    "cpu": "leave it out: tensors hold NumPy arrays",
+    "cpu": "omit it: tensors hold NumPy arrays",
     "cuda": "tensors hold NumPy arrays, on the CPU",
     "to": "x.astype(dtype)",
     "float": "x.astype(np.float32)",
@@ -42,7 +42,7 @@ _OF_TENSORS = {
     "dim": "x.ndim",
     "numel": "x.size",
     "get_shape": "x.shape",
-    "block_until_ready": "leave it out: values are always there",
+    "block_until_ready": "omit it: values are computed immediately",
     "eval": "x.numpy()",
     "assign": "only an fg.Variable can be assigned to: w = fg.Variable(x)",
     "assign_add": "only an fg.Variable can be assigned to: w = fg.Variable(x)",
@@ -59,7 +59,7 @@ _OF_TENSORS = {
 
 _OF_OPTIMIZERS = {
     "step": "optimizer.minimize(loss), or optimizer.apply_gradients(pairs of gradient and variable)",
-    "zero_grad": "leave it out: gradients are returned, not added up in variables",
+    "zero_grad": "omit it: gradients are returned, not accumulated in variables",
     "param_groups": "the hyper-parameters are attributes, such as optimizer.learning_rate",
     "lr": "optimizer.learning_rate",
     "get_gradients": "optimizer.compute_gradients(loss)",
@@ -68,7 +68,7 @@ _OF_OPTIMIZERS = {
 }
 
 _OF_MODULES = {
-    "jit": "leave it out: Python's if, for and while work as they are; or write fg.compile, for speed",
+    "jit": "omit it: Python's if, for and while work; or use fg.compile, for speed",
     "pmap": "fg.vmap(f)",
     "lax": "fg.scan, fg.fori_loop, fg.while_loop, fg.map, fg.cond and fg.switch, or Python's if, for and while; "
     "and NumPy's functions",
@@ -87,8 +87,8 @@ _OF_MODULES = {
     "defvjp": "fgrad.extend.defvjp, or @fg.custom_vjp",
     "defjvp": "fgrad.extend.defjvp, or @fg.custom_jvp",
     "apply_updates": "optimizer.update(grads, state, params) returns the new parameters and the new state",
-    "function": "leave it out: nothing is compiled",
-    "enable_eager_execution": "leave it out; for TensorFlow's names, import fgrad.compat.tensorflow as tf",
+    "function": "omit it: nothing is compiled",
+    "enable_eager_execution": "omit it; for TensorFlow's names, import fgrad.compat.tensorflow as tf",
     "SGD": "GradientDescent(learning_rate), or Momentum(learning_rate, momentum)",
     "sgd": "GradientDescent(learning_rate), or Momentum(learning_rate, momentum)",
     "exponential_decay": "schedules.ExponentialDecay(initial_learning_rate, decay_steps, decay_rate)",
@@ -121,7 +121,7 @@ _FOR_NUMBA = (
 
 
 def missing_attribute(owner: Any, name: str, is_traced: bool = False) -> Exception:
-    """Return the error for an attribute that an object does not have, with what it is called here."""
+    """Return the error for an unknown attribute of an object, with its equivalent."""
     if name == "_numba_type_":  # arrays of the package sparse, which ask for it, then leave @ to the tensor
         if is_traced:
             return errors.MissingRuleError("a function compiled by numba", errors.users_line(), instead=_FOR_NUMBA)
@@ -134,7 +134,7 @@ def missing_attribute(owner: Any, name: str, is_traced: bool = False) -> Excepti
     instead = _instead_of_attribute(name, hasattr(type(owner), "apply_gradients"))
     if instead:
         return errors.MissingNameError(f"{text}.\nInstead: {instead}.")
-    return AttributeError(text, name=name, obj=owner)  # with which Python finds names that are similar
+    return AttributeError(text, name=name, obj=owner)  # for Python's suggestions of similar names
 
 
 @functools.cache
@@ -146,7 +146,7 @@ def _instead_of_attribute(name: str, is_optimizer: bool) -> str:
 
 
 def missing_name(module: str, name: str) -> AttributeError:
-    """Return the error for a name that a module does not have, with what it is called here."""
+    """Return the error for an unknown name of a module, with its equivalent."""
     if name.startswith("__"):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     names = [each for each in dir(sys.modules[module]) if not each.startswith("_")]
@@ -171,15 +171,15 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
 
 
 def refuse_keywords(cls: type, keywords: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise if a class was called with keywords that it does not have.
+    """Raise if a class was called with unknown keywords.
 
     Args:
-        cls: the class, whose `__init__` has further keywords.
-        keywords: those that are not expected.
+        cls: the class.
+        keywords: the unexpected keywords.
         known: names of keywords that its `__init__` does not list.
 
     Raises:
-        KeywordError: there is one.
+        KeywordError: there is an unexpected keyword.
     """
     for name in keywords:
         parameters = inspect.signature(cls).parameters.values()
@@ -187,7 +187,7 @@ def refuse_keywords(cls: type, keywords: Mapping[str, Any], known: Collection[st
         names += [each for each in known if each not in names]
         other = _OF_KEYWORDS.get(name, "")
         near = [other] if other.split(" ")[0] in names else difflib.get_close_matches(name, names, 1)
-        called = f"; here it is called {near[0]}" if near else ""
+        called = f"; in fgrad it is called {near[0]}" if near else ""
         called = "; fg.optimizers.Momentum has" if (cls.__name__, name) == ("GradientDescent", "momentum") else called
         raise errors.KeywordError(
             f"{cls.__name__}() got an unexpected keyword argument {name!r}{called}.\n"

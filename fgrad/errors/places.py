@@ -1,11 +1,11 @@
-"""Where in the user's program we are, and what it does there; for messages, and for what hangs on who calls.
+"""The user's file and line, and the instruction that runs there; for messages and a few decisions by caller.
 
-    users_place(), users_line()    the innermost file and line outside of fgrad and the libraries below it
-    is_file_of("scipy", name)      whether a file belongs to a package, by the folder of the package itself
-    step_at(frame)                 what a frame is doing: it stores, indexes, formats, or calls something by a name
+    users_place(), users_line()    the innermost file and line outside of fgrad and its libraries
+    is_file_of("scipy", name)      whether a file belongs to a package, by the package's folder
+    step_at(frame)                 the kind of instruction that a frame runs: store, index, call, ...
 
-What a frame is doing is read off its instructions, once for each place, and not off the source: a program has
-none when it comes from `python -c` or a pipe.
+The kind is read from the bytecode, once for each place, and not from the source: a program from `python -c` or a pipe
+has none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LIBRARIES = (
 
 
 _BETWEEN = (functools.__file__, contextlib.__file__)
-"""Python's modules through which one function of fgrad calls another."""
+"""Python modules through which one function of fgrad calls another."""
 
 
 def users_line() -> str:
@@ -36,26 +36,26 @@ def users_line() -> str:
 
 
 def users_place() -> tuple[str, int]:
-    """Return the file and line of that frame; it costs less than the text."""
+    """Return the file and line of that frame; faster than the text."""
     frame = sys._getframe(1)
     while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     found = _at(frame.f_code).places
     place = found.get(frame.f_lasti)
-    if place is None:  # to find the number of a line takes longer the longer the function is
+    if place is None:  # finding the line number takes longer in long functions
         place = found[frame.f_lasti] = _place(frame, frame.f_lineno)
     return place
 
 
 def _place(frame: FrameType, number: int) -> tuple[str, int]:
-    """Return the file and a line of a frame, whose module is asked for its text where the file is in an archive."""
+    """Return the file and line of a frame; registers its module as the source of the text, for files in archives."""
     name = frame.f_code.co_filename
     linecache.lazycache(name, frame.f_globals)
     return name, number
 
 
 def depth_of_user() -> int:
-    """Return how many frames the user's line is above the caller: the `stacklevel` of a warning."""
+    """Return the number of frames from the caller up to the user's line: the `stacklevel` of a warning."""
     depth, frame = 1, sys._getframe(1)
     while frame.f_back is not None and is_library(frame.f_code.co_filename):
         depth, frame = depth + 1, frame.f_back
@@ -70,7 +70,7 @@ def line_at(place: tuple[str, int]) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """Return the innermost line of the user's that an error has come through, as `file:line: source`."""
+    """Return the innermost line of the user's in the traceback of an error, as `file:line: source`."""
     place, traceback = users_place(), error.__traceback__
     while traceback is not None:
         if not is_library(traceback.tb_frame.f_code.co_filename):
@@ -80,7 +80,7 @@ def line_of(error: BaseException) -> str:
 
 
 def _file_or_cell(name: str) -> str:
-    """Return the name of a file, or of a notebook's cell what stands beside it, such as `In[3]`."""
+    """Return the name of a file, or the label of a notebook's cell, such as `In[3]`."""
     ipython: Any = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     cell = None if shell is None else shell.compile.format_code_name(name)
@@ -89,9 +89,9 @@ def _file_or_cell(name: str) -> str:
 
 @functools.cache
 def is_library(filename: str) -> bool:
-    """Return whether a file is one of fgrad's, or of a library through which a call comes to it, such as NumPy.
+    """Return whether a file belongs to fgrad, or to a library that may call it, such as NumPy.
 
-    A module that was compiled from Cython has frames in tracebacks, with the name of a source that is not there.
+    A module compiled by Cython has frames in tracebacks, whose source file does not exist.
     """
     return (
         filename in _BETWEEN
@@ -102,22 +102,22 @@ def is_library(filename: str) -> bool:
 
 
 def is_file_of(package: str, filename: str) -> bool:
-    """Return whether a file lies in the folder of a package; what has not been imported has no file that runs."""
+    """Return whether a file lies in the folder of a package; false for a package that is not imported."""
     module = sys.modules.get(package)
     origin = None if module is None else module.__file__
     return origin is not None and filename.startswith(os.path.dirname(origin) + os.sep)
 
 
 FULL_TRACEBACKS = bool(os.environ.get("FGRAD_FULL_TRACEBACKS"))
-"""Whether tracebacks show what happens inside of fgrad, too: set the variable in the environment to see it."""
+"""Whether tracebacks include frames inside fgrad: set by the environment variable."""
 
 
 def without_library(traceback: TracebackType | None, is_ours: bool) -> TracebackType | None:
-    """Return a traceback with the user's frames alone.
+    """Return a traceback with only the user's frames.
 
     Args:
-        traceback: of an error that leaves fgrad.
-        is_ours: the error is one of fgrad's, whose message says all; others stay as they are if no frame is the user's.
+        traceback: the traceback of an error that leaves fgrad.
+        is_ours: whether the error is fgrad's, whose message suffices; others are unchanged if no frame is the user's.
     """
     if FULL_TRACEBACKS:
         return traceback
@@ -133,19 +133,19 @@ def without_library(traceback: TracebackType | None, is_ours: bool) -> Traceback
     return shown or (None if is_ours else traceback)
 
 
-# What a frame is doing
+# The instruction of a frame
 
 
 class Step(NamedTuple):
-    """What a program does at one instruction.
+    """The instruction that a program runs.
 
     Attributes:
         kind: "store" for `a[i] = x`, "index" for `a[x]`, "operator" for `a + x`, "test" for a comparison or a branch,
             "call", "raise", or "other".
-        names: of what is called, as in `np.linalg.inv(x)`: ("np", "linalg", "inv"); the first of them is empty
-            where it is not a name, as in `a[0].fill(x)`. Of an operator, how it is written.
-        is_global: whether the first name is one of the module's, and none of the function's own.
-        mentions: the names of attributes among what is passed, as in `map(a.__setitem__, places, values)`.
+        names: the parts of the name of the called function, as in `np.linalg.inv(x)`: ("np", "linalg", "inv"); the
+            first one is empty if it is not a name, as in `a[0].fill(x)`. For an operator, its symbol.
+        is_global: whether the first name is a global of the module, and not local to the function.
+        mentions: the names of attributes among the arguments, as in `map(a.__setitem__, places, values)`.
     """
 
     kind: str
@@ -155,19 +155,19 @@ class Step(NamedTuple):
 
 
 class _Known:
-    """What has been found out about the instructions of a code object, by their positions."""
+    """The cached instructions and places of a code object, by position."""
 
     __slots__ = ("reference", "steps", "places")
 
     def __init__(self, code: CodeType) -> None:
         identity = id(code)
-        self.reference = weakref.ref(code, lambda _: _known.pop(identity, None))  # the entry goes with the code
+        self.reference = weakref.ref(code, lambda _: _known.pop(identity, None))  # the entry is removed with the code
         self.steps: dict[int, Step] = {}
         self.places: dict[int, tuple[str, int]] = {}
 
 
 _known: dict[int, _Known] = {}
-"""By the ids of code objects, whose own hash is that of all their contents."""
+"""By the ids of code objects, whose hash would cover all their contents."""
 
 
 def _at(code: CodeType) -> _Known:
@@ -178,12 +178,12 @@ def _at(code: CodeType) -> _Known:
 
 
 def step_at(frame: FrameType) -> Step:
-    """Return what a frame is doing."""
+    """Return the instruction that a frame runs."""
     return step_in(frame.f_code, frame.f_lasti)
 
 
 def step_in(code: CodeType, position: int) -> Step:
-    """Return what an instruction does; where it has been asked before, in a fraction of a microsecond."""
+    """Return the instruction at a position of a code object; cached."""
     steps = _at(code).steps
     step = steps.get(position)
     if step is None:
@@ -192,9 +192,9 @@ def step_in(code: CodeType, position: int) -> Step:
 
 
 def called(frame: FrameType, step: Step) -> Any:
-    """Return the function that a frame calls by a step, or None if it has no name in the module.
+    """Return the function that a frame calls, or None if it is not a global of the module.
 
-    Local names are not looked up: `frame.f_locals` would keep what they stand for alive.
+    Local names are not looked up: `frame.f_locals` would keep their values alive.
     """
     if not step.is_global:
         return None
@@ -227,14 +227,14 @@ def _step(code: CodeType, position: int) -> Step:
 
 
 def _call(instructions: list[dis.Instruction], index: int) -> Step:
-    """Return the names of the function that an instruction calls: what was put on the stack before its arguments."""
+    """Return the names of the function that an instruction calls: it is on the stack below the arguments."""
     wanted = instructions[index].arg or 0
     if instructions[index].opname == "CALL_KW":
         wanted += 1  # the names of the keywords
     elif instructions[index].opname not in ("CALL", "PRECALL"):
-        return Step("call")  # with *args or **keywords, whose number the instruction does not tell
+        return Step("call")  # with *args or **keywords, whose number is unknown
     place = index - 1
-    while place >= 0 and instructions[place].opname in ("PRECALL", "KW_NAMES"):  # of this call itself
+    while place >= 0 and instructions[place].opname in ("PRECALL", "KW_NAMES"):  # of this call
         place -= 1
     mentions: list[str] = []
     while place >= 0 and wanted > 0:
@@ -259,6 +259,6 @@ def _call(instructions: list[dis.Instruction], index: int) -> Step:
 
 
 def _start_of_loop(instructions: list[dis.Instruction], end: int) -> int:
-    """Return where the loop begins that ends at an instruction."""
+    """Return the index of the start of the loop that ends at an instruction."""
     starts = (place for place in range(end) if instructions[place].opname == "FOR_ITER")
     return next((place for place in starts if instructions[place].argval == instructions[end].offset), end)
