@@ -331,7 +331,7 @@ def _instead_of_scipys(called: str) -> str:
     remedy = next((text for pattern, text in _SCIPY_REMEDIES if re.search(pattern, called)), "")
     if not remedy and any(has(called) for has in HAS_TWIN):
         area = ".".join(called.split(".")[:2])
-        return f"Write fgrad.{called}, which has the same arguments and is differentiated (import fgrad.{area})."
+        return f"Write fgrad.{called}, which has the same arguments and a derivative (import fgrad.{area})."
     return remedy or _NOT_IN_SCIPY
 
 

@@ -1,7 +1,7 @@
 """Optimizers: on variables with `minimize`, or as pure functions `init` and `update` on containers.
 
-`run` is the loop around either, with a history, a progress bar and a callback.
-`fgrad.optimizers.schedules` has hyper-parameters that change from step to step.
+`run` is a loop around either, with a history, a progress bar and a callback. `fgrad.optimizers.schedules` has
+hyper-parameters that change from step to step.
 """
 
 import typing as _typing
@@ -42,7 +42,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # keep mypy's errors for undefined names
 
     def __getattr__(name):
         raise _names.missing_name(__name__, name)

@@ -20,8 +20,8 @@ class Adadelta(Optimizer):
         d = rho * d + (1 - rho) * u * u
 
     Args:
-        learning_rate: a factor that the paper has not: 1 there.
-        rho: how much of the averages stays from step to step.
+        learning_rate: a factor of the step; 1 in the paper.
+        rho: the decay rate of the averages.
         epsilon: the square of the size of the first steps.
         options: see `Optimizer`.
 

@@ -1,4 +1,4 @@
-"""Adagrad: steps that shrink where gradients have been large, and its dual averaging form."""
+"""Adagrad: steps that shrink with accumulated squared gradients, and its dual averaging form."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Adagrad(Optimizer):
 
     Args:
         learning_rate: the size of the first steps.
-        initial_accumulator_value: what `a` starts with; positive, as there is no epsilon.
+        initial_accumulator_value: the initial value of `a`; positive, as there is no epsilon.
         options: see `Optimizer`.
 
     Raises:
@@ -57,21 +57,21 @@ class AdagradDA(Optimizer):
         A += g * g
         x = -learning_rate * shrunk(G, l1 * t) / (l2 * t * learning_rate + sqrt(A))
 
-    where `shrunk` moves a number towards 0 by a distance. Parameters are computed anew in each step, so
-    their initial value only matters for the first gradient, and weight decay is refused.
+    where `shrunk` moves a number towards 0 by a distance. Parameters are recomputed in each step, so their initial
+    value only matters for the first gradient, and weight decay is not supported.
 
     Args:
-        learning_rate: the factor of it all.
-        global_step: a variable that counts the updates made so far, from which `t` is taken; by default
-            the optimizer counts by itself. Pass it to `apply_gradients` as well, which increases it.
-        initial_gradient_squared_accumulator_value: what `A` starts with; positive.
-        l1_regularization_strength: pulls towards exact zeros.
-        l2_regularization_strength: pulls towards small values.
+        learning_rate: a factor of the parameters.
+        global_step: a variable that counts the updates made so far, which gives `t`; by default the optimizer counts by
+            itself. Pass it to `apply_gradients` as well, which increments it.
+        initial_gradient_squared_accumulator_value: the initial value of `A`; positive.
+        l1_regularization_strength: the strength of the L1 penalty, which gives exact zeros.
+        l2_regularization_strength: the strength of the L2 penalty.
         options: see `Optimizer`.
 
     Raises:
-        ParameterError: a ValueError; the initial value is not positive, a strength is negative,
-            `global_step` is no variable, or there is a weight decay.
+        ParameterError: a ValueError; the initial value is not positive, a strength is negative, `global_step` is not a
+            variable, or there is a weight decay.
 
     Example:
         >>> import fgrad as fg

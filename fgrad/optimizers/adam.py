@@ -1,4 +1,4 @@
-"""Adam: steps of a size that adapts to each element; and its nearest relatives."""
+"""Adam, with step sizes adapted to each element, and its variants."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from fgrad.optimizers.squares import filled, square
 
 
 class Adam(Optimizer):
-    """Divides a moving average of the gradient by the root of one of its square.
+    """Divides a moving average of the gradient by the root of a moving average of its square.
 
         m = beta1 * m + (1 - beta1) * g
         v = beta2 * v + (1 - beta2) * g * g
         x -= learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + epsilon)
 
-    This is the form before section 2.1 of Kingma and Ba, https://arxiv.org/abs/1412.6980, and
-    TensorFlow's: epsilon is added to the root that is not yet corrected for its start at 0. With
-    `corrected_epsilon` it is added to the corrected root, as in their Algorithm 1, PyTorch and optax:
+    This is the form before section 2.1 of Kingma and Ba, https://arxiv.org/abs/1412.6980, and TensorFlow's: epsilon is
+    added to the root before its bias correction. With `corrected_epsilon` it is added to the corrected root, as in
+    their Algorithm 1, PyTorch and optax:
 
         x -= learning_rate * (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + epsilon)
 
     Args:
         learning_rate: about the largest change of an element in one step.
-        beta1, beta2: how much of the averages stays from step to step.
+        beta1, beta2: the decay rates of the averages.
         epsilon: keeps the divisor away from 0.
-        corrected_epsilon: which of the two forms.
+        corrected_epsilon: whether to use the second form.
         options: see `Optimizer`.
 
     Raises:
@@ -69,7 +69,7 @@ class Adam(Optimizer):
         return param - size * new["m"] / self.root(new["v"], hyper), new
 
     def root(self, v: Any, hyper: Settings) -> Any:
-        """Return the root of the average of squares, corrected for its start at 0, with epsilon."""
+        """Return the bias-corrected root of the average of squares, with epsilon added."""
         correction = (1 - hyper.beta2**hyper.step) ** 0.5
         if self.corrected_epsilon:
             return np.sqrt(v) / correction + hyper.epsilon
@@ -86,7 +86,7 @@ class AdamW(Adam):
 
     Args:
         learning_rate: about the largest change of an element in one step.
-        beta1, beta2: how much of the averages stays from step to step.
+        beta1, beta2: the decay rates of the averages.
         epsilon: keeps the divisor away from 0.
         corrected_epsilon: add epsilon to the corrected root; see `Adam`.
         options: see `Optimizer`; `weight_decay` is 0.01 by default.
@@ -123,11 +123,11 @@ class AMSGrad(Adam):
         vhat = max(vhat, v)
         x -= learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(vhat) + epsilon)
 
-    The paper leaves the corrections for the start at 0 out; they are kept here as in Adam.
+    The paper omits the bias corrections; they are kept here as in Adam.
 
     Args:
         learning_rate: about the largest change of an element in one step.
-        beta1, beta2: how much of the averages stays from step to step.
+        beta1, beta2: the decay rates of the averages.
         epsilon: keeps the divisor away from 0.
         corrected_epsilon: add epsilon to the corrected root; see `Adam`.
         options: see `Optimizer`.

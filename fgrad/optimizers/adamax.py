@@ -12,19 +12,18 @@ from fgrad.optimizers.squares import filled
 
 
 class Adamax(Optimizer):
-    """Divides a moving average of the gradient by a fading maximum of its size.
+    """Divides a moving average of the gradient by a decaying maximum of its modulus.
 
         m = beta1 * m + (1 - beta1) * g
         u = max(beta2 * u, |g| + epsilon)
         x -= learning_rate / (1 - beta1**t) * m / u
 
-    This is Algorithm 2 of Kingma and Ba, https://arxiv.org/abs/1412.6980, with epsilon where PyTorch
-    has it.
+    This is Algorithm 2 of Kingma and Ba, https://arxiv.org/abs/1412.6980, with epsilon placed as in PyTorch.
 
     Args:
         learning_rate: about the largest change of an element in one step.
-        beta1: how much of the average stays from step to step.
-        beta2: how fast the maximum fades.
+        beta1: the decay rate of the average.
+        beta2: the decay rate of the maximum.
         epsilon: keeps the divisor away from 0.
         options: see `Optimizer`.
 

@@ -1,4 +1,4 @@
-"""Moving averages of variables, which often do better than the variables themselves.
+"""Moving averages of variables, which often generalize better than the variables themselves.
 
 average = ExponentialMovingAverage(0.999)
 average.apply([w, b])               after each step
@@ -23,19 +23,18 @@ from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 
 
 class ExponentialMovingAverage:
-    """Keeps averages in which older values count less and less (Polyak and Juditsky, 1992).
+    """Keeps exponentially weighted averages of variables (Polyak and Juditsky, 1992).
 
         average = decay * average + (1 - decay) * variable
 
     An average starts with the value that its variable has when it is first applied.
 
     Args:
-        decay: how much of the average stays, each time.
-        num_updates: how many updates have been made: a number, a variable, or a function without
-            arguments. With it, decay is at most `(1 + num_updates) / (10 + num_updates)`, so that the
-            average moves faster in the beginning.
-        zero_debias: start with 0 and divide by the sum of the weights given so far; then the first value
-            counts no more than others.
+        decay: the weight of the old average at each update.
+        num_updates: the number of updates made: a number, a variable, or a function without arguments. With it, decay
+            is at most `(1 + num_updates) / (10 + num_updates)`, so that the average changes faster in the beginning.
+        zero_debias: start with 0 and divide by the sum of the weights so far; then the first value has no larger weight
+            than others.
 
     Raises:
         ParameterError: a ValueError; not `0 <= decay < 1`, or `num_updates` is negative.
@@ -64,14 +63,14 @@ class ExponentialMovingAverage:
         self._step = 0
 
     def apply(self, var_list: Variable | Iterable[Variable]) -> None:
-        """Bring the averages of variables up to date; call it after each step.
+        """Update the averages of variables; call it after each step.
 
         Args:
             var_list: floating-point or complex variables, or one of them.
 
         Raises:
             DtypeError: a TypeError; a variable holds integers.
-            StateError: a ValueError; averages were loaded that do not fit the variables.
+            StateError: a ValueError; loaded averages do not match the variables.
         """
         variables = [var_list] if isinstance(var_list, Variable) else list(var_list)
         for variable in variables:
@@ -114,7 +113,7 @@ class ExponentialMovingAverage:
         """Return the average of a variable as a tensor, or None if there is none.
 
         Args:
-            variable: one that was in a `var_list`.
+            variable: a variable from an earlier `var_list`.
         """
         kept = self._averages.get(variable, self._averages.get(variable.name))
         return None if kept is None else boxed(_average(kept))
@@ -124,22 +123,22 @@ class ExponentialMovingAverage:
         return [key for key in self._averages if isinstance(key, Variable)]
 
     def names(self) -> list[str]:
-        """Return the names of the variables that have an average, those of loaded averages included."""
+        """Return the names of the variables that have an average, including loaded averages."""
         return [key if isinstance(key, str) else key.name for key in self._averages]
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
-        """Put the averages into the variables while a `with` block runs.
+        """Assign the averages to the variables while a `with` block runs.
 
-        Afterwards the variables have the values that they had before, whatever happened in the block.
+        Afterwards the earlier values of the variables are restored, also after an exception.
 
         Raises:
-            StateError: a ValueError; after loading or unpickling, averages wait for variables of their names.
+            StateError: a ValueError; some loaded or unpickled averages have not been matched with variables yet.
         """
         if waiting := [key for key in self._averages if isinstance(key, str)]:
             raise errors.StateError(
-                f"averages wait for variables named {waiting}, not met since the averages were loaded or copied.\n"
-                "Say which ones: average.load_state_dict(average.state_dict(), var_list=[...])."
+                f"loaded or copied averages for {waiting} have not been matched with variables yet.\n"
+                "Pass the variables: average.load_state_dict(average.state_dict(), var_list=[...])."
             )
         before = {variable: variable.numpy() for variable in self.variables()}
         for variable in before:
@@ -154,26 +153,26 @@ class ExponentialMovingAverage:
         """Return the averages as containers of numbers and arrays, ready for `fgrad.save`.
 
         Returns:
-            A dict: "averages" holds for the name of each variable the sum and its weight, "step" is how
-            often `apply` was called.
+            A dict: "averages" maps the name of each variable to the sum and its weight, "step" is the number of calls
+            of `apply`.
         """
         averages = {name: {**kept, "sum": np.array(kept["sum"])} for name, kept in by_name(self._averages).items()}
         return {"averages": averages, "step": self._step}
 
     def load_state_dict(self, state: Mapping[str, Any], var_list: Variable | Iterable[Variable] | None = None) -> None:
-        """Go on from what `state_dict` returned.
+        """Restore the averages from a result of `state_dict`.
 
         Args:
-            state: what `state_dict` returned.
-            var_list: variables to match with by name; by default those that have an average. Other
-                averages wait for a variable of their name.
+            state: a result of `state_dict`.
+            var_list: variables to match by name; by default those that have an average. Other averages are kept until a
+                variable of their name is used.
 
         Raises:
-            StateError: a ValueError; it is no such state, or an average has another shape than its variable.
-                Nothing has changed then.
+            StateError: a ValueError; it is not such a state, or an average does not have the shape of its variable. In
+                this case nothing has changed.
         """
         if not (isinstance(state, Mapping) and isinstance(state.get("averages"), Mapping) and "step" in state):
-            raise errors.StateError(f"the state must be what state_dict() returned, and it is {state!r:.200}.")
+            raise errors.StateError(f"the state must be a result of state_dict(); it is {state!r:.200}.")
         variables = self.variables() if var_list is None else var_list
         found = by_variable(state["averages"], [variables] if isinstance(variables, Variable) else variables, _fits)
         self._averages = {
@@ -194,7 +193,7 @@ def _checked(variable: Variable, kept: Mapping[str, Any]) -> dict[str, Any]:
     """Return a loaded average in the dtype of its variable.
 
     Raises:
-        StateError: it has another shape, or a kind of numbers that the variable does not have.
+        StateError: it has another shape, or a dtype that cannot be converted.
     """
     if set(kept) != {"sum", "weight"}:
         raise errors.StateError(f"the average of variable {variable.name!r} must hold sum and weight: {kept!r:.200}.")
@@ -202,6 +201,6 @@ def _checked(variable: Variable, kept: Mapping[str, Any]) -> dict[str, Any]:
     if total.shape != variable.shape or not np.can_cast(total.dtype, variable.dtype, "same_kind"):
         raise errors.StateError(
             f"the average of variable {variable.name!r} needs shape {variable.shape} and dtype {variable.dtype}; in "
-            f"the state that was loaded it has {total.shape} and {total.dtype}."
+            f"the loaded state it has {total.shape} and {total.dtype}."
         )
     return {"sum": np.array(total, variable.dtype), "weight": float(kept["weight"])}

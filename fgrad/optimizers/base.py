@@ -1,8 +1,8 @@
-"""What optimizers share: one update rule for one array, used on variables and on containers.
+"""The base of all optimizers: one update rule for one array, mapped over variables or containers.
 
-A subclass gives the rule; the base maps it. On variables (`minimize`, `apply_gradients`) the
-optimizer keeps the state; as pure functions (`init`, `update`) the caller does. Weight decay, steps
-that are skipped, hyper-parameters that change and the saving of state are here, once for all.
+A subclass defines the rule; the base class maps it. For variables (`minimize`, `apply_gradients`) the optimizer keeps
+the state; for the pure functions (`init`, `update`) the caller does. Weight decay, skipped steps, schedules and the
+saving of state are implemented here.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
 
 Slots = dict[str, Any]
-"""What an update rule remembers of one array, by name."""
+"""The state of an update rule for one array, by name."""
 
 
 class State(NamedTuple):
     """The state of an optimizer on a container of parameters; itself a container.
 
     Attributes:
-        step: how many updates have been made.
-        slots: by name, a container like the parameters.
-        skipped: how many updates were left out because a gradient was not finite.
+        step: the number of updates made.
+        slots: by name, a container with the structure of the parameters.
+        skipped: the number of updates that were skipped because a gradient was not finite.
 
     Example:
         >>> import fgrad as fg
@@ -67,7 +67,7 @@ class State(NamedTuple):
 
 
 class Options(TypedDict, total=False):
-    """The keywords that every optimizer takes; `Optimizer` explains them."""
+    """The keywords that every optimizer accepts; `Optimizer` documents them."""
 
     weight_decay: Hyper
     decay_mask: Any
@@ -76,18 +76,18 @@ class Options(TypedDict, total=False):
 
 
 class Optimizer:
-    """The base of the optimizers; see `rule` for what one adds.
+    """The base class of the optimizers; a subclass defines `rule`.
 
-    Hyper-parameters may be numbers, arrays, tensors, variables, schedules (called with the number of
-    updates so far) or functions without arguments; each is asked for its value once in a step.
+    Hyper-parameters may be numbers, arrays, tensors, variables, schedules (called with the number of updates so far) or
+    functions without arguments; each is evaluated once per step.
 
-    Gradients are arrays like their parameters: elements that a loss did not use have the gradient 0, and move
-    all the same where the rule has a velocity or a moving average. For complex parameters a gradient is the
-    direction of steepest ascent, and squares of it are squares of its modulus.
+    Gradients are dense arrays: elements that a loss did not use have the gradient 0, and still move if the rule has a
+    velocity or a moving average. For complex parameters a gradient is the direction of steepest ascent, and its square
+    is the square of its modulus.
 
-    Threads may share an optimizer, and variables: a step of one variable and its slots is never lost.
+    Threads may share an optimizer, and variables: no step of a variable and its slots is lost.
 
-    A pickle or a deep copy keeps the state by the names of the variables, like `state_dict`, and goes on with the
+    A pickle or a deep copy keeps the state by the names of the variables, like `state_dict`, and uses it for the
     variables of these names that are updated next.
 
     Args:
@@ -96,14 +96,14 @@ class Optimizer:
             (decoupled, https://arxiv.org/abs/1711.05101).
         decay_mask: which parameters decay: a function of one of them that returns a boolean, the
             variables themselves in a list, or for `update` booleans nested as the parameters are.
-        skip_nonfinite: leave out a step in which a gradient holds an infinity or a NaN: parameters,
-            state and `global_step` stay, and `skipped` counts it.
-        name: for messages; by default the name of the class.
-        unknown: nothing; a keyword that there is not is refused, with the name that it has here.
+        skip_nonfinite: skip a step in which a gradient holds an infinity or a NaN: parameters, state and `global_step`
+            are unchanged, and `skipped` is incremented.
+        name: the name in messages; by default the name of the class.
+        unknown: not accepted; an unknown keyword raises, with its name in fgrad.
 
     Raises:
-        ParameterError: a ValueError; a hyper-parameter is no number, or outside its range.
-        KeywordError: a TypeError; there is no such keyword.
+        ParameterError: a ValueError; a hyper-parameter is not a number, or outside its range.
+        KeywordError: a TypeError; the keyword is unknown.
 
     Example:
         >>> import fgrad as fg
@@ -141,11 +141,11 @@ class Optimizer:
         self.decay_mask, self.skip_nonfinite = decay_mask, skip_nonfinite
         self.name = type(self).__name__ if name is None else name
         if not self.name:
-            raise errors.ParameterError("name must not be empty; leave it out for the name of the class.")
+            raise errors.ParameterError("name must not be empty; omit it for the name of the class.")
         if self.decays == "never" and may_differ(weight_decay):
             raise errors.ParameterError(
-                f"weight_decay has no use in {type(self).__name__}, which computes parameters anew from sums of "
-                "gradients: what decayed would come back. Use l2_regularization_strength."
+                f"weight_decay has no effect in {type(self).__name__}, which recomputes parameters from sums of "
+                "gradients. Use l2_regularization_strength."
             )
         self._step = 0
         self._slots: ByVariable[Slots] = {}
@@ -154,7 +154,7 @@ class Optimizer:
         self._lock = threading.RLock()
         self._cells: dict[Any, Cell] = {}
 
-    if not TYPE_CHECKING:  # which is to find an attribute that is not there
+    if not TYPE_CHECKING:  # keep mypy's errors for undefined attributes
 
         def __getattr__(self, name):
             raise missing_attribute(self, name)
@@ -163,24 +163,24 @@ class Optimizer:
         names = ["learning_rate", *self.hyper_names] + ["weight_decay"] * may_differ(self.weight_decay)
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
-    # What a subclass gives
+    # Defined by a subclass
 
     def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         """Return the updated array and slots.
 
-        Both are cast to the dtypes that they had.
+        Both are then cast to the dtypes of the old ones.
 
         Args:
-            gradient: of the array's shape and dtype.
+            gradient: an array of the shape and dtype of `param`.
             param: the array or tensor to update.
-            slots: what the last step returned; `initial_slots` at first.
-            hyper: the values of the hyper-parameters in this step, such as `hyper.learning_rate`, and
-                `hyper.step`: 1 for the first update.
+            slots: the slots returned by the last step; initially `initial_slots`.
+            hyper: the values of the hyper-parameters in this step, such as `hyper.learning_rate`, and `hyper.step`: 1
+                for the first update.
         """
         raise NotImplementedError(type(self).__name__)
 
     def initial_slots(self, param: Any) -> Slots:
-        """Return what the first step finds in the slots of an array."""
+        """Return the slots of an array before the first step."""
         return {}
 
     @staticmethod
@@ -188,7 +188,7 @@ class Optimizer:
         """Refuse hyper-parameters that are not at least 0 and below 1."""
         check_fraction(**hypers)
 
-    # One step of one array, and what it needs
+    # One step of one array
 
     @property
     def slot_names(self) -> list[str]:
@@ -218,7 +218,7 @@ class Optimizer:
         return inputs.like(old, new, describe), new_slots
 
     def _decaying(self, params: list[Any], treedef: Any = None) -> list[bool]:
-        """Return which of the parameters decay."""
+        """Return which of the parameters are subject to weight decay."""
         mask = self.decay_mask
         if self.decays == "never" or not may_differ(self.weight_decay):
             return [False] * len(params)
@@ -235,7 +235,7 @@ class Optimizer:
                 return decaying
         raise errors.ParameterError(
             "decay_mask must be a function of one parameter that returns a boolean, a list of variables of which "
-            f"one at least is updated, or for update() booleans nested as the parameters are; it is {mask!r}."
+            f"at least one is updated, or for update() booleans with the structure of the parameters; it is {mask!r}."
         )
 
     # Pure functions on containers
@@ -250,7 +250,7 @@ class Optimizer:
             A `State`.
 
         Raises:
-            DtypeError: a TypeError; a parameter is no floating-point or complex number.
+            DtypeError: a TypeError; a parameter is not a floating-point or complex number.
 
         Example:
             >>> import fgrad as fg
@@ -261,10 +261,10 @@ class Optimizer:
         return State(0, self._columns(slots, flatten(params)[1]))
 
     def update(self, grads: Any, state: State, params: Any) -> tuple[Any, State]:
-        """Return the parameters and the state after one step; nothing is changed in place.
+        """Return the parameters and the state after one step; the arguments are not changed.
 
         Args:
-            grads: gradients, nested as `params` are; where one is None the parameter stays.
+            grads: gradients, with the structure of `params`; a parameter whose gradient is None is unchanged.
             state: from `init` or the last `update`.
             params: a container of floating-point numbers, arrays or tensors.
 
@@ -272,10 +272,10 @@ class Optimizer:
             `(params, state)`.
 
         Raises:
-            ShapeError: a ValueError; a gradient has another shape than its parameter.
-            DtypeError: a TypeError; a parameter is no floating-point or complex number.
-            StateError: a ValueError; the gradients or the state are not nested as the parameters are, or
-                the state is that of another optimizer.
+            ShapeError: a ValueError; a gradient does not have the shape of its parameter.
+            DtypeError: a TypeError; a parameter is not a floating-point or complex number.
+            StateError: a ValueError; the gradients or the state do not have the structure of the parameters, or the
+                state belongs to another optimizer.
 
         Example:
             >>> import fgrad as fg
@@ -311,7 +311,7 @@ class Optimizer:
         return unflatten(treedef, map(inputs.tensor, new)), after
 
     def _columns(self, slots: list[Slots], treedef: Any) -> dict[str, Any]:
-        """Return the slots of each parameter as one container for each name."""
+        """Return the slots of all parameters as one container for each name."""
         return {name: unflatten(treedef, [inputs.tensor(each[name]) for each in slots]) for name in self.slot_names}
 
     def _rows(self, state: State, treedef: Any) -> list[Slots]:
@@ -320,9 +320,10 @@ class Optimizer:
         if not isinstance(slots, dict) or sorted(slots) != self.slot_names:
             held = f"one with the slots {sorted(slots)}" if isinstance(slots, dict) else repr(state)
             raise errors.StateError(
-                f"state must be what init or update of {type(self).__name__} returned, with the slots "
+                f"state must be a result of init or update of {type(self).__name__}, with the slots "
                 f"{self.slot_names}; it is {held}.\n"
-                "The order is update(grads, state, params). fgrad.load gives it back with like=optimizer.init(params)."
+                "The order is update(grads, state, params). A saved state is loaded by fgrad.load(path, "
+                "like=optimizer.init(params))."
             )
         columns = {name: inputs.matched(treedef, tree, f"state.slots[{name!r}]") for name, tree in slots.items()}
         count = treedef.num_leaves
@@ -341,13 +342,13 @@ class Optimizer:
             grad_loss: weights for the elements of the loss.
 
         Returns:
-            A list of pairs `(gradient, variable)`, by default in the order of creation; the gradient is
-            None where the loss does not depend on the variable.
+            A list of pairs `(gradient, variable)`, by default in the order of creation; the gradient is None if the
+            loss does not depend on the variable.
 
         Raises:
             NotCallableError: a TypeError; `loss` is not a function, or takes arguments.
             NoVariablesError: a ValueError; `var_list` is empty.
-            StructureError: a TypeError; `var_list` holds something else than variables.
+            StructureError: a TypeError; `var_list` holds something other than variables.
             NoResultError: a ValueError; `loss` returns None.
             OutputError: a TypeError; `loss` returns no tensor, or one of integers.
 
@@ -364,7 +365,7 @@ class Optimizer:
     def _compute(
         self, loss: Any, var_list: Any, grad_loss: Any
     ) -> tuple[list[tuple[Any, Variable]], GradientTape, Any]:
-        """Return the pairs, and the tape and the loss from which they come."""
+        """Return the pairs, and the tape and the loss from which they were computed."""
         if not callable(loss) or type(loss) in BOXES:
             raise errors.NotCallableError(
                 "loss must be a function without arguments, so that its operations can be recorded; "
@@ -375,9 +376,9 @@ class Optimizer:
             for each in var_list:
                 if not isinstance(each, Variable):
                     raise errors.StructureError(
-                        f"var_list must hold variables, and it holds {each!r} of type {type(each).__name__}.\n"
-                        "Make a variable of it, fg.Variable(value), that the loss reads; for arrays and tensors there "
-                        "is update(grads, state, params)."
+                        f"var_list must hold variables; it holds {each!r} of type {type(each).__name__}.\n"
+                        "Create a variable that the loss reads, fg.Variable(value); for arrays and tensors use "
+                        "update(grads, state, params)."
                     )
             if not var_list:
                 raise errors.NoVariablesError("No variables to optimize: var_list is empty.")
@@ -387,7 +388,7 @@ class Optimizer:
                 tape.watch([v for v in var_list or () if v.dtype.kind in "fc"])
                 value = loss()
                 if isinstance(value, Variable):
-                    value = value.value()  # which reads it
+                    value = value.value()  # a read of the variable
         except BaseException as error:
             running.unwind(before)
             if isinstance(error, TypeError):
@@ -404,17 +405,17 @@ class Optimizer:
         """Update variables with gradients, exactly as they are given.
 
         Args:
-            grads_and_vars: pairs `(gradient, variable)`; pairs with None are skipped. A gradient of
-                another dtype is cast to the variable's.
-            global_step: a variable to which 1 is added afterwards.
+            grads_and_vars: pairs `(gradient, variable)`; pairs with None are skipped. A gradient of another dtype is
+                cast to that of the variable.
+            global_step: a variable that is incremented by 1 afterwards.
 
         Raises:
             NoGradientsError: a ValueError; no pairs, or every gradient is None.
-            ShapeError: a ValueError; a gradient has another shape than its variable.
-            DtypeError: a TypeError; a gradient is complex and its variable real, or one of them is no number.
-            StructureError: a TypeError; a pair holds no variable.
+            ShapeError: a ValueError; a gradient does not have the shape of its variable.
+            DtypeError: a TypeError; a gradient is complex and its variable real, or one of them is not numeric.
+            StructureError: a TypeError; a pair does not hold a variable.
 
-            No variable, and nothing else, has changed then.
+            In case of an error, nothing has changed.
 
         Example:
             >>> import fgrad as fg
@@ -443,7 +444,7 @@ class Optimizer:
         return inputs.fitting(value, variable, describe)
 
     def _are_finite(self, gradients: list[Any], names: Sequence[Description]) -> Any:
-        """Return whether a step is made; where it is made of gradients that are not finite, warn of it once."""
+        """Return whether the step is made; warn once if its gradients are not finite."""
         if self.skip_nonfinite:
             return inputs.all_finite(gradients)
         if not self._has_warned:
@@ -451,10 +452,10 @@ class Optimizer:
                 if isinstance(gradient, np.ndarray) and not inputs.is_finite(gradient):
                     self._has_warned = True
                     warnings.warn(
-                        f"{self.name}: the gradient of {describe()} holds an infinity or a nan, and the step makes nan "
-                        "of it and of the optimizer's state. Create the optimizer with skip_nonfinite=True to leave "
-                        "such steps out; fgrad.debug_nans names the operation from which the first one comes. Of "
-                        "later steps nothing is said.",
+                        f"{self.name}: the gradient of {describe()} holds an infinity or a nan, and the step makes it "
+                        "and the optimizer's state nan. Create the optimizer with skip_nonfinite=True to skip "
+                        "such steps; fgrad.debug_nans names the operation that produced the first such value. This "
+                        "warning is issued only once.",
                         errors.NonFiniteGradientWarning,
                         stacklevel=depth_of_user(),
                     )
@@ -476,11 +477,11 @@ class Optimizer:
                 value, own = self._stepped(gradient, value, own, hyper, decays[v], names[v])
             return value, own
 
-        # Nothing is assigned before everything is computed, so an error changes nothing.
+        # Variables are assigned after all values are computed, so an error changes nothing.
         after = {v: stepped(v, value) for v, value in before.items()}
         for v in after:
             with v.lock:
-                if v._shown() is not before[v]:  # another thread has assigned meanwhile: the step goes on from there
+                if v._shown() is not before[v]:  # another thread has assigned it meanwhile: step from its new value
                     after[v] = stepped(v, v._shown())
                 v.assign(v.projected(after[v][0]))
         self._slots = slots | {v: own for v, (_, own) in after.items()}
@@ -489,7 +490,7 @@ class Optimizer:
     def _record(
         self, pairs: list[tuple[Any, Variable]], names: Mapping[Variable, Description], global_step: Variable | None
     ) -> None:
-        """Take a step in a function that is being recorded, which reads and assigns what the optimizer keeps."""
+        """Record a step in a function that is being recorded: it reads and assigns the optimizer's state."""
         self._slots = self._slots_of({v: v._shown() for _, v in pairs})
         fitting = [(self._fitting(g, v, names[v]), v) for g, v in pairs]
         finite = inputs.all_finite(gradient for gradient, _ in fitting) if self.skip_nonfinite else True
@@ -531,7 +532,7 @@ class Optimizer:
         return self._cells[key]
 
     def _slots_of(self, values: Mapping[Variable, Any]) -> ByVariable[Slots]:
-        """Return all slots there are, and those of variables that are updated for the first time."""
+        """Return all slots, including new ones for variables that are updated for the first time."""
         slots = dict(self._slots)
         for variable in meet(slots, values, self._fits):
             self._check_slots(variable, slots[variable])
@@ -554,7 +555,7 @@ class Optimizer:
             global_step: as for `apply_gradients`.
 
         Raises:
-            NoGradientsError: a ValueError; the loss depends on none of the variables.
+            NoGradientsError: a ValueError; the loss does not depend on any of the variables.
             NotCallableError, NoVariablesError, StructureError, NoResultError, OutputError: as for
                 `compute_gradients`.
 
@@ -582,18 +583,18 @@ class Optimizer:
 
     @property
     def iterations(self) -> int:
-        """How many updates of variables have been made."""
+        """The number of updates of variables that have been made."""
         return self._step
 
     def get_slot(self, variable: Variable, name: str) -> Any:
-        """Return a copy of what the optimizer remembers of a variable, or None if there is nothing.
+        """Return a copy of a slot of a variable, or None if there is none.
 
         Args:
             variable: a variable that has been updated, or has loaded state.
-            name: one of `get_slot_names`.
+            name: the name of the slot, one of `get_slot_names`.
 
         Returns:
-            An array, for most slots of the variable's shape.
+            An array, usually of the variable's shape.
 
         Example:
             >>> import fgrad as fg
@@ -607,22 +608,22 @@ class Optimizer:
         return None if slot is None else np.array(slot)
 
     def get_slot_names(self) -> list[str]:
-        """Return the names of the slots that exist, sorted; none before the first step."""
+        """Return the names of the existing slots, sorted; empty before the first step."""
         return self.slot_names if self._slots else []
 
     def variables(self) -> list[Any]:
-        """Return copies of what the optimizer keeps, as one list.
+        """Return copies of the optimizer's state, as one list.
 
         Returns:
-            The number of updates, and then the slots of each variable, variables in the order in which
-            they were met and slots in the order of `get_slot_names`.
+            The number of updates, and then the slots of each variable, with variables in the order of their first
+            update and slots in the order of `get_slot_names`.
         """
         slots = [np.array(slots[name]) for slots in self._slots.values() for name in self.slot_names]
         return [np.array(self._step), *slots]
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy of a variable is another variable. So a pickle, or a deep copy, has slots under names, where they
-        # wait for the variables that are updated next: copies that came along, or the ones that there are.
+        # A copy of a variable is another variable. So in a pickle, or a deep copy, slots are stored by name, until the
+        # variables of these names are updated: copies in the same pickle, or existing ones.
         kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_cells")}
         return {**kept, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
 
@@ -636,21 +637,21 @@ class Optimizer:
         return twin
 
     def fresh(self) -> Self:
-        """Return a copy of this optimizer as it was before its first step.
+        """Return a copy of this optimizer in its initial state.
 
-        Hyper-parameters that change by themselves, such as variables, are shared.
+        Hyper-parameters that change, such as variables, are shared.
         """
         twin = copy.copy(self)
         twin._step, twin._slots, twin.skipped, twin._has_warned = 0, {}, 0, False
         return twin
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the optimizer keeps, as containers of numbers and arrays, ready for `fgrad.save`.
+        """Return the optimizer's state, as containers of numbers and arrays, ready for `fgrad.save`.
 
         Returns:
-            A dict: "optimizer" is the name of the class, "step" and "skipped" are counts, "slots" holds by
-            the name of each variable a dict of arrays, and "schedules" the state of hyper-parameters
-            that have one, such as `ReduceOnPlateau`. Of variables with the same name the second one is `name_1`.
+            A dict: "optimizer" is the name of the class, "step" and "skipped" are counts, "slots" maps the name of each
+            variable to a dict of arrays, and "schedules" holds the state of hyper-parameters that have one, such as
+            `ReduceOnPlateau`. The second of two variables with the same name is `name_1`.
 
         Example:
             >>> import fgrad as fg
@@ -671,20 +672,20 @@ class Optimizer:
         }
 
     def load_state_dict(self, state: Mapping[str, Any], var_list: Iterable[Variable] | None = None) -> None:
-        """Go on from what `state_dict` returned.
+        """Restore the state from a result of `state_dict`.
 
-        Slots are matched with variables by name, and variables of one name by their order. Those of variables that
-        the optimizer has not met wait for a variable of that name. Slots of variables without names, which count
-        through the process, are given to as many variables without names by position, if the shapes are theirs;
-        a `StateWarning` says which.
+        Slots are matched with variables by name, and variables with equal names by their order. Slots of variables that
+        the optimizer has not updated yet are kept until a variable of that name is updated. Slots of unnamed variables,
+        whose default names are numbered throughout the process, are assigned to as many unnamed variables by position,
+        if the shapes match; a `StateWarning` lists them.
 
         Args:
-            state: what `state_dict` returned.
-            var_list: variables to match with now; by default those that have been updated.
+            state: a result of `state_dict`.
+            var_list: variables to match now; by default those that have been updated.
 
         Raises:
-            StateError: a ValueError; it is the state of another optimizer, or a slot has another shape than
-                its variable needs. Nothing has changed then.
+            StateError: a ValueError; the state belongs to another optimizer, or a slot does not have the shape that its
+                variable needs. In this case nothing has changed.
 
         Example:
             >>> import fgrad as fg
@@ -716,7 +717,7 @@ class Optimizer:
         self._slots, self._step, self.skipped = slots, step, skipped
 
     def _with_state(self) -> dict[str, Any]:
-        """Return the hyper-parameters that have a state of their own."""
+        """Return the hyper-parameters that have state."""
         hypers = {name: getattr(self, name) for name in ("learning_rate", "weight_decay", *self.hyper_names)}
         return {name: hyper for name, hyper in hypers.items() if isinstance(hyper, ReduceOnPlateau)}
 
@@ -724,10 +725,10 @@ class Optimizer:
         """Return the slots of a saved state as arrays.
 
         Raises:
-            StateError: it is no state of this kind of optimizer.
+            StateError: it is not a state of this kind of optimizer.
         """
         if not (isinstance(state, Mapping) and isinstance(state.get("slots"), Mapping) and "step" in state):
-            raise errors.StateError(f"the state must be what state_dict() returned, and it is {state!r:.200}.")
+            raise errors.StateError(f"the state must be a result of state_dict(); it is {state!r:.200}.")
         kind = type(self).__name__
         if state.get("optimizer", kind) != kind:
             raise errors.StateError(f"the state is that of the optimizer {state['optimizer']}, and this is {kind}.")
@@ -739,36 +740,36 @@ class Optimizer:
         return {name: {key: inputs.plain(slot) for key, slot in own.items()} for name, own in state["slots"].items()}
 
     def _fits(self, variable: Variable, slots: Slots) -> bool:
-        """Return whether slots have the shapes that they have for a variable."""
+        """Return whether slots have the shapes that a variable needs."""
         expected = self.initial_slots(variable._shown())
         return all(np.shape(slots[name]) == np.shape(slot) for name, slot in expected.items())
 
     def _check_slots(self, variable: Variable, slots: Slots) -> None:
-        """Bring loaded slots into the dtypes that they have for a variable.
+        """Convert loaded slots to the dtypes that a variable needs.
 
         Raises:
-            StateError: one has another shape, or a kind of numbers that the variable does not have.
+            StateError: a slot has another shape, or a dtype that cannot be converted.
         """
         for name, expected in self.initial_slots(variable._shown()).items():
             slot = slots[name]
             if slot.shape != expected.shape or not np.can_cast(slot.dtype, expected.dtype, "same_kind"):
                 raise errors.StateError(
                     f"slot {name!r} of variable {variable.name!r} needs shape {expected.shape} and dtype "
-                    f"{expected.dtype}; in the state that was loaded it has {slot.shape} and {slot.dtype}."
+                    f"{expected.dtype}; in the loaded state it has {slot.shape} and {slot.dtype}."
                 )
             slots[name] = slot.astype(expected.dtype)
 
 
 def _count(step: Any) -> Any:
-    """Return a number of updates as an integer, or as the tensor that stands for it.
+    """Return a number of updates as an integer, or as a tensor that stands for one.
 
     Raises:
-        StateError: it is not one number.
+        StateError: it is not a single number.
     """
     step = inputs.array(step)
     if step.shape or step.dtype.kind not in "iu":
         raise errors.StateError(
             f"the step of a state must be one integer, and it has shape {step.shape} and dtype {step.dtype}.\n"
-            "A state that came out of vmap holds many: go on with it inside vmap."
+            "A state returned by vmap holds several: continue with it inside vmap."
         )
     return step if type(step) is Tensor else int(step)

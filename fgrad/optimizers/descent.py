@@ -18,8 +18,8 @@ class GradientDescent(Optimizer):
         weight_decay, decay_mask, skip_nonfinite, name, unknown: see `Optimizer`.
 
     Raises:
-        ParameterError: a ValueError; `learning_rate` is no number.
-        KeywordError: a TypeError; there is no such keyword.
+        ParameterError: a ValueError; `learning_rate` is not a number.
+        KeywordError: a TypeError; the keyword is unknown.
 
     Example:
         >>> import fgrad as fg
@@ -34,18 +34,18 @@ class GradientDescent(Optimizer):
 
 
 class Momentum(Optimizer):
-    """Descends with a velocity (Polyak, 1964).
+    """Gradient descent with a velocity (Polyak, 1964).
 
         m = momentum * m + g
         x -= learning_rate * m
 
-    With Nesterov's form the step looks ahead: `x -= learning_rate * (g + momentum * m)`
-    (Sutskever et al., https://proceedings.mlr.press/v28/sutskever13.html).
+    Nesterov's form is `x -= learning_rate * (g + momentum * m)` (Sutskever et al.,
+    https://proceedings.mlr.press/v28/sutskever13.html).
 
     Args:
         learning_rate: the length of a step.
-        momentum: how much of the velocity stays from step to step.
-        use_nesterov: look ahead.
+        momentum: the decay rate of the velocity.
+        use_nesterov: whether to use Nesterov's form.
         options: see `Optimizer`.
 
     Raises:

@@ -21,23 +21,22 @@ class Ftrl(Optimizer):
         x = -shrunk(z, l1) / q
         a = b
 
-    where `shrunk` moves a number towards 0 by a distance, so that many elements become exactly 0.
-    Parameters are computed anew in each step, so weight decay is refused. A step with a learning rate of 0 changes
-    nothing.
+    where `shrunk` moves a number towards 0 by a distance, so that many elements become exactly 0. Parameters are
+    recomputed in each step, so weight decay is not supported. A step with a learning rate of 0 changes nothing.
 
     Args:
         learning_rate: the size of the first steps.
-        learning_rate_power: how fast steps shrink; -0.5 is Adagrad's way, 0 leaves them.
-        initial_accumulator_value: what `a` starts with.
-        l1_regularization_strength: `l1`, pulls towards exact zeros.
-        l2_regularization_strength: `l2`, pulls towards small values.
+        learning_rate_power: the exponent of the accumulator: -0.5 as in Adagrad, 0 for constant steps.
+        initial_accumulator_value: the initial value of `a`.
+        l1_regularization_strength: `l1`, the strength of the L1 penalty, which gives exact zeros.
+        l2_regularization_strength: `l2`, the strength of the L2 penalty.
         l2_shrinkage_regularization_strength: `shrinkage`, adds `shrinkage * |x|**2` to the loss.
-        beta: see the formula; None is 0.
+        beta: see the formula; None means 0.
         options: see `Optimizer`.
 
     Raises:
-        ParameterError: a ValueError; a strength or the initial value is negative, the power is
-            positive, or there is a weight decay.
+        ParameterError: a ValueError; a strength or the initial value is negative, the power is positive, or there is a
+            weight decay.
 
     Example:
         >>> import fgrad as fg
@@ -90,14 +89,14 @@ class Ftrl(Optimizer):
 
     def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         total = slots["accum"] + square(gradient)
-        rests = hyper.learning_rate == 0  # as schedules that end do; the formula divides by it
+        rests = hyper.learning_rate == 0  # as at the end of a schedule; avoid a division by 0
         rate = hyper.learning_rate + rests
         before = slots["accum"] ** -self.learning_rate_power / rate
         now = total**-self.learning_rate_power / rate
         shrinkage = 2 * hyper.l2_shrinkage_regularization_strength * param
         linear = slots["linear"] + gradient + shrinkage - (now - before) * param
         divisor = now + 2 * hyper.l2_regularization_strength + hyper.beta / rate
-        divisor = np.where(divisor == 0, 1, divisor)  # while all gradients were 0 there is nothing to divide
+        divisor = np.where(divisor == 0, 1, divisor)  # 0 while all gradients have been 0
         found = shrunk(-linear, hyper.l1_regularization_strength) / divisor
         kept = {name: np.where(rests, slots[name], new) for name, new in (("accum", total), ("linear", linear))}
         return np.where(rests, param, found), kept

@@ -1,4 +1,4 @@
-"""What optimizers are handed: gradients, parameters, pairs, losses; checked before anything changes."""
+"""The inputs of optimizers: gradients, parameters, pairs, losses; checked before anything changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fgrad.core.tree import flatten, paths
 from fgrad.core.variable import Variable
 
 Description = Callable[[], str]
-"""What a message calls an array; composed only when there is a message."""
+"""Returns the name of an array for a message; called only if there is a message."""
 
 
 def tensor(x: Any) -> Any:
@@ -26,13 +26,13 @@ def tensor(x: Any) -> Any:
 
 
 def array(x: Any) -> Any:
-    """Return what is below the layers that no trace follows: an array, or a traced tensor."""
+    """Return the value below ended traces: an array, or a traced tensor."""
     x = strip_ended(x)
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def plain(x: Any) -> Any:
-    """Return the value alone: an array that no trace follows."""
+    """Return the plain value: an array."""
     x = strip_ended(x)
     return x.numpy() if type(x) is Tensor else np.asarray(in_memory(x))
 
@@ -41,7 +41,7 @@ def parameters(params: Any) -> list[Any]:
     """Return the leaves of a container of parameters as arrays or traced tensors.
 
     Raises:
-        DtypeError: a leaf is no floating-point or complex number.
+        DtypeError: a leaf is not a floating-point or complex number.
     """
     values = [array(leaf) for leaf in flatten(params)[0]]
     for i, value in enumerate(values):
@@ -50,25 +50,25 @@ def parameters(params: Any) -> list[Any]:
 
 
 def parameter_name(params: Any, i: int) -> str:
-    """Return what messages call the leaf at a position."""
+    """Return the name of the leaf at a position, for messages."""
     return f"parameter {paths(params)[i] or 'params'}"
 
 
 def variable_name(variable: Variable) -> str:
-    """Return what messages call a variable."""
+    """Return the name of a variable, for messages."""
     return f"variable {variable.name!r}"
 
 
 def matched(treedef: Any, tree: Any, what: str) -> list[Any]:
-    """Return what a tree holds at the places of the parameters.
+    """Return the parts of a tree at the positions of the parameters.
 
     Raises:
-        StateError: it is nested otherwise.
+        StateError: it has another structure.
     """
     try:
         found: list[Any] = treedef.flatten_up_to(tree)
     except ValueError as error:
-        raise errors.StateError(f"{what} must be nested as the parameters are: {error}") from None
+        raise errors.StateError(f"{what} must have the structure of the parameters: {error}") from None
     return found
 
 
@@ -76,7 +76,7 @@ def fitting(gradient: Any, param: Any, describe: Description) -> Any:
     """Return a gradient in the dtype of its parameter.
 
     Raises:
-        DtypeError: one of them is no number to compute with, or only the gradient is complex.
+        DtypeError: one of them is not numeric, or only the gradient is complex.
         ShapeError: their shapes differ.
     """
     _check_continuous(param, describe)
@@ -87,8 +87,8 @@ def fitting(gradient: Any, param: Any, describe: Description) -> Any:
         what = describe().partition(" ")[0]
         raise errors.ShapeError(
             f"the gradient of {describe()} has shape {gradient.shape}, and the {what} has shape {param.shape}.\n"
-            f"Each gradient is applied to all of its {what}; nothing has been changed. Is it the gradient of another, "
-            "or is a list around it (clip_by_global_norm returns the list and the norm)?"
+            f"A gradient is applied to its whole {what}; nothing has been changed. It may be the gradient of another "
+            f"{what}, or be wrapped in a list (clip_by_global_norm returns the list and the norm)."
         )
     if gradient.dtype.kind == "c" and param.dtype.kind != "c":
         raise errors.DtypeError(f"the gradient of the real {describe()} is complex ({gradient.dtype}).")
@@ -98,13 +98,13 @@ def fitting(gradient: Any, param: Any, describe: Description) -> Any:
 def _check_continuous(param: Any, describe: Description) -> None:
     if param.dtype.kind not in "fc":
         raise errors.DtypeError(
-            f"{describe()} has dtype {param.dtype}; an optimizer changes a little at a time what is floating-point "
-            "or complex.\nCreate it with a dot, 1.0, or with dtype=float; or leave it out of what is optimized."
+            f"{describe()} has dtype {param.dtype}; an optimizer can only update floating-point or complex "
+            "values.\nCreate it with a dot, 1.0, or with dtype=float; or exclude it from the optimization."
         )
 
 
 def like(old: Any, new: Any, describe: Description) -> Any:
-    """Return what a rule computed, in the dtype of what it was computed from.
+    """Return the result of a rule, in the dtype of the old value.
 
     Raises:
         ShapeError: the shapes differ, because a hyper-parameter is larger than the parameter.
@@ -119,7 +119,7 @@ def like(old: Any, new: Any, describe: Description) -> Any:
 
 
 def all_finite(gradients: Iterable[Any]) -> Any:
-    """Return whether every element of the gradients is finite: a boolean, or a tensor where it has no value yet."""
+    """Return whether every element of the gradients is finite: a boolean, or a tensor if it has no value yet."""
     finite: Any = True
     for gradient in gradients:
         if gradient is not None:
@@ -131,7 +131,7 @@ def all_finite(gradients: Iterable[Any]) -> Any:
 
 
 def is_finite(array: Any) -> bool:
-    """Return whether every element of an array is finite; the sum is, of most that are."""
+    """Return whether every element of an array is finite; a finite sum shows it quickly."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(np.add.reduce(array, axis=None))) or bool(np.all(np.isfinite(array)))
 
@@ -140,34 +140,34 @@ def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tupl
     """Return pairs of gradients and variables as a list.
 
     Raises:
-        NoGradientsError: there are none, or every gradient is None.
-        StructureError: an element is no pair, or holds no variable in second place.
-        ParameterError: `global_step` is no variable.
+        NoGradientsError: there are no pairs, or every gradient is None.
+        StructureError: an element is not a pair, or its second item is not a variable.
+        ParameterError: `global_step` is not a variable.
     """
     if callable(grads_and_vars):
         raise errors.StructureError(
-            f"apply_gradients takes pairs (gradient, variable), and it was given a function, {grads_and_vars!r}.\n"
+            f"apply_gradients takes pairs (gradient, variable); it was given a function, {grads_and_vars!r}.\n"
             "Call it: implicit_gradients(loss)(), or let optimizer.minimize(loss) do both."
         )
     pairs: list[Any] = [grads_and_vars] if type(grads_and_vars) in BOXES else list(grads_and_vars)
     for each in pairs:
         if not (isinstance(each, (tuple, list)) and len(each) == 2 and isinstance(each[1], Variable)):
             raise errors.StructureError(
-                f"apply_gradients takes pairs (gradient, variable), and one element is {each!r}. "
-                "Only variables can be updated; for arrays and tensors there is update(grads, state, params).\n"
+                f"apply_gradients takes pairs (gradient, variable), but one element is {each!r}. "
+                "Only variables can be updated; for arrays and tensors use update(grads, state, params).\n"
                 "Write apply_gradients(zip(gradients, variables)), or apply_gradients([(gradient, variable)]) for one."
             )
     if global_step is not None and not isinstance(global_step, Variable):
         raise errors.ParameterError(
             f"global_step must be a variable, and it is {global_step!r}.\n"
-            "Variables to optimize go by name: minimize(loss, var_list=[...])."
+            "Pass the variables to optimize by name: minimize(loss, var_list=[...])."
         )
     if not pairs:
         raise errors.NoGradientsError("No variables provided: the list of gradients and variables is empty.")
     if all(gradient is None for gradient, _ in pairs):
         raise errors.NoGradientsError(
             f"No gradients provided for any variable: {names_of(pairs)}.\n"
-            "fg.explain(tape, loss, variable) says why a gradient is None."
+            "fg.explain(tape, loss, variable) shows why a gradient is None."
         )
     return pairs
 
@@ -178,19 +178,19 @@ def names_of(pairs: Iterable[tuple[Any, Variable]]) -> list[str]:
 
 
 def refuse_parameters(name: str, function: Any, kind: type[errors.FgradError]) -> None:
-    """Refuse a function that cannot be called without arguments.
+    """Raise if a function cannot be called without arguments.
 
     Raises:
-        FgradError: of the given kind; the function needs arguments.
+        FgradError: an error of the class `kind`; the function needs arguments.
     """
     if needed := _needed(function):
         kinds = "a number, a schedule, or a function without arguments"
         instead = "A function of the step is a schedule: a subclass of fg.optimizers.schedules.Schedule with "
-        instead += "value(self, step). A class of schedules is called with its settings first."
+        instead += "value(self, step). For a class of schedules, pass an instance."
         if name == "loss":
             kinds = "a function without arguments"
-            instead = "Let it read variables from around it, w = fg.Variable(...), or bind the arguments, "
-            instead += "lambda: f(x); for a function of arrays there are update(grads, state, params) and run."
+            instead = "Make it read variables of the enclosing scope, w = fg.Variable(...), or bind the arguments,  "
+            instead += "lambda: f(x); for a function of arrays use update(grads, state, params) or run."
         raise kind(
             f"{name} must be {kinds}, and {getattr(function, '__name__', repr(function))} takes "
             f"{', '.join(map(repr, needed))}.\n{instead}"
@@ -198,7 +198,7 @@ def refuse_parameters(name: str, function: Any, kind: type[errors.FgradError]) -
 
 
 def _needed(function: Any) -> list[str]:
-    """Return the names of parameters that a call must give, if they can be known."""
+    """Return the names of required parameters; empty if they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -208,11 +208,11 @@ def _needed(function: Any) -> list[str]:
 
 
 def check_loss(value: Any) -> None:
-    """Refuse what a loss function must not return.
+    """Raise if the result of a loss function is not a floating-point tensor.
 
     Raises:
         NoResultError: it is None.
-        OutputError: it is no floating-point tensor.
+        OutputError: it is not a floating-point tensor.
     """
     if value is None:
         raise errors.NoResultError("the loss function returned None; did you forget to return a value?")
@@ -222,7 +222,7 @@ def check_loss(value: Any) -> None:
                 f"the loss must be a floating-point tensor, and it is {leaf!r} of type "
                 f"{leaf.dtype if hasattr(leaf, 'dtype') else type(leaf).__name__}.\n"
                 + (
-                    "Create the variables that it is computed from with floating-point numbers, such as 3.0."
+                    "Create its variables with floating-point numbers, such as 3.0."
                     if type(leaf) in BOXES
                     else "Compute it from variables with NumPy's functions, without float() or .numpy()."
                 )

@@ -13,20 +13,20 @@ from fgrad.optimizers.squares import square
 
 
 class Lamb(Adam):
-    """Steps of a length in proportion to each parameter's own norm (https://arxiv.org/abs/1904.00962).
+    """Steps proportional to the norm of each parameter (https://arxiv.org/abs/1904.00962).
 
         m, v as for Adam
         r = (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + epsilon) + weight_decay * x
         x -= learning_rate * |x| / |r| * r
 
-    The norms are taken over one array; where one of them is 0, their ratio counts as 1.
+    The norms are taken over one array; if one of them is 0, their ratio is replaced by 1.
 
     Args:
-        learning_rate: the length of a step, as a part of the parameter's norm.
-        beta1, beta2: how much of the averages stays from step to step.
+        learning_rate: the length of a step, as a fraction of the parameter's norm.
+        beta1, beta2: the decay rates of the averages.
         epsilon: keeps the divisor away from 0.
         corrected_epsilon: add epsilon to the corrected root, as above; see `Adam`.
-        options: see `Optimizer`; weight decay is a part of the step, as above.
+        options: see `Optimizer`; weight decay is part of the step, as above.
 
     Raises:
         ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` is negative.

@@ -1,4 +1,4 @@
-"""Lion: steps of one size, only their signs are computed."""
+"""Lion: steps of constant size, in the direction of a sign."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Lion(Optimizer):
     The sign of a complex number is the number divided by its modulus.
 
     Args:
-        learning_rate: the size of every step; a tenth of Adam's is usual.
-        beta1: how much the average counts in a step.
-        beta2: how much of the average stays from step to step.
+        learning_rate: the size of each step; a tenth of Adam's is usual.
+        beta1: the weight of the average in a step.
+        beta2: the decay rate of the average.
         options: see `Optimizer`.
 
     Raises:

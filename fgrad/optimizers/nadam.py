@@ -13,7 +13,7 @@ from fgrad.optimizers.squares import filled
 
 
 class Nadam(Adam):
-    """Adam that looks ahead by one step (Dozat, https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ).
+    """Adam with Nesterov momentum (Dozat, https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ).
 
         u(t) = beta1 * (1 - 0.5 * 0.96**(momentum_decay * t)),  p(t) = u(1) * ... * u(t)
         m, v as for Adam
@@ -22,9 +22,9 @@ class Nadam(Adam):
 
     Args:
         learning_rate: about the largest change of an element in one step.
-        beta1, beta2: how much of the averages stays from step to step.
+        beta1, beta2: the decay rates of the averages.
         epsilon: keeps the divisor away from 0. The default is that of Keras; PyTorch has 1e-8.
-        momentum_decay: how fast the momentum warms up: 1 in Keras, 0.004 in PyTorch.
+        momentum_decay: the rate at which the momentum warms up: 1 in Keras, 0.004 in PyTorch.
         corrected_epsilon: add epsilon to the corrected root, as above; see `Adam`.
         options: see `Optimizer`.
 
@@ -57,8 +57,8 @@ class Nadam(Adam):
         self.momentum_decay = momentum_decay
 
     def initial_slots(self, param: Any) -> Slots:
-        # The product has no closed form, and beta1 may change on the way, so it is state: one number, or as many
-        # as beta1 has.
+        # The product has no closed form, and beta1 may change, so it is part of the state: with the shape of beta1 and
+        # momentum_decay.
         shape = np.broadcast_shapes(np.shape(self.beta1), np.shape(self.momentum_decay))
         return {**super().initial_slots(param), "momentum_product": filled(np.zeros(shape, param.dtype), 1.0)}
 

@@ -1,4 +1,4 @@
-"""Proximal steps: descend, then move towards 0, so that many elements become exactly 0."""
+"""Proximal methods: a gradient step, followed by shrinkage towards 0, which gives exact zeros."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fgrad.optimizers.squares import filled, shrunk, square
 
 
 class ProximalGradientDescent(Optimizer):
-    """Descends, then applies the two regularizations (https://proceedings.neurips.cc/paper/2009, FOBOS).
+    """A gradient step followed by both regularizations (https://proceedings.neurips.cc/paper/2009, FOBOS).
 
         p = x - learning_rate * g
         x = shrunk(p, learning_rate * l1) / (1 + learning_rate * l2)
@@ -21,8 +21,8 @@ class ProximalGradientDescent(Optimizer):
 
     Args:
         learning_rate: the length of a step for a gradient of length 1.
-        l1_regularization_strength: `l1`, pulls towards exact zeros.
-        l2_regularization_strength: `l2`, pulls towards small values.
+        l1_regularization_strength: `l1`, the strength of the L1 penalty, which gives exact zeros.
+        l2_regularization_strength: `l2`, the strength of the L2 penalty.
         options: see `Optimizer`.
 
     Raises:
@@ -58,7 +58,7 @@ class ProximalGradientDescent(Optimizer):
 
 
 class ProximalAdagrad(Optimizer):
-    """Adagrad, then the two regularizations (https://jmlr.org/papers/v12/duchi11a.html).
+    """An Adagrad step followed by both regularizations (https://jmlr.org/papers/v12/duchi11a.html).
 
         a += g * g
         p = x - learning_rate / sqrt(a) * g
@@ -68,9 +68,9 @@ class ProximalAdagrad(Optimizer):
 
     Args:
         learning_rate: the size of the first steps.
-        initial_accumulator_value: what `a` starts with; positive.
-        l1_regularization_strength: `l1`, pulls towards exact zeros.
-        l2_regularization_strength: `l2`, pulls towards small values.
+        initial_accumulator_value: the initial value of `a`; positive.
+        l1_regularization_strength: `l1`, the strength of the L1 penalty, which gives exact zeros.
+        l2_regularization_strength: `l2`, the strength of the L2 penalty.
         options: see `Optimizer`.
 
     Raises:

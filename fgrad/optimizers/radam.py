@@ -1,4 +1,4 @@
-"""RAdam: Adam that waits until its variance is under control."""
+"""RAdam: Adam with rectified variance of the adaptive learning rate."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class RAdam(Adam):
 
     Args:
         learning_rate: about the largest change of an element in one step.
-        beta1, beta2: how much of the averages stays from step to step.
+        beta1, beta2: the decay rates of the averages.
         epsilon: keeps the divisor away from 0.
-        threshold: from where on the variance is said to be under control: 4 in the paper, 5 in PyTorch
-            and optax; not below 4.
+        threshold: the value of rho from which the adaptive step is used: 4 in the paper, 5 in PyTorch and optax; at
+            least 4.
         corrected_epsilon: add epsilon to the corrected root; see `Adam`.
         options: see `Optimizer`.
 
@@ -66,7 +66,7 @@ class RAdam(Adam):
         steady = length > self.threshold
         if steady is False:
             return param - hyper.learning_rate * mhat, new
-        if steady is not True:  # a tensor or an array: both cases are computed, and this one must exist
+        if steady is not True:  # a tensor or array: both cases are computed, and must be defined
             length = np.where(steady, length, self.threshold + 1)
         above = (length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)
         rectified = above**0.5 * mhat / self.root(new["v"], hyper)

@@ -1,4 +1,4 @@
-"""RMSProp: gradients divided by their recent size."""
+"""RMSProp: gradients divided by their recent magnitude."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class RMSProp(Optimizer):
         m = momentum * m + learning_rate * g / sqrt(s + epsilon)
         x -= m
 
-    The source is https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf. As in
-    TensorFlow 1, `s` starts at 1 and the learning rate is inside of the momentum. The centered form
-    divides by the standard deviation: `sqrt(s - |a|**2 + epsilon)` with `a = decay * a + (1 - decay) * g`.
+    The source is https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf. As in TensorFlow 1, `s`
+    starts at 1 and the learning rate is part of the momentum update. The centered form divides by the standard
+    deviation: `sqrt(s - |a|**2 + epsilon)` with `a = decay * a + (1 - decay) * g`.
 
     Args:
-        learning_rate: about the size of a step.
-        decay: how much of the averages stays from step to step.
-        momentum: how much of the velocity stays from step to step.
+        learning_rate: the approximate size of a step.
+        decay: the decay rate of the averages.
+        momentum: the decay rate of the velocity.
         epsilon: keeps the divisor away from 0.
         centered: subtract the square of the average gradient.
         options: see `Optimizer`.

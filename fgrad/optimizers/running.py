@@ -1,10 +1,9 @@
-"""The loop around an optimizer: steps, a progress bar, a callback, and a history of what happened.
+"""The loop around an optimizer: steps, a progress bar, a callback, and a history.
 
-    run(loss, variables, steps, optimizer)      `loss()` reads the variables, which are updated
+    run(loss, variables, steps, optimizer)      `loss()` reads the variables, which are updated in place
     run(loss, params, steps, optimizer)         `loss(params)` takes a container; the history holds the new one
 
-What a run does in one step is `compute_gradients` and `apply_gradients`, or `update`; whoever needs another
-loop writes it with those.
+One step of a run is `compute_gradients` and `apply_gradients`, or `update`; these can be used to write another loop.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Callback = Callable[[int, float, Any], Any]
 
 
 class Step(NamedTuple):
-    """What is measured in one step; the norms are by variable, or by the path in the container."""
+    """The measurements of one step; the norms are by variable, or by the path in the container."""
 
     loss: float
     norms: dict[Any, float]
@@ -41,14 +40,14 @@ class Step(NamedTuple):
 
 @dataclasses.dataclass(repr=False, eq=False)
 class History:
-    """What happened in a run: one entry for each step that was completed.
+    """The history of a run: one entry for each completed step.
 
     Attributes:
-        params: the parameters after the last step: the container, or the variables as they were given.
-        state: of the optimizer after the last step, to go on from; None for variables, whose optimizer
-            keeps it.
-        planned: how many steps were wanted.
-        stopped: why there are no more: "steps" (all are done), "callback", "interrupted" (Ctrl-C), or "error".
+        params: the parameters after the last step: the container, or the given variables.
+        state: the state of the optimizer after the last step, to continue from; None for variables, for which the
+            optimizer keeps it.
+        planned: the number of steps requested.
+        stopped: why the run ended: "steps" (all are done), "callback", "interrupted" (Ctrl-C), or "error".
 
     Example:
         >>> import fgrad as fg
@@ -72,24 +71,24 @@ class History:
 
     @property
     def times(self) -> npt.NDArray[np.float64]:
-        """When each step was done, in seconds since the run began."""
+        """The time at the end of each step, in seconds since the run began."""
         return np.array([row.seconds for row in self._rows], np.float64)
 
     @property
     def rows(self) -> list[Step]:
-        """What was measured, step by step."""
+        """The measurements, step by step."""
         return self._rows
 
     @property
     def seconds(self) -> float:
-        """When the last step was done."""
+        """The time at the end of the last step."""
         return self._rows[-1].seconds if self._rows else 0.0
 
     @property
     def gradient_norms(self) -> dict[str, npt.NDArray[np.float64]]:
         """The Euclidean norm of the gradient in each step, by the name of the variable or the path to the parameter.
 
-        It is infinite where the gradient is not finite, and NaN where the loss did not depend on the variable.
+        It is infinite if the gradient is not finite, and NaN if the loss did not depend on the variable.
         """
         keys = dict.fromkeys(key for row in self._rows for key in row.norms)
         names: dict[str, npt.NDArray[np.float64]] = {}
@@ -111,7 +110,7 @@ class History:
 
 
 def _unused(name: str, taken: Iterable[str]) -> str:
-    """Return a name, with a number behind it if another variable has the same."""
+    """Return a name, with a number appended if another variable has the same."""
     candidate, number = name, 1
     while candidate in taken:
         number += 1
@@ -119,26 +118,26 @@ def _unused(name: str, taken: Iterable[str]) -> str:
     return candidate
 
 
-# What is optimized
+# The parameters
 
 
 class Subject(Protocol):
-    """Parameters and the function of them, of one of two kinds."""
+    """Parameters and a loss function of them, of one of two kinds."""
 
     def evaluate(self) -> tuple[Any, Any]:
-        """Return the loss and the gradients as the callback is to have them."""
+        """Return the loss and the gradients, in the form that the callback receives."""
 
     def norms(self, gradients: Any) -> dict[Any, Any]:
-        """Return each gradient by its variable or path."""
+        """Return the gradients by variable or path."""
 
     def update(self, gradients: Any) -> None:
-        """Take the step."""
+        """Make the step."""
 
     def snapshot(self) -> Any:
-        """Return what `restore` needs to undo a step."""
+        """Return the data with which `restore` undoes a step."""
 
     def restore(self, before: Any) -> None:
-        """Undo a step that was not completed."""
+        """Undo an incomplete step."""
 
     def result(self) -> tuple[Any, State | None]:
         """Return the parameters and the state of the optimizer."""
@@ -149,8 +148,8 @@ class OnVariables:
 
     Args:
         compute: returns the loss, and pairs `(gradient, variable)`.
-        variables: as they were given.
-        optimizer: which keeps its state.
+        variables: the given variables.
+        optimizer: the optimizer, which keeps its state.
     """
 
     def __init__(
@@ -189,10 +188,10 @@ class OnContainer:
     """A container of arrays.
 
     Args:
-        compute: takes such a container, and returns the loss and the gradient.
-        params: the container to begin with.
-        optimizer: what makes the steps.
-        state: of the optimizer, None at its beginning.
+        compute: maps such a container to the loss and the gradient.
+        params: the initial container.
+        optimizer: the optimizer.
+        state: the state of the optimizer, None for the initial one.
     """
 
     def __init__(
@@ -233,8 +232,7 @@ def are_variables(params: Any) -> bool:
     kinds = {isinstance(leaf, Variable) for leaf in leaves}
     if len(kinds) > 1:
         raise errors.StructureError(
-            "params must hold either variables, which loss() reads, or arrays, which loss(params) takes, and it holds "
-            "both."
+            "params must hold either variables, which loss() reads, or arrays, which loss(params) takes; it holds both."
         )
     if params is not None and not leaves:
         raise errors.NoVariablesError("No variables to optimize: params is empty.")
@@ -242,10 +240,10 @@ def are_variables(params: Any) -> bool:
 
 
 def refuse_state(state: State | None) -> None:
-    """Refuse the state that was given for variables.
+    """Raise if a state was given for variables.
 
     Raises:
-        ParameterError: there is one.
+        ParameterError: a state was given.
     """
     if state is not None:
         raise errors.ParameterError(
@@ -255,7 +253,7 @@ def refuse_state(state: State | None) -> None:
 
 
 def _subject(loss: Any, params: Any, optimizer: Optimizer, state: State | None) -> Subject:
-    """Return what is to be optimized.
+    """Return the parameters to optimize, with their loss.
 
     Raises:
         StructureError, NoVariablesError: as for `are_variables`.
@@ -293,38 +291,38 @@ def run(
     callback: Callback | None = None,
     check_finite: bool = True,
 ) -> History:
-    """Minimize a loss in a number of steps.
+    """Minimize a loss in a given number of steps.
 
-    Ctrl-C ends a run after the last step that was completed: what is returned then is as good as that of
-    a run of so many steps, and `stopped` is "interrupted". A step is done as a whole or not at all.
+    Ctrl-C ends a run after the last completed step: the result is the same as that of a run with fewer steps, and
+    `stopped` is "interrupted". A step is made completely or not at all.
 
     Args:
         loss: returns one real number: `loss()` for variables, `loss(params)` for a container of arrays.
-        params: the variables, one or a container of them, which are updated in place; None is all
-            trainable ones that `loss` reads. Or a container of floating-point arrays; it is left as it is,
-            and the history holds the new one.
-        steps: how many.
+        params: the variables, one or a container of them, which are updated in place; None means all trainable ones
+            that `loss` reads. Or a container of floating-point arrays; it is not changed, and the history holds the new
+            one.
+        steps: the number of steps.
         optimizer: by default `Adam()`.
-        state: for a container, the `state` of an earlier history, to go on from there.
+        state: for a container, the `state` of an earlier history, to continue from.
         progress: show a bar on stderr (see `fgrad.progress`).
         callback: called after each step with its number from 1 on, the loss (a float), and the gradients: pairs
-            `(gradient, variable)`, or a container like the parameters. The loss and the gradients are those
-            from which the step was made. It stops the run by returning True, or by raising StopIteration as
-            for `scipy.optimize`; it may return None or False otherwise.
-        check_finite: raise when the loss or a gradient is not finite. Otherwise the run goes on. With
-            an optimizer that has `skip_nonfinite=True`, it goes on too, and such steps change nothing.
+            `(gradient, variable)`, or a container like the parameters. The loss and the gradients are those from which
+            the step was computed. It stops the run by returning True, or by raising StopIteration as in
+            `scipy.optimize`; otherwise it may return None or False.
+        check_finite: raise if the loss or a gradient is not finite. Otherwise the run continues; with an optimizer that
+            has `skip_nonfinite=True`, such steps change nothing.
 
     Returns:
         A `History` with `losses`, `gradient_norms`, `times`, `params`, `state` and `stopped`.
 
     Raises:
-        DivergenceError: a FloatingPointError; the loss or a gradient is not finite. The step is not made, and
-            the error has the `history` until then.
+        DivergenceError: a FloatingPointError; the loss or a gradient is not finite. The step is not made, and the error
+            has the `history` up to then.
         NonScalarError: a TypeError; the loss is not one number.
-        OutputError: a TypeError; the loss is complex, or no tensor.
-        NoGradientsError: a ValueError; the loss depends on none of the variables.
-        ParameterError: a ValueError; `steps` is no number of steps, the callback returned something else, or
-            `state` was given for variables.
+        OutputError: a TypeError; the loss is complex, or not a tensor.
+        NoGradientsError: a ValueError; the loss does not depend on any of the variables.
+        ParameterError: a ValueError; `steps` is not a number of steps, the callback returned something else, or `state`
+            was given for variables.
         StructureError: a TypeError; `params` holds variables and arrays.
         NotCallableError, NoVariablesError, NoResultError, IntegerInputError: as for `minimize` and `grad`.
 
@@ -358,10 +356,10 @@ def check_steps(steps: Any) -> None:
 
 
 def checked_optimizer(optimizer: Any) -> Optimizer:
-    """Return an optimizer: the usual one for None.
+    """Return an optimizer; the default one for None.
 
     Raises:
-        ParameterError: it is none.
+        ParameterError: it is not an optimizer.
     """
     optimizer = Adam() if optimizer is None else optimizer
     if not isinstance(optimizer, Optimizer):
@@ -380,14 +378,14 @@ def take_steps(
     checks: bool,
     after: Callable[[], Any] = lambda: None,
 ) -> History:
-    """Take the steps that are planned and not yet in a history.
+    """Make the planned steps that are not yet in a history.
 
     Args:
-        subject: what is optimized.
-        history: what has happened so far.
+        subject: the parameters and the loss.
+        history: the history so far.
         progress, callback: as for `run`.
-        checks: whether to raise when something is not finite.
-        after: called when a step is done, and the callback has seen it.
+        checks: whether to raise if a value is not finite.
+        after: called after each step and its callback.
 
     Returns:
         The history.
@@ -416,7 +414,7 @@ def take_steps(
 
 
 def _take(subject: Subject, gradients: Any, history: History, row: Step) -> None:
-    """Take a step and note it, both or neither, also when Ctrl-C comes in between."""
+    """Make a step and record it, both or neither, even if Ctrl-C interrupts."""
     before, count = subject.snapshot(), len(history)
     try:
         history._rows.append(row)
@@ -431,20 +429,20 @@ def _number(value: Any) -> float:
     """Return a loss as a Python number.
 
     Raises:
-        NonScalarError: it is not one number.
+        NonScalarError: it is not a single number.
         OutputError: it is complex.
     """
     inputs.check_loss(value)
     if len(flatten(value)[0]) != 1 or type(value) not in BOXES or value.shape != ():
         what = f"shape {value.shape}" if type(value) in BOXES else f"a {type(value).__name__}"
-        raise errors.NonScalarError(f"run needs a loss that is one number, and it has {what}.\nReturn a sum or mean.")
+        raise errors.NonScalarError(f"run needs a scalar loss; it has {what}.\nReturn a sum or mean.")
     if value.dtype.kind == "c":
-        raise errors.OutputError("the loss must be real to be minimized, and it is complex.\nReturn np.abs(loss).")
+        raise errors.OutputError("the loss must be real to be minimized; it is complex.\nReturn np.abs(loss).")
     return value.item()  # type: ignore[no-any-return]
 
 
 def _norm(gradient: Any) -> float:
-    """Return the norm of a gradient in double precision: NaN for None, infinite for what is not finite."""
+    """Return the norm of a gradient in double precision: NaN for None, infinity for a gradient that is not finite."""
     if gradient is None:
         return math.nan
     array = np.abs(inputs.plain(gradient)).astype(np.float64)
@@ -457,7 +455,7 @@ def _norm(gradient: Any) -> float:
 
 
 def _check_finite(history: History, loss: float, gradients: dict[Any, Any]) -> None:
-    """Refuse a step from a loss or gradients that are not finite.
+    """Raise if a loss or gradients are not finite.
 
     Raises:
         DivergenceError: one of them is not.
@@ -474,8 +472,8 @@ def _check_finite(history: History, loss: float, gradients: dict[Any, Any]) -> N
     error = errors.DivergenceError(
         f"the loss is {loss:.6g} in step {len(history) + 1}{before}.{where}\n"
         "This step was not made. Take shorter steps (a smaller learning_rate), clip the gradients, or look for an "
-        "operation without a finite derivative where it is used.\n"
-        "check_finite=False goes on all the same, skip_nonfinite=True of the optimizer leaves out such steps."
+        "operation whose derivative is not finite at this point.\n"
+        "check_finite=False continues regardless; skip_nonfinite=True of the optimizer skips such steps."
     )
     error.history = history
     raise error
@@ -485,7 +483,7 @@ def _wants_to_stop(callback: Callback, step: int, loss: float, gradients: Any) -
     """Return whether a callback ends the run.
 
     Raises:
-        ParameterError: it returned something that says neither yes nor no.
+        ParameterError: it returned something other than a boolean or None.
     """
     try:
         answer = callback(step, loss, gradients)
@@ -494,5 +492,5 @@ def _wants_to_stop(callback: Callback, step: int, loss: float, gradients: Any) -
     if answer is None or isinstance(answer, (bool, np.bool_)):
         return bool(answer)
     raise errors.ParameterError(
-        f"the callback returned {answer!r}; it must return True to stop the run, or None or False to go on."
+        f"the callback returned {answer!r}; it must return True to stop the run, or None or False to continue."
     )

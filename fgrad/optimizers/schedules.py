@@ -1,8 +1,8 @@
 """Schedules: hyper-parameters that change from step to step.
 
-A schedule is called with the number of updates that were made so far. It takes a number, an array or a
-tensor, element by element, and can be differentiated by it and by its own parameters. Given to an
-optimizer in place of a number, it is called in every step:
+A schedule is called with the number of updates made so far. It takes a number, an array or a tensor, element by
+element, and can be differentiated with respect to it and to its own parameters. Passed to an optimizer in place of a
+number, it is called in every step:
 
     optimizer = fg.optimizers.Adam(CosineDecay(0.1, decay_steps=1000))
 """
@@ -31,7 +31,7 @@ def __dir__() -> list[str]:
 
 
 class Schedule:
-    """The base of the schedules; a new one defines `value`.
+    """The base class of the schedules; a subclass defines `value`.
 
     Example:
         >>> class Harmonic(Schedule):
@@ -42,13 +42,13 @@ class Schedule:
     """
 
     def __call__(self, step: Any) -> Any:
-        """Return the value after so many updates.
+        """Return the value after a number of updates.
 
         Args:
             step: a number, array or tensor, 0 before the first update.
 
         Returns:
-            A number for a number, else an array or tensor of the shape of `step`.
+            A number for a number, otherwise an array or tensor of the shape of `step`.
         """
         if type(step) not in BOXES:
             step = np.asarray(step)
@@ -67,9 +67,9 @@ class ExponentialDecay(Schedule):
 
     Args:
         initial_learning_rate: the value at step 0.
-        decay_steps: after so many steps it has changed by the factor `decay_rate`.
-        decay_rate: that factor.
-        staircase: change it after every `decay_steps` steps only.
+        decay_steps: the number of steps in which the value changes by the factor `decay_rate`.
+        decay_rate: the factor.
+        staircase: change the value only every `decay_steps` steps.
 
     Raises:
         ParameterError: a ValueError; `decay_steps` is not positive.
@@ -99,7 +99,7 @@ class NaturalExpDecay(Schedule):
         initial_learning_rate: the value at step 0.
         decay_steps: the unit in which steps are counted.
         decay_rate: the speed of the decay.
-        staircase: change it after every `decay_steps` steps only.
+        staircase: change the value only every `decay_steps` steps.
 
     Raises:
         ParameterError: a ValueError; `decay_steps` is not positive.
@@ -129,7 +129,7 @@ class InverseTimeDecay(Schedule):
         initial_learning_rate: the value at step 0.
         decay_steps: the unit in which steps are counted.
         decay_rate: the speed of the decay.
-        staircase: change it after every `decay_steps` steps only.
+        staircase: change the value only every `decay_steps` steps.
 
     Raises:
         ParameterError: a ValueError; `decay_steps` is not positive.
@@ -153,14 +153,14 @@ class InverseTimeDecay(Schedule):
 
 @dataclass(frozen=True)
 class PolynomialDecay(Schedule):
-    """Falls from one value to another along a power: `(start - end) * (1 - step / decay_steps) ** power + end`.
+    """Decays from one value to another by a power: `(start - end) * (1 - step / decay_steps) ** power + end`.
 
     Args:
         initial_learning_rate: the value at step 0.
-        decay_steps: where the end is reached.
-        end_learning_rate: the value from there on.
-        power: 1 is a straight line.
-        cycle: rise again at the end, and fall towards the next multiple of `decay_steps`.
+        decay_steps: the step at which the end is reached.
+        end_learning_rate: the value from that step on.
+        power: the exponent; 1 gives a linear decay.
+        cycle: rise again at the end, and decay towards the next multiple of `decay_steps`.
 
     Raises:
         ParameterError: a ValueError; `decay_steps` is not positive.
@@ -193,11 +193,11 @@ class PiecewiseConstantDecay(Schedule):
     """One value up to and including the first boundary, the next one up to the second, and so on.
 
     Args:
-        boundaries: steps, rising.
-        values: one more than there are boundaries.
+        boundaries: increasing steps.
+        values: one more than `boundaries`.
 
     Raises:
-        ParameterError: a ValueError; the boundaries do not rise, or the counts do not fit.
+        ParameterError: a ValueError; the boundaries are not increasing, or the lengths do not match.
 
     Example:
         >>> schedule = PiecewiseConstantDecay([5, 15], [1.0, 0.5, 0.1])
@@ -211,12 +211,12 @@ class PiecewiseConstantDecay(Schedule):
     def __post_init__(self) -> None:
         if len(self.values) != len(self.boundaries) + 1:
             raise errors.ParameterError(
-                f"values must be one more than boundaries, and there are {len(self.values)} values for "
+                f"there must be one more value than boundaries; there are {len(self.values)} values for "
                 f"{len(self.boundaries)} boundaries."
             )
         known = all(map(_known, self.boundaries))
         if known and any(after <= before for before, after in itertools.pairwise(self.boundaries)):
-            raise errors.ParameterError(f"boundaries must rise, and they are {list(self.boundaries)}.")
+            raise errors.ParameterError(f"boundaries must be increasing; they are {list(self.boundaries)}.")
 
     def value(self, step: Any) -> Any:
         result = self.values[0] + 0.0 * step
@@ -227,12 +227,12 @@ class PiecewiseConstantDecay(Schedule):
 
 @dataclass(frozen=True)
 class CosineDecay(Schedule):
-    """Falls along half a cosine (https://arxiv.org/abs/1608.03983).
+    """Decays along half a cosine (https://arxiv.org/abs/1608.03983).
 
     Args:
         initial_learning_rate: the value at step 0.
-        decay_steps: where the end is reached.
-        alpha: the value from there on, as a part of the initial one.
+        decay_steps: the step at which the end is reached.
+        alpha: the value from that step on, as a fraction of the initial one.
 
     Raises:
         ParameterError: a ValueError; `decay_steps` is not positive.
@@ -256,14 +256,14 @@ class CosineDecay(Schedule):
 
 @dataclass(frozen=True)
 class CosineDecayRestarts(Schedule):
-    """Falls along half a cosine again and again: SGDR, https://arxiv.org/abs/1608.03983.
+    """Decays along half a cosine repeatedly: SGDR, https://arxiv.org/abs/1608.03983.
 
     Args:
         initial_learning_rate: the value at step 0.
         first_decay_steps: the length of the first period.
-        t_mul: how much longer each period is than the one before.
-        m_mul: how much higher each period starts than the one before.
-        alpha: the lowest value, as a part of the initial one.
+        t_mul: the ratio of the lengths of successive periods.
+        m_mul: the ratio of the initial values of successive periods.
+        alpha: the lowest value, as a fraction of the initial one.
 
     Raises:
         ParameterError: a ValueError; `first_decay_steps` is not positive, or `t_mul` is below 1.
@@ -292,25 +292,25 @@ class CosineDecayRestarts(Schedule):
             part = done - period
         else:
             period = np.floor(np.log1p(done * (self.t_mul - 1)) / np.log(self.t_mul))
-            # At a restart the logarithm may fall on either side of the whole number.
+            # At a restart the logarithm may be rounded to either side of the integer.
             period = period + (self._start(period + 1) <= done) - (self._start(period) > done)
             part = (done - self._start(period)) / self.t_mul**period
         fallen = self.m_mul**period * _cosine(part)
         return self.initial_learning_rate * ((1 - self.alpha) * fallen + self.alpha)
 
     def _start(self, period: Any) -> Any:
-        """Return where a period starts, in units of the first one."""
+        """Return the start of a period, in units of the first one."""
         return (self.t_mul**period - 1) / (self.t_mul - 1)
 
 
 @dataclass(frozen=True)
 class LinearCosineDecay(Schedule):
-    """A cosine under a straight line: `(alpha + line) * cosine + beta` (https://arxiv.org/abs/1709.07417).
+    """A cosine multiplied with a linear decay: `(alpha + line) * cosine + beta` (https://arxiv.org/abs/1709.07417).
 
     Args:
-        initial_learning_rate: the factor of all that.
-        decay_steps: where the end is reached.
-        num_periods: of the cosine until then.
+        initial_learning_rate: a factor of the whole expression.
+        decay_steps: the step at which the end is reached.
+        num_periods: the number of periods of the cosine up to that step.
         alpha, beta: see the formula.
 
     Raises:
@@ -338,14 +338,14 @@ class LinearCosineDecay(Schedule):
 
 @dataclass(frozen=True)
 class WarmupCosine(Schedule):
-    """Rises in a straight line, then falls along half a cosine.
+    """Increases linearly, then decays along half a cosine.
 
     Args:
         peak_learning_rate: the value after `warmup_steps`.
-        warmup_steps: the length of the rise; may be 0.
-        decay_steps: where the end is reached, the rise included.
+        warmup_steps: the length of the increase; may be 0.
+        decay_steps: the step at which the end is reached, including the warm-up.
         initial_learning_rate: the value at step 0.
-        end_learning_rate: the value from the end on.
+        end_learning_rate: the value from that step on.
 
     Raises:
         ParameterError: a ValueError; not `0 <= warmup_steps < decay_steps`.
@@ -366,7 +366,7 @@ class WarmupCosine(Schedule):
         known = _known(self.warmup_steps) and _known(self.decay_steps)
         if known and not 0 <= self.warmup_steps < self.decay_steps:
             raise errors.ParameterError(
-                "warmup_steps must be 0 or more and below decay_steps, which counts the warm-up, too; "
+                "warmup_steps must be 0 or more and below decay_steps, which includes the warm-up; "
                 f"they are {self.warmup_steps} and {self.decay_steps}."
             )
 
@@ -380,14 +380,14 @@ class WarmupCosine(Schedule):
 
 @dataclass(frozen=True)
 class OneCycle(Schedule):
-    """Rises and falls once, along half cosines: the 1cycle policy, https://arxiv.org/abs/1708.07120.
+    """Increases and decreases once, along half cosines: the 1cycle policy, https://arxiv.org/abs/1708.07120.
 
     Args:
         peak_learning_rate: the largest value.
-        total_steps: where the end is reached.
-        warmup_fraction: the part of the steps that is spent rising.
+        total_steps: the step at which the end is reached.
+        warmup_fraction: the fraction of steps in which the value increases.
         initial_divisor: step 0 has `peak_learning_rate / initial_divisor`.
-        final_divisor: the end has this part of the value at step 0.
+        final_divisor: the final value is the value at step 0 divided by it.
 
     Raises:
         ParameterError: a ValueError; `total_steps` or a divisor is not positive, or the fraction is not
@@ -423,21 +423,21 @@ class OneCycle(Schedule):
 
 @dataclass
 class ReduceOnPlateau(Schedule):
-    """Lowers a value whenever a metric has not improved for a while; tell it the metric by `update`.
+    """Reduces a value whenever a metric has stopped improving; pass the metric to `update`.
 
-    It has a state. An optimizer that uses it saves that state with its own.
+    It has state. An optimizer that uses it saves this state with its own.
 
     Args:
-        learning_rate: the value at first.
-        factor: by what it is multiplied each time.
-        patience: how many updates without improvement are put up with.
-        threshold: an improvement is at least this part of the best metric.
-        cooldown: how many updates after a reduction are not counted.
-        min_learning_rate: where it stops.
-        mode: "min" if a low metric is good, "max" if a high one is.
+        learning_rate: the initial value.
+        factor: the factor of each reduction.
+        patience: the number of updates without improvement that are tolerated.
+        threshold: the smallest improvement that counts, relative to the best metric.
+        cooldown: the number of updates after a reduction that are not counted.
+        min_learning_rate: the smallest value.
+        mode: "min" if lower metrics are better, "max" if higher ones are.
 
     Raises:
-        ParameterError: a ValueError; `factor` is not between 0 and 1, or `mode` is neither.
+        ParameterError: a ValueError; `factor` is not between 0 and 1, or `mode` is invalid.
 
     Example:
         >>> rate = ReduceOnPlateau(1.0, factor=0.5, patience=1)
@@ -466,7 +466,7 @@ class ReduceOnPlateau(Schedule):
         return self.learning_rate + 0.0 * step
 
     def update(self, metric: Any) -> float:
-        """Take note of a metric, one number, and return the value from now on."""
+        """Record a metric, one number, and return the value from now on."""
         metric = metric.item() if type(metric) in BOXES else float(metric)
         if self._improves(metric):
             self._best, self._waited = metric, 0
@@ -482,12 +482,12 @@ class ReduceOnPlateau(Schedule):
 
     def _improves(self, metric: float) -> bool:
         if self._best is None:
-            return metric == metric  # a NaN is no metric
+            return metric == metric  # NaN does not count
         margin = self.threshold * abs(self._best)
         return metric < self._best - margin if self.mode == "min" else metric > self._best + margin
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what changes: the present value, the best metric, and two counts."""
+        """Return the state: the current value, the best metric, and two counts."""
         return {
             "learning_rate": self.learning_rate,
             "best": self._best,
@@ -496,17 +496,17 @@ class ReduceOnPlateau(Schedule):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what `state_dict` returned.
+        """Restore the state from a result of `state_dict`.
 
         Args:
-            state: what `state_dict` returned.
+            state: a result of `state_dict`.
 
         Raises:
-            StateError: a ValueError; it is the state of something else.
+            StateError: a ValueError; it is not a state of this class.
         """
         if set(state) != set(self.state_dict()):
             raise errors.StateError(
-                f"the state of a ReduceOnPlateau holds {', '.join(self.state_dict())}; this one holds "
+                f"the state of a ReduceOnPlateau holds {', '.join(self.state_dict())}; the given one holds "
                 f"{', '.join(map(str, state)) or 'nothing'}."
             )
         self.learning_rate, self._best = state["learning_rate"], state["best"]
@@ -514,13 +514,13 @@ class ReduceOnPlateau(Schedule):
 
 
 def _periods(schedule: Any, step: Any) -> Any:
-    """Return the steps in units of `decay_steps`, whole ones for a staircase."""
+    """Return the steps in units of `decay_steps`, rounded down for a staircase."""
     periods = step / schedule.decay_steps
     return np.floor(periods) if schedule.staircase else periods
 
 
 def _cosine(part: Any) -> Any:
-    """Return 1 at 0, 0 at 1, and half a cosine between."""
+    """Return half a cosine, from 1 at 0 to 0 at 1."""
     return 0.5 * (1 + np.cos(np.pi * part))
 
 
@@ -529,7 +529,7 @@ def _between(low: Any, high: Any, part: Any) -> Any:
 
 
 def _known(value: Any) -> bool:
-    """Return whether a parameter can be checked already; a tensor may be any of many values."""
+    """Return whether a parameter can be checked; a tensor may stand for many values."""
     return type(value) not in BOXES
 
 

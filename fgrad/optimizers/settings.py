@@ -1,8 +1,8 @@
-"""Hyper-parameters: what they may be, what they are worth in a step, and what is refused.
+"""Hyper-parameters: their types, their values in a step, and the checks of their values.
 
-evaluated(name, hyper, updates)     its value for one step, which a trace may follow
-known(name, hyper, updates)         its value alone
-check_fraction, check_share, check_not_negative, check_positive     what constructors refuse
+evaluated(name, hyper, updates)     the value in one step, possibly traced
+known(name, hyper, updates)         the plain value
+check_fraction, check_share, check_not_negative, check_positive     checks for constructors
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ Hyper = Any
 arguments that returns one of the first four."""
 
 Settings = SimpleNamespace
-"""The hyper-parameters of one step, by their names, and `step`: 1 for the first update."""
+"""The hyper-parameters of one step by name, and `step`: 1 for the first update."""
 
 
 def evaluated(name: str, hyper: Hyper, updates: Any) -> Any:
-    """Return the value of a hyper-parameter after so many updates.
+    """Return the value of a hyper-parameter after a number of updates.
 
-    A single number is returned as Python's, which takes the dtype of whatever it is multiplied with.
+    A single number is returned as a Python number, which takes the dtype of its other operand.
 
     Args:
-        name: for messages.
+        name: the name in messages.
         hyper: see `Hyper`.
-        updates: how many updates have been made so far; a schedule is called with it.
+        updates: the number of updates so far; a schedule is called with it.
 
     Returns:
-        A Python number, an array, or a tensor that a running trace follows.
+        A Python number, an array, or a traced tensor.
 
     Raises:
-        ParameterError: a ValueError; it is not made of real numbers.
+        ParameterError: a ValueError; it does not consist of real numbers.
     """
     if isinstance(hyper, Schedule):
         hyper = hyper(updates)
@@ -55,14 +55,14 @@ def evaluated(name: str, hyper: Hyper, updates: Any) -> Any:
     array = np.asarray(value)
     if array.dtype.kind not in "fiu":
         raise errors.ParameterError(
-            f"{name} must be a real number, an array or variable of such, a schedule, or a function without "
+            f"{name} must be a real number, an array or variable of real numbers, a schedule, or a function without "
             f"arguments that returns one; it is {hyper!r}."
         )
     return array if array.ndim else array.item()
 
 
 def known(name: str, hyper: Hyper, updates: Any) -> Any:
-    """Return the value of a hyper-parameter as a number or array, also where an open tape follows it.
+    """Return the value of a hyper-parameter as a number or array, even if an open tape traces it.
 
     Raises:
         ConcretizationError: a TypeError; it depends on an argument of `vmap`, or of a recorded function.
@@ -72,12 +72,12 @@ def known(name: str, hyper: Hyper, updates: Any) -> Any:
 
 
 def may_differ(hyper: Hyper, number: float = 0.0) -> bool:
-    """Return whether a hyper-parameter is, or may become, something else than a number."""
+    """Return whether a hyper-parameter is not, or may not always be, equal to a number."""
     return type(hyper) not in (float, int) or hyper != number
 
 
 def check_fraction(**hypers: Hyper) -> None:
-    """Refuse what is not at least 0 and below 1."""
+    """Raise unless the values are at least 0 and below 1."""
     _check(lambda value: (value >= 0) & (value < 1), "at least 0 and below 1", hypers)
 
 
@@ -87,22 +87,22 @@ def check_share(**hypers: Hyper) -> None:
 
 
 def check_not_negative(**hypers: Hyper) -> None:
-    """Refuse what is below 0."""
+    """Raise if a value is below 0."""
     _check(lambda value: value >= 0, "0 or more", hypers)
 
 
 def check_positive(**hypers: Hyper) -> None:
-    """Refuse what is not above 0."""
+    """Raise unless the values are above 0."""
     _check(lambda value: value > 0, "positive", hypers)
 
 
 def check_number(**hypers: Hyper) -> None:
-    """Refuse what is no number."""
+    """Raise if a value is not a number."""
     _check(lambda value: True, "a number", hypers)
 
 
 def _check(holds: Callable[[Any], Any], requirement: str, hypers: dict[str, Hyper]) -> None:
-    """Check values that are known already; those of variables, functions and schedules are yet to come."""
+    """Check values that are known now; variables, functions and schedules are evaluated later."""
     for name, hyper in hypers.items():
         if type(hyper) in BOXES or isinstance(hyper, Schedule):
             continue
@@ -112,7 +112,7 @@ def _check(holds: Callable[[Any], Any], requirement: str, hypers: dict[str, Hype
         if isinstance(hyper, (list, tuple)) and any(type(each) in BOXES for each in hyper):
             raise errors.ParameterError(
                 f"{name} must be {requirement}, and it is a list of variables or tensors.\n"
-                "An optimizer finds the variables that the loss reads, or minimize(loss, var_list=[...]) names them."
+                "An optimizer finds the variables that the loss reads, or pass minimize(loss, var_list=[...])."
             )
         if not np.all(holds(evaluated(name, hyper, 0))):
             raise errors.ParameterError(f"{name} must be {requirement}, and it is {hyper}.")

@@ -1,6 +1,6 @@
-"""Squares, signs and thresholds of real and complex numbers alike, of which rules are made.
+"""Squares, signs and thresholds of real and complex numbers, for update rules.
 
-A complex number counts with its modulus, so that a rule turns with the complex plane: it has no
+For a complex number the modulus is used, so that a rule commutes with rotations of the complex plane: it has no
 preferred direction there.
 """
 

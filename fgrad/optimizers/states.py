@@ -1,8 +1,9 @@
-"""State that belongs to variables: saved by their names, and given back to the variables of these names.
+"""State of variables: saved by the names of the variables, and restored by name.
 
-In memory, state is kept by variable. What was loaded for a variable that has not been met yet waits under its name, in
-the same dict. Variables of one name are told apart by their order: `w`, `w_1`. A variable that was created without a
-name has one with a number that counts through the process, so state of these is given back by position, if need be.
+In memory, state is stored by variable. Loaded state for a variable that has not been used yet is stored under its name,
+in the same dict. Variables with equal names are distinguished by their order: `w`, `w_1`. A variable created without a
+name has a default name with a number, counted throughout the process, so the state of such variables is restored by
+position if necessary.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ T = TypeVar("T")
 ByVariable = dict["Variable | str", T]
 
 Fits = Callable[[Variable, Any], bool]
-"""Whether state has the shapes that it has for a variable."""
+"""Returns whether state has the shapes that a variable needs."""
 
 
 def by_name(kept: Mapping[Variable | str, T]) -> dict[str, T]:
@@ -31,16 +32,16 @@ def by_name(kept: Mapping[Variable | str, T]) -> dict[str, T]:
 
 
 def by_variable(saved: Mapping[str, T], variables: Iterable[Variable], fits: Fits) -> ByVariable[T]:
-    """Return saved state by variable; what belongs to none of them stays under its name."""
+    """Return saved state by variable; state without a matching variable stays under its name."""
     found = {name: variable for variable, name in _matches(saved, [], list(variables), fits).items()}
     return {found.get(name, name): value for name, value in saved.items()}
 
 
 def meet(kept: ByVariable[Any], variables: Iterable[Variable], fits: Fits) -> list[Variable]:
-    """Give variables that are used for the first time the state that waits for them; return them.
+    """Assign waiting state to variables that are used for the first time; return these variables.
 
     Raises:
-        StateError: state waits, and for none of the variables.
+        StateError: there is waiting state, and it matches none of the variables.
     """
     waiting = {key: value for key, value in kept.items() if isinstance(key, str)}
     if not waiting:
@@ -50,9 +51,9 @@ def meet(kept: ByVariable[Any], variables: Iterable[Variable], fits: Fits) -> li
     found = _matches(waiting, known, new, fits)
     if new and not found and len(waiting) == len(kept):
         raise errors.StateError(
-            f"the state that was loaded belongs to variables named {sorted(waiting)}, and none of the variables to "
-            f"update has one of these names: theirs are {sorted(variable.name for variable in new)}.\n"
-            "Create variables with the name= that they had when the state was saved."
+            f"the loaded state belongs to variables named {sorted(waiting)}, and none of the variables to "
+            f"update has one of these names: they are named {sorted(variable.name for variable in new)}.\n"
+            "Create variables with the names, name=, that they had when the state was saved."
         )
     for variable, name in found.items():
         kept[variable] = kept.pop(name)
@@ -60,10 +61,10 @@ def meet(kept: ByVariable[Any], variables: Iterable[Variable], fits: Fits) -> li
 
 
 def _matches(waiting: Mapping[str, Any], known: list[Variable], new: list[Variable], fits: Fits) -> dict[Variable, str]:
-    """Return the names under which state waits for new variables, in their order."""
+    """Return the names under which state is stored for new variables, in their order."""
     names = _unique_names([*known, *new])
     unnamed, places = list(filter(_is_unnamed, new)), [name for name in waiting if _UNNAMED.fullmatch(name)]
-    if not all(variable.name in places for variable in unnamed):  # they count on from other ones
+    if not all(variable.name in places for variable in unnamed):  # their numbers differ from those of the saved ones
         names.update((each, "") for each in unnamed)
         by_position = dict(zip(unnamed, places, strict=False))
         if len(unnamed) == len(places) and all(fits(each, waiting[name]) for each, name in by_position.items()):
@@ -75,15 +76,15 @@ def _matches(waiting: Mapping[str, Any], known: list[Variable], new: list[Variab
 def _tell(by_position: Mapping[Variable, str]) -> None:
     pairs = ", ".join(f"that of {name!r} to {variable.name!r}" for variable, name in by_position.items())
     warnings.warn(
-        f"state was given to variables without names by their position: {pairs}.\n"
-        "Create them with names, fg.Variable(value, name=...), by which it is found in any order.",
+        f"state was assigned to variables without names by position: {pairs}.\n"
+        "Create them with names, fg.Variable(value, name=...), for a match in any order.",
         errors.StateWarning,
         stacklevel=depth_of_user(),
     )
 
 
 _UNNAMED = re.compile(r"Variable_\d+")
-"""The names that variables get which are created without one."""
+"""Default names of variables that are created without one."""
 
 
 def _is_unnamed(variable: Variable) -> bool:
@@ -91,7 +92,7 @@ def _is_unnamed(variable: Variable) -> bool:
 
 
 def _unique_names(keys: Iterable[Variable | str]) -> dict[Variable | str, str]:
-    """Return a name for each variable that no other has; what waits under a name keeps it."""
+    """Return a unique name for each variable; names of waiting state are unchanged."""
     keys = list(keys)
     names: dict[Variable | str, str] = {key: key for key in keys if isinstance(key, str)}
     used = set(names.values())
