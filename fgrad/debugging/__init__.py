@@ -1,7 +1,7 @@
-"""Finding out why a derivative is missing, zero, not finite or wrong.
+"""Debugging of derivatives: why one is missing, zero, not finite or wrong.
 
-Read in this order: `reports` (what a reason is, and how it is shown), `cuts` (where values left a trace),
-`notes` (operations with the user's lines, and `debug_nans`), `explain`, `check`.
+Read in this order: `reports` (a reason, and how it is shown), `cuts` (where values left a trace), `notes` (operations
+with the user's lines, and `debug_nans`), `explain`, `check`.
 """
 
 import fgrad.core  # noqa: F401  # whose tables are filled before a module of this room is loaded

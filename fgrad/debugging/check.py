@@ -1,9 +1,9 @@
-"""Whether the derivatives of a function can be trusted at a point: a report for a person to read.
+"""Checks of the derivatives of a function at a point: a report for the user.
 
     check(f, *args)      value, both modes, finite differences with their error, kinks and cuts near the point
 
-Finite differences are extrapolated to step 0 from several step sizes, which tells how far they can be
-trusted themselves (Ridders, https://doi.org/10.1016/S0141-1195(82)80057-0).
+Finite differences are extrapolated to step 0 from several step sizes, which gives an estimate of their error (Ridders,
+https://doi.org/10.1016/S0141-1195(82)80057-0).
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from fgrad.transforms.reverse import vjp
 from fgrad.transforms.running import check_result
 
 _SMALL = 6
-"""Of an array with no more elements each is looked at; of others a few directions."""
+"""The size up to which each element of an array is checked; for larger ones a few directions are."""
 _DIRECTIONS = 3
 _NEAR = 1e-4
 _MOST_REASONS = 5
 _PRECISION = {"f": 1e-3, "F": 1e-3, "e": 1e-1}
-"""How closely derivatives must agree, by the dtype of the argument; of others 1e-6."""
+"""The relative tolerance of derivatives, by the dtype of the argument; 1e-6 for other dtypes."""
 
 
 class Derivative(NamedTuple):
     """The derivative along one direction, computed in three ways.
 
     Attributes:
-        where: the element, or the direction, in which an argument moves.
-        forward, reverse: by the two modes.
-        numeric: by finite differences.
-        error: how far these can be off.
+        where: the element, or the direction, along which an argument changes.
+        forward, reverse: the derivative by the two modes.
+        numeric: the derivative by finite differences.
+        error: the estimated error of the differences.
         agrees: whether all three agree.
-        kink: whether the function has another slope on the other side of the point, or no value there.
-        unsure: whether the differences cannot tell, because the rounding of the value hides the derivative.
+        kink: whether the function has another slope, or no value, on the other side of the point.
+        unsure: whether the differences are inconclusive, because rounding of the value hides the derivative.
     """
 
     where: str
@@ -68,7 +68,7 @@ class Derivative(NamedTuple):
     unsure: bool = False
 
     def cells(self) -> tuple[str, ...]:
-        """Return the entries of a line of the report."""
+        """Return the cells of a row of the report."""
         verdict = "kink" if self.kink else "cannot tell" if self.unsure else "agree" if self.agrees else "DISAGREE"
         numbers = (f"{x:.10g}" for x in (self.forward, self.reverse, self.numeric))
         return (self.where, *numbers, f"{self.error:.1g}", verdict)
@@ -76,16 +76,16 @@ class Derivative(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CheckReport:
-    """What `check` has found; printed, it is a text to read.
+    """The results of `check`; printed, it is a readable report.
 
     Attributes:
-        name: of the function.
+        name: the name of the function.
         value: its result.
-        derivatives: along each element or direction.
-        dtypes: of each argument and its gradient, and of the results.
-        kinks: operations that have another slope, or a jump, close to the point.
-        cuts: where a derivative is left out, such as at `.item()`.
-        problems: what else is wrong, the worst first, such as another value than that on plain arrays.
+        derivatives: the derivatives along each element or direction.
+        dtypes: the dtypes of each argument and its gradient, and of the results.
+        kinks: operations with a kink or a jump close to the point.
+        cuts: exits where a derivative is lost, such as `.item()`.
+        problems: other problems, the worst first, such as a value that differs from that on plain arrays.
     """
 
     name: str
@@ -102,7 +102,7 @@ class CheckReport:
         return not self.problems and all(each.agrees and not each.kink for each in self.derivatives)
 
     def verdict(self) -> str:
-        """Return the result in a line."""
+        """Return the result in one line."""
         if self.ok:
             return "All derivatives agree."
         wrong = [each.where for each in self.derivatives if not (each.agrees or each.kink or each.unsure)]
@@ -114,7 +114,7 @@ class CheckReport:
         if kinks:
             parts.append(f"The point is on a kink, where there is no derivative: {', '.join(kinks)}.")
         if unsure:
-            parts.append(f"Differences cannot tell, as the rounding of the value hides them: {', '.join(unsure)}.")
+            parts.append(f"Differences are inconclusive, since rounding of the value hides them: {', '.join(unsure)}.")
         return " ".join(parts)
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -140,25 +140,24 @@ class CheckReport:
 def check(
     function: Callable[..., Any], /, *args: Any, argnums: Selection = None, order: int = 1, **keywords: Any
 ) -> CheckReport:
-    """Return a report on whether the derivatives of a function at a point can be trusted.
+    """Return a report on whether the derivatives of a function at a point are correct.
 
-    The value must be that which the function gives for plain arrays, as far as it runs on them. Forward and
-    reverse mode are compared with each other and with finite differences, whose own error is estimated. Of an
-    argument with few elements each is checked, of others some random directions. For results that are not one
-    number, a random sum of them is. Where they disagree the report tells why, if it is a kink at the point,
-    or a value that has left the trace.
+    The value must equal that of the function for plain arrays, if it accepts them. Forward and reverse mode are
+    compared with each other and with finite differences, whose own error is estimated. Arguments with few elements are
+    checked element by element, others along some random directions. Results that are not a single number are reduced by
+    a random weighted sum. If derivatives disagree, the report gives the reason if it is a kink at the point or a value
+    that has left the trace.
 
     Args:
         function: takes and returns numbers, arrays or containers of them. It is called many times.
-        args: where to check; double precision tells most.
-        argnums: position or name of the arguments to check, or several; by default all that were passed
-            by position.
-        order: the highest order of derivative. For a higher one the derivative along random directions is
-            checked in the same way, in forward over reverse and reverse over reverse mode.
+        args: the point; double precision gives the most conclusive results.
+        argnums: position or name of the arguments to check, or several; by default all positional arguments.
+        order: the highest order of derivative. For orders above 1 the derivative along random directions is checked in
+            the same way, in forward over reverse and reverse over reverse mode.
         keywords: keyword arguments of the function.
 
     Returns:
-        A `CheckReport`, which is a text when it is printed, and whose `ok` is a boolean.
+        A `CheckReport`, which prints as a text, and whose `ok` is a boolean.
 
     Raises:
         IntegerInputError: a TypeError; no argument is a floating-point or complex number.
@@ -186,7 +185,7 @@ def check(
 
 
 def _moving_steps(told: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
-    """Return the steps that solvers have told of, which differences may be too short to meet; pass on what else was."""
+    """Collect the messages of MovingStepWarnings; re-issue all other warnings."""
     steps = dict.fromkeys(str(each.message) for each in told if isinstance(each.message, errors.MovingStepWarning))
     for each in told:
         if not isinstance(each.message, errors.MovingStepWarning):
@@ -195,13 +194,13 @@ def _moving_steps(told: Sequence[warnings.WarningMessage]) -> tuple[str, ...]:
 
 
 class _Call:
-    """A function of the arrays among its arguments that are checked.
+    """A function of those arrays among its arguments that are checked.
 
     Attributes:
-        function: the user's.
-        points: the arrays, in the dtypes in which they were passed.
-        names: what the report calls them.
-        order: of the derivatives that a check of the call looks at.
+        function: the user's function.
+        points: the arrays, in the dtypes of the arguments.
+        names: their names in the report.
+        order: the order of the derivatives to check.
     """
 
     def __init__(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection) -> None:
@@ -226,11 +225,11 @@ class _Call:
         if not self.points:
             raise errors.IntegerInputError(
                 f"check of {name_of(function)}: none of the arguments is a floating-point or complex number.\n"
-                "Derivatives need numbers that can change a little: pass 3.0 instead of 3."
+                "Derivatives need floating-point numbers: pass 3.0 instead of 3."
             )
 
     def plain(self) -> Any:
-        """Call the function with copies of plain arrays in the places of its tensors and arrays."""
+        """Call the function with plain copies of its tensors and arrays."""
         args, keywords = list(self._args), dict(self._keywords)
         rest = iter(self.points)
         for place, treedef, leaves, checked in self._leaves:
@@ -241,7 +240,7 @@ class _Call:
         return self.function(*args, **keywords)
 
     def __call__(self, *points: Any) -> Any:
-        """Call the function with other arrays in the places of its points, as tensors."""
+        """Call the function with other arrays in place of its points, as tensors."""
         args, keywords, rest = list(self._args), dict(self._keywords), iter(points)
         for place, treedef, leaves, checked in self._leaves:
             leaves = list(leaves)
@@ -260,7 +259,7 @@ def _plain_copy(leaf: Any) -> Any:
 
 
 class _Slope:
-    """The derivative of a call along fixed directions, as a call of the same points."""
+    """The derivative of a call along fixed directions, as a call at the same points."""
 
     def __init__(self, call: _Call | _Slope, weights: list[Any], directions: list[Any]) -> None:
         self.function: Any = call.function
@@ -270,19 +269,19 @@ class _Slope:
         self._call, self._weights, self._directions = call, weights, directions
 
     def __call__(self, *points: Any) -> Any:
-        """Return the derivative at other points."""
+        """Return the directional derivative at other points."""
         _, pullback = vjp(lambda *points: _floats(self._call(*points)), *points)
         pairs = zip(self._directions, pullback(self._weights), strict=True)
         return sum((np.sum(np.real(np.conjugate(d) * gradient)) for d, gradient in pairs), np.zeros(()))
 
 
 def _floats(result: Any) -> list[Any]:
-    """Return the results that have derivatives, tensors or not."""
+    """Return the results of floating-point or complex dtype, tensors or not."""
     return [leaf for leaf in flatten(result)[0] if np.asarray(raw_array(leaf)).dtype.kind in "fc"]
 
 
 def _epsilon(arrays: Sequence[Any]) -> float:
-    """Return how far numbers may be rounded, in relation to their size."""
+    """Return the relative rounding error of numbers."""
     return max((float(np.finfo(x.dtype).eps) for x in arrays if x.dtype.kind in "fc"), default=0.0)
 
 
@@ -295,7 +294,7 @@ def _inner(a: Sequence[Any], b: Sequence[Any]) -> float:
 
 
 class _Check:
-    """One check: of a call at its points.
+    """One check of a call at its points.
 
     Attributes:
         call: the function of its points.
@@ -325,7 +324,7 @@ class _Check:
         return real.astype(like.dtype)
 
     def report(self, order: int) -> CheckReport:
-        """Return the report, after all has been computed."""
+        """Compute and return the report."""
         cuts = self._cuts()
         gradients = self._gradients()
         rows = self._derivatives(gradients, order)
@@ -347,10 +346,10 @@ class _Check:
             rows += slope._derivatives(slope._gradients(), order - 1)
         return rows
 
-    # Derivatives, in three ways
+    # Derivatives by three methods
 
     def _with_weights(self, result: Any) -> tuple[list[Any], list[Any]]:
-        """Return the results that are tensors, and their weights; what has left the trace is a constant."""
+        """Return the results that are tensors, and their weights; plain results are constants."""
         pairs = [pair for pair in zip(_floats(result), self._weights, strict=True) if type(pair[0]) in BOXES]
         return [leaf for leaf, _ in pairs], [weight for _, weight in pairs]
 
@@ -364,7 +363,7 @@ class _Check:
         return _plain(gradient_of(self._tape, targets, self._sources, weights, "zero"))
 
     def _tangent(self, direction: list[Any]) -> float:
-        """Return the derivative along a direction, by forward mode."""
+        """Return the directional derivative by forward mode."""
         tensors = [box(point[()], UNTRACED, None) for point in self.call.points]
         with ForwardAccumulator(tensors, direction) as accumulator:
             result = self.call(*tensors)
@@ -372,7 +371,7 @@ class _Check:
         return _inner(weights, _plain(tangent_of(accumulator, targets, "zero")))
 
     def _moved(self, direction: list[Any], step: float) -> float:
-        """Return the weighed sum of the results at some distance from the points, in double precision."""
+        """Return the weighted sum of the results at a distance from the points, in double precision."""
         points = [np.asarray(x, np.result_type(x, np.float64)) for x in self.call.points]
         moved = [x + step * t for x, t in zip(points, direction, strict=True)]
         results = _plain(_floats(self.call(*moved)))
@@ -380,7 +379,7 @@ class _Check:
         return _inner(self._weights, results)
 
     def _directions(self) -> Iterator[tuple[str, list[Any], float, str]]:
-        """Yield what to call a direction, the direction, the size of numbers along it, and their dtype."""
+        """Yield the name of a direction, the direction, the size of numbers along it, and their dtype."""
         zeros = [np.zeros_like(x) for x in self.call.points]
         order = f"order {self.call.order}: " if self.call.order > 1 else ""
         for place, (name, x) in enumerate(zip(self.call.names, self.call.points, strict=True)):
@@ -404,15 +403,16 @@ class _Check:
         slope, epsilon = max(abs(forward), abs(reverse)), float(np.finfo(dtype).eps)
         rounding = epsilon * abs(here) / size
         tolerance = _PRECISION.get(dtype, 1e-6) * slope + rounding
-        # Each of the two is rounded for itself: where one is exactly 0, as after a cancellation, the other need not be.
+        # Both are rounded separately: if one is exactly 0, as after a cancellation, the other need not be.
         agrees = abs(forward - reverse) <= tolerance + rounding and abs(forward - numeric) <= tolerance + 10 * error
-        # A slope that is small beside the changes of the function, as next to a minimum, counts as one of their size.
+        # A slope that is small compared with the changes of the function, as near a minimum, counts as one of their
+        # size.
         seen = max(slope, abs(moved(first) - here) / first, abs(here - moved(-first)) / first)
         unsure = agrees and slope > 10 * epsilon * min(1, abs(here) / size) and rounding + 10 * error > 0.1 * seen
         kink = _is_kink(moved, size)
         return Derivative(label, forward, reverse, numeric, error, bool(agrees and not unsure), kink, bool(unsure))
 
-    # What else there is to tell
+    # Further checks
 
     def _is_steady(self) -> bool:
         """Return whether the function gives the same value again."""
@@ -426,31 +426,31 @@ class _Check:
 
     def _problems(self, gradients: list[Any]) -> Iterator[str]:
         if not self._is_steady():
-            yield "The function gives another value each time: it is random, or keeps a state."
+            yield "The function gives another value in each call: it is random, or has state."
         else:
             yield from self._other_values(gradients)
         if not all(np.isfinite(x).all() for x in _plain(_floats(self.value))):
             yield "The value is not finite."
 
     def _other_values(self, gradients: list[Any]) -> Iterator[str]:
-        """Tell of a value that is not that of the function on plain arrays."""
+        """Yield a message if the value differs from that of the function on plain arrays."""
         if isinstance(self.call, _Slope):
             return
         try:
             expected = _plain(flatten(self.call.plain())[0])
-        except Exception:  # it is written for tensors: there is nothing to compare with
+        except Exception:  # it needs tensors: there is nothing to compare with
             return
         found = _plain(flatten(self.value)[0])
         points = self.call.points
         epsilon = _epsilon([*points, *found])
         share = sum(float(np.sum(np.abs(g * x))) for g, x in zip(gradients, points, strict=True))
-        slack = 1e3 * epsilon * share if math.isfinite(share) else 0.0  # values may be rounded otherwise
+        slack = 1e3 * epsilon * share if math.isfinite(share) else 0.0  # values may be rounded differently
         if len(found) != len(expected) or not all(map(partial(_is_same, epsilon, slack), found, expected)):
             texts = (", ".join(map(shown, each)) for each in (found, expected))
-            yield "The value with tensors is {}, and the function gives {} for plain arrays.".format(*texts)
+            yield "The value with tensors is {}, but with plain arrays it is {}.".format(*texts)
 
     def _look_for_kink(self, primitive: Primitive, note: Note, metadata: Mapping[str, Any]) -> None:
-        """Remember an operation that has another slope, or a jump, close to its arguments."""
+        """Remember an operation with a kink or a jump close to its arguments."""
         measure = DISTANCES.get(primitive)
         if measure is None or not any(getattr(np.asarray(x), "dtype", None) in _REAL for x in note.args):
             return
@@ -458,7 +458,7 @@ class _Check:
         key = note.operation, note.line
         if distance <= _NEAR and distance < self._near.get(key, (math.inf,))[0]:
             how = "on" if distance == 0 else f"{distance:.1g} away from"
-            text = f"The arguments of {note.operation} are {how} a point where its slope or its value jumps."
+            text = f"The arguments of {note.operation} are {how} a point where its slope or its value is discontinuous."
             self._near[key] = distance, Reason("kink", text, *key, note.values())
 
 
@@ -492,8 +492,8 @@ def _extrapolated(moved: Callable[[float], float], step: float, epsilon: float =
 
     Args:
         moved: the function.
-        step: the largest one.
-        epsilon: how far its values may be rounded, in relation to their size.
+        step: the largest step.
+        epsilon: the relative rounding error of its values.
     """
     best, error = math.nan, math.inf
     rows: list[list[float]] = []
@@ -524,7 +524,7 @@ def _is_kink(moved: Callable[[float], float], size: float) -> bool:
     if not math.isfinite(here):
         return False
     if not math.isfinite(close):
-        return True  # there is nothing on one of its sides
+        return True  # there is no value on one side
     return close > 0.5 * wide and close > 1e-4 * slope and close > 1e-7 * abs(here) / size
 
 
@@ -532,4 +532,4 @@ _REAL = {np.dtype(name) for name in ("float16", "float32", "float64")}
 _CUTS = {
     "cut", STOP, "storing it in a variable", "comparison", "rounding", "position", "integers", "constant",
 }  # fmt: skip
-"""The kinds of reasons that leave out what the function depends on."""
+"""The kinds of reasons for a missing derivative."""

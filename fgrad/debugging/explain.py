@@ -1,10 +1,10 @@
-"""Why a gradient is None, zero or not finite.
+"""Reasons why a gradient is None, zero or not finite.
 
-    explain(tape, target, source)     of what a tape has recorded
-    explain(function, *args)          of a run of the function, with the line of every operation
+    explain(tape, target, source)     for the record of a tape
+    explain(function, *args)          for a run of the function, with the line of every operation
 
-A record says which value was computed from which; a trace notes where values left it and where a derivative
-ended. For what is zero or not finite, a pass over the record is run again, and watched.
+A record contains the dependencies between values; a trace records where values left it and where a derivative ended.
+For gradients that are zero or not finite, a pass over the record is repeated, with its pullbacks observed.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ _MOST_REASONS = 5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
-    """Why the gradient with respect to one source is what it is; printed, it is a text to read.
+    """The reasons for the gradient with respect to one source; printed, it is a readable text.
 
     Attributes:
-        source: what the text calls the source.
-        status: "none", "zero", "not finite", "fine", or "unknown" where the record is used up.
+        source: the name of the source in the text.
+        status: "none", "zero", "not finite", "fine", or "unknown" if the record has been consumed.
         gradient: the gradient, or None.
-        reasons: what was found, the most certain first; for a gradient that is fine, what it leaves out.
-        path: the operations from the source to the target, or to where the path was cut.
-        hint: how to learn more, or empty.
+        reasons: the reasons, the most certain first; for a "fine" gradient, what is missing from it.
+        path: the operations from the source to the target, or to the place where the path was cut.
+        hint: how to get more information, or empty.
     """
 
     source: str
@@ -74,7 +74,7 @@ class Explanation:
         if self.status == "none":
             return f"{name} is None."
         if self.status == "unknown":
-            return f"{name} is not known any more."
+            return f"{name} is no longer known."
         if self.status == "zero":
             return f"{name} is zero."
         if self.status == "not finite":
@@ -99,7 +99,7 @@ class Explanation:
 
 
 class Explanations(tuple[Explanation, ...]):
-    """The explanations of several sources, one for each; printed, one below the other."""
+    """The explanations of several sources, one for each; printed below each other."""
 
     __slots__ = ()
 
@@ -121,27 +121,27 @@ def explain(function: Callable[..., Any], /, *args: Any, argnums: None = None, *
 @overload
 def explain(function: Callable[..., Any], /, *args: Any, argnums: Selection, **keywords: Any) -> Any: ...
 def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any) -> Any:
-    """Return why a gradient is None, zero or not finite: what cut the path or went bad, and on which line.
+    """Return why a gradient is None, zero or not finite: the operation responsible, and its line.
 
-    Of a tape it uses nothing up. The lines of all operations are known if they were recorded inside
-    `with fg.debug_lines():`; otherwise those where a path was cut. A function is run once, with the
-    lines of all operations.
+    The record of a tape is not consumed. The lines of all operations are known if they were recorded inside `with
+    fg.debug_lines():`; otherwise only those where a path was cut. A function is run once, with the lines of all
+    operations.
 
     Args:
-        tape: a GradientTape; or a function of any arguments, which then follow.
+        tape: a GradientTape; or a function, followed by its arguments.
         args: for a tape the target and the source, or a container of them; for a function its arguments.
-        argnums: for a function: position or name of the argument to explain, or several; by default all
-            that were passed by position, and the trainable variables that it reads.
+        argnums: for a function: position or name of the argument to explain, or several; by default all positional
+            arguments, and the trainable variables that it reads.
         keywords: for a function, keyword arguments; for a tape `target` and `source` by name.
 
     Returns:
-        An `Explanation`, which is a text when it is printed. For a container of sources, or several
-        arguments, `Explanations`: a tuple of them.
+        An `Explanation`, which prints as a text. For a container of sources, or several arguments, `Explanations`: a
+        tuple of them.
 
     Raises:
         SourceError: a TypeError; a target or source is not a tensor.
-        ParameterError: a ValueError; `argnums` does not fit, a tape was given other than two arguments, or a function
-            without its arguments.
+        ParameterError: a ValueError; `argnums` is invalid, a tape was given with other than two arguments, or a
+            function without its arguments.
         NoResultError: a ValueError; the function returns None.
         NotCallableError: a TypeError; the first argument is neither a tape nor a function.
 
@@ -152,7 +152,7 @@ def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any
         >>> print(fg.explain(loss, 2.0, 3.0, argnums="x"))  # doctest: +ELLIPSIS
         The gradient with respect to the argument 'x' is None.
           - stop_gradient at <doctest ...>:...: return fg.stop_gradient(x) * y
-            The path is cut: what comes after it is a constant. Leave stop_gradient out to differentiate through.
+            The path is cut: later values are constants. Remove stop_gradient to differentiate through it.
           path: the argument 'x' -> stop_gradient (<doctest ...>...)
 
         >>> x = fg.constant(2.0)
@@ -175,14 +175,14 @@ def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any
 
 
 def reasons_of_none(tape: GradientTape, target: Any, sources: Any) -> str:
-    """Return why gradients are None, as items of a text; each reason once."""
+    """Return why gradients are None, as list items; each reason once."""
     return bullets(dict.fromkeys(reason for source in sources for reason in explain(tape, target, source).reasons))
 
 
 def _target_and_source(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Any]:
     named = dict(zip(("target", "source"), args, strict=False)) | keywords
     if len(args) > 2 or named.keys() != {"target", "source"}:
-        raise errors.ParameterError("of a tape, explain takes a target and a source: explain(tape, target, source).")
+        raise errors.ParameterError("for a tape, explain takes a target and a source: explain(tape, target, source).")
     return named["target"], named["source"]
 
 
@@ -212,7 +212,7 @@ def _of_function(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
         names = [f"the argument {place_name(function, place)}{path}" for path in paths(holder[place])]
         leaves = [_as_source(leaf) for leaf in leaves]
         remade.append((holder, place, treedef, leaves))
-        # An assignment inside the function gives the tensor itself another value.
+        # Copies, since an assignment inside the function changes the tensor itself.
         sources += [(name, copy.copy(leaf), leaf) for name, leaf in zip(names, leaves, strict=True)]
     with noting(), GradientTape() as tape:
         for _, source, leaf in sources:
@@ -220,12 +220,12 @@ def _of_function(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
                 tape.watch(leaf)
                 source._rebind(leaf)
         for holder, place, treedef, leaves in remade:
-            holder[place] = unflatten(treedef, leaves)  # a class may compute when it is made: that is recorded
+            holder[place] = unflatten(treedef, leaves)  # recorded: a constructor may compute
         result = function(*positional, **keywords)
     results = flatten(result)[0]
     check_result(function, result, results)
     targets = [leaf for leaf in results if type(leaf) in BOXES]
-    plain = "" if targets else f"{name_of(function)} returned {shown(results[0])}, which is no tensor"
+    plain = "" if targets else f"{name_of(function)} returned {shown(results[0])}, which is not a tensor"
     found = [
         _Question(tape, targets, source, name, plain).answer()
         for name, source, _ in sources
@@ -237,7 +237,7 @@ def _of_function(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
 
 
 def _as_source(leaf: Any) -> Any:
-    """Return a leaf as a tensor of its own if it can be differentiated, else as it is."""
+    """Return a leaf as a new tensor if it can be differentiated, otherwise unchanged."""
     value = differentiable(leaf)
     if value is None:
         return leaf
@@ -245,18 +245,18 @@ def _as_source(leaf: Any) -> Any:
 
 
 _End = tuple[Reason, Collection[int]]
-"""Why there is no path, and the keys of the values where the last path ended."""
+"""The reason for a missing path, and the keys of the values where the last path ended."""
 
 
 class _Question:
-    """Why one source has the gradient that it has.
+    """The search for the reasons for the gradient of one source.
 
     Args:
-        tape: what has recorded it; it is paused.
+        tape: the tape that recorded it; it is paused.
         targets: the tensors to differentiate.
-        source: a tensor or variable, or a number that has no derivative.
-        name: what to call it.
-        plain: says so if there is no target because a function returned no tensor.
+        source: a tensor or variable, or a number without a derivative.
+        name: the name of the source.
+        plain: a message if there is no target because a function returned no tensor.
     """
 
     def __init__(self, tape: GradientTape, targets: list[Any], source: Any, name: str, plain: str = "") -> None:
@@ -287,23 +287,23 @@ class _Question:
         return Explanation(self.name, "none", None, tuple(reasons), path)
 
     def _of_used_tape(self, contents: Contents, key: int, targets: set[int]) -> Explanation:
-        """Explain what is still known when the record is used up."""
+        """Explain as much as is known after the record has been consumed."""
         outline = contents.recording.outline
         late = not targets or key > max(targets)
         if late or (outline is not None and key not in outline.ancestors(targets)):
             outline = Outline(contents.recording.trace, []) if outline is None else outline
             return self._none(reason for reason, _ in self._why_none(contents, outline, key, targets))
-        text = "The tape is used up, and its record is gone."
-        hint = "Ask before tape.gradient, make the tape persistent=True, or use explain(function, *args)."
+        text = "The tape has been used, and its record is gone."
+        hint = "Call explain before tape.gradient, make the tape persistent=True, or use explain(function, *args)."
         return Explanation(self.name, "unknown", None, (Reason("used up", text),), hint=hint)
 
     # Not connected
 
     def _why_none(self, contents: Contents, outline: Outline, key: int, targets: set[int]) -> list[_End]:
-        """Return reasons for which no path leads from the source to the targets, the most certain first."""
+        """Return reasons for a missing path from the source to the targets, the most certain first."""
         if not targets and any(isinstance(t.holder(), GradientTape) for y in self.targets for t in _traces_of(y)):
-            text = "The target was recorded by another tape, not by this one. Ask that tape, or compute it in this "
-            text += "tape's block."
+            text = "The target was recorded by another tape, not by this one. Use that tape, or compute the target "
+            text += "in this tape's block."
             return [(Reason("another tape", text), ())]
         if targets and key > max(targets):
             return [(self._late(contents, key), ())]
@@ -336,16 +336,16 @@ class _Question:
         if not targets and any(each.rank > contents.recording.trace.rank for each in _traces_of(self.source)):
             return Reason(
                 "another tape",
-                f"The target was not recorded by this tape; {self.name} is watched by a tape that was started later, "
-                "too. If the target is a gradient which that tape gave, ask for it inside this tape's block.",
+                f"The target was not recorded by this tape; {self.name} is also watched by a tape that was started "
+                "later. If the target is a gradient from that tape, compute it inside this tape's block.",
             )
         if targets:
-            return Reason("independent", f"The target was computed without {self.name}: no operation leads to it.")
+            return Reason("independent", f"The target does not depend on {self.name}: no operation connects them.")
         if isinstance(self.source, Variable):
             return Reason(
                 "not recorded",
-                "The target was not recorded: it was computed outside of the tape's block, or from constants alone, "
-                "such as the array that v.numpy() gives. Compute it inside the block, from variables as they are.",
+                "The target was not recorded: it was computed outside of the tape's block, or only from constants, "
+                "such as the array v.numpy(). Compute it inside the block, from the variables themselves.",
             )
         place = contents.watched.get(key)
         line = None if place is None else errors.line_at(place)
@@ -353,9 +353,9 @@ class _Question:
         return Reason(
             "not recorded",
             f"The target was not recorded: it was computed before {self.name} was watched, outside of the tape's "
-            "block, or from constants alone. "
-            + (f"Nothing at all was recorded of {self.name} after it was watched. " if alone else "")
-            + "Watch where the block begins, and compute the target inside, also if it is a gradient of another tape.",
+            "block, or only from constants. "
+            + (f"No operation on {self.name} was recorded after it was watched. " if alone else "")
+            + "Watch at the start of the block, and compute the target inside, also for a gradient of another tape.",
             "watch" if line else "",
             line,
         )
@@ -371,7 +371,7 @@ class _Question:
             is_zero = count == 0 and gradient.size > 0
             exits = ran.outline.exits_of(ran.key, ran.targets)
             cuts = [each for each in exits if each.how in DEPARTURES or each.how == STOP]
-            missing = [_of_exit(each, "A part may be missing. ") for each in cuts]
+            missing = [_of_exit(each, "Part of the gradient may be missing.  ") for each in cuts]
             status = "zero" if is_zero else "fine"
             reasons = [*ran.why_zero(self.name), *missing] if is_zero else [*missing, *ran.masks()]
         known = all(step.line for step in ran.path) and all(reason.line for reason in reasons if reason.operation)
@@ -398,13 +398,13 @@ def _traces_of(x: Any) -> list[Trace]:
 
 
 def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
-    """Say why a tape does not know a source."""
+    """Return why a source is not in the record of a tape."""
     if not isinstance(source, Variable):
         return Reason(
             "never watched",
-            f"{_sentence(name)} was never watched: call tape.watch(x) where the block begins, with this very tensor. "
-            "An equal one, or a new value such as x = x - rate * g, is another. Variables are watched by themselves; "
-            "v -= rate * g makes a tensor of one: write v.assign_sub(rate * g).",
+            f"{_sentence(name)} was never watched: call tape.watch(x) at the start of the block, with the same tensor; "
+            "an equal tensor, or a new one such as x = x - rate * g, is different. Variables are watched by default; "
+            "v -= rate * g turns a variable into a tensor: write v.assign_sub(rate * g).",
         )
     if not source.trainable:
         return Reason("not trainable", f"{_sentence(name)} is not trainable: call tape.watch(v), or make it trainable.")
@@ -413,8 +413,8 @@ def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
         return Reason("never watched", text)
     return Reason(
         "never read",
-        f"{_sentence(name)} was not read while the tape recorded in this thread. What was computed from it before is a "
-        "constant, such as a value that was taken out of it outside of the block. Read it inside of the block, in the "
+        f"{_sentence(name)} was not read while the tape recorded in this thread. A value computed from it earlier, "
+        "outside of the block, is a constant. Read it inside the block, in the "
         "thread that opened the tape.",
     )
 
@@ -422,26 +422,26 @@ def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
 _STOPPED = "stop_recording()"
 _BRANCHES = {"bool()", "use as an index"}
 _NO_CUTS = {*_BRANCHES, _STOPPED, "formatting"}
-"""Ways to leave a trace that cut nothing, unless nothing else leads to the target."""
+"""Exits that cut a path only if no other path leads to the target."""
 _LEFT = {
-    STOP: "The path is cut: what comes after it is a constant. Leave stop_gradient out to differentiate through.",
-    "bool()": "Only the choice of a branch depends on it: a truth value was asked for, and the branch that was taken "
-    "computes without it.",
+    STOP: "The path is cut: later values are constants. Remove stop_gradient to differentiate through it.",
+    "bool()": "Only the choice of a branch depends on it: its truth value was used, and the selected branch "
+    "does not use it.",
     "use as an index": "Only an index depends on it, and a position has no derivative.",
     "storing it in a variable": "A variable stores the number alone: a derivative does not pass through assign. "
     "Compute with the tensor itself.",
-    _STOPPED: "What is computed inside of tape.stop_recording() is not recorded.",
+    _STOPPED: "Operations inside tape.stop_recording() are not recorded.",
 }
 _REMEDIES = {
-    ".numpy()": "Use the tensor itself: NumPy's functions take it.",
+    ".numpy()": "Use the tensor itself: NumPy's functions accept it.",
     ".item()": "Use the tensor itself, or x[i] for an element, and NumPy's functions in place of those of math.",
     "int()": "It rounds, too: an integer has no derivative.",
 }
 
 
 def _of_exit(left: Exit, prefix: str = "") -> Reason:
-    """Describe where a value left a trace."""
+    """Describe an exit of a value from a trace."""
     remedy = _REMEDIES.get(left.how, "Use the tensor itself.")
-    by_value = f"A value was taken out of the trace: what is computed from it is a constant. {remedy}"
+    by_value = f"A value left the trace: results computed from it are constants. {remedy}"
     kind = "branch" if left.how in _BRANCHES else left.how.removesuffix("()") if left.how in _LEFT else "cut"
     return Reason(kind, prefix + _LEFT.get(left.how, by_value), left.how, left.line)

@@ -1,10 +1,10 @@
-"""Operations with the user's lines, while somebody asks for them.
+"""Operations with the user's lines, recorded within a block.
 
-    with debug_lines():      what is recorded in the block remembers the line of each operation
+    with debug_lines():      the line of each operation is recorded
     with debug_nans():       the same, and the first value that is not finite raises
 
-Neither costs anything outside of such a block. Inside, an observer notes each operation, and the pullbacks that are
-recorded carry their notes.
+There is no cost outside of such a block. Inside, an observer makes a note of each operation, which is attached to the
+recorded pullbacks.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ Place = tuple[str, int]
 
 
 class Note(NamedTuple):
-    """What is known of one operation that ran.
+    """The data of one operation that ran.
 
     Attributes:
         operation: the name of its primitive.
-        kind: the primitive's.
+        kind: the kind of the primitive.
         place: the user's file and line.
-        args: its arguments as plain arrays; none for a function with a rule of its own.
-        result: likewise.
+        args: its arguments as plain arrays; empty for a function with a custom rule.
+        result: its result as plain arrays.
     """
 
     operation: str
@@ -63,15 +63,15 @@ Look = Callable[[Primitive, Note, Mapping[str, Any]], None]
 _raising: ContextVar[bool] = ContextVar("raising", default=False)
 """Whether a value that is not finite raises."""
 _looks: ContextVar[tuple[Look, ...]] = ContextVar("looks", default=())
-"""Functions that are called for every operation, with its metadata."""
+"""Functions called for every operation, with its metadata."""
 _rule: ContextVar[Note | None] = ContextVar("rule", default=None)
-"""The note of the operation whose rule is running; what its rule computes belongs to its line."""
+"""The note of the operation whose rule is running; operations of the rule belong to its line."""
 _looked: ContextVar[bool] = ContextVar("looked", default=False)
-"""Whether the operation that ended last was looked at, perhaps one level below."""
+"""Whether the last operation was noted already, perhaps one level below."""
 
 
 class NotedPullback:
-    """A pullback with the note of the operation to whose rule it belongs."""
+    """A pullback with the note of its operation."""
 
     __slots__ = ("pullback", "note")
 
@@ -111,14 +111,14 @@ def _plain(result: Any) -> Any:
 
 
 class _Noting(Observer):
-    """Notes the operations of the contexts that ask for it."""
+    """Makes notes of operations in the contexts that request it."""
 
     wants_all = True
     wants_python = True
 
     @override
     def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
-        # What a rule computes on its way is not looked at, for a mask may hide it.
+        # Intermediate values of rules are not checked, since a mask may hide them.
         raising, looks = _raising.get(), _looks.get()
         if _rule.get() is not None or not (raising or looks):
             return go_on(args)
@@ -159,7 +159,7 @@ def noting(raising: bool = False, look: Look | None = None) -> Iterator[None]:
 
     Args:
         raising: raise at the first value that is not finite.
-        look: is told of every operation.
+        look: a function called for every operation.
     """
     raised, looks = _raising.get(), _looks.get()
     _raising.set(raised or raising)
@@ -174,7 +174,7 @@ def noting(raising: bool = False, look: Look | None = None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def raising_nothing() -> Iterator[None]:
-    """Return a context in which a value that is not finite does not raise, whatever blocks are open around it."""
+    """Return a context in which values that are not finite do not raise, also inside other blocks."""
     before = _raising.get()
     _raising.set(False)
     try:
@@ -184,11 +184,11 @@ def raising_nothing() -> Iterator[None]:
 
 
 def debug_lines() -> contextlib.AbstractContextManager[None]:
-    """Return a context in which tapes and transforms remember the user's line of each operation.
+    """Return a context in which tapes and transforms record the user's line of each operation.
 
-    `explain` can then name the line of every operation that a tape has recorded; without it, only those
-    of operations that cut a path are known. Inside the block operations take longer, and their arguments
-    are kept in memory with the record.
+    `explain` can then name the line of every operation that a tape has recorded; otherwise only the lines of operations
+    that cut a path are known. Inside the block operations take longer, and their arguments are kept in memory with the
+    record.
 
     Returns:
         A context manager, for this thread or asynchronous task; blocks may be nested.
@@ -208,14 +208,13 @@ def debug_lines() -> contextlib.AbstractContextManager[None]:
 def debug_nans() -> contextlib.AbstractContextManager[None]:
     """Return a context in which the first value that is not finite raises an error with the user's line.
 
-    It looks at the result of each operation on tensors, traced or not, and at what each reverse or forward
-    rule makes of its cotangent or tangent; the error of a backward pass names the line of the forward
-    operation. A NaN raises wherever it iterations up. An infinity raises where it is made out of finite numbers,
-    so that a mask of `-np.inf` may be used.
+    It checks the result of each operation on tensors, traced or not, and the result of each reverse or forward rule for
+    its cotangent or tangent; the error of a backward pass names the line of the forward operation. A NaN raises
+    wherever it appears. An infinity raises only if it results from finite numbers, so that a mask of `-np.inf` may be
+    used.
 
-    What is traced inside the block is looked at, in its backward pass as long as the block is open. Values
-    between the parts of one rule are not looked at: a mask may hide them. NumPy's own warnings about
-    them are off inside the block.
+    Computations traced inside the block are checked, in their backward pass as long as the block is open. Values within
+    a rule are not checked: a mask may hide them. NumPy's own warnings are off inside the block.
 
     Returns:
         A context manager, for this thread or asynchronous task; blocks may be nested.
@@ -233,11 +232,11 @@ def debug_nans() -> contextlib.AbstractContextManager[None]:
     return noting(raising=True)
 
 
-# What is looked at
+# Checks
 
 
 def _parts(value: Any) -> list[Any]:
-    """Return the arrays in what a rule was handed or gave."""
+    """Return the arrays in the arguments or results of a rule."""
     if isinstance(value, Parts):
         return list(value.parts.values())
     if isinstance(value, Masked):
@@ -250,12 +249,12 @@ def _parts(value: Any) -> list[Any]:
 
 
 def arrays_in(value: Any) -> list[Any]:
-    """Return the plain arrays in a cotangent, in whatever form a rule is handed it."""
+    """Return the plain arrays in a cotangent, in any form that rules take."""
     return [raw_array(part) for part in _parts(value)]
 
 
 def _worst(values: Sequence[Any]) -> str:
-    """Return "NaN" or "an infinity" if there is one, else an empty text."""
+    """Return "NaN" or "an infinity" if there is one, otherwise ""."""
     found = [counted(array) for value in values for array in arrays_in(value)]
     if any(nan for _, nan, _ in found):
         return "NaN"
@@ -263,19 +262,19 @@ def _worst(values: Sequence[Any]) -> str:
 
 
 def _check(note: Note, mode: str, what: str, given: Sequence[Any], result: Sequence[Any]) -> None:
-    """Raise if an operation, or a rule of it, has made something that is not finite.
+    """Raise if the result of an operation, or of its rule, is not finite.
 
     Args:
-        note: of the operation.
+        note: the note of the operation.
         mode: "reverse" or "forward" for a rule, empty for the operation itself.
-        what: what was given to it.
+        what: the kind of the given values.
         given, result: the values.
 
     Raises:
-        NonFiniteError: a NaN came out, or an infinity and none went in.
+        NonFiniteError: the result has a NaN, or an infinity that the given values do not have.
     """
     made = _worst(result)
-    if not made or note.kind == "guard":  # in whose own derivative infinities meet the mask afterwards
+    if not made or note.kind == "guard":  # infinities of its own derivative are masked afterwards
         return
     handed = _worst(given)
     if made == "an infinity" and handed:
@@ -290,8 +289,8 @@ def _check(note: Note, mode: str, what: str, given: Sequence[Any], result: Seque
         + (f"; {'an' if what[0] == 'a' else 'a'} {what} held {handed} already" if handed else "")
         + f".\n  at {note.line}{''.join(values)}\n"
         + (
-            "Look where that comes from."
+            "Find the origin of that value."
             if handed
-            else "np.where(good, f(x), other) keeps what it does not choose out of the derivative."
+            else "np.where(good, f(x), other) excludes elements that are not selected from the derivative."
         )
     )

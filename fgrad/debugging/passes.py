@@ -1,8 +1,8 @@
-"""What a pass over a record does on the way between targets and a source.
+"""An observed pass over a record: the cotangents between targets and a source.
 
-Pass(record, outline, key, cotangents)    runs the pass, and watches each pullback
-ran.why_zero(name), ran.why_not_finite()  the operations at which the cotangent went bad
-path_of(record, start, ends)              the operations on a way from one value to another
+Pass(record, outline, key, cotangents)    runs the pass, and observes each pullback
+ran.why_zero(name), ran.why_not_finite()  the operations where the cotangent became zero or not finite
+path_of(record, start, ends)              the operations on a path from one value to another
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from fgrad.transforms.cuts import Outline
 
 
 class Step(NamedTuple):
-    """An operation on the way from a source.
+    """An operation on a path from a source.
 
     Attributes:
         operation: its name.
-        line: of the user's program, or None if it is not known.
+        line: the user's line, or None if it is unknown.
     """
 
     operation: str
@@ -44,7 +44,7 @@ def _step(edge: Edge) -> Step:
     note = _note_of(edge)
     if note is None:
         name = edge.primitive.name
-        return Step("a function with a rule of its own" if name == "call" else name, None)
+        return Step("a function with a custom rule" if name == "call" else name, None)
     return Step(note.operation, note.line)
 
 
@@ -57,7 +57,7 @@ def _is_cut(edge: Edge) -> bool:
 
 
 def path_of(record: Sequence[Entry], start: int, ends: Collection[int], *last: Step) -> tuple[Step, ...]:
-    """Return the operations on a way from one value to the first of some others, and what comes last."""
+    """Return the operations on a path from one value to the first of several others, followed by `last`."""
     came_from: dict[int, Edge] = {}
     reached = {start}
     for edge in itertools.starmap(Edge, record):
@@ -77,13 +77,14 @@ def path_of(record: Sequence[Entry], start: int, ends: Collection[int], *last: S
 
 
 class _Event(NamedTuple):
-    """What the pullback of an edge made of its cotangent.
+    """An application of the pullback of an edge to its cotangent.
 
     Attributes:
         edge: the edge, with its own pullback.
-        came, left: how many elements of the cotangent were not zero, and whether it was NaN or infinite.
-        values: the cotangents in short, if they are worth a look.
-        sizes: how many elements came and left.
+        came, left: the number of nonzero elements of the cotangent before and after, and whether it was NaN or
+            infinite.
+        values: descriptions of the cotangents, if they are informative.
+        sizes: the numbers of elements before and after.
     """
 
     edge: Edge
@@ -94,7 +95,7 @@ class _Event(NamedTuple):
 
 
 class _Watched:
-    """The pullback of an edge, which tells what it did."""
+    """The pullback of an edge, which records its applications."""
 
     def __init__(self, edge: Edge, events: list[_Event]) -> None:
         self.edge, self.events = edge, events
@@ -119,12 +120,12 @@ def _total(arrays: Iterable[Any]) -> tuple[int, bool, bool]:
 
 
 class Pass:
-    """A pass over a copy of a record, watched on the way between the targets and one source.
+    """A pass over a copy of a record, observed between the targets and one source.
 
     Attributes:
-        path: the operations on one way between them.
-        cotangents: what it has left.
-        events: what each pullback did, in the order of the pass.
+        path: the operations on one path between them.
+        cotangents: the resulting cotangents.
+        events: the application of each pullback, in the order of the pass.
         targets: keys of the targets.
     """
 
@@ -159,9 +160,9 @@ class Pass:
         for edge in itertools.starmap(Edge, self.record):
             note = _note_of(edge)
             if edge.result in self._above and note is not None and not _is_finite(note.result):
-                text = f"The target is not finite itself: the first value that is not was given by {note.operation}."
+                text = f"The target itself is not finite: the first such value comes from {note.operation}."
                 return Reason("value not finite", text, note.operation, note.line, note.values())
-        text = "The target is not finite itself. Compute it inside `with fg.debug_nans():` to see where."
+        text = "The target itself is not finite. Compute it inside `with fg.debug_nans():` to see where."
         return Reason("value not finite", text)
 
     def _made(self, event: _Event) -> Reason:
@@ -170,11 +171,11 @@ class Pass:
         handed = event.came[1] or event.came[2]
         text = f"{what[0].upper()}{what[1:]} comes from the reverse rule of {step.operation}"
         if handed:
-            text += ", whose cotangent was not finite already."
+            text += ", whose cotangent was already not finite."
         else:
             text += (
-                ": it has no finite derivative here. Keep away from this point, or choose another branch with "
-                "np.where: what is not chosen contributes exactly 0."
+                ": it has no finite derivative here. Avoid this point, or select another branch with "
+                "np.where: a branch that is not selected contributes exactly 0."
             )
         return Reason("rule not finite", text, step.operation, step.line, (*_values_of(event.edge), *event.values))
 
@@ -203,7 +204,7 @@ class Pass:
         return Reason("cancels", f"The contributions of several paths from {name} add up to 0.", values=lines)
 
     def masks(self) -> list[Reason]:
-        """Return the operations that have put zeros into the cotangent, element by element."""
+        """Return the operations that have set elements of the cotangent to zero."""
         masked = [event for event in self.events if event.edge.primitive.masks and event.sizes[0] == event.sizes[1]]
         return _once(_of_zero(event) for event in masked if event.left[0] < event.came[0])
 
@@ -213,12 +214,12 @@ def _is_finite(value: Any) -> bool:
 
 
 def _once(reasons: Iterable[Reason]) -> list[Reason]:
-    """Return reasons without those that name the same operation on the same line again."""
+    """Return reasons without duplicates, by operation, line and text."""
     return list({(reason.operation, reason.line, reason.text): reason for reason in reasons}.values())
 
 
 def _values_of(edge: Edge) -> tuple[str, ...]:
-    """Describe what an operation worked on: from its note, or else what its pullback has kept."""
+    """Describe the arguments of an operation: from its note, or else from its residuals."""
     note = _note_of(edge)
     if note is not None:
         return note.values()
@@ -230,20 +231,20 @@ def _values_of(edge: Edge) -> tuple[str, ...]:
 
 
 def _kept_by(edge: Edge) -> Mapping[str, Any]:
-    """Return what the rule of an edge has kept, by name."""
+    """Return the residuals of an edge, by name."""
     if edge.rule is edge.primitive.closure:
         return inspect.getclosurevars(edge.saved).nonlocals if inspect.isfunction(edge.saved) else {}
     return dict(zip(edge.rule.saved, edge.saved if edge.rule.count > 1 else (edge.saved,), strict=False))
 
 
 def _of_constant(edge: Edge) -> Reason:
-    """Describe an operation that has the derivative 0 wherever it has one."""
+    """Describe an operation whose derivative is 0 wherever it exists."""
     step = _step(edge)
     name = step.operation
     text = _WHY_CONSTANT.get(edge.primitive.kind, "").format(name=name)
     if text:
         return Reason("integers" if edge.primitive.kind == "conversion" else edge.primitive.kind, text, name, step.line)
-    text = f"{name} has the derivative 0 wherever it has one."
+    text = f"The derivative of {name} is 0 wherever it exists."
     return Reason("constant", text, name, step.line)
 
 
@@ -256,16 +257,16 @@ _WHY_CONSTANT = {
 
 
 def _of_zero(event: _Event) -> Reason:
-    """Describe an operation that has turned a cotangent into zeros."""
+    """Describe an operation that has set a cotangent to zero."""
     step = _step(event.edge)
     name, count, size = step.operation, event.came[0] - event.left[0], event.came[0]
     times = "" if size == 1 else f" for all {size} elements" if count == size else f" for {count} of {size} elements"
     values = _values_of(event.edge)
     if event.edge.primitive.kind == "choice":
-        text = f"{name} (of which clip is made, too) took its other argument{times}."
+        text = f"{name} (which clip uses, too) selected its other argument{times}."
         return Reason("mask", text, name, step.line, values)
     if event.edge.primitive.masks and event.edge.primitive.kind != "part":
-        return Reason("mask", f"{name} took another branch{times}.", name, step.line, values)
+        return Reason("mask", f"{name} selected another branch{times}.", name, step.line, values)
     if event.edge.primitive.kind == "product":
         return Reason("zero factor", f"The other factor of a product is 0{times}.", name, step.line, values)
     return Reason("zero slope", f"{name} has the derivative 0 here{times}.", name, step.line, values)

@@ -1,9 +1,9 @@
-"""What each line of a function costs to differentiate: operations, memory, time forward and backward.
+"""Profiles of differentiation: operations, memory, and time forward and backward for each line of a function.
 
     fgrad.profile(f)(*args)     a table with the function's own source, as text and in notebooks as HTML
 
-The function runs once while an observer notes, for every operation, the line of the function in which it
-happens, also within what that line calls; then one backward pass runs, in which each step is timed.
+The function runs once while an observer records the line of the function for every operation, including those in
+functions that the line calls; then one backward pass runs, in which each step is timed.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ SHARE_WORTH_A_CHECKPOINT = 0.25
 
 @dataclass
 class Line:
-    """What one line of a function costs.
+    """The cost of one line of a function.
 
     Attributes:
-        number: in its file.
+        number: the line number in its file.
         source: the text.
-        operations: how many were recorded, those within what the line calls included.
-        bytes_kept: of arrays that the backward pass needs and that no line before keeps already; those of
+        operations: the number of recorded operations, including those in functions that the line calls.
+        bytes_kept: the bytes of arrays needed by the backward pass that no earlier line keeps already; those of
             arguments and variables do not count.
-        bytes_inside: of these, arrays that the line makes itself and that no other line keeps.
+        bytes_inside: of these, the bytes of arrays that the line itself creates and that no other line keeps.
         forward, backward: seconds in operations, and in their reverse rules.
     """
 
@@ -61,13 +61,13 @@ class Line:
 
 @dataclass
 class Profile:
-    """What the lines of a function cost in one run; printed, it is a table.
+    """The costs of the lines of a function in one run; printed, it is a table.
 
     Attributes:
-        name: of the function.
+        name: the name of the function.
         lines: the lines of its source.
-        value: what it returned.
-        elsewhere: what happened outside of its source, such as in a function's defaults.
+        value: the result of the function.
+        elsewhere: the costs outside of its source, such as in a function's defaults.
     """
 
     name: str
@@ -87,16 +87,16 @@ class Profile:
 
     @property
     def advice(self) -> str:
-        """Where a checkpoint would pay, in one sentence; empty if nowhere."""
+        """A sentence that says where a checkpoint would save memory; empty if nowhere."""
         total = self.total
         candidates = [line for line in self.lines if line.operations > 1]
         best = max(candidates, key=lambda line: line.bytes_inside, default=None)
         if best is None or best.bytes_inside < SHARE_WORTH_A_CHECKPOINT * max(total.bytes_kept, 1):
             return ""
         return (
-            f"A checkpoint would pay in line {best.number}: with fg.checkpoint around what it calls, up to "
-            f"{bytes_text(best.bytes_inside)} of {bytes_text(total.bytes_kept)} need not be kept, for "
-            f"{seconds_text(best.forward)} more in the backward pass."
+            f"A checkpoint would save memory in line {best.number}: with fg.checkpoint around its call, up to "
+            f"{bytes_text(best.bytes_inside)} of {bytes_text(total.bytes_kept)} would not be kept, for "
+            f"an additional {seconds_text(best.forward)} in the backward pass."
         )
 
     def __str__(self) -> str:
@@ -109,7 +109,7 @@ class Profile:
 
         table = [as_text(row) for row in [(*_HEADS, "source"), *rows]]
         advice = ["", self.advice] if self.advice else []
-        return "\n".join([f"{self.name}: what each line costs to differentiate", "", *table, *advice])
+        return "\n".join([f"{self.name}: costs of differentiation by line", "", *table, *advice])
 
     __repr__ = __str__
 
@@ -148,15 +148,15 @@ def _cells(line: Line) -> tuple[str, ...]:
 
 
 class _Profiler(Observer):
-    """Notes for each operation the line in which it happens, and how long it takes; and for each edge the line.
+    """Records the line and time of each operation, and the line of each edge.
 
     Args:
-        code: of the function whose lines count.
-        numbers: the first of its lines, and the one after its last.
+        code: the code of the profiled function.
+        numbers: the range of its line numbers.
 
     Attributes:
-        operations, seconds: by line; 0 is none of the function's.
-        makers: the line in which an array was made, by its id.
+        operations, seconds: totals by line; 0 for lines outside of the function.
+        makers: the line that created an array, by the id of the array.
     """
 
     wants_python = True
@@ -189,7 +189,7 @@ class _Profiler(Observer):
         return _Timed(pullback, self._users_line(sys._getframe(1)))
 
     def _users_line(self, frame: FrameType | None) -> int:
-        """Return the innermost line of the function that is running."""
+        """Return the innermost line of the profiled function that is running."""
         while frame is not None:
             if frame.f_code.co_filename == self._code.co_filename and frame.f_lineno in self._numbers:
                 return frame.f_lineno
@@ -198,7 +198,7 @@ class _Profiler(Observer):
 
 
 class _Timed:
-    """A pullback that knows in which line it was recorded, and how long it takes."""
+    """A pullback that records its line and its time."""
 
     def __init__(self, pullback: Any, line: int) -> None:
         self.pullback, self.line, self.seconds = pullback, line, 0.0
@@ -211,7 +211,7 @@ class _Timed:
 
 
 def _kept_by(pullback: Any) -> list[Any]:
-    """Return the arrays that a reverse rule keeps alive: the whole of each, where it keeps a part."""
+    """Return the arrays that a reverse rule keeps alive, whole ones in place of their views."""
     found: list[Any] = []
     seen: set[int] = set()
     waiting = [pullback]
@@ -278,8 +278,8 @@ def _source_of(function: Any) -> tuple[CodeType, int, list[str]]:
         code: CodeType = inner.__code__
     except (TypeError, OSError, AttributeError):
         raise errors.ParameterError(
-            f"profile shows the source of a function, and that of {name_of(function)} is not there: it was not "
-            "written in Python, or not in a file or notebook."
+            f"profile shows the source of a function, and the source of {name_of(function)} is not available: it was "
+            "not written in Python, or not in a file or notebook."
         ) from None
     return code, first, [line.rstrip("\n") for line in source]
 
@@ -287,7 +287,7 @@ def _source_of(function: Any) -> tuple[CodeType, int, list[str]]:
 def _count(
     profiler: _Profiler, timed: Sequence[_Timed], lines: dict[int, Line], elsewhere: Line, outside: Sequence[Any]
 ) -> None:
-    """Enter what happened in the forward pass."""
+    """Add up the costs of the forward pass."""
     for number, count in profiler.operations.items():
         lines.get(number, elsewhere).operations += count
         lines.get(number, elsewhere).forward += profiler.seconds[number]
@@ -304,20 +304,20 @@ def _count(
 
 
 def profile(function: Callable[..., Any]) -> Callable[..., Profile]:
-    """Return a function that runs `function` once and says what each of its lines costs to differentiate.
+    """Return a function that runs `function` once and measures the cost of differentiating each of its lines.
 
     Args:
-        function: written in Python; takes and returns numbers, arrays or containers of them. All its
+        function: a function written in Python; takes and returns numbers, arrays or containers of them. All its
             floating-point arguments, and the variables that it reads, are differentiated.
 
     Returns:
-        A function of the same arguments that returns a `Profile`: printed, or shown in a notebook, it is
-        the source with, for each line, how many operations were recorded, how many bytes are kept for the
-        backward pass, the time spent in operations forward and backward; and below it the line where
-        `fgrad.checkpoint` would save most, if one keeps a quarter of all.
+        A function of the same arguments that returns a `Profile`: printed, or shown in a notebook, it is the source
+        with, for each line, the number of recorded operations, the bytes kept for the backward pass, and the time spent
+        in operations forward and backward; and below it the line where `fgrad.checkpoint` would save most, if it keeps
+        at least a quarter of the total.
 
     Raises:
-        ParameterError: a ValueError; the source of `function` cannot be found.
+        ParameterError: a ValueError; the source of `function` is not available.
         NoResultError: a ValueError; `function` returns None.
         NotCallableError: a TypeError; `function` is not a function.
 

@@ -1,9 +1,9 @@
-"""What reports are made of: reasons with the user's line, short texts for values, and HTML for notebooks.
+"""Parts of reports: reasons with the user's line, short texts for values, and HTML for notebooks.
 
-Reason              one thing that was found
-shown(x)            a value in a few words
+Reason              one finding
+shown(x)            a short text for a value
 html_of(text)       a report in a notebook
-escaped(text)       what text is in HTML
+escaped(text)       text escaped for HTML
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _FEW = 6
 
 
 class Reason(NamedTuple):
-    """One thing that was found about a derivative.
+    """One finding about a derivative.
 
     Attributes:
-        kind: which mistake or fact it is, in a word or two, such as "never watched", "cut" or "mask".
-        text: the same in a sentence, with what to do.
-        operation: the operation it is about, such as ".item()" or "sqrt"; empty if there is none.
-        line: where it stands in the user's program, as `file:line: source`, or None if it is not known.
-        values: what the operation worked on, in short.
+        kind: a short name of the mistake or fact, such as "never watched", "cut" or "mask".
+        text: the finding as a sentence, with a remedy.
+        operation: the operation concerned, such as ".item()" or "sqrt"; empty if there is none.
+        line: the user's line, as `file:line: source`, or None if it is unknown.
+        values: short descriptions of the operation's arguments.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class Reason(NamedTuple):
 
 
 def shown(x: Any) -> str:
-    """Return a number or a small array as it is, and a large one as its dtype, shape and range."""
+    """Return the text of a number or a small array, and for a large one its dtype, shape and range."""
     array = np.asarray(raw_array(x))
     if array.ndim == 0:
         return str(array[()])
@@ -60,7 +60,7 @@ def shown(x: Any) -> str:
 
 
 def counted(x: Any) -> tuple[int, bool, bool]:
-    """Return how many elements are not zero, and whether one is NaN or infinite."""
+    """Return the number of nonzero elements, and whether any is NaN or infinite."""
     array = np.asarray(raw_array(x))
     if array.dtype.kind not in "fc":
         return int(np.count_nonzero(array)), False, False
@@ -68,7 +68,7 @@ def counted(x: Any) -> tuple[int, bool, bool]:
 
 
 def bullets(reasons: Iterable[Reason]) -> str:
-    """Return reasons one below the other."""
+    """Return reasons as a list, below each other."""
     return "".join(f"\n  - {reason}" for reason in reasons)
 
 
@@ -76,12 +76,12 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"
 
 
 def escaped(text: str) -> str:
-    """Return text for a page of HTML. Python's own module for that is slow to import."""
+    """Return text escaped for HTML. Python's own module for that is slow to import."""
     return text.translate(_ENTITIES)
 
 
 def html_of(title: str, reasons: Iterable[Reason], rows: Iterable[Iterable[str]] = (), footer: str = "") -> str:
-    """Return a report as HTML: a title, a table whose first row holds its headings, reasons, a last line."""
+    """Return a report as HTML: a title, a table whose first row holds its headings, reasons, a footer."""
     items = "".join(
         "<li>"
         + (f"{escaped(reason.operation)} at <code>{escaped(reason.line)}</code><br>" if reason.line else "")

@@ -1,10 +1,10 @@
-"""How tensors and variables show themselves: their `repr`, and a table or a summary in notebooks.
+"""The representations of tensors and variables: their `repr`, and a table or a summary in notebooks.
 
-    text_of(x)      the `repr`: value, dtype where it is not the usual one, and what traces it
+    text_of(x)      the `repr`: value, dtype if unusual, and the names of traces
     html_of(x)      in a notebook: a small array as a table, a large one as a summary
-    traced_by(x)    the names of what traces it, such as `grad in vmap`
+    traced_by(x)    the names of transforms that trace it, such as `grad in vmap`
 
-Nothing here asks a trace for a value: what is shown has not left it.
+No trace records an exit: a shown value has not left it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from fgrad.transforms.calls import Transformed
 _USUAL = (np.float64, np.int64, np.bool_, np.complex128)
 
 LONGEST_SIDE = 12
-"""Arrays with no more rows and columns are shown in full in notebooks."""
+"""The number of rows and columns up to which arrays are shown in full in notebooks."""
 
 _MOST_CORNERS = 8
 
 
-# What traces a tensor
+# Names of traces
 
 
 def traced_by(x: Any) -> str:
-    """Return the names of what traces a tensor, or watches a variable, the innermost first; or nothing."""
+    """Return the names of transforms that trace a tensor, or watch a variable, the innermost first; or ""."""
     if isinstance(x, Variable):
         watching = [watch.trace for watch in reversed(open_watches()) if x in watch.chosen and watch.trace.level]
         return " in ".join(_names(watching))
@@ -44,12 +44,12 @@ def traced_by(x: Any) -> str:
 
 
 def _running(x: Any) -> Iterator[Trace]:
-    """Return the traces that follow a tensor now, the innermost first."""
+    """Return the running traces of a tensor, the innermost first."""
     return (layer._trace for layer in layers(renewed(x)) if layer._trace.level)
 
 
 def _names(traces: Iterable[Trace]) -> list[str]:
-    """Return what users call each trace; several that belong to one transform are named once."""
+    """Return the user's name of each trace; several traces of one transform are named once."""
     owners: list[tuple[Any, str]] = []
     for each in traces:
         owner = _owner(each)
@@ -65,14 +65,14 @@ def _owner(trace: Trace) -> tuple[Any, str]:
         return holder, type(holder).__name__
     calls = list(_calls(trace))
     for place, transformed in enumerate(calls, 1):
-        # hessian runs jacobian and vmap; what the user called is hessian. But in vmap(grad(f)) both are the user's.
+        # hessian runs jacobian and vmap, but the user called hessian. In vmap(grad(f)) the user called both.
         if place == len(calls) or any(outer.function is transformed for outer in calls[place:]):
             return transformed, transformed.transform
-    return trace, type(trace).__name__  # it was started by hand
+    return trace, type(trace).__name__  # started by hand
 
 
 def _calls(trace: Trace) -> Iterator[Transformed]:
-    """Yield the transform that started a trace, and those that it runs in, up to the user's code."""
+    """Yield the transform that started a trace, and the enclosing ones, up to the user's code."""
     call = trace.call
     while call is not None:
         transformed, call, *_ = call
@@ -80,11 +80,11 @@ def _calls(trace: Trace) -> Iterator[Transformed]:
             yield transformed
 
 
-# The parts of what is shown
+# Parts of the text
 
 
 def _facts(x: Any, array: npt.NDArray[Any]) -> list[str]:
-    """Return what there is to say of a tensor besides its value, which may be a batch of values."""
+    """Return facts about a tensor besides its value, which may be a batch of values."""
     facts = []
     batch = _batch_of(x, array)
     if batch:
@@ -102,7 +102,7 @@ def _tracing(x: Any) -> list[str]:
 
 
 def _batch_of(x: Any, array: npt.NDArray[Any]) -> tuple[int, ...]:
-    """Return how many examples an array holds along each axis that the tensor does not show."""
+    """Return the sizes of the batch axes, which the tensor's shape does not include."""
     return array.shape[: array.ndim - len(x.shape)]
 
 
@@ -116,7 +116,7 @@ def text_of(x: Any, suffix: str = "") -> str:
 
     Args:
         x: a Tensor or Variable.
-        suffix: what to say besides, after the value.
+        suffix: text to append after the value.
 
     Example:
         >>> import fgrad as fg
@@ -138,10 +138,10 @@ def text_of(x: Any, suffix: str = "") -> str:
 
 
 def html_of(x: Any) -> str:
-    """Return a tensor or variable as a notebook shows it.
+    """Return the representation of a tensor or variable in a notebook.
 
-    An array of no more than two axes and `LONGEST_SIDE` rows and columns is a table; a larger one is
-    summed up: its range and mean, how many elements are not finite, and the elements in its corners.
+    An array of at most two axes and `LONGEST_SIDE` rows and columns is a table; a larger one is summarized: its range
+    and mean, the number of elements that are not finite, and the elements in its corners.
     """
     if not isinstance(x._shown(), (np.ndarray, np.generic)):
         return f"<pre>{escaped(text_of(x))}</pre>"
@@ -161,7 +161,7 @@ METHODS["__repr__"], METHODS["_repr_html_"] = text_of, html_of
 
 
 def _table(array: npt.NDArray[Any], row: str = "") -> str:
-    """Return an array of no more than two axes as a table with the indices at its edges; say what a row is."""
+    """Return an array of at most two axes as a table with indices; `row` labels the rows."""
     if not array.ndim:
         return f"<pre>{escaped(_number(array[()]))}</pre>"
     rows = [list(map(_number, elements)) for elements in np.atleast_2d(array)]
@@ -171,7 +171,7 @@ def _table(array: npt.NDArray[Any], row: str = "") -> str:
 
 
 def _summary(array: npt.NDArray[Any]) -> str:
-    """Return the range, the mean, the count of what is not finite, and the corners of a large array."""
+    """Return the range, the mean, the number of elements that are not finite, and the corners of a large array."""
     corners = list(itertools.product(*({0: None, size - 1: None} for size in array.shape)))
     if len(corners) > _MOST_CORNERS:
         corners = [corners[0], corners[-1]]
@@ -186,7 +186,7 @@ def _statistics(array: npt.NDArray[Any]) -> list[list[str]]:
         return []
     measured = np.abs(array) if array.dtype.kind == "c" else array
     finite = measured[np.isfinite(measured)]
-    of_what = " of absolute value" * (array.dtype.kind == "c") + " of what is finite" * (finite.size < array.size)
+    of_what = " of absolute value" * (array.dtype.kind == "c") + " of finite elements" * (finite.size < array.size)
     rows = []
     if finite.size:
         for title, value in (("min", finite.min()), ("mean", finite.mean(dtype=np.float64)), ("max", finite.max())):
