@@ -1,6 +1,6 @@
-"""The program that a function runs, written down."""
+"""Graphs: recorded programs of functions, their loops and their derivatives."""
 
-# ruff: noqa: F401  # what is imported for the tables of this room that it fills
+# ruff: noqa: F401  # imported to fill the tables of this package
 
 import fgrad.engines.jax.engine
 import fgrad.graphs.loop_rules

@@ -1,4 +1,4 @@
-"""The arguments of a recorded call: which leaves are inputs of the graph, and which are part of the program."""
+"""The arguments of a recorded call: inputs of the graph, and static arguments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from fgrad.transforms.linearization import differentiable
 
 
 class Arguments:
-    """The arguments of the recorded call: which leaves are inputs, and what the others were.
+    """The arguments of the recorded call: inputs, and the values of static ones.
 
     Args:
         function: the user's function.
         args, keywords: the recorded call.
-        integers: whether Python's integers are inputs, too.
+        integers: whether Python integers are inputs, too.
     """
 
     def __init__(
@@ -41,16 +41,16 @@ class Arguments:
         self._treedefs = {place: flatten(tree)[1] for place, tree in self.places.items()}
 
     def texts(self) -> list[str]:
-        """Return what the graph prints for each leaf, such as `p['w']`."""
+        """Return the printed text of each leaf, such as `p['w']`."""
         return _texts(self.function, self.labels)
 
     def take_names(self, leaves: Iterable[Any]) -> None:
-        """Call the inputs what they are called in another recording of the same call, among whose `leaves` they are."""
+        """Use the names of another recording of the same call, whose leaves these are."""
         pairs = zip(self.leaves, leaves, strict=True)
         self.leaves = [other if type(own) is Name and type(other) is Name else own for own, other in pairs]
 
     def traced(self, trace: Any) -> Any:
-        """Return the call with tensors of the trace in place of the inputs, and forget the examples."""
+        """Return the call with tensors of the trace for the inputs; the examples are released."""
         pairs = list(zip(self.leaves, self.values, strict=True))
         trace.given.update((name, value) for name, value in pairs if value is not None)
         traced = unflatten(self.treedef, [leaf if value is None else box(value, trace, leaf) for leaf, value in pairs])
@@ -61,7 +61,7 @@ class Arguments:
         """Return the value of each input in another call.
 
         Raises:
-            GraphInputError: the call differs in structure, shapes, dtypes or in what is no input.
+            GraphInputError: the call differs in structure, shapes, dtypes or static values.
         """
         leaves, treedef = flatten((args, keywords))
         if treedef != self.treedef:
@@ -73,7 +73,7 @@ class Arguments:
             elif not _same(recorded, leaf):
                 raise errors.GraphInputError(
                     f"{self._argument(label)} is {leaf!r}, and the graph was recorded with {recorded!r}, which is "
-                    "part of the program.\nRecord again, or record with an array, np.asarray(n), to have an input."
+                    "a static argument.\nRecord again, or record with an array, np.asarray(n), to have an input."
                 )
         return bound
 
@@ -100,23 +100,23 @@ class Arguments:
         return f"graph of {name_of(self.function)}: the argument {place_name(self.function, label[0])}{label[1]}"
 
     def _structures(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> str:
-        """Say how a call is made otherwise than the recorded one."""
+        """Return how a call differs in structure from the recorded one."""
         places = _places(args, keywords)
         if places.keys() != self._treedefs.keys():
             calls = [_outline(each) for each in (places, self._treedefs)]
             return (
-                f"graph of {name_of(self.function)}: it was called with {calls[0]}, and recorded with {calls[1]}.\n"
-                "Pass the arguments as they were passed, by position or by name."
+                f"graph of {name_of(self.function)}: it was called with {calls[0]}, but recorded with {calls[1]}.\n"
+                "Pass the arguments as in the recorded call, by position or by name."
             )
         differing = next(place for place, tree in places.items() if flatten(tree)[1] != self._treedefs[place])
         return (
-            f"{self._argument((differing, ''))} is nested as {flatten(places[differing])[1]}, and the graph was "
+            f"{self._argument((differing, ''))} has the structure {flatten(places[differing])[1]}, and the graph was "
             f"recorded with {self._treedefs[differing]}."
         )
 
 
 def texts_of(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
-    """Return what to call each leaf of a call, such as `p['w']`."""
+    """Return the text of each leaf of a call, such as `p['w']`."""
     return _texts(function, _labels(_places(args, keywords)))
 
 
@@ -130,9 +130,9 @@ def _texts(function: Any, labels: Iterable[tuple[Place, str]]) -> list[str]:
 
 
 def _array_of(leaf: Any) -> Any:
-    """Return a leaf as the array or tensor that is an input, or None if it is part of the program."""
+    """Return a leaf as the array or tensor of an input, or None if it is static."""
     if type(leaf) in BOXES and type(leaf) is not Tensor:
-        return None  # a variable, which stands for itself
+        return None  # a variable, which is read when the graph runs
     refuse_labelled(leaf)
     value = differentiable(leaf)
     if value is None and (isinstance(leaf, (np.ndarray, np.generic)) or type(leaf) is Tensor):
@@ -142,7 +142,7 @@ def _array_of(leaf: Any) -> Any:
 
 
 def _places(args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[Place, Any]:
-    """Return the arguments by place, in the order in which `flatten` goes through them."""
+    """Return the arguments by place, in the order of `flatten`."""
     return {**dict(enumerate(args)), **{name: keywords[name] for name in sorted(keywords)}}
 
 
@@ -154,7 +154,7 @@ def _outline(places: Collection[Place]) -> str:
 
 
 def _same(recorded: Any, leaf: Any) -> bool:
-    """Return whether an argument that is no input is the one that was recorded."""
+    """Return whether a static argument equals the recorded one."""
     if recorded is leaf or type(recorded) is not type(leaf) or type(leaf) in BOXES:
         return recorded is leaf
     return bool(np.array_equal(recorded, leaf)) if isinstance(leaf, np.ndarray) else bool(recorded == leaf)

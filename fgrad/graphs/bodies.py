@@ -1,4 +1,4 @@
-"""A loop in place of a run of equations: what an iteration computes, what it is handed, and what it leaves."""
+"""Loop bodies: a loop in place of a run of equations, with its carry, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from fgrad.ops.indexing import ARRAY
 
 _PYTHONS = {bool, int, float, complex}
 _LEADING = {"index": 1, "scatter": 1, "replace": 2}
-"""How many inputs come before the arrays of a key."""
+"""The number of inputs before the index arrays of a key."""
 _NOTHING = int(np.iinfo(np.int64).min)
-"""The number of what no iteration looks at."""
+"""Index used for inputs that no iteration reads."""
 
 Carried = tuple[int, tuple[int, ...]]
-"""An output of the period, and what is in its place for the iterations -1, -2, ...: the last of these is carried."""
+"""An output of the period, and the values used instead in iterations -1, -2, ...: the last of these is the carry."""
 
 
 class Program(Protocol):
-    """The program around a loop, while it is written."""
+    """The program around a loop, while it is rewritten."""
 
     listing: Listing
 
     def resolved(self, number: int) -> Any:
-        """Return what stands for a value."""
+        """Return the name or constant of a value in the new program."""
 
     def column(self, sources: Sequence[int]) -> tuple[Any, Along]:
-        """Return an array in which values lie along the first axis, and where."""
+        """Return an array that holds values along its first axis, and their positions."""
 
     def constant(self, value: Any) -> Any:
-        """Return what stands for an array."""
+        """Return the name of an array, or the array itself if it is short."""
 
     def named(self, value: Any) -> Name:
         """Return a name for an array."""
@@ -48,13 +48,13 @@ class Program(Protocol):
 
 
 class Rolled(NamedTuple):
-    """A loop, and what it leaves.
+    """A loop and its results.
 
     Attributes:
-        equation: the line that runs it.
-        single: the names of outputs of the period, of one iteration each: `(slot, iteration)`.
-        arrays: the names of outputs of the period, of all iterations.
-        gatherings: sums that are still to be made.
+        equation: the equation that runs it.
+        single: the names of outputs of the period in single iterations: `(slot, iteration)`.
+        arrays: the names of outputs of the period, stacked over all iterations.
+        gatherings: sums to be computed after the loop.
     """
 
     equation: Equation
@@ -67,9 +67,9 @@ class Body:
     """The loop for a run of equations.
 
     Args:
-        program: what is around it.
-        run: where it stands.
-        needed: which outputs of the period others need, and of which iterations.
+        program: the program around it.
+        run: its equations.
+        needed: the outputs of the period that are used outside, with their iterations.
 
     Raises:
         NotALoopError: the run cannot be a loop.
@@ -90,7 +90,7 @@ class Body:
         """Return the loop.
 
         Args:
-            inside: a pass for the body.
+            inside: a pass applied to the body.
         """
         gone = {i for each in self._gatherings for i in each.gone}
         equations = [found for i, _ in self._columns.equations() if i not in gone for found in self._equation(i)]
@@ -98,7 +98,7 @@ class Body:
         nexts = [self._next(*carried) for carried in self._carried]
         rest = [*self._carried.values(), *(name for *_, name in self._read.values())]
         body = inside(Block([*self._shared.values(), *rest], {}, equations, [*nexts, *(self._local[k] for k in made)]))
-        for name, value in body.constants.items():  # of loops inside; here they are the same in all iterations
+        for name, value in body.constants.items():  # constants of inner loops, the same in all iterations
             self._shared[self._program.named(value)] = name
         body = Block([*self._shared.values(), *rest], {}, body.equations, body.outputs)
         reads = [along for _, along, _ in self._read.values()]
@@ -110,10 +110,10 @@ class Body:
         single = {(slot, self._run.count - len(before)): name for (slot, before), name in found}
         return Rolled(equation, single, dict(zip(made, equation.outputs[len(nexts) :], strict=True)), self._gatherings)
 
-    # Equations
+    # Equations of the body
 
     def _equation(self, i: int) -> Iterable[Equation]:
-        """Return what an iteration computes for an equation: nothing, if its results are elements of an array."""
+        """Return the body's equation for an equation; none if its results are elements of an array."""
         columns, equation = self._columns, self._program.listing.equations[i]
         element, metadata = self._element_found(i), equation.metadata
         if element is not None:
@@ -133,7 +133,7 @@ class Body:
         return (Equation(outputs, equation.primitive, tuple(inputs), metadata, quiet, direct, place),)
 
     def _input(self, column: int, equation: Equation) -> Any:
-        """Return what an equation of the body takes for an input."""
+        """Return the input of an equation of the body."""
         columns = self._columns
         slot, lag, sources = int(columns.slots[column]), int(columns.lags[column]), columns.sources[:, column]
         if slot >= 0 and not lag:
@@ -143,14 +143,14 @@ class Body:
         outside = sources[: lag or None].tolist()
         kinds = [self._weakness(number) for number in outside]
         if not equation.primitive.is_elementwise and int in kinds:
-            # It takes a number of Python's as it is, and what a name stands for in NumPy's way.
-            raise NotALoopError(f"{equation.primitive.name} takes another number of Python's in each iteration")
+            # It takes a Python number itself, but the value of a name as a NumPy number.
+            raise NotALoopError(f"{equation.primitive.name} takes another Python number in each iteration")
         if slot >= 0:
             return self._carry(slot, tuple(outside[::-1]))
         return self._element(*self._program.column(outside), kinds[0] is not None)
 
     def _weakness(self, number: int) -> type | None:
-        """Return `int` for a number of Python's, `Name` for the name of one, None for an array."""
+        """Return `int` for a Python number, `Name` for the name of one, None for an array."""
         listing = self._program.listing
         each = listing.names[number] if number >= 0 else listing.outside[-1 - number]
         if type(each) is Name:
@@ -158,7 +158,7 @@ class Body:
         return int if type(each) in _PYTHONS else None
 
     def _with_arrays(self, i: int, inputs: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-        """Return inputs and metadata of an equation with arrays for the items that move in its key."""
+        """Return inputs and metadata of an equation with index arrays for the moving items of its key."""
         columns, equation = self._columns, self._program.listing.equations[i]
         lead, moving, metadata = _LEADING[equation.primitive.name], columns.moving(i), equation.metadata
         rest = iter(inputs[lead:])
@@ -179,17 +179,17 @@ class Body:
         return [*inputs[:lead], *arrays], {**metadata, "template": tuple(template)}
 
     def _of_slice(self, item: slice, k: int, metadata: Mapping[str, Any], places: Any, shape: tuple[int, ...]) -> Any:
-        """Return the indices of a slice that moves, a row for each iteration, if a key may have them in its place."""
+        """Return the indices of a moving slice, a row for each iteration, if they may replace it in the key."""
         template = template_of(metadata)
         alone = all(type(each) is slice for each in template[:k]) and not any(
             each is ARRAY or places_in(each) == 1 for each in template
         )
         if not alone:
-            raise NotALoopError("a slice that is another one in each iteration stands beside other indices")
+            raise NotALoopError("a slice that differs between iterations is combined with other indices")
         return indices_of(item, places, shape[k])
 
     def _rows(self, array: Any, way: Way) -> tuple[Any, Along]:
-        """Return an array along whose first axis there is what iterations find on their way through another one."""
+        """Return an array whose first axis holds the elements that iterations read from another one."""
         if way.places.ndim == 1:
             return self._first_axis(array, way.axis), way.along
         key = (array if type(array) is Name else id(array), way.axis, way.places.tobytes())
@@ -197,14 +197,14 @@ class Body:
             like = np.take(np.broadcast_to(np.zeros((), array.dtype), array.shape), way.places, way.axis)
             if like.size > LARGEST_COPY:
                 size = f"{like.size:,} elements"
-                raise NotALoopError(f"each iteration takes another slice, too large together to be one array ({size})")
+                raise NotALoopError(f"each iteration uses another slice; one array of them is too large ({size})")
             inputs = (array, self._program.constant(way.places))
             found = self._program.written("index", inputs, like, template=(*way.before, ARRAY))
             self._windows[key] = self._first_axis(found, way.axis)
         return self._windows[key], Along()
 
     def _element_found(self, i: int) -> tuple[Any, Way] | None:
-        """Return the array that all iterations share, and the way through it, if an equation is an element of it."""
+        """Return the array and the way through it if an equation reads an element of an array in each iteration."""
         columns, equation = self._columns, self._program.listing.equations[i]
         if equation.primitive is not PRIMITIVES["index"]:
             return None
@@ -216,7 +216,7 @@ class Body:
         return None if way is None else (array, way)
 
     def _first_axis(self, array: Any, axis: int) -> Any:
-        """Return an array with an axis in front."""
+        """Return an array with one of its axes moved to the front."""
         if not axis:
             return array
         if (array, axis) not in self._turned:
@@ -225,7 +225,7 @@ class Body:
             self._turned[array, axis] = self._program.written("transpose", (array,), like, axes=order)
         return self._turned[array, axis]
 
-    # What goes into the body
+    # Inputs of the body
 
     def _shared_one(self, each: Any) -> Any:
         if type(each) is not Name:
@@ -235,7 +235,7 @@ class Body:
         return self._shared[each]
 
     def _carry(self, slot: int, before: tuple[int, ...]) -> Name:
-        """Return the name of what an earlier iteration has made; in the first ones, of something from outside."""
+        """Return the name of a result of an earlier iteration; in the first iterations, of a value from outside."""
         if (slot, before) not in self._carried:
             if len(before) > 1:
                 self._carry(slot, before[:-1])
@@ -243,7 +243,7 @@ class Body:
         return self._carried[slot, before]
 
     def _element(self, array: Any, along: Along, is_weak: bool = False) -> Name:
-        """Return the name of the iteration's element of an array."""
+        """Return the name of the current iteration's element of an array."""
         return self._read_of((array if type(array) is Name else id(array), along, is_weak), array, along, is_weak)
 
     def _read_of(self, key: Any, array: Any, along: Along | None = None, is_weak: bool = False) -> Name:
@@ -253,10 +253,10 @@ class Body:
             self._read[key] = array, along or Along(), Name(row, is_weak)
         return self._read[key][-1]
 
-    # What the body leaves
+    # Outputs of the body
 
     def _made(self) -> list[int]:
-        """Return the outputs that are kept of all iterations; what is needed of the last one alone is carried."""
+        """Return the outputs that are stacked over all iterations; those used only after the last one are carried."""
         count = self._run.count
         carried = {(slot, count - len(before)) for slot, before in self._carried}
         gathered = {each.slot for each in self._gatherings}
@@ -275,7 +275,7 @@ class Body:
         return self._carried[slot, before[:-1]] if len(before) > 1 else self._local[slot]
 
     def _start(self, carried: Carried) -> Any:
-        """Return what is carried into the first iteration."""
+        """Return the initial value of a carry."""
         slot, before = carried
         if before[-1] != _NOTHING:
             return self._program.resolved(before[-1])

@@ -1,7 +1,7 @@
-"""The inputs of a loop's equations, each followed over all iterations.
+"""Induction analysis: the inputs of a loop's equations over all iterations.
 
-Columns(listing, run)        where each input of the period comes from, in each iteration
-gatherings_of(columns, ...)  sums to which each iteration adds at another place, which can wait until the loop has ended
+Columns(listing, run)        the origin of each input of the period, in each iteration
+gatherings_of(columns, ...)  sums with increments at different positions, which can be computed after the loop
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from fgrad.graphs.periods import LONGEST_CHAIN, Run
 from fgrad.ops.indexing import ARRAY
 
 LARGEST_COPY = 1 << 20
-"""Elements that may be put together in front of a loop, so that it goes along them."""
+"""The number of elements that may be copied before a loop into an array that the loop reads."""
 
 
 class NotALoopError(Exception):
-    """A run of equations stays as it is, for the reason that is given."""
+    """A run of equations cannot become a loop, for the given reason."""
 
 
 class Columns:
     """The inputs of the equations of a run: a row for each iteration, a column for each input of the period.
 
-    The outputs of the period are counted, too: they are its *slots*.
+    The outputs of the period are numbered, too; their numbers are called *slots*.
 
     Attributes:
-        sources: the numbers of the values.
-        places: the integers in templates, in the same way.
-        steps: how much these go up from iteration to iteration.
-        slots: the output of the period that an input is, -1 where all iterations have it from outside.
-        lags: how many iterations before that was made.
-        is_same: the value is the same in all iterations.
-        first: the number of the first value that the run makes.
-        size: how many outputs the period has.
+        sources: the numbers of the input values.
+        places: the integers in templates, arranged in the same way.
+        steps: the increments of these integers per iteration.
+        slots: the slot of an input, -1 if it comes from outside in all iterations.
+        lags: how many iterations earlier the input was computed.
+        is_same: whether the input is the same in all iterations.
+        first: the number of the first value computed in the run.
+        size: the number of outputs of the period.
 
     Raises:
-        NotALoopError: the inputs do not follow one rule in all iterations, or are carried for too long.
+        NotALoopError: the inputs do not follow one pattern in all iterations, or are carried for too long.
     """
 
     def __init__(self, listing: Listing, run: Run) -> None:
@@ -68,10 +68,10 @@ class Columns:
         follows = np.where(is_inside & (expected >= first), self.sources == expected, self.sources < first)
         goes_on = self.places == self.places[0] + self.steps * np.arange(count)[:, None]
         if not follows.all() or not goes_on.all() or self.lags.max(initial=0) > LONGEST_CHAIN:
-            raise NotALoopError("inputs of an operation follow no rule from iteration to iteration")
+            raise NotALoopError("inputs of an operation follow no pattern over the iterations")
 
     def equations(self) -> Iterator[tuple[int, Equation]]:
-        """Return the equations of the first iteration, with their places in the program."""
+        """Return the equations of the first iteration, with their positions in the program."""
         for i in range(self.run.start, self.run.start + self.run.period):
             yield i, self.listing.equations[i]
 
@@ -81,23 +81,23 @@ class Columns:
         return range(int(self._first_source[i] - start), int(self._first_source[i + 1] - start))
 
     def outputs(self, i: int) -> range:
-        """Return the slots that an equation makes."""
+        """Return the slots of an equation's outputs."""
         first = self.listing.first_value
         return range(int(first[i]) - self.first, int(first[i + 1]) - self.first)
 
     def name(self, slot: int) -> Name:
-        """Return the name of an output in the first iteration."""
+        """Return the name of a slot in the first iteration."""
         return self.listing.names[self.first + slot]
 
     def maker(self, slot: int) -> int:
-        """Return the equation that makes an output in the first iteration."""
+        """Return the equation that computes a slot in the first iteration."""
         return int(self.listing.maker[self.first + slot])
 
     def moving(self, i: int) -> dict[int, NDArray[np.int64]]:
-        """Return the items of an equation's template that are others in other iterations, by their position.
+        """Return the items of an equation's template that differ between iterations, by position.
 
-        Of an item that is an integer there is a column with what it is in all iterations, of a slice one for the start
-        and one for the stop.
+        An integer item has one column with its values in all iterations, a slice has one for the start and one for the
+        stop.
         """
         start = self._first_place[self.run.start]
         column, end = int(self._first_place[i] - start), int(self._first_place[i + 1] - start)
@@ -112,9 +112,9 @@ class Columns:
         return found
 
     def way(self, i: int, shape: tuple[int, ...]) -> Way | None:
-        """Return how an equation's key goes through an array of a shape, if one item of it moves.
+        """Return how an equation's key moves through an array of a given shape, if exactly one item moves.
 
-        There are whole axes before it, and no arrays in the key.
+        Only full slices precede this item, and the key contains no arrays.
         """
         moving, template = self.moving(i), template_of(self.listing.equations[i].metadata)
         if len(moving) != 1 or any(item is ARRAY for item in template):
@@ -131,7 +131,7 @@ class Columns:
 
 
 def indices_of(item: slice, places: Any, size: int) -> Any:
-    """Return, for each iteration, the indices of what a slice finds that begins and ends elsewhere in each."""
+    """Return the indices selected by a moving slice, for each iteration."""
     found = [range(*slice(start, stop, item.step).indices(size)) for start, stop in places.tolist()]
     if len({len(each) for each in found}) != 1:
         raise NotALoopError("a slice is cut short by the end of its array in some iterations")
@@ -139,11 +139,11 @@ def indices_of(item: slice, places: Any, size: int) -> Any:
 
 
 class Way(NamedTuple):
-    """A key of which one item is another in each iteration.
+    """A key with one item that differs between iterations.
 
     Attributes:
-        axis: which item that is; before it there are whole axes.
-        places: the integer of each iteration; or, where it is a slice, the indices of each iteration as a row.
+        axis: the position of this item; only full slices precede it.
+        places: the integer of each iteration; or, for a slice, the indices of each iteration as a row.
         before, after: the other items.
     """
 
@@ -154,23 +154,23 @@ class Way(NamedTuple):
 
     @property
     def along(self) -> Along:
-        """Where iterations are along the axis."""
+        """The positions of the iterations along the axis."""
         return Along(int(self.places[0]), int(self.places[1] - self.places[0]))
 
     @property
     def rest(self) -> tuple[Any, ...]:
-        """The key of what is left when the item that moves is applied."""
+        """The remaining key after the moving item has been applied."""
         rest = (*self.before, *(slice(None) for _ in self.places.shape[1:]), *self.after)
         return () if all(map(_is_whole, rest)) else rest
 
     def is_same(self, other: Way) -> bool:
-        """Return whether it is another key of the same elements."""
+        """Return whether another key selects the same elements."""
         same_places = np.array_equal(self.places, other.places)
         return same_places and (self.before, self.after) == (other.before, other.after)
 
     @property
     def all_places(self) -> tuple[Any, ...]:
-        """Return the key with a slice of all iterations' integers."""
+        """Return the key with a slice of the integers of all iterations."""
         start, step = self.along
         end = start + step * len(self.places)
         return (*self.before, slice(start, end if end >= 0 else None, step), *self.after)
@@ -181,13 +181,13 @@ def _is_whole(item: Any) -> bool:
 
 
 class Part(NamedTuple):
-    """What one equation adds: an output of the period, at a way through the sum.
+    """The increment of one equation: an output of the period, and where it is added in a sum.
 
     Attributes:
         slot: the output that is added.
-        way: where.
-        add: the equation that adds.
-        gone: the equations that the loop does without.
+        way: its position in the sum.
+        add: the equation that adds it.
+        gone: the equations that the loop no longer needs.
     """
 
     slot: int
@@ -197,12 +197,12 @@ class Part(NamedTuple):
 
 
 class Gathering(NamedTuple):
-    """A sum that is carried through the iterations for nothing but to be added to, at another place each time.
+    """A sum that is carried through the iterations only to be added to, at another position each time.
 
     Attributes:
         slot: the output of the period that is the sum.
-        start: the number of what is there before the first iteration.
-        parts: what is added, in an order in which each element gets what the iterations add to it in theirs.
+        start: the number of its initial value.
+        parts: the increments, in an order that preserves the order of additions to each element.
     """
 
     slot: int
@@ -211,20 +211,20 @@ class Gathering(NamedTuple):
 
     @property
     def gone(self) -> set[int]:
-        """The equations that the loop does without."""
+        """The equations that the loop no longer needs."""
         return {i for part in self.parts for i in part.gone}
 
 
 Use = tuple[int, int]
-"""An equation and the column of one of its inputs."""
+"""An equation, and the column of one of its inputs."""
 
 
 def gatherings_of(columns: Columns, needed: dict[int, set[int]]) -> list[Gathering]:
-    """Return the sums that can be made when the loop has ended.
+    """Return the sums that can be computed after the loop.
 
     Args:
         columns: the loop.
-        needed: which outputs of the period others need, and of which iterations.
+        needed: the outputs of the period that are used outside, with their iterations.
     """
     uses: dict[int, list[Use]] = {}
     for i, _ in columns.equations():
@@ -237,14 +237,14 @@ def gatherings_of(columns: Columns, needed: dict[int, set[int]]) -> list[Gatheri
 
 
 class _Sums(NamedTuple):
-    """The chains of additions from one iteration to the next."""
+    """Chains of additions that continue from one iteration to the next."""
 
     columns: Columns
     needed: dict[int, set[int]]
     uses: dict[int, list[Use]]
 
     def gathering(self, last: int) -> Gathering | None:
-        """Return how an output of the period is put together, if all that is added to it comes at places."""
+        """Return the parts of a sum if every increment has a position; else None."""
         columns, slot, lag = self.columns, last, 1
         parts: list[Part] = []
         starts = {int(columns.sources[0, column]) for _, column in self.uses[last]}
@@ -259,12 +259,12 @@ class _Sums(NamedTuple):
             slot, lag = columns.outputs(max(part.gone)).start, 0
         if len(starts) != 1 or len({(part.way.axis, part.way.along.step) for part in parts}) != 1:
             return None
-        # An element is met by the part that is ahead first.
+        # Each element is reached first by the part that is ahead.
         parts.sort(key=lambda part: -part.way.along.start * np.sign(part.way.along.step))
         return Gathering(last, starts.pop(), parts)
 
     def _scattered(self, uses: list[Use]) -> Part | None:
-        """Return what is added in the way of `x + scatter(value)`."""
+        """Return the increment of a statement `x + scatter(value)`."""
         columns, ((add, column),) = self.columns, uses
         other = self._other(add, column)
         scatter = None if other is None else self._only(other, "scatter")
@@ -273,7 +273,7 @@ class _Sums(NamedTuple):
         return self._part(columns.inputs(scatter).start, scatter, add, (scatter, add))
 
     def _written(self, uses: list[Use]) -> Part | None:
-        """Return what is added in the way of `x[key] = x[key] + value`."""
+        """Return the increment of a statement `x[key] = x[key] + value`."""
         columns, ((index, _), (replace, target)) = self.columns, uses
         inputs = columns.inputs(replace)
         names = [columns.listing.equations[i].primitive for i in (index, replace)]
@@ -299,7 +299,7 @@ class _Sums(NamedTuple):
         return others[0] if len(others) == 1 else None
 
     def _only(self, column: int, primitive: str) -> int | None:
-        """Return the equation of that name whose result is an input of the same iteration, and nothing else."""
+        """Return the equation of a given primitive whose result is only used for this input, in the same iteration."""
         columns, slot = self.columns, int(self.columns.slots[column])
         if slot < 0 or columns.lags[column] or slot in self.needed or len(self.uses[slot]) != 1:
             return None
@@ -307,7 +307,7 @@ class _Sums(NamedTuple):
         return maker if columns.listing.equations[maker].primitive is PRIMITIVES[primitive] else None
 
     def _part(self, added: int, keyed: int, add: int, gone: tuple[int, ...]) -> Part | None:
-        """Return what is added at the key of an equation, if it has the form of what is there."""
+        """Return the increment at the key of an equation, if its shape and dtype match."""
         columns, slot = self.columns, int(self.columns.slots[added])
         if slot < 0 or columns.lags[added]:
             return None

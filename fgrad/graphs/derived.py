@@ -1,12 +1,12 @@
-"""Programs made of programs: derivatives, recorded by the transforms themselves, and many examples at once.
+"""Programs derived from programs: forward and backward graphs, recorded by the transforms, and batches.
 
-    computed(block, leaves)                      the results, as NumPy and the transforms that run compute them
-    Directions(block, ours, moves, examples)     which inputs move, and which results are to follow
-        .pushed()                                the program of the tangents
-        .parted()                                that of the run, and that of the pass back
-    mapped(block, axes, examples)                the program for many examples
+    computed(block, leaves)                      the results, computed by NumPy and the running transforms
+    Directions(block, ours, moves, examples)     which inputs are differentiated, and which results
+      .pushed()                                  the forward-mode program
+      .parted()                                  the forward and the backward program
+    mapped(block, axes, examples)                the batched program
 
-A pass back is parted from the run before it where the cotangents come in; what it needs of the run are the residuals.
+A program is split into forward and backward at the inputs of the cotangents; the residuals connect the two.
 """
 
 from __future__ import annotations
@@ -32,46 +32,46 @@ Places = tuple[bool, ...]
 
 
 def computed(block: Block, leaves: Leaves) -> list[Any]:
-    """Return the results of a program as NumPy and the transforms that run compute them."""
+    """Return the results of a program, computed by NumPy and the running transforms."""
     pairs = zip(block.inputs, leaves, strict=True)
     return block.computed({name: in_pythons_way(x) if name.is_weak else x for name, x in pairs})
 
 
 def chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
-    """Return the values at some places."""
+    """Return the values selected by a boolean mask."""
     return [x for x, own in zip(values, places, strict=True) if own]
 
 
 def recorded_block(function: Callable[..., Any], leaves: Leaves) -> Block:
-    """Return the program of a function; it does not keep the function."""
+    """Return the program of a function; it does not refer to the function."""
     graph = recorded(function, tuple(leaves), {}, integers=True)[0]
     return Block(graph.inputs, graph.constants, graph.equations, list(map(unboxed, graph.outputs)))
 
 
 def unboxed(result: Any) -> Any:
-    """Return a result of a graph without a box, if it is a constant that nothing follows."""
+    """Return a constant result of a graph without its box."""
     value = strip_ended(result)
     return result if type(value) in (Name, Tensor) else value
 
 
 def outputs_of(block: Block) -> list[Any]:
-    """Return what has the shape and dtype of each result."""
+    """Return an object with the shape and dtype of each result."""
     return [x if type(x) is Name else np.asarray(x) for x in block.outputs]
 
 
 def mapped(block: Block, axes: Sequence[int | None], examples: Leaves) -> Block:
-    """Return the program for many examples: along these axes of the inputs, and along the first of all results."""
+    """Return the batched program: along the given axes of the inputs, and along the first axis of all results."""
     return recorded_block(vmap(lambda *each: computed(block, each), in_axes=tuple(axes)), examples)
 
 
 class Parted(NamedTuple):
-    """A program in two parts.
+    """A program split into forward and backward parts.
 
     Attributes:
-        forward: the run: from leaves to results, and to what the pass back needs of it.
-        backward: the pass back: of that, of the leaves at some places, and of cotangents.
-        places: of these leaves.
-        connected: the leaves for which there are results of the pass back.
+        forward: maps leaves to results and residuals.
+        backward: maps residuals, some leaves and cotangents to the cotangents of leaves.
+        places: the positions of these leaves.
+        connected: the leaves with results in the backward part.
     """
 
     forward: Block
@@ -82,13 +82,13 @@ class Parted(NamedTuple):
 
 @dataclass(frozen=True)
 class Directions:
-    """Along which inputs of a program derivatives are taken.
+    """The inputs and results of a program that are differentiated.
 
     Attributes:
         block: the program.
-        ours: which inputs move.
-        moves: which results have a derivative.
-        examples: arrays in the form of the inputs.
+        ours: a mask of the differentiated inputs.
+        moves: a mask of the results with derivatives.
+        examples: arrays of the shapes and dtypes of the inputs.
     """
 
     block: Block
@@ -97,7 +97,7 @@ class Directions:
     examples: Leaves
 
     def pushed(self) -> Block:
-        """Return the program that takes leaves and tangents, and returns the results and their tangents."""
+        """Return the program that maps leaves and tangents to the results and their tangents."""
 
         def push(*given: Any) -> Any:
             leaves, tangents = given[: len(self.ours)], given[len(self.ours) :]
@@ -108,10 +108,10 @@ class Directions:
         return self._program(push, tangents)
 
     def parted(self, recomputes: bool = False) -> Parted:
-        """Return the program of the run, and that of the pass back.
+        """Return the program split into forward and backward parts.
 
         Args:
-            recomputes: the pass back runs all again, and takes nothing but leaves from the run.
+            recomputes: whether the backward part recomputes everything, and takes only leaves from the forward part.
         """
         count = len(self.ours)
         connected: list[bool] = []
@@ -123,7 +123,7 @@ class Directions:
             results = self._merged(traced.result, traced.aux or ())
             found = traced.gradients(traced.pull(list(cotangents), "the cotangents"), UnconnectedGradients.NONE)
             connected[:] = [each is not None for each in found]
-            return results, found  # None is no leaf
+            return results, found  # None is not a leaf
 
         ones = [np.ones(each.shape, each.dtype) for each in chosen(outputs_of(self.block), self.moves)]
         block = self._program(both, ones)
@@ -131,7 +131,7 @@ class Directions:
         return _parted(block, len(self.moves), tuple(own and next(rest) for own in self.ours), recomputes)
 
     def _moving(self, leaves: Leaves) -> Callable[..., Any]:
-        """Return the function of those leaves that move; results that are not to follow are aux."""
+        """Return the function of the differentiated leaves; other results are aux."""
 
         def function(*moving: Any) -> tuple[list[Any], list[Any]]:
             rest = iter(moving)
@@ -145,19 +145,19 @@ class Directions:
         return [next(rest) if own else next(other) for own in self.moves]
 
     def _program(self, function: Callable[..., Any], others: Leaves) -> Block:
-        """Record a function of the leaves, and of more arrays."""
+        """Record a function of the leaves and of further arrays."""
         names = zip(self.examples, self.block.inputs, strict=True)
         return recorded_block(function, [*(np.asarray(x).item() if name.is_weak else x for x, name in names), *others])
 
 
 def _parted(block: Block, results: int, connected: Places, recomputes: bool) -> Parted:
-    """Part a program where cotangents come in.
+    """Split a program at the inputs of the cotangents.
 
     Args:
-        block: takes leaves, and then cotangents; returns results, and then what depends on cotangents.
-        results: how many there are.
-        connected: has an entry for each leaf.
-        recomputes: the second part begins with the leaves.
+        block: takes leaves, then cotangents; returns results, then values that depend on cotangents.
+        results: the number of results.
+        connected: a mask with an entry for each leaf.
+        recomputes: the backward part starts from the leaves.
     """
     leaves, cotangents = block.inputs[: len(connected)], block.inputs[len(connected) :]
     later = set(block.inputs if recomputes else cotangents)
@@ -181,7 +181,7 @@ def _parted(block: Block, results: int, connected: Places, recomputes: bool) -> 
 
 
 def _moved_again(parts: tuple[list[Equation], list[Equation]], later: set[Name], given: set[Name]) -> list[Equation]:
-    """Return what the second part does again rather than to be handed it: moves of what is no larger, or is given."""
+    """Return the views that the backward part recomputes, since their operands are available or not larger."""
     used = {x for equation in parts[1] for x in equation.inputs if type(x) is Name and x not in later}
     again: list[Equation] = []
     for equation in reversed(parts[0]):

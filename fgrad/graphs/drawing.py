@@ -1,7 +1,7 @@
-"""Drawing a graph, in the language of Graphviz.
+"""Drawings of graphs, in the language of Graphviz.
 
 dot_of(graph)     the source of a drawing
-svg_of(source)    the drawing, where Graphviz is installed
+svg_of(source)    the drawing, if Graphviz is installed
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def dot_of(graph: Any) -> str:
 
 
 def svg_of(source: str) -> str | None:
-    """Return a drawing as SVG, or None where Graphviz is not installed."""
+    """Return a drawing as SVG, or None if Graphviz is not installed."""
     try:
         graphviz = importlib.import_module("graphviz")
     except ImportError:

@@ -1,4 +1,4 @@
-"""What a graph is made of: names, and equations between them."""
+"""The elements of a graph: names, and equations between them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from fgrad.ops.indexing import ARRAY
 
 _LONGEST_INLINE = 4
 _WORTH_NO_COPY = 1 << 14
-"""Bytes from which on arrays are compared where they lie."""
+"""Size in bytes from which arrays are compared without copies."""
 
 
 class Name:
-    """What an equation, an input or a constant binds: a shape and a dtype, and a text to print.
+    """A variable of a graph, bound by an equation, an input or a constant: a shape, a dtype, and a printed text.
 
     Attributes:
-        text: as the graph prints it, such as `a`; given when the graph is finished.
-        shape, dtype: of the arrays that it can stand for.
-        is_weak: it stands for a number of Python's, which takes the dtype of the array that it meets.
+        text: the printed text, such as `a`; assigned when the graph is finished.
+        shape, dtype: those of its values.
+        is_weak: whether it stands for a Python number, which takes the dtype of the other operand.
     """
 
     __slots__ = ("text", "shape", "dtype", "is_weak")
@@ -38,7 +38,7 @@ class Name:
 
     @property
     def form(self) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
-        """All that two names can differ in, besides what they stand for."""
+        """The shape, the dtype and whether it is weak."""
         return self.shape, self.dtype, self.is_weak
 
     def __str__(self) -> str:
@@ -53,13 +53,13 @@ class Equation:
     """One line of a graph: `outputs = primitive[metadata] inputs`.
 
     Attributes:
-        outputs: the names that it binds; most primitives have one.
+        outputs: the names it binds; most primitives have one.
         primitive: the operation.
-        inputs: names, and constants that are short enough to stand in the line.
+        inputs: names, and constants that are short enough to be printed inline.
         metadata: the primitive's keywords.
-        quiet: it ran without NumPy's warnings, as the passes of derivatives do, and will again.
-        direct: the implementation itself decides what it means to each trace (see `record_call`).
-        place: the user's file and line that it is for, None if that was not noted.
+        quiet: whether it ran without NumPy's warnings, as derivative passes do, and will again.
+        direct: whether the implementation itself dispatches to traces (see `record_call`).
+        place: the user's file and line it belongs to, None if unknown.
     """
 
     outputs: tuple[Name, ...]
@@ -72,23 +72,23 @@ class Equation:
 
     @property
     def line(self) -> str:
-        """The user's line as text, empty if it was not noted."""
+        """The user's line as text, empty if unknown."""
         return errors.line_at(self.place) if self.place else ""
 
     def run(self, values: Mapping[Name, Any]) -> Iterator[tuple[Name, Any]]:
-        """Return the names that it binds with their values.
+        """Return the names it binds with their values.
 
         Raises:
-            GraphInputError: a value has another form than the program was written for, such as fewer roots.
+            GraphInputError: a value has another shape or dtype than recorded, such as fewer roots.
         """
         answers = self.computed([values[each] if type(each) is Name else each for each in self.inputs])
         return zip(self.outputs, answers, strict=True)
 
     def computed(self, inputs: list[Any]) -> tuple[Any, ...]:
-        """Return the results for other inputs.
+        """Return the results for given inputs.
 
         Raises:
-            GraphInputError: a result has another form than the program was written for, such as fewer roots.
+            GraphInputError: a result has another shape or dtype than recorded, such as fewer roots.
         """
         if not self.primitive.is_elementwise:
             inputs = [_in_numpys_way(x, name) for x, name in zip(inputs, self.inputs, strict=True)]
@@ -109,8 +109,8 @@ class Equation:
             found = np.asarray(found)
         if found.shape != name.shape or not np.can_cast(found.dtype, name.dtype, "same_kind"):
             raise errors.GraphInputError(
-                f"{self.primitive.name} gives {kind_of(found)} for these values, and {kind_of(name)} for those with "
-                "which the graph was recorded, for which alone the rest of it was written.\n"
+                f"{self.primitive.name} gives {kind_of(found)} for these values, and gave {kind_of(name)} when the "
+                "graph was recorded; the rest of the graph is only valid for that.\n"
                 "Record a graph for values of this kind, or call the function itself."
             )
 
@@ -135,7 +135,7 @@ class Equation:
 
 
 def in_pythons_way(value: Any) -> Any:
-    """Return a number of NumPy's as one of Python's; tensors as they are."""
+    """Return a NumPy number as a Python number; tensors unchanged."""
     is_number = isinstance(value, np.generic) or (type(value) is np.ndarray and not value.shape)
     return value.item() if is_number else value
 
@@ -152,13 +152,13 @@ OPERATORS: dict[str, Any] = {
     "positive": operator.pos,
     "abs": operator.abs,
 }
-"""What gives numbers of Python's for numbers of Python's, which take the dtype of the array that they meet."""
+"""Operators that return Python numbers for Python numbers, which take the dtype of the other operand."""
 
 
 def of_integers(primitive: Primitive, values: Sequence[Any]) -> Any:
-    """Return what Python's own operator makes of integers, which have no bounds there; None if it is to make nothing.
+    """Return the result of Python's own operator for integers, which are unbounded there; None for other operands.
 
-    Numbers with a point are computed by NumPy: `1.0 / x` at 0.0 is inf, as it is for tensors.
+    Floating-point numbers are computed by NumPy: `1.0 / x` at 0.0 is inf, as it is for tensors.
     """
     if primitive.name not in OPERATORS or any(type(x) is not int for x in values):
         return None
@@ -166,22 +166,22 @@ def of_integers(primitive: Primitive, values: Sequence[Any]) -> Any:
 
 
 def _in_numpys_way(value: Any, name: Any) -> Any:
-    """Return a number of Python's, for which a name stands, as one of NumPy's; all else as it is."""
+    """Return a Python number as a NumPy number if it is the value of a name; other values unchanged."""
     return name.dtype.type(value) if type(name) is Name and name.is_weak and type(value) in _PYTHONS else value
 
 
 _PYTHONS = {bool, int, float, complex}
 _KINDS = {bool: "bifc", int: "ifc", float: "fc", complex: "c"}
-"""The kinds of dtypes that hold numbers of Python's."""
+"""The kinds of dtypes that can hold Python numbers."""
 
 
 def kind_of(value: Any) -> str:
-    """Return a dtype and a shape, as `float64[2,3]`."""
+    """Return a dtype and a shape, as in `float64[2,3]`."""
     return f"{value.dtype}[{','.join(map(str, value.shape))}]"
 
 
 def shown(value: Any) -> str:
-    """Return a constant or an entry of the metadata in short."""
+    """Return a short text for a constant or an entry of the metadata."""
     if value is ARRAY:
         return "_"
     if value is Ellipsis:
@@ -200,14 +200,14 @@ def shown(value: Any) -> str:
 
 
 def is_short(value: Any) -> bool:
-    """Return whether a constant may stand in an equation."""
+    """Return whether a constant may be printed inline in an equation."""
     return value.ndim <= 1 and value.size <= _LONGEST_INLINE  # type: ignore[no-any-return]
 
 
 def same_bits(one: Any, other: Any) -> bool:
-    """Return whether two arrays of one form hold the same, bit by bit: 0.0 is not -0.0, and nan is nan.
+    """Return whether two arrays of one shape and dtype are equal bit by bit: 0.0 is not -0.0, and nan is nan.
 
-    Of long doubles some bytes are no part of the number, and of objects the bytes say where they lie.
+    Some bytes of long doubles are padding, and the bytes of objects are their addresses.
     """
     if one.dtype.names:
         return all(same_bits(one[name], other[name]) for name in one.dtype.names)

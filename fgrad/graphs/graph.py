@@ -1,4 +1,4 @@
-"""A finished graph: the program of a function, which prints, runs and draws."""
+"""Finished graphs: the program of a function, which can be printed, run and drawn."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from fgrad.transforms.running import is_number, owned
 
 
 class Block:
-    """Equations, and what goes in and out: a program without the containers of a function.
+    """Equations with inputs and outputs: a program without the containers of a function.
 
     Attributes:
-        inputs: the names of what goes in, in order.
-        constants: arrays that are part of the program, by name; short ones stand in the equations.
+        inputs: the names of the inputs, in order.
+        constants: the constant arrays, by name; short ones are inline in the equations.
         equations: the program.
         outputs: a name, or a constant, for each result.
     """
@@ -45,7 +45,7 @@ class Block:
 
     @functools.cached_property
     def _spent(self) -> list[list[Name]]:
-        """For each equation, the names whose values nothing after it needs."""
+        """For each equation, the names whose values are not used after it."""
         return _last_uses(self.equations, self.outputs)
 
     def computed(self, bound: Mapping[Name, Any]) -> list[Any]:
@@ -54,7 +54,7 @@ class Block:
         around = running.place
         try:
             for equation, spent in zip(self.equations, self._spent, strict=True):
-                running.place = equation.place or around  # which another recording notes
+                running.place = equation.place or around  # for another recording
                 values.update(equation.run(values))
                 for name in spent:
                     del values[name]
@@ -66,15 +66,15 @@ class Block:
 class Graph(Block):
     """The program of a function for arguments of certain shapes and dtypes.
 
-    It is a function itself: it can be differentiated, batched and recorded. Variables are read when it
-    runs. Integers, booleans and other things of Python's among the arguments are part of the program.
+    It is itself a function: it can be differentiated, batched and recorded. Variables are read when it runs. Integers,
+    booleans and other Python objects among the arguments are static.
 
     Attributes:
         variables: the variables that the function read, by name.
-        leaves: the arguments as they were recorded, each with the text that the graph prints for it.
-        paths: how each leaf of the result is reached.
-        treedef: how the results are nested.
-        meets_other_traces: the function has computed with values that other transforms follow.
+        leaves: the recorded arguments, each with its text in the printed graph.
+        paths: the path to each leaf of the result.
+        treedef: the structure of the result.
+        meets_other_traces: whether the function has used values traced by other transforms.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -112,10 +112,10 @@ class Graph(Block):
         """Run the program.
 
         Args:
-            args, keywords: as they were recorded, with any values.
+            args, keywords: arguments of the recorded structure, with any values.
 
         Returns:
-            What the function returned, with Tensors for numbers.
+            The results of the function, with Tensors for numbers.
 
         Raises:
             GraphInputError: a ValueError; an argument has another structure, shape or dtype.
@@ -177,12 +177,13 @@ class Graph(Block):
     def export(self, platforms: Sequence[str] | None = None) -> bytes:
         """Return the program as StableHLO, which runs without fgrad, NumPy and Python.
 
-        The bytes are those of `jax.export`, which loads them: `jax.export.deserialize(data).call(*inputs)`. The inputs
-        are the arrays that the graph prints as such, in that order; the results are a list. Variables have the values
-        that they have now. Where NumPy raises, as for a singular matrix or an index out of range, there are NaNs.
+        The bytes are those of `jax.export`, which can load them: `jax.export.deserialize(data).call(*inputs)`. The
+        inputs are the arrays that the graph prints as inputs, in that order; the results are a list. Variables have
+        their current values. Where NumPy would raise, as for a singular matrix or an index out of range, the result has
+        NaNs.
 
         Args:
-            platforms: where it is to run, such as `("cpu", "cuda", "tpu")`; by default where JAX runs here.
+            platforms: the target platforms, such as `("cpu", "cuda", "tpu")`; by default that of JAX on this machine.
 
         Returns:
             The program.
@@ -194,23 +195,23 @@ class Graph(Block):
         return EXPORT[0](self, platforms)
 
     def _repr_svg_(self) -> str | None:
-        """Return a drawing for a notebook, or None where Graphviz is not installed."""
+        """Return a drawing for a notebook, or None if Graphviz is not installed."""
         return svg_of(self.to_dot())
 
 
 EXPORT: list[Callable[[Graph, Sequence[str] | None], bytes]] = []
-"""What writes a graph in the language of other libraries."""
+"""The function that exports graphs to other libraries."""
 
 
 def _output(trace: Any, leaf: Any) -> Any:
-    """Return a result's name, or the constant that it is."""
+    """Return the name of a result, or its constant value."""
     if trace.follows(leaf):
         return leaf._mark
     return leaf if type(leaf) is Tensor or not is_number(leaf) else Tensor(leaf)
 
 
 def _fresh(value: Any) -> Any:
-    """Return a result in a handle of its own, so that assignment to it changes no other."""
+    """Return a result as a new tensor object, so that an assignment to it changes no other."""
     value = strip_ended(value)
     if type(value) is not Tensor and not is_number(value):
         return value
@@ -232,7 +233,7 @@ def _needed(equations: list[Equation], outputs: Iterable[Any]) -> tuple[tuple[Eq
 
 
 def _last_uses(equations: Sequence[Equation], outputs: Iterable[Any]) -> list[list[Name]]:
-    """Return, for each equation, the names whose values nothing after it needs."""
+    """Return, for each equation, the names whose values are not used after it."""
     seen = {output for output in outputs if type(output) is Name}
     spent = []
     for equation in reversed(equations):

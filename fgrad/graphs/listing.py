@@ -1,6 +1,6 @@
-"""A program as arrays of integers, in which loops can be looked for without going from equation to equation.
+"""Programs as arrays of integers, for a vectorized search for loops.
 
-Listing(block)               what each equation is, and where its inputs come from
+Listing(block)               the kind of each equation, and the origin of its inputs
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from fgrad.transforms.metadata_keys import frozen, identity
 
 _PYTHONS = {bool, int, float, complex}
 _KEYED = {"index", "scatter", "replace"}
-"""The primitives in whose templates integers may go up or down from iteration to iteration."""
+"""The primitives whose templates may hold integers that change from iteration to iteration."""
 _LARGEST_COMPARED = 1 << 16
-"""Bytes up to which constants are compared with each other."""
+"""Size in bytes up to which constants are compared with each other."""
 
 
 class Listing:
     """The equations of a block, as arrays.
 
-    Values have numbers, in the order in which equations make them. What comes from outside, an input, a constant or
-    something that stands in an equation, has a number below 0, and constants that are equal have the same one.
+    Values are numbered in the order of the equations that compute them. A value from outside (an input, a constant or
+    an inline constant) has a negative number; equal constants have equal numbers.
 
     Attributes:
         equations: the program.
-        kinds: for each equation a number: equal for equations that differ in their inputs alone, and in `places`.
-        sources: the numbers of all inputs, of one equation after the other.
-        first_source: where in `sources` each equation begins, and the end.
+        kinds: a number for each equation; equal for equations that differ only in their inputs and in `places`.
+        sources: the numbers of all inputs, concatenated over the equations.
+        first_source: the start of each equation in `sources`, and the end.
         first_value: the number of the first output of each equation, and the end.
-        maker: the equation that made each value.
+        maker: the equation that computes each value.
         names: the name of each value.
-        outside: what -1, -2, ... stand for: a name, or what stands in an equation.
-        places: the integers in the templates of keys, of one equation after the other: of an item that is one, or the
-            start and stop of a slice.
-        first_place: where in `places` each equation begins, and the end.
+        outside: the values of -1, -2, ...: a name, or an inline constant.
+        places: the integers in the templates of keys, concatenated over the equations: integer items, and the start and
+            stop of slices.
+        first_place: the start of each equation in `places`, and the end.
         numbers: the number of each name.
-        constants: the arrays that names stand for.
+        constants: the arrays of constant names.
     """
 
     def __init__(self, block: Block) -> None:
@@ -59,7 +59,7 @@ class Listing:
         self._list()
 
     def _list(self) -> None:
-        """Go through the equations, in one loop, because there may be hundreds of thousands."""
+        """Process all equations in one loop, since there may be hundreds of thousands."""
         sources: list[int] = []
         places: list[int] = []
         kinds, first_source, first_value, first_place = [], [0], [0], [0]
@@ -75,7 +75,7 @@ class Listing:
                 kind = (name.shape, name.dtype, name.is_weak)
                 forms[number] = known[kind] if kind in known else self._form(*kind)
                 made.append(forms[number])
-            # What equations have in common that may be the same one in other iterations.
+            # The part of the equation that may be equal in other iterations.
             key = (_operation(equation, places), equation.quiet, *map(of, found), None, *made)
             kinds.append(known[key] if key in known else self._form(*key))
             first_source.append(len(sources))
@@ -105,7 +105,7 @@ class Listing:
         return self._met[key]
 
     def _literal(self, value: Any) -> int:
-        """Return the number of what stands in an equation."""
+        """Return the number of an inline constant."""
         kind = type(value)
         key: Any = (kind, repr(value)) if kind in _PYTHONS else (kind, frozen(value))
         number = self._met.get(key)
@@ -118,13 +118,13 @@ class Listing:
             array = np.asarray(value)
             if array.dtype.kind in "biufc":
                 return self._form(array.shape, array.dtype, type(value) in _PYTHONS)
-        return self._form(type(value), frozen(value))  # which has to be the same in all iterations
+        return self._form(type(value), frozen(value))  # must be the same in all iterations
 
 
 def _operation(equation: Equation, places: list[int]) -> Any:
-    """Return what an equation does to its inputs, without the integers in its template, which go to the list."""
+    """Return a key of an equation's operation; the integers in its template are appended to `places`."""
     primitive, metadata = equation.primitive, equation.metadata
-    if equation.direct:  # a call has a primitive of its own each time
+    if equation.direct:  # each call has a separate primitive
         return identity(primitive.implementation), frozen(metadata)
     if not metadata:
         return id(primitive)
@@ -132,7 +132,7 @@ def _operation(equation: Equation, places: list[int]) -> Any:
 
 
 def _keyed(metadata: Mapping[str, Any], places: list[int]) -> Any:
-    """Return metadata without the integers in its template, which go to the list."""
+    """Return a key of metadata; the integers in its template are appended to `places`."""
     items: list[Any] = []
     for item in template_of(metadata):
         count = places_in(item)
@@ -154,18 +154,18 @@ def _keyed(metadata: Mapping[str, Any], places: list[int]) -> Any:
 
 
 def template_of(metadata: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the template of a key: of the part of an array, if all of that is written."""
+    """Return the template of a key: of the view, if all of that is written to."""
     return metadata["path"][0][1]["template"] if _writes_to_a_part(metadata) else metadata["template"]  # type: ignore[no-any-return]
 
 
 def _writes_to_a_part(metadata: Mapping[str, Any]) -> bool:
-    """Return whether it is that of writing all of `x[key]`, where the key is that of the view."""
+    """Return whether the metadata is that of a write to a whole view `x[key]`."""
     path = metadata.get("path", ())
     return len(path) == 1 and path[0][0].name == "index" and metadata["template"] == (Ellipsis,) and len(metadata) == 2
 
 
 def places_in(item: Any) -> int:
-    """Return how many integers of an item of a template count as places."""
+    """Return the number of integers of a template item that count as places."""
     kind = type(item)
     if kind is slice:
         return 2 if type(item.start) is int and type(item.stop) is int else 0

@@ -1,8 +1,8 @@
-"""Loops in programs: what one iteration computes, and how iterations follow each other.
+"""Loops in programs: the body of an iteration, and the connections between iterations.
 
     iterations = Iterations(body, count, ...)    the loop
-    iterations(*leaves)                     its results, for arrays and for tensors that transforms follow
-    equation_of(iterations, inputs)         one line of a graph that runs it
+    iterations(*leaves)                          its results, for arrays and traced tensors
+    equation_of(iterations, inputs)              the equation of a graph that runs it
 
 Derivatives of loops are loops (`fgrad.graphs.loop_rules`).
 """
@@ -33,7 +33,7 @@ class Along(NamedTuple):
     step: int = 1
 
     def backwards(self, count: int) -> Along:
-        """Return where the iterations are when the last of `count` comes first."""
+        """Return the positions if the order of `count` iterations is reversed."""
         return Along(self.start + self.step * (count - 1), -self.step)
 
 
@@ -42,26 +42,26 @@ Runner = Callable[["Iterations", Sequence[Any]], Sequence[Any]]
 
 @dataclass(eq=False)
 class Iterations:
-    """A loop that runs a block again and again.
+    """A loop that runs a block repeatedly.
 
-    The block takes what is the same in all iterations, then what the iteration before has left (the carry), then an
-    element of each array that the loop goes along. It returns the next carry, and an output for each array that the
-    loop makes.
+    The block takes values shared by all iterations, then the results of the previous iteration (the carry), then an
+    element of each array that the loop reads. It returns the next carry, and an element of each array that the loop
+    makes.
 
     The loop takes the same, with whole arrays in place of elements, and returns the last carry and the whole arrays.
 
     Attributes:
-        body: what an iteration computes.
-        count: the number of iterations, at least 1; of a loop with a condition, the most.
-        shared, carried: how many inputs of the block are the same in all iterations, and how many are the carry.
-        reads: where each iteration reads, for each array that the loop goes along.
-        writes: where each iteration writes, for each array that it makes, whose first axis has `count` elements: from
-            the first to the last, or from the last to the first.
-        examples: what the first iteration may take, for derivatives to be recorded; without them, and where it reads
-            but a part of arrays, derivatives are taken of each iteration for itself.
-        recomputes: a pass back runs each iteration again, and keeps nothing of it but the carry before.
-        condition: takes what iterations share and the carry, and says whether there is another iteration; such a loop
-            goes along no arrays, and makes none.
+        body: the block of one iteration.
+        count: the number of iterations, at least 1; the maximum for a loop with a condition.
+        shared, carried: the number of inputs of the block that are shared by all iterations, and that of the carry.
+        reads: the position that each iteration reads, for each array that the loop reads.
+        writes: the position that each iteration writes, for each array that the loop makes, whose first axis has
+            `count` elements: from the first to the last, or from the last to the first.
+        examples: possible inputs of the first iteration, with which derivatives are recorded; without them, or if the
+            loop reads only part of an array, each iteration is differentiated separately.
+        recomputes: whether a backward pass reruns each iteration, keeping only the carry.
+        condition: maps the shared values and the carry to whether there is another iteration; such a loop reads and
+            makes no arrays.
     """
 
     body: Block
@@ -85,11 +85,11 @@ class Iterations:
         return tuple(self.run(leaves))
 
     def run(self, leaves: Sequence[Any], iteration: Callable[[Sequence[Any]], list[Any]] | None = None) -> list[Any]:
-        """Run the loop in Python, as operations that traces see.
+        """Run the loop in Python, as operations that traces process.
 
         Args:
-            leaves: what goes in.
-            iteration: what computes the body, in place of that.
+            leaves: the inputs.
+            iteration: a function that computes the body, instead of the block.
         """
         iteration = iteration or functools.partial(computed, self.body)
         shared, carry, arrays = self.parted(leaves)
@@ -105,22 +105,22 @@ class Iterations:
         return [*carry, *(stack(list(column[:: along.step])) for column, along in columns)]
 
     def parted(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return what belongs to what iterations share, to the carry, and to arrays or elements."""
+        """Return the shared values, the carry, and the arrays or elements."""
         values, middle = list(values), self.shared + self.carried
         return values[: self.shared], values[self.shared : middle], values[middle:]
 
     def forms(self) -> list[Any]:
-        """Return numbers of Python's, and arrays whose elements are all the same, in the form of the results."""
+        """Return Python numbers, and arrays with equal elements, in the shapes and dtypes of the results."""
         found = outputs_of(self.body)
         made = [np.broadcast_to(np.ones((), x.dtype), (self.count, *x.shape)) for x in found[self.carried :]]
         return [*map(_form, self.body.outputs[: self.carried], found), *made]
 
     def goes_along_all(self) -> bool:
-        """Return whether each iteration has a place of its own along all arrays, and no place is left over."""
+        """Return whether the iterations together read each element of all arrays exactly once."""
         return all(along in (Along(), Along().backwards(self.count)) for along in self.reads)
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Return what is derived from the loop, which is made once."""
+        """Return a value derived from the loop, which is computed once."""
         with self._lock:
             if key not in self._derived:
                 self._derived[key] = make()
@@ -134,30 +134,30 @@ def _form(result: Any, form: Any) -> Any:
 
 
 CALLED: list[Runner] = []
-"""What runs a loop where transforms follow what goes into it."""
+"""The function that runs a loop with traced inputs."""
 
 
 UNLIMITED = 1 << 62
-"""More iterations than there ever are."""
+"""Larger than any number of iterations."""
 
 
 def is_slight(equations: Sequence[Equation]) -> bool:
-    """Return whether to compute equations for nothing costs less than to ask whether they are needed."""
+    """Return whether it is cheaper to compute equations unconditionally than to test whether they are needed."""
     only_numbers = all(equation.primitive.is_elementwise and not equation.direct for equation in equations)
     return only_numbers and sum(math.prod(equation.outputs[0].shape) for equation in equations) <= _SLIGHT
 
 
 _SLIGHT = 64
-"""Elements."""
+"""In elements."""
 
 
 def equation_of(iterations: Iterations, inputs: Sequence[Any], place: tuple[str, int] | None = None) -> Equation:
-    """Return the line of a graph that runs a loop.
+    """Return the equation of a graph that runs a loop.
 
     Args:
         iterations: the loop.
-        inputs: names, and constants that are short enough to stand in the line.
-        place: the user's line that it is for.
+        inputs: names, and constants that are short enough to be inline.
+        place: the user's file and line it belongs to.
     """
     outputs = tuple(Name(np.asarray(x), type(x) in (bool, int, float)) for x in iterations.forms())
     return Equation(outputs, Primitive("loop", iterations), tuple(inputs), {}, quiet=True, direct=True, place=place)
@@ -169,6 +169,6 @@ def iterations_of(equation: Equation) -> Iterations | None:
 
 
 def loop_of(primitive: Primitive) -> Iterations | None:
-    """Return the loop that an operation is, or None."""
+    """Return the loop that a primitive runs, or None."""
     loop = primitive.implementation
     return loop if isinstance(loop, Iterations) else None

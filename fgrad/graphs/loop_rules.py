@@ -1,8 +1,8 @@
-"""What transforms make of loops in programs: loops.
+"""Rules of loops for transforms: derivatives and batches of loops are loops.
 
-The tangents of a loop are a loop beside it. The pass back is one in the other direction, along the residuals that a
-longer form of the loop has left; what all iterations share gets a sum over iterations, which is carried. A loop over
-many examples is one whose carry is a batch.
+The tangents of a loop are computed by a loop alongside. The backward pass is a loop in the opposite direction, over the
+residuals that an extended forward loop stores; cotangents of shared values are summed in the carry. The batch of a loop
+is a loop whose carry is a batch.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fgrad.transforms.batch import vmap
 
 
 def reached(block: Block, moving: Sequence[bool]) -> list[bool]:
-    """Return which results depend on inputs that move, through numbers that can have a derivative."""
+    """Return which results depend on differentiated inputs through floating-point or complex numbers."""
     found = set(chosen(block.inputs, moving))
     for equation in block.equations:
         if not found.isdisjoint(x for x in equation.inputs if type(x) is Name):
@@ -37,13 +37,13 @@ def reached(block: Block, moving: Sequence[bool]) -> list[bool]:
 
 
 class Moving:
-    """What moves in a loop, where some of what goes in does.
+    """The differentiated inputs and results of an iteration.
 
-    What is carried moves before an iteration if it does after it, and the other way round: a cotangent of the carry
-    goes through all iterations to what it was before the first, also where an iteration does not look at it.
+    A carry is differentiated before an iteration if it is after it, and vice versa: a cotangent of the carry passes
+    through all iterations back to the initial value, also through those that do not use it.
 
     Attributes:
-        inputs, outputs: which inputs of an iteration, and which of its results.
+        inputs, outputs: masks of the inputs and results of an iteration.
     """
 
     def __init__(self, iterations: Iterations, ours: Sequence[bool]) -> None:
@@ -61,9 +61,9 @@ class Moving:
 
 
 def linearized(iterations: Iterations, ours: Places, remembers: bool, leaves: Leaves) -> Any:
-    """Return the results, the pullback and the pushforward, by those of the leaves that are `ours`.
+    """Return the results, the pullback and the pushforward, with respect to the leaves in the mask `ours`.
 
-    Without a pass back in sight, there is no pullback.
+    Without a backward pass (`remembers` is false), the pullback is None.
     """
     if iterations.condition is not None and remembers and iterations.count > 1:
         iterations = iterations.once("masked", lambda: _masked(iterations))
@@ -97,7 +97,7 @@ def linearized(iterations: Iterations, ours: Places, remembers: bool, leaves: Le
 
 
 def _constant(iterations: Iterations, leaves: Leaves) -> Any:
-    """Return the same of a loop whose results do not move, such as one of integers."""
+    """Return the same for a loop with constant results, such as integers."""
 
     def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
         return [None] * len(leaves)
@@ -113,7 +113,7 @@ def _zeros(x: Any) -> Any:
 
 
 def _pushed(iterations: Iterations, moving: Moving) -> Iterations:
-    """Return the loop that takes tangents too: those of each part behind the part. It returns no outputs but theirs."""
+    """Return the loop that also takes tangents, those of each part after the part. Its outputs are only theirs."""
     assert iterations.examples is not None
     block = Directions(iterations.body, moving.inputs, moving.outputs, iterations.examples).pushed()
     count, results = len(moving.inputs), len(moving.outputs)
@@ -139,7 +139,7 @@ def _pushed(iterations: Iterations, moving: Moving) -> Iterations:
 
 
 def _beside(iterations: Iterations, moving: Moving) -> Block | None:
-    """Return the condition as a program that is handed tangents, too, which it does not ask for."""
+    """Return the condition as a program that also takes tangents, which it does not use."""
     if iterations.condition is None:
         return None
     parts = zip(iterations.parted(iterations.condition.inputs), iterations.parted(moving.inputs), strict=True)
@@ -148,10 +148,10 @@ def _beside(iterations: Iterations, moving: Moving) -> Block | None:
 
 
 def _masked(iterations: Iterations) -> Iterations:
-    """Return a loop of as many iterations as there are at most, of which each counts where the condition holds before.
+    """Return a loop with the maximal number of iterations, in which the condition masks the superfluous ones.
 
     Raises:
-        ConcretizationError: a TypeError; nobody has said how many there are at most.
+        ConcretizationError: a TypeError; the maximal number of iterations is unknown.
     """
     if iterations.count == UNLIMITED:
         what = "a pass back through a loop, for the number of iterations,"
@@ -161,7 +161,7 @@ def _masked(iterations: Iterations) -> Iterations:
 
 
 def _skipping_body(iterations: Iterations) -> Block:
-    """Return what an iteration computes where the condition holds; where it does not, nothing is computed."""
+    """Return the body of an iteration that computes nothing if the condition is false."""
     once = replace(iterations, count=1, _derived={})
     assert iterations.examples is not None
     given = zip(iterations.examples, iterations.body.inputs, strict=True)
@@ -169,7 +169,7 @@ def _skipping_body(iterations: Iterations) -> Block:
 
 
 def _masked_body(iterations: Iterations) -> Block:
-    """Return what an iteration computes; where the condition does not hold, the carry stays what it was."""
+    """Return the body of an iteration that leaves the carry unchanged if the condition is false."""
     condition, examples = iterations.condition, iterations.examples
     assert condition is not None
     assert examples is not None
@@ -180,7 +180,7 @@ def _masked_body(iterations: Iterations) -> Block:
         return [np.where(holds, after, before) for after, before in pairs]
 
     given = zip(examples, iterations.body.inputs, strict=True)
-    with np.errstate(all="ignore"):  # of iterations that do not count
+    with np.errstate(all="ignore"):  # in masked iterations
         return recorded_block(iteration, [_like(x, name) for x, name in given])
 
 
@@ -192,16 +192,16 @@ def _examples_of(iterations: Iterations, moving: Moving) -> list[Any]:
 
 
 def _spread(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
-    """Return a list with values at some places, and None elsewhere."""
+    """Return a list with the values where a mask is true, and None elsewhere."""
     rest = iter(values)
     return [next(rest) if own else None for own in places]
 
 
 class _BackAndForth:
-    """The loops of a run that leaves residuals, and of the pass back.
+    """The forward loop, which stores residuals, and the backward loop.
 
     Attributes:
-        forward: the loop; its last results are residuals.
+        forward: the forward loop; its last results are the residuals.
     """
 
     def __init__(self, iterations: Iterations, moving: Moving) -> None:
@@ -234,18 +234,18 @@ class _BackAndForth:
         self._backward = self._made(iterations.examples)
 
     def _places(self, start: int, stop: int) -> list[int]:
-        """Return the places of leaves from some on that the pass back takes, too."""
+        """Return the positions, within a range, of leaves that the backward pass uses."""
         return [place for place in self._parted.places if start <= place < stop]
 
     def residuals(self, leaves: Leaves, left: Leaves) -> tuple[list[Any], list[Any]]:
-        """Return what all iterations back share, and the arrays along which they go."""
+        """Return the residuals that all backward iterations share, and the arrays that they read."""
         iterations, end = self._iterations, len(leaves)
         steady = computed(self._before, leaves[: iterations.shared])
         shared = [*steady, *(leaves[place] for place in self._places(0, iterations.shared))]
         return shared, [*left, *(leaves[place] for place in self._places(iterations.shared + iterations.carried, end))]
 
     def _made(self, examples: Leaves) -> Iterations:
-        """Return the loop of the pass back."""
+        """Return the backward loop."""
         iterations, moving = self._iterations, self._moving
         middle = iterations.shared + iterations.carried
         found = computed(self.forward.body, examples)
@@ -273,11 +273,11 @@ class _BackAndForth:
         )
 
     def _summed(self) -> list[int]:
-        """Return the places of what iterations share and that has cotangents."""
+        """Return the positions of shared values with cotangents."""
         return [place for place in range(self._iterations.shared) if self._parted.connected[place]]
 
     def _iteration(self, *given: Any) -> Any:
-        """Compute an iteration of the pass back."""
+        """Compute an iteration of the backward loop."""
         iterations, moving, rest = self._iterations, self._moving, iter(given)
         middle = iterations.shared + iterations.carried
 
@@ -302,13 +302,13 @@ class _BackAndForth:
         return following, totals, chosen(grads[middle:], moving.inputs[middle:])
 
     def _grads(self, found: Sequence[Any]) -> list[Any]:
-        """Return what there is for each input of an iteration: zeros where it leads to nothing."""
+        """Return the cotangent of each input of an iteration, zeros for an unconnected one."""
         rest = iter(found)
         connected = zip(self._iterations.body.inputs, self._parted.connected, strict=True)
         return [next(rest) if own else np.zeros(name.shape, name.dtype) for name, own in connected]
 
     def pulled(self, residuals: tuple[list[Any], list[Any]], cotangents: Leaves) -> list[Any]:
-        """Return the cotangents of all leaves, None of those that have none."""
+        """Return the cotangents of all leaves, None for those without a derivative."""
         iterations, moving = self._iterations, self._moving
         shared, arrays = residuals
         moves = moving.outputs[: iterations.carried]
@@ -326,7 +326,7 @@ class _BackAndForth:
 
 
 class _Once:
-    """The run and the pass back of a loop that iterations once or not at all, each of which does so, too."""
+    """The forward and backward parts of a loop with at most one iteration; both are such loops."""
 
     def __init__(self, iterations: Iterations, moving: Moving) -> None:
         assert iterations.examples is not None
@@ -347,7 +347,7 @@ class _Once:
         self._backward = self._made(computed(body, iterations.examples)[iterations.carried :])
 
     def _made(self, kept: Leaves) -> Iterations:
-        """Return the loop of the pass back, by examples of what the run keeps for it."""
+        """Return the backward loop, from examples of the residuals."""
         iterations, parted = self._iterations, self._parted
         assert iterations.examples is not None
         names = [iterations.body.inputs[place] for place in parted.places]
@@ -362,7 +362,7 @@ class _Once:
         return Iterations(body, 1, shared, len(block.outputs), [], [], [np.True_, *given], condition=condition)
 
     def _carried_names(self) -> list[Name]:
-        """Return the names of the carry before the iteration where that has cotangents."""
+        """Return the names of the initial carry that have cotangents."""
         iterations, moving = self._iterations, self._moving
         return chosen(iterations.body.inputs[iterations.shared :], moving.outputs)
 
@@ -373,7 +373,7 @@ class _Once:
         return [self._iterations.body.inputs[place] for place in self._summed()]
 
     def _iteration(self, *given: Any) -> Any:
-        """Compute an iteration of the pass back, from residuals, leaves, cotangents, and zeros to be replaced."""
+        """Compute an iteration of the backward loop, from residuals, leaves, cotangents, and zeros to be replaced."""
         iterations, parted = self._iterations, self._parted
         found = iter(computed(parted.backward, given[: len(parted.backward.inputs)]))
         connected = zip(iterations.body.inputs, parted.connected, strict=True)
@@ -406,17 +406,17 @@ def _zeros_like(names: Sequence[Name]) -> list[Any]:
 
 
 def _like(x: Any, name: Name) -> Any:
-    """Return an example of what a name stands for."""
+    """Return an example of a value of a name."""
     return np.asarray(x).item() if name.is_weak else x
 
 
-# Many examples
+# Batches
 
 
 def _mapped(iterations: Iterations, ours: Places, size: int) -> Iterations:
-    """Return the loop for many examples, which lie along the first axis of what is mapped.
+    """Return the loop for a batch of examples, which lie along the first axes of mapped values.
 
-    The carry of each is that of many.
+    Every carry is mapped.
     """
     assert iterations.examples is not None
     carried = range(iterations.shared, iterations.shared + iterations.carried)
@@ -436,7 +436,7 @@ def _mapped(iterations: Iterations, ours: Places, size: int) -> Iterations:
 
 
 def _any(iterations: Iterations, axes: Sequence[int | None], examples: Leaves) -> Block | None:
-    """Return the condition that one example goes on."""
+    """Return the condition that any example continues."""
     condition = iterations.condition
     if condition is None:
         return None
@@ -445,7 +445,7 @@ def _any(iterations: Iterations, axes: Sequence[int | None], examples: Leaves) -
 
 
 def _many(iterations: Iterations, ours: Places, leaves: Leaves) -> list[Any]:
-    """Return the results for many examples, which lie along the first axis of those leaves that are ours."""
+    """Return the results for a batch of examples; the mask `ours` marks the mapped leaves."""
     size = next(np.shape(x)[0] for x, own in zip(leaves, ours, strict=True) if own)
     loop: Iterations = iterations.once(("map", ours, size), lambda: _mapped(iterations, ours, size))
     shared, carry, arrays = iterations.parted(leaves)
@@ -457,7 +457,7 @@ def _many(iterations: Iterations, ours: Places, leaves: Leaves) -> list[Any]:
     return [*found[: iterations.carried], *(np.swapaxes(x, 0, 1) for x in found[iterations.carried :])]
 
 
-# As a call that traces are handed
+# The call that traces receive
 
 
 @dataclass(eq=False)
@@ -465,7 +465,7 @@ class _IterationsRule(Rule):
     """The rule of a loop.
 
     Attributes:
-        iterations: the loop, which also runs it in a recorded program.
+        iterations: the loop, which is also run by a recorded program.
     """
 
     iterations: Any = None
@@ -490,7 +490,7 @@ class _IterationsRule(Rule):
 
 
 def _nothing(leaves: Leaves) -> Any:
-    raise NotImplementedError  # `followed` knows by which leaves to linearize
+    raise NotImplementedError  # `followed` selects the leaves with respect to which it linearizes
 
 
 def _called(iterations: Iterations, leaves: Sequence[Any]) -> Sequence[Any]:

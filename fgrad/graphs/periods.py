@@ -1,12 +1,13 @@
-"""Where a program repeats itself: runs of equations that are the iterations of a loop.
+"""Period detection: runs of equations that are the iterations of a loop.
 
     runs_of(listing)             the runs that are worth a loop, in order
-    obstacle_of(listing, ...)    what is in the way of one, in words
+    obstacle_of(listing, ...)    the reason why there is none, in words
 
-A run of n iterations with the period p: equation i + p is what equation i is. Each input of an equation is either made
-outside of the run in all iterations, or the same number of equations before in all iterations; but in the first
-iterations what would have been made before the run comes from outside. So each input is one of these: the same in all
-iterations, something from outside for each iteration, made in the same iteration, or left by an iteration before.
+In a run of n iterations with period p, equation i + p has the same kind as equation i. Each input of an equation is
+either computed outside of the run in all iterations, or the same number of equations earlier in all iterations; in the
+first iterations, a value that would have been computed before the run comes from outside. So each input is of one of
+these kinds: the same in all iterations, a value from outside for each iteration, computed in the same iteration, or in
+an earlier iteration.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ Numbers = NDArray[np.int64]
 
 FEWEST_ITERATIONS = 4
 FEWEST_SAVED = 100
-"""A run becomes a loop if it has that many iterations, and if the loop saves that many equations."""
+"""A run becomes a loop if it has this many iterations and saves this many equations."""
 
 LONGEST_CHAIN = 8
-"""Iterations that a value may be carried along."""
+"""The number of iterations over which a value may be carried."""
 
 _MOSTLY = 0.9
-"""The share of equations that are what they were a period before, for the period to be one."""
+"""The fraction of equations that must recur for a distance to count as a period."""
 
 _CANDIDATES = 24
 _STARTS = 64
-"""How many periods are looked at for each length of a pattern, and how many starts in a stretch."""
+"""The number of periods tried for each length of a pattern, and of starts in a stretch."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """The iterations of a loop: from an equation on, `count` times `period` equations."""
+    """The iterations of a loop: `count` times `period` equations, from `start` on."""
 
     start: int
     period: int
@@ -47,22 +48,22 @@ class Run:
 
     @property
     def end(self) -> int:
-        """The first equation behind the run."""
+        """The first equation after the run."""
         return self.start + self.period * self.count
 
     @property
     def saved(self) -> int:
-        """How many equations the loop makes superfluous."""
+        """The number of equations that the loop saves."""
         return self.period * (self.count - 1)
 
     @property
     def is_worthwhile(self) -> bool:
-        """Whether a loop is better than its iterations one after the other."""
+        """Whether a loop is better than separate iterations."""
         return self.count >= FEWEST_ITERATIONS and self.saved >= FEWEST_SAVED
 
 
 def runs_of(listing: Listing) -> list[Run]:
-    """Return the runs of a program that are worth a loop: the longest first found, and what is left between them."""
+    """Return the runs of a program that are worth a loop: the longest first, then those in the gaps."""
     free = np.ones(len(listing.kinds), bool)
     queue: list[tuple[int, int, int, int, bool]] = []
     for period in sorted({*_candidates(listing.kinds), *_candidates(_with_sources(listing))}):
@@ -83,7 +84,7 @@ def runs_of(listing: Listing) -> list[Run]:
 
 
 def obstacle_of(listing: Listing, start: int, end: int) -> str:
-    """Return why equations, among them many of the same kind, are no run."""
+    """Return why equations, among them many of the same kind, are not a run."""
     kinds = listing.kinds[start:end]
     shares = {period: float(np.mean(kinds[period:] == kinds[:-period])) for period in _candidates(kinds)}
     period = max(shares, key=lambda each: (shares[each], -each), default=0)
@@ -92,16 +93,16 @@ def obstacle_of(listing: Listing, start: int, end: int) -> str:
     stretch = _Stretch(listing, period, start, end)
     often = len(kinds) // period // 4
     if len(stretch.bends) > often:
-        return "indices do not go up or down evenly from iteration to iteration"
+        return "indices do not change by a constant step per iteration"
     if stretch.far > often:
-        return f"a value is used more than {LONGEST_CHAIN} iterations after the one that makes it"
-    return "what an iteration takes is not made the same number of iterations before each time"
+        return f"a value is used more than {LONGEST_CHAIN} iterations after the one that computes it"
+    return "an input is not always computed the same number of iterations earlier"
 
 
 def _with_sources(listing: Listing) -> Numbers:
-    """Return a number for each equation that is equal where its inputs are the same, or made as far before, too.
+    """Return a number for each equation that is equal if the kinds and the relative positions of inputs are equal.
 
-    Layers within a step of time can be alike in kind, while one of them alone looks at the step before.
+    Layers within a time step can be equal in kind, while only one of them uses the step before.
     """
     owner = np.repeat(np.arange(len(listing.kinds)), np.diff(listing.first_source))
     sources = np.where(listing.sources < 0, listing.sources, listing.first_value[owner] - listing.sources)
@@ -111,7 +112,7 @@ def _with_sources(listing: Listing) -> Numbers:
 
 
 def _candidates(kinds: Numbers) -> list[int]:
-    """Return the distances at which patterns come again most often, for patterns of several lengths."""
+    """Return the most frequent distances between equal patterns, for patterns of several lengths."""
     found: set[int] = set()
     longest = len(kinds) // FEWEST_ITERATIONS
     patterns, length = kinds.astype(np.uint64), 1
@@ -124,7 +125,7 @@ def _candidates(kinds: Numbers) -> list[int]:
             break
         best = np.argsort(counts)[-_CANDIDATES:]
         found.update(best[counts[best] > 0].tolist())
-        for _ in range(2):  # the hash of a pattern that is four times as long
+        for _ in range(2):  # the hash of a pattern four times as long
             patterns = _mixed(patterns[:-length], patterns[length:])
             length *= 2
             if len(patterns) <= length:
@@ -133,13 +134,13 @@ def _candidates(kinds: Numbers) -> list[int]:
 
 
 def _mixed(a: Any, b: Any) -> Any:
-    """Return a hash of pairs, which serves to find candidates alone: whoever takes one compares the equations."""
+    """Return a hash of pairs, used only to find candidates: the equations themselves are compared later."""
     mixed = (a ^ (a >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15) + b
     return (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xBF58476D1CE4E5B9)
 
 
 def _stretches(alike: NDArray[np.bool_], period: int) -> list[tuple[int, int]]:
-    """Return where equations are alike at a distance, for long enough: from where to where."""
+    """Return the ranges in which equations recur at a distance, if they are long enough."""
     breaks = np.concatenate([[-1], np.flatnonzero(~alike), [len(alike)]])
     lengths = np.diff(breaks) - 1
     least = max((FEWEST_ITERATIONS - 1) * period, FEWEST_SAVED)
@@ -154,12 +155,12 @@ def _pieces(free: NDArray[np.bool_], start: int, end: int) -> list[tuple[int, in
 
 
 class _Stretch:
-    """Equations that are alike at a distance, from `start` to `end`, of which some may be the iterations of a loop.
+    """Equations that recur at a distance, from `start` to `end`, some of which may be the iterations of a loop.
 
     Attributes:
-        user: the equations, in order, that have another source than one period before, other than by the distance.
-        before, now: the equations that made the two, -1 for what comes from outside.
-        bends: the equations in whose keys an integer does not go on as it did in the period before.
+        user: the equations, in order, whose input has another origin than one period earlier, relative to the distance.
+        before, now: the equations that computed the two inputs, -1 for a value from outside.
+        bends: the equations whose keys have an integer with another step than in the period before.
     """
 
     def __init__(self, listing: Listing, period: int, start: int, end: int) -> None:
@@ -180,7 +181,7 @@ class _Stretch:
 
     @property
     def far(self) -> int:
-        """How many inputs were made too many iterations before."""
+        """The number of inputs that were computed too many iterations earlier."""
         return len(self._far)
 
     def _bends(self) -> Numbers:
@@ -194,7 +195,7 @@ class _Stretch:
         return owner[np.flatnonzero(steps[one_iteration:] != steps[:-one_iteration]) + 2 * one_iteration]  # type: ignore[no-any-return]
 
     def runs(self) -> list[Run]:
-        """Return runs in the stretch, that do not overlap."""
+        """Return disjoint runs in the stretch."""
         found = []
         start = self.start
         for _ in range(_STARTS):
@@ -209,7 +210,7 @@ class _Stretch:
         return found
 
     def _reach(self, start: int) -> tuple[int, int]:
-        """Return how far a loop could go from a start, and the next start that may get further."""
+        """Return the end of the longest loop from a start, and the next start that may extend further."""
         period, before, now = self.period, self.before, self.now
         bends = self.bends[np.searchsorted(self.bends, start + 2 * period) :]
         end = bend = int(bends[0]) if bends.size else self.end
@@ -225,15 +226,15 @@ class _Stretch:
         return end, min((each for each in starts if each > start), default=start + 1)
 
     def _wrong(self, start: int, end: int) -> int | None:
-        """Return the first input that no loop from a start could have."""
+        """Return the first input that is impossible in a loop from a start."""
         first, last = np.searchsorted(self.user, [start + self.period, end])
-        length = 64  # as far as that, and then further, so that a start that leads nowhere costs little
+        length = 64  # in blocks of growing length, so that a short run costs little
         while first < last:
             before, now = self.before[first : min(first + length, last)], self.now[first : min(first + length, last)]
             is_outside = (before < start) & (now < start)
             is_first = (
                 (before < start) & (now >= start) & (now < start + self.period)
-            )  # what the first iteration has left
+            )  # the result of the first iteration
             wrong = np.flatnonzero(~(is_outside | is_first))
             if wrong.size:
                 return int(first + wrong[0])
@@ -242,7 +243,7 @@ class _Stretch:
         return None
 
     def _turned(self, run: Run, end: int) -> Run:
-        """Return the run that begins where the fewest values are carried, if it has as many iterations."""
+        """Return the run shifted to where the fewest values are carried, with the same number of iterations."""
         slack = end - run.end
         crossing = self._crossing(run)[: slack + 1]
         for shift in np.argsort(crossing, kind="stable"):
@@ -252,7 +253,7 @@ class _Stretch:
         return run
 
     def _crossing(self, run: Run) -> Numbers:
-        """Return how many values are carried to the next iteration, if it begins at each equation of the period."""
+        """Return the number of carried values, for each equation of the period as the first of an iteration."""
         listing, period = self.listing, run.period
         first = run.end - period
         flat = listing.sources[listing.first_source[first] : listing.first_source[run.end]]

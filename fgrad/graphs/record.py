@@ -1,14 +1,13 @@
 """Recording: the program that a function runs, as a list of equations.
 
-    trace(f)(*args)              run `f` once and write down what it computes
+    trace(f)(*args)              run `f` once and record its operations
     graph(*args)                 run the program on other values of the same shapes
     print(graph)                 one line for each equation
     graph.counts()               how often each primitive occurs
-    graph.to_dot()               a drawing; notebooks show it by themselves
+    graph.to_dot()               a drawing; notebooks show it automatically
 
-A recorded tensor has a shape and a dtype, and no value that Python could see, because the program must
-hold for all values. An example value lies in its box all the same: the primitives run on it while they
-are written down, so no rule for shapes is needed.
+A recorded tensor has a shape and a dtype, and no value that Python could use, because the program must be valid for all
+values. Its payload is an example value: the primitives run on it while they are recorded, so no shape rules are needed.
 """
 
 from __future__ import annotations
@@ -52,34 +51,30 @@ _numpys: Any = np
 _settings_of_numpy: Callable[[], object] = getattr(
     getattr(_numpys._core.umath, "_extobj_contextvar", None), "get", object
 )
-"""Returns what stands for the settings of `np.errstate` in this context, another object once they change.
+"""Returns an object that identifies the settings of `np.errstate` in this context: it changes with them.
 
-Without that variable of NumPy's each call returns a new one. To ask `np.geterr` takes ten times as long.
+If NumPy has no such variable, each call returns a new object. A call of `np.geterr` would take ten times as long.
 """
 
 
 class RecordTrace(Trace):
-    """Writes down each operation on its tensors, whose marks are their names in the graph.
+    """Records each operation on its tensors, whose marks are their names in the graph.
 
     Args:
-        notes_places: note the user's line of each operation, which takes half a microsecond for each.
+        remedy: a hint to add to the error if a value is requested.
+        notes_places: whether to record the user's line of each operation, which takes half a microsecond.
+        lifts: whether tensors from outside become inputs: they are replaced by examples, and stored as constants.
 
     Attributes:
-        equations: what was computed, in order.
-        constants: by name, the arrays that operations took from elsewhere.
+        equations: the recorded equations, in order.
+        constants: the arrays that operations took from outside, by name.
         given: the values of the inputs, by name.
-        meets_others: other traces follow something that was computed.
-        place: the user's line of the last operation, if it was noted.
+        meets_others: whether a result is traced by other traces.
+        place: the user's line of the last operation, if recorded.
         first: an earlier recording of the same call, whose names the inputs get; None: they get new ones.
-
-    Args:
-        remedy: what else can be done where a value is asked for.
-        notes_places: whether the user's line of each operation is noted.
-        lifts: tensors that come from elsewhere will be inputs, too: they are known by examples here, and stand among
-            the constants.
     """
 
-    differentiates = True  # the graph may be, later
+    differentiates = True  # later, in the graph
     is_program = True
     wants_python = True
     takes_calls = True
@@ -100,9 +95,9 @@ class RecordTrace(Trace):
         self._settings: tuple[Any, bool] = None, False
 
     def root(self, value: Any) -> Tensor:
-        """Return a new name in a box with an example of what it stands for."""
+        """Return a tensor with a new name, and an example value as its payload."""
         kind = type(value)
-        if kind is _ARRAY or kind is _NUMBER:  # as most are
+        if kind is _ARRAY or kind is _NUMBER:  # common case
             return box(value, self, Name(value))
         is_weak = kind in _PYTHONS
         check_holds(value, "a function that is recorded")
@@ -120,7 +115,7 @@ class RecordTrace(Trace):
                 arg = in_pythons_way(arg._payload) if is_number else arg._payload
                 kind = type(arg)
             else:
-                if now_written.arrays:  # it becomes a constant, which is what it was before it is written to
+                if now_written.arrays:  # protect the value, which becomes a constant
                     now_written.keep(arg)
                 if kind is Tensor:
                     arg = self._lifted(arg, primitive.is_elementwise)
@@ -143,9 +138,9 @@ class RecordTrace(Trace):
         metadata: Mapping[str, Any],
         is_plain: bool,
     ) -> Any:
-        """Return the result for examples; where their repeated elements will not do, for values."""
+        """Return the result for examples; for actual values if repeated elements are not valid."""
         try:
-            if is_plain:  # as most are; the same without keywords is faster
+            if is_plain:  # common case; a call without keywords is faster
                 compute = primitive.implementation
                 return compute(*examples, **metadata) if metadata else compute(*examples)
             if primitive.is_by_element and any(type(each) is _ARRAY and each.size > _LARGE for each in examples):
@@ -157,7 +152,7 @@ class RecordTrace(Trace):
         return apply(primitive, [self._value(arg) for arg in args], metadata)
 
     def _value(self, arg: Any) -> Any:
-        """Return what an argument is for the inputs that there are, after all equations that were left out so far."""
+        """Return the actual value of an argument for the given inputs, by running the equations recorded so far."""
         if not self.follows(arg):
             return arg
         self._real.update({**self.given, **self.constants})
@@ -172,7 +167,7 @@ class RecordTrace(Trace):
         return arg._payload if arg._trace is self else self._lifted(arg, False)
 
     def _lifted(self, arg: Tensor, may_be_weak: bool) -> Any:
-        """Return an example of a tensor that comes from elsewhere and will be an input."""
+        """Return an example of a tensor from outside that will be an input."""
         if not self._lifts:
             return arg
         example = first_example(arg)
@@ -194,14 +189,14 @@ class RecordTrace(Trace):
         args: Sequence[Any],
         forms: Callable[[], Sequence[Any]] | None = None,
     ) -> Any:
-        """Record the call of a function that decides for itself what it means to each trace.
+        """Record the call of a function that dispatches to traces itself.
 
         Args:
-            name: as the graph prints it.
-            function: of arrays and tensors by position; returns one array or tensor, or a tuple of them.
-                It is called again, with the values then, whenever the graph runs.
+            name: the name in the printed graph.
+            function: takes arrays and tensors by position; returns one array or tensor, or a tuple of them.
+                It is called again, with the current values, whenever the graph runs.
             args: the arguments, some of them tensors of this trace.
-            forms: returns something in the form of each result, where the function need not run for that.
+            forms: returns an object with the shape and dtype of each result, if the function need not run for that.
 
         Raises:
             ClosureError: the function uses a tensor of this trace that is not among its arguments.
@@ -221,7 +216,7 @@ class RecordTrace(Trace):
     def _written(
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
-        """Write the equation, and return its results in boxes."""
+        """Write the equation, and return its results as tensors."""
         follows = self.follows
         inputs = tuple([arg._mark if follows(arg) else self._constant(arg) for arg in args])
         outputs = tuple(map(self.root, ans)) if type(ans) is tuple else (self.root(ans),)
@@ -236,14 +231,14 @@ class RecordTrace(Trace):
         return outputs if type(ans) is tuple else outputs[0]
 
     def _is_quiet(self) -> bool:
-        """Return whether NumPy's warnings are off, which NumPy is asked again when its settings have changed."""
+        """Return whether NumPy's warnings are off; updated only after its settings have changed."""
         settings = _settings_of_numpy()
         if settings is not self._settings[0]:
             self._settings = settings, set(np.geterr().values()) == {"ignore"}
         return self._settings[1]
 
     def _constant(self, value: Any) -> Any:
-        """Return a constant, which will not change when the user's array does: in short, or by its name."""
+        """Return a constant as it is now: a short one inline, otherwise its name."""
         if type(value) in _PYTHONS:
             return value
         value = strip_ended(value)
@@ -252,7 +247,7 @@ class RecordTrace(Trace):
             return value
         if type(value) is not Tensor and is_short(value):
             return copy.copy(value)
-        # An array that is met again is stored once, unless it was written to in the meantime.
+        # An array used repeatedly is stored once, unless it was written to in the meantime.
         original, name = self._known.get(id(value), (None, None))
         if name is None or original is not value or not _unchanged(self.constants[name], value):
             name = Name(value, self._lifts and type(value) is Tensor and value._trace.is_weak(value))
@@ -278,7 +273,7 @@ class RecordTrace(Trace):
 
 @dataclass(frozen=True)
 class CalledAgain:
-    """What a program runs in place of a call: the call, by way of the traces that run then."""
+    """A call to repeat when a program runs, through the traces that run then."""
 
     call: Call
 
@@ -288,11 +283,11 @@ class CalledAgain:
 
 
 _LARGE = 1024
-"""Elements beyond which an example is one element that is repeated: operations element by element need not run."""
+"""The size above which an example is one repeated element: elementwise operations need not run on all."""
 
 
 def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-    """Return the form of a result: the first element, repeated."""
+    """Return an example of an elementwise result: the first element, repeated."""
     shape = broadcast_shapes(*[each.shape for each in examples if hasattr(each, "shape")])
     if 0 in shape or any(type(each) is Tensor for each in examples):
         return apply(primitive, examples, metadata)
@@ -301,10 +296,10 @@ def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Map
 
 
 class _PlacedRecord(list[Any]):
-    """The record of a reverse trace that runs in a recording: a pass back belongs to the lines of the operations.
+    """The record of a reverse trace inside a recording: steps of its backward pass belong to lines of operations.
 
-    Who calls the rules of a pass is the user's line with `grad` in it. Besides, to look for that takes three times as
-    long as to look for the line of an operation.
+    Otherwise they would belong to the user's line that calls `grad`. Besides, the search for that line takes three
+    times as long as for the line of an operation.
     """
 
     def __init__(self, trace: RecordTrace, entries: Sequence[Any] = (), places: Sequence[Any] = ()) -> None:
@@ -312,7 +307,7 @@ class _PlacedRecord(list[Any]):
         self._trace, self._places = trace, list(places)
 
     def append(self, entry: Any) -> None:
-        list.append(self, entry)  # which takes half the time of super()
+        list.append(self, entry)  # twice as fast as super()
         self._places.append(self._trace.place)
 
     def pop(self, place: Any = -1) -> Any:
@@ -325,7 +320,7 @@ class _PlacedRecord(list[Any]):
 
 @contextlib.contextmanager
 def _noting_places(trace: RecordTrace) -> Iterator[None]:
-    """Let passes back, which run in the block, tell a recording the lines of the operations."""
+    """Make backward passes in the block record the lines of their operations."""
     before = running.record, running.place
     try:
         running.record, running.place = functools.partial(_PlacedRecord, trace), None
@@ -344,7 +339,7 @@ class _Reads(VariableWatch):
     """Makes each variable that is read an input of the graph, by reference.
 
     Attributes:
-        names: the variables in the order of reading, with their names.
+        names: the variables and their names, in the order of reading.
     """
 
     def __init__(self, trace: RecordTrace) -> None:
@@ -368,11 +363,11 @@ class _Reads(VariableWatch):
             cast(Any, self.trace).given[self.names[variable]] = found
         if variable in self._assigned or found is not self._found[variable]:
             raise errors.RecordedAssignmentError(
-                f"variable {variable.name!r} is assigned in a function that is being recorded, and a graph holds no "
+                f"variable {variable.name!r} is assigned in a function that is being recorded, but a graph cannot hold "
                 f"assignments.\n  noticed at {errors.users_line()}\n"
                 "Return the new value, and assign it outside: w.assign(graph(x))."
             )
-        return box(found, self.trace, self.names[variable])  # an example, without the layers of traces around
+        return box(found, self.trace, self.names[variable])  # an example, without the layers of outer traces
 
     def __exit__(self, kind: Any = None, *exception: object) -> None:
         try:
@@ -383,7 +378,7 @@ class _Reads(VariableWatch):
 
 
 class Assignments(_Reads):
-    """Makes what is assigned to variables results of the graph; the variables themselves are left alone."""
+    """Makes values assigned to variables results of the graph; the variables themselves are not changed."""
 
     records = True
 
@@ -399,7 +394,7 @@ class Assignments(_Reads):
         self.values[variable] = new if new.dtype == variable.dtype else new.astype(variable.dtype)
 
     def _of_this_recording(self, value: Any) -> Any:
-        """Return a value as this recording knows it, without what other traces keep for it."""
+        """Return a value in this recording, without the data of other traces."""
         return below(strip_ended(value), lambda trace: trace is self.trace)
 
     @override
@@ -410,7 +405,7 @@ class Assignments(_Reads):
 
 
 def new_recording(lifts: bool = False) -> RecordTrace:
-    """Return the trace of a function that is compiled, for `recorded`; it may lift tensors from elsewhere."""
+    """Return the trace for the recording of a compiled function; with `lifts`, outer tensors become inputs."""
     return RecordTrace(REMEDY, notes_places=True, lifts=lifts)
 
 
@@ -424,13 +419,13 @@ def recorded(
     """Record a function that may assign to variables.
 
     Args:
-        function: the user's.
+        function: the user's function.
         args, keywords: the recorded call.
-        integers: whether Python's integers among the arguments are inputs.
-        trace: what writes it down, for who wants to see more of it than the graph.
+        integers: whether Python integers among the arguments are inputs.
+        trace: the trace to use, for access to more than the graph.
 
     Returns:
-        A graph of `(result, [new values of variables])`, and these variables. Variables that are results are `held`.
+        A graph of `(result, [new values of variables])`, and these variables. Variables among the results are `held`.
     """
     trace = trace or new_recording()
     arguments = Arguments(function, args, keywords, integers)
@@ -448,10 +443,10 @@ def recorded(
 
 
 REMEDY = (
-    "An argument that decides what is run can be part of the program, which is then another one for each value:\n"
+    "An argument that decides control flow can be static, with a separate program for each value:\n"
     'fg.compile(f, static="n") or @fg.compile(static="n"). A choice between arrays is np.where(condition, a, b).'
 )
-"""What else can be done in a function that is compiled, where a value is asked for."""
+"""A hint for compiled functions where a value is requested."""
 
 
 def _itself(leaf: Any) -> Any:
@@ -460,13 +455,13 @@ def _itself(leaf: Any) -> Any:
 
 @dataclass(eq=False)
 class _Held:
-    """A variable as the result of a function that is recorded: itself, and not its value."""
+    """A variable as the result of a recorded function: the variable itself, not its value."""
 
     variable: Variable
 
 
 def held(result: Any) -> Any:
-    """Return what stands for itself among the results of a graph of `recorded`: a variable, or no number."""
+    """Return a variable among the results of a graph of `recorded` as itself, other results unchanged."""
     return result.variable if type(result) is _Held else result
 
 
@@ -479,22 +474,21 @@ def _run_trace(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -
 
 
 def trace(function: Callable[P, Any]) -> Callable[P, Graph]:
-    """Return a function that records what `function` computes for given arguments.
+    """Return a function that records the operations of `function` for given arguments.
 
-    Inputs of the graph are arrays, tensors and Python's floating-point and complex numbers, which
-    become float64 and complex128. All else among the arguments (integers, booleans, texts) is part of
-    the program, and so are the loops and branches that were run and random numbers that were drawn.
+    Inputs of the graph are arrays, tensors and Python's floating-point and complex numbers, which become float64 and
+    complex128. Other arguments (integers, booleans, strings) are static: they are part of the program, as are the loops
+    and branches that were run and the random numbers that were drawn.
 
     Args:
-        function: takes and returns arrays, numbers or containers of them. It cannot ask for values
-            that depend on its inputs (`if x > 0`).
+        function: takes and returns arrays, numbers or containers of them. It cannot use values of its inputs in Python
+            control flow (`if x > 0`).
 
     Returns:
-        A function of the same arguments that returns a `Graph`: the program, which can be printed,
-        drawn and run again.
+        A function of the same arguments that returns a `Graph`: the program, which can be printed, drawn and run again.
 
     Raises:
-        ConcretizationError: a TypeError; `function` asks for a value.
+        ConcretizationError: a TypeError; `function` uses the value of an input.
         RecordedAssignmentError: a RuntimeError; `function` assigns a variable that it reads.
         NotCallableError: a TypeError; `function` is not a function.
 

@@ -1,11 +1,11 @@
-"""Loops that Python unrolled are found again: a recorded `for` is one equation.
+"""Rerolling: loops that Python unrolled become loops again, so that a recorded `for` is one equation.
 
-    rolled(block)                the same program, with a loop in place of the equations of its iterations
-    loops_of(block)              which loops there are in it, to tell the user
+    rolled(block)                the same program, with loops in place of the equations of their iterations
+    loops_of(block)              the loops of a program, for reports
 
-What a program with loops computes is what it computed before, bit by bit, with two exceptions. Where cotangents of
-elements are gathered, -0.0 may be 0.0. And an array that waits for another loop among those of all iterations lies
-there row by row: one that was transposed before may be summed in another order.
+The results are equal bit by bit, with two exceptions. If cotangents of elements are gathered, -0.0 may become 0.0. And
+an array read from the stacked results of another loop has their memory layout: one that was transposed before may be
+summed in another order.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Loop(NamedTuple):
     """A loop of a program, for reports.
 
     Attributes:
-        places: the user's files and lines that an iteration is for, in order.
-        iterations: how often it runs.
-        equations: how many equations an iteration has; loops inside count as one.
-        depth: 0 for a loop of the program itself, 1 for one inside of such a loop, and so on.
-        is_conditional: a condition ends it; `iterations` are the most.
+        places: the user's files and lines of an iteration, in order.
+        iterations: the number of iterations.
+        equations: the number of equations in an iteration; inner loops count as one.
+        depth: 0 for a loop of the program itself, 1 for a loop inside it, and so on.
+        is_conditional: whether it ends by a condition; then `iterations` is the maximum.
     """
 
     places: list[tuple[str, int]]
@@ -44,7 +44,7 @@ class Loop(NamedTuple):
 
 
 def rolled(block: Block) -> Block:
-    """Return a program in which runs of equations that repeat are loops, `block` itself if there are none.
+    """Return a program in which repeated equations are loops, or `block` itself if there are none.
 
     Args:
         block: the program; it is not changed.
@@ -57,7 +57,7 @@ def rolled(block: Block) -> Block:
 
 
 def loops_of(block: Block) -> list[Loop]:
-    """Return the loops of a program in order, each before those inside of it."""
+    """Return the loops of a program in order, each before its inner loops."""
     return list(_loops(block, 0))
 
 
@@ -73,7 +73,7 @@ def _loops(block: Block, depth: int) -> Iterator[Loop]:
 
 
 def places_of(block: Block) -> list[tuple[str, int]]:
-    """Return the user's files and lines that a program is for, with those of its loops, in order."""
+    """Return the user's files and lines of a program, including those of its loops, in order."""
     found = {equation.place for equation in block.equations}
     found.update(
         place
@@ -85,7 +85,7 @@ def places_of(block: Block) -> list[tuple[str, int]]:
 
 
 class _Rows(NamedTuple):
-    """Neighbours in a column: elements of an array at `start`, `start + step`, ...; or of no array, each by itself."""
+    """Consecutive values of a column: elements of an array at `start`, `start + step`, ...; or separate values."""
 
     array: Any
     start: int
@@ -94,12 +94,12 @@ class _Rows(NamedTuple):
 
 
 class Rewriting:
-    """A program while it is written anew, from the first equation to the last.
+    """A program while it is rewritten, from the first equation to the last.
 
     Attributes:
-        listing: what was there.
-        equations, constants: what is written so far.
-        refused: runs that are no loops, and why.
+        listing: the original program.
+        equations, constants: the new program so far.
+        refused: runs that are not loops, and the reasons.
     """
 
     def __init__(self, block: Block, listing: Listing, runs: Sequence[Run]) -> None:
@@ -115,7 +115,7 @@ class Rewriting:
         self._needed = self._needs()
 
     def _needs(self) -> list[dict[int, set[int]]]:
-        """Return, for each run, which outputs of its period others need, and of which iterations."""
+        """Return, for each run, the outputs of its period that are used outside, with their iterations."""
         listing = self.listing
         run_of = np.full(len(listing.equations), -1)
         for number, run in enumerate(self._runs):
@@ -134,7 +134,7 @@ class Rewriting:
         return needed
 
     def _slot(self, number: int, loop: int) -> tuple[int, int]:
-        """Return which output of the period a value is, and of which iteration."""
+        """Return the slot of a value in its period, and its iteration."""
         first, run = self._starts[loop], self._runs[loop]
         size = (int(self.listing.first_value[run.end]) - first) // run.count
         return (number - first) % size, (number - first) // size
@@ -156,7 +156,7 @@ class Rewriting:
         return Block(self._block.inputs, self.constants, self.equations, outputs)
 
     def _roll(self, number: int, run: Run) -> None:
-        """Write a loop, and what waited for its end."""
+        """Write a loop, and the sums to be computed after it."""
         loop = Body(self, run, self._needed[number]).rolled(rolled)
         self.equations.append(loop.equation)
         first, end = self._starts[number], int(self.listing.first_value[run.end])
@@ -183,7 +183,7 @@ class Rewriting:
         return total
 
     def _copy(self, start: int, end: int) -> None:
-        """Write equations as they are, with other names where their inputs have them."""
+        """Copy equations, with new names for their inputs where needed."""
         listing = self.listing
         for i in range(start, end):
             equation = listing.equations[i]
@@ -202,14 +202,14 @@ class Rewriting:
         return number in self._known or self._in_loop[number] >= 0
 
     def _is_stack(self, equation: Equation, sources: list[int]) -> bool:
-        """Return whether an equation puts together what iterations of a loop have left, along the first axis."""
+        """Return whether an equation stacks the results of a loop's iterations along the first axis."""
         if equation.primitive is not PRIMITIVES["stack"] or len(sources) < FEWEST_ITERATIONS:
             return False
         alike = all(getattr(each, "dtype", None) == equation.outputs[0].dtype for each in equation.inputs)
         return alike and equation.metadata["axis"] == 0 and any(self._row(each) is not None for each in sources)
 
     def _stacked(self, sources: list[int], equation: Equation) -> Any:
-        """Return the array whose rows are values, as an equation puts them together."""
+        """Return the array that an equation stacks from values."""
         array, along = self.column(sources, limited=False)
         if along == Along() and array.shape[0] == len(sources):
             return array
@@ -218,13 +218,13 @@ class Rewriting:
         return self.written("index", (array,), equation.outputs[0], template=(key,))
 
     def written(self, primitive: str, inputs: Sequence[Any], like: Any, quiet: bool = True, **metadata: Any) -> Name:
-        """Write an equation of the pass's own, and return the name of its result."""
+        """Write a new equation, and return the name of its result."""
         name = Name(like, getattr(like, "is_weak", False))
         self.equations.append(Equation((name,), PRIMITIVES[primitive], tuple(inputs), metadata, quiet))
         return name
 
     def resolved(self, number: int) -> Any:
-        """Return what stands for a value in the new program: a name, or what stood in the equation."""
+        """Return the name or constant of a value in the new program."""
         if number < 0:
             return self.listing.outside[-1 - number]
         if number not in self._known:
@@ -234,7 +234,7 @@ class Rewriting:
         return self._known[number]
 
     def _row(self, number: int) -> tuple[Any, int] | None:
-        """Return the array of which a value is an element along the first axis, and where in it."""
+        """Return the array of which a value is an element along the first axis, and its position."""
         if number < 0:
             return None
         loop = int(self._in_loop[number])
@@ -252,14 +252,14 @@ class Rewriting:
         return (array, template[0] % array.shape[0]) if type(array) is Name else None
 
     def column(self, sources: Sequence[int], limited: bool = True) -> tuple[Any, Along]:
-        """Return an array in which values lie along the first axis, and where.
+        """Return an array that holds values along its first axis, and their positions.
 
         Args:
-            sources: the numbers of the values, which have one shape and dtype.
-            limited: refuse if a large array would have to be put together.
+            sources: the numbers of the values, which have the same shape and dtype.
+            limited: whether to refuse a large new array.
 
         Raises:
-            NotALoopError: the array would be large.
+            NotALoopError: a new array would be too large.
         """
         key = tuple(sources)
         if key in self._columns:
@@ -277,7 +277,7 @@ class Rewriting:
         return found
 
     def _parts(self, sources: Sequence[int]) -> list[_Rows]:
-        """Part a column into elements of arrays, one after the other, and into what is no element of an array."""
+        """Split a column into ranges of elements of arrays, and values that are not elements of an array."""
         parts: list[_Rows] = []
         for number in sources:
             array, place = self._row(number) or (None, 0)
@@ -289,16 +289,16 @@ class Rewriting:
                     last.sources.append(number)
                     parts[-1] = last._replace(step=step)
                     continue
-            parts.append(_Rows(array, place, 1, [number]))  # the second one tells the step
+            parts.append(_Rows(array, place, 1, [number]))  # the second element determines the step
         return parts
 
     def _joined(self, parts: list[_Rows], limited: bool) -> Any:
-        """Return a new array of parts, one after the other."""
+        """Return a new array that concatenates parts."""
         form = self._form(parts[0].sources[0])
         count = sum(len(part.sources) for part in parts)
         if limited and count * form.size > LARGEST_COPY:
             size = f"{count * form.size:,} elements"
-            raise NotALoopError(f"each iteration takes another array, too large together to be one array ({size})")
+            raise NotALoopError(f"each iteration uses another array; one array of them is too large ({size})")
         pieces = [self._piece(part, form) for part in parts]
         if len(pieces) == 1:
             return pieces[0]
@@ -316,7 +316,7 @@ class Rewriting:
         return self.written("stack", list(map(self.resolved, part.sources)), like, axis=0)
 
     def _value(self, number: int) -> Any:
-        """Return the array that is part of the program, None if a value is not known."""
+        """Return a constant array, None if the value is not constant."""
         each = self.listing.outside[-1 - number] if number < 0 else None
         if type(each) is Name:
             each = self.constants.get(each)
@@ -324,17 +324,17 @@ class Rewriting:
         return None if each is None else np.asarray(each)
 
     def _form(self, number: int) -> Any:
-        """Return something with the shape and dtype of a value."""
+        """Return an object with the shape and dtype of a value."""
         each = self.listing.names[number] if number >= 0 else self.listing.outside[-1 - number]
         each = each if hasattr(each, "dtype") else np.asarray(each)
         return np.broadcast_to(np.zeros((), each.dtype), each.shape)
 
     def constant(self, value: Any) -> Any:
-        """Return what stands for an array in the program: the array if it is short, or a name."""
+        """Return the name of a constant array, or the array itself if it is short."""
         return value if is_short(value) else self.named(value)
 
     def named(self, value: Any) -> Name:
-        """Return a name for an array that is part of the program."""
+        """Return the name of a constant array."""
         name = Name(value)
         self.constants[name] = value
         return name

@@ -1,7 +1,7 @@
-"""Short loops inside of loops, iteration after iteration without a loop: `spread(block)`.
+"""Unrolling of short loops inside of loops: `spread(block)`.
 
-What the end of one iteration and the beginning of the next compute alike, such as the force in a leapfrog step, is then
-computed once, and the iterations around need not begin and end a loop each time.
+Computations common to the end of one iteration and the beginning of the next, such as the force in a leapfrog step, are
+then done once, and the iterations of the outer loop avoid the overhead of a loop.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Iterations, equation_of, iterations_of
 
 _MOST = 128
-"""Equations that take the place of a loop."""
+"""The number of equations that may replace a loop."""
 
 
 def spread(block: Block, is_iteration: bool = False) -> Block:
@@ -26,7 +26,7 @@ def spread(block: Block, is_iteration: bool = False) -> Block:
 
     Args:
         block: the program.
-        is_iteration: it is what a loop runs.
+        is_iteration: whether it is the body of a loop.
     """
     if not any(map(iterations_of, block.equations)):
         return block
@@ -46,7 +46,7 @@ def spread(block: Block, is_iteration: bool = False) -> Block:
 
 
 def _is_short(iterations: Iterations, inputs: Sequence[Any]) -> bool:
-    """Return whether a loop has few equations in all, and each value goes in as what the body takes."""
+    """Return whether a loop has few equations in total, and its inputs match the inputs of the body."""
     body, own = iterations.body, slice(iterations.shared, iterations.shared + iterations.carried)
     if iterations.condition is not None or iterations.count * len(body.equations) > _MOST:
         return False
@@ -57,7 +57,7 @@ def _is_short(iterations: Iterations, inputs: Sequence[Any]) -> bool:
 
 
 def _form(x: Any) -> Any:
-    """Return the form of a name, or that of a constant."""
+    """Return the shape and dtype of a name or a constant, and whether it is weak."""
     if type(x) is Name:
         return x.form
     return np.shape(x), np.asarray(x).dtype, type(x) in (bool, int, float, complex)
@@ -67,7 +67,7 @@ class _Written:
     """The equations of a program while they are written.
 
     Args:
-        block: the program whose constants they need.
+        block: the program, whose constants are copied.
     """
 
     def __init__(self, block: Block) -> None:
@@ -76,11 +76,11 @@ class _Written:
         self._names: dict[Any, Any] = {}
 
     def named(self, values: Sequence[Any]) -> list[Any]:
-        """Return what stands for values of the program here."""
+        """Return the names or constants that stand for values of the program."""
         return [self._names.get(x, x) if type(x) is Name else x for x in values]
 
     def copy(self, equation: Equation) -> None:
-        """Write an equation as it is."""
+        """Copy an equation."""
         self.equations.append(replace(equation, inputs=tuple(self.named(equation.inputs))))
 
     def spread(self, iterations: Iterations, loop: Equation) -> None:

@@ -1,6 +1,6 @@
-"""Loops in programs without what need not run in each iteration: `tidied(block)`.
+"""Loop-invariant code motion and dead code elimination in loops: `tidied(block)`.
 
-What nobody reads is not computed, and what is the same in all iterations is computed before them.
+Unused results are not computed, and values that are the same in all iterations are computed before the loop.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Loop(NamedTuple):
 
 
 def _pruned(loop: _Loop, used: set[Name]) -> _Loop:
-    """Return a loop that makes nothing but what is used, and takes nothing but what it needs for that."""
+    """Return a loop that only computes used results, and takes only the inputs needed for these."""
     iterations, kept = loop.iterations, [name in used for name in loop.outputs]
     while True:
         needed = _needed(iterations, kept)
@@ -90,7 +90,7 @@ def _needed(iterations: Iterations, kept: Sequence[bool]) -> list[bool]:
 
 
 def _hoisted(loop: _Loop) -> tuple[_Loop, list[Equation]]:
-    """Return a loop without what is the same in all its iterations, and that as equations before it."""
+    """Return a loop without its invariant equations, and these as equations before it."""
     iterations, body = loop.iterations, loop.iterations.body
     steady = _steady(iterations)
     rest = [equation for equation in body.equations if equation not in steady]
@@ -117,9 +117,9 @@ def _hoisted(loop: _Loop) -> tuple[_Loop, list[Equation]]:
 
 
 def _steady(iterations: Iterations) -> list[Equation]:
-    """Return what is the same in all iterations, but for what only moves elements, unless something of it needs that.
+    """Return the loop-invariant equations; views only if other invariant equations need them.
 
-    Where there may be no iteration, what may raise stays in the iterations, and so does all that needs it.
+    If there may be no iteration, equations that may raise stay in the loop, and so do all that depend on them.
     """
     if iterations.condition is not None and iterations.count == 1:
         return []
@@ -139,11 +139,11 @@ _TOTAL = {
     *("astype", "concatenate", "cumsum", "einsum", "length", "matmul", "max", "mean", "min", "prod", "stack", "sum"),
     *("standard_deviation", "variance"),
 }
-"""Operations on whole arrays that have a result for all elements."""
+"""Operations on whole arrays that never raise."""
 
 
 def _never_raises(equation: Equation) -> bool:
-    """Return whether an equation has results for all elements of its inputs."""
+    """Return whether an equation never raises for valid inputs."""
     primitive = equation.primitive
     only_moves = primitive in VIEWS and len(equation.inputs) == 1
     return only_moves or primitive.is_elementwise or (primitive.name in _TOTAL and not equation.direct)
@@ -155,7 +155,7 @@ def _renamed(equation: Equation, names: Mapping[Any, Any]) -> Equation:
 
 
 def varying(block: Block, shared: int, others: Iterable[Name] = ()) -> set[Name]:
-    """Return the names of what differs between iterations; the first inputs are the same in all, others are not."""
+    """Return the names of values that differ between iterations; the first `shared` inputs do not, `others` do."""
     found = {*block.inputs[shared:], *others}
     for equation in block.equations:
         if not found.isdisjoint(_names(equation.inputs)):

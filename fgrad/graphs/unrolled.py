@@ -1,6 +1,6 @@
-"""Lines that a program repeats without a loop, and what is in the way: to tell the user.
+"""Lines that a program repeats without a loop, and the reasons, for reports.
 
-unrolled(block)          which lines those are, of a program whose loops have been found
+unrolled(block)          these lines, in a program whose loops have been found
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from fgrad.graphs.periods import FEWEST_ITERATIONS, FEWEST_SAVED, obstacle_of, r
 from fgrad.graphs.rolling import Rewriting
 
 _FEW = 3
-"""What differs in more than one of so many equations differs from iteration to iteration."""
+"""An operation changes from iteration to iteration if more than one in this many of its equations differ."""
 _RARELY = 1 / 40
-"""Operations that are fewer among those of a stretch are not looked at."""
+"""The fraction of a stretch below which operations are ignored."""
 
 Location = tuple[str, int]
 
 
 class Unrolled(NamedTuple):
-    """Equations that come again and again, and are in no loop.
+    """Equations that are repeated, and are in no loop.
 
     Attributes:
-        places: the user's files and lines that they are for, in order.
-        equations: how many there are.
-        reason: why they are no loop.
+        places: the user's files and lines of the equations, in order.
+        equations: the number of equations.
+        reason: why they are not a loop.
     """
 
     places: list[Location]
@@ -39,7 +39,7 @@ class Unrolled(NamedTuple):
 
 
 def unrolled(block: Block) -> list[Unrolled]:
-    """Return what a program repeats without a loop, by reasons; also inside of its loops.
+    """Return the equations that a program repeats without a loop, by reason; also inside its loops.
 
     Args:
         block: the program, after `rolled`.
@@ -58,12 +58,12 @@ def _with_loops(block: Block) -> Iterable[Block]:
 
 
 def _repeated(block: Block) -> dict[Location, tuple[int, str]]:
-    """Return how many equations of a line are in no loop, and why, where they are many."""
+    """Return the number of equations of a line that are in no loop, and why, if there are many."""
     places: dict[Location, list[int]] = {}
     for i, equation in enumerate(block.equations):
         if equation.place and not iterations_of(equation):
             places.setdefault(equation.place, []).append(i)
-    # A loop may leave an iteration before it or behind it.
+    # An iteration may remain before or after a loop.
     in_turns = Counter(each.place for inner in _with_loops(block) if inner is not block for each in inner.equations)
     places = {place: found for place, found in places.items() if len(found) >= FEWEST_SAVED + 2 * in_turns[place]}
     if not places:
@@ -74,14 +74,14 @@ def _repeated(block: Block) -> dict[Location, tuple[int, str]]:
 
 
 def _refused(block: Block, listing: Listing) -> dict[int, str]:
-    """Return why equations are no loop although their iterations are alike, by their places in the program."""
+    """Return why equations are not a loop although their iterations are equal in kind, by position in the program."""
     writing = Rewriting(block, listing, runs_of(listing))
     writing.block()
     return {i: reason for run, reason in writing.refused for i in range(run.start, run.end)}
 
 
 def _reason(listing: Listing, places: Sequence[int], refused: dict[int, str]) -> str:
-    """Return why equations that are for one line are no loop."""
+    """Return why the equations of one line are not a loop."""
     known = [refused[i] for i in places if i in refused]
     if known:
         return known[0]
@@ -90,7 +90,7 @@ def _reason(listing: Listing, places: Sequence[int], refused: dict[int, str]) ->
 
 
 def _change(listing: Listing, start: int, end: int) -> str:
-    """Return how an operation changes from iteration to iteration, empty if none does."""
+    """Return how an operation changes from iteration to iteration, empty if it does not."""
     operations: dict[str, list[int]] = {}
     for i in range(start, end):
         operations.setdefault(listing.equations[i].primitive.name, []).append(i)
@@ -104,8 +104,8 @@ def _change(listing: Listing, start: int, end: int) -> str:
         rows = [[kind_of(each) for each in (*one.outputs, *one.inputs) if type(each) is Name] for one in equations]
         if 2 * len(set(map(tuple, rows))) > kinds:
             forms = max(map(dict.fromkeys, zip(*rows, strict=False)), key=len)
-            return f"arrays have another shape from iteration to iteration ({', '.join(list(forms)[:3])}, ...)"
+            return f"the shapes of arrays change from iteration to iteration ({', '.join(list(forms)[:3])}, ...)"
         if equations[0].direct:
-            return "a function with rules of its own is made anew in each iteration; make it before the loop"
+            return "a function with custom rules is created in each iteration; create it before the loop"
         return f"{name} is called with other options from iteration to iteration"
     return ""
