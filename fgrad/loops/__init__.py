@@ -1,8 +1,8 @@
-"""Loops and branches as functions, with the meaning that JAX's `lax` gives to their names.
+"""Loops and branches as functions, with the semantics of the same names in JAX's `lax`.
 
-They run as Python's own loops and branches do, so every transform sees what they do. In a recording a loop is one
-equation, of which one iteration is recorded, and each way of a choice is a loop of at most one iteration. Where
-examples of a `vmap` go different ways, all ways are computed, and for each example one is chosen.
+They run as Python loops and branches, so every transform traces their operations. In a recording a loop is one
+equation, for which one iteration is recorded, and each branch is a loop of at most one iteration. If examples of a
+`vmap` take different branches, all branches are computed, and the results are selected for each example.
 """
 
 from fgrad.loops.cond_switch import cond as cond

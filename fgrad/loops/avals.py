@@ -1,11 +1,11 @@
-"""What stays the same from iteration to iteration: how a tree is nested, and the shape and dtype of each of its leaves.
+"""Loop invariants of trees: the structure, and the shape and dtype of each leaf.
 
-    Form("the carry", "step", init).fitted(tree)    the tree again, or an error that names the leaf that has changed
-    own(tree)                                       the same values; what is written into them is not in the tree
-    combined(one, other, choose)                    a tree of what is chosen from each two leaves of two trees
+    Form("the carry", "step", init).fitted(tree)    the tree itself, or an error that names the leaf that has changed
+    own(tree)                                       the same values, such that writes into them do not change the tree
+    combined(one, other, choose)                    a tree of selections from each pair of leaves of two trees
 
-Python's numbers take the dtype of what they meet, as they do in NumPy: a carry that begins as 0.0 may go on as an array
-of shape () and any dtype, and keeps that one.
+Python numbers take the dtype of the other operand, as in NumPy: a carry that starts as 0.0 may become an array of shape
+() and any dtype, and keeps that dtype.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.transforms.calls import name_of
 
 Kind = tuple[tuple[int, ...], Any]
-"""A shape and a dtype, which is WEAK for a number of Python's."""
+"""A shape and a dtype, which is WEAK for a Python number."""
 
 WEAK: Any = object()
-"""Not None, to which NumPy's dtype of double precision is equal."""
+"""Not None, since NumPy's default dtype compares equal to None."""
 
 _LEAF = flatten(0.0)[1]
 _PYTHONS = {int, float, complex, bool}
@@ -33,7 +33,7 @@ _KINDS: dict[type, Kind] = {
     **dict.fromkeys(_PYTHONS, ((), WEAK)),
     **{kind: ((), np.dtype(kind)) for kind in (np.float64, np.float32, np.int64, np.bool_, np.complex128)},
 }
-"""The kinds of numbers, by their types."""
+"""The shapes and dtypes of numbers, by type."""
 _OF_DTYPES = {kind[1]: kind for kind in _KINDS.values() if kind[1] is not WEAK}
 
 
@@ -48,12 +48,12 @@ def kind_of(leaf: Any) -> Kind | None:
 
 
 def _is_alike(leaf: Any, kind: Kind, trace: Any) -> bool:
-    """Return whether a leaf is of a kind, as far as that can be told at once.
+    """Return whether a leaf has a shape and dtype, as far as a quick test shows.
 
     Args:
-        leaf: of a tree.
-        kind: as it should be.
-        trace: one whose tensors have the shape and dtype of their values.
+        leaf: a leaf of a tree.
+        kind: the expected shape and dtype.
+        trace: a trace whose tensors have the shape and dtype of their payloads.
     """
     if type(leaf) is Tensor:
         if leaf._trace is not trace:
@@ -66,12 +66,12 @@ def _is_alike(leaf: Any, kind: Kind, trace: Any) -> bool:
 
 
 class Form:
-    """How a tree is nested, and what its leaves are, in all iterations of a loop.
+    """The structure of a tree, and the shapes and dtypes of its leaves, in all iterations of a loop.
 
     Args:
-        what: a message calls the tree by, such as "the carry"; the last word names it in the path of a leaf.
-        function: the user's, which returns the tree.
-        tree: as it is before the first iteration.
+        what: the name of the tree in messages, such as "the carry"; the last word names it in the path of a leaf.
+        function: the user's function, which returns the tree.
+        tree: the tree before the first iteration.
 
     Raises:
         StructureError: a TypeError; a leaf is neither a number nor an array.
@@ -85,17 +85,17 @@ class Form:
         self.began_weak = [kind[1] is WEAK for kind in self.kinds]
         self._is_leaf = self.treedef == _LEAF
         self._is_tuple = type(tree) is tuple and all(child == _LEAF for child in self.treedef.children())
-        self._trace: Any = None  # that of a leaf before, if its tensors are what their values are
+        self._trace: Any = None  # of a previous leaf, if its tensors have the shape and dtype of their payloads
 
     def fitted(self, tree: Any) -> Any:
-        """Return a tree that the function has returned, with Python's numbers in the dtype that there was.
+        """Return a tree returned by the function, with Python numbers converted to the earlier dtype.
 
         Raises:
-            StructureError: a TypeError; it is nested otherwise, or a leaf is neither a number nor an array.
+            StructureError: a TypeError; it has another structure, or a leaf is neither a number nor an array.
             ShapeError: a ValueError; a leaf has another shape.
             DtypeError: a TypeError; a leaf has another dtype.
         """
-        # The commonest trees need no look inside, and take a third of the time.
+        # Fast path for the commonest trees, three times as fast.
         if self._is_leaf and _is_alike(tree, self.kinds[0], self._trace):
             self.leaves = [tree]
             return tree
@@ -104,8 +104,8 @@ class Form:
         leaves, treedef = flatten(tree)
         if treedef != self.treedef:
             raise errors.StructureError(
-                f"{self._what} that {name_of(self._function)} returns is nested as {outline(tree)}, and before it was "
-                f"nested as {self._outline}.\nReturn the same containers in each iteration; None is a container "
+                f"{self._what} that {name_of(self._function)} returns has the structure {outline(tree)}, and before it "
+                f"had {self._outline}.\nReturn the same containers in each iteration; None is a container "
                 "without leaves."
             )
         self.leaves = leaves
@@ -116,7 +116,7 @@ class Form:
         return unflatten(treedef, self.leaves)
 
     def _is_fitting(self, tree: Any) -> bool:
-        """Return whether a tree is a plain tuple as it should be, if that can be told at once."""
+        """Return whether a tree is a plain tuple with the expected leaves, as far as a quick test shows."""
         if type(tree) is not tuple or len(tree) != len(self.kinds):
             return False
         for leaf, kind in zip(tree, self.kinds, strict=True):
@@ -126,13 +126,13 @@ class Form:
         return True
 
     def _adapted(self, leaf: Any, place: int, tree: Any) -> Any:
-        """Return a leaf in the dtype that there was; what was a number of Python's has from now on that of the leaf."""
+        """Return a leaf in the earlier dtype; if that was a Python number, the leaf's dtype is used from now on."""
         kind, before = self._kind(leaf, place, tree), self.kinds[place]
         if kind[0] != before[0]:
             raise errors.ShapeError(
                 f"{self._path(place, tree)} had shape {before[0]}, and {name_of(self._function)} returns shape "
-                f"{kind[0]} for it.\n{self._what[0].upper()}{self._what[1:]} keeps its shapes in all iterations"
-                + (f": begin with the later one, such as np.zeros({kind[0]})." if self._what == "the carry" else ".")
+                f"{kind[0]} for it.\nThe shapes of {self._what} must be the same in all iterations"
+                + (f": start with the later one, such as np.zeros({kind[0]})." if self._what == "the carry" else ".")
             )
         if before[1] is WEAK:
             self.kinds[place] = kind
@@ -142,8 +142,8 @@ class Form:
             returned = _dtype_text(leaf, kind[1])
             raise errors.DtypeError(
                 f"{self._path(place, tree)} had dtype {before[1]}, and {name_of(self._function)} returns {returned} "
-                f"for it.\nReturn x.astype({before[1]}), or begin with {returned}; a float32 number stays one beside "
-                "float32 arrays and Python's numbers."
+                f"for it.\nReturn x.astype({before[1]}), or start with {returned}; float32 is preserved in operations "
+                "with float32 arrays and Python numbers."
             )
         return leaf
 
@@ -152,7 +152,7 @@ class Form:
         if kind is None:
             raise errors.StructureError(
                 f"{self._path(place, tree)} is {leaf!r:.100} of type {type(leaf).__name__}, which is neither a number "
-                "nor an array.\nA function can use it without being handed it: close over it."
+                "nor an array.\nA function can close over it instead."
             )
         return kind
 
@@ -161,26 +161,26 @@ class Form:
 
 
 def _shows_its_value(trace: Any) -> bool:
-    """Return whether tensors of a trace have the shape and dtype of their values, and are no numbers of Python's."""
+    """Return whether tensors of a trace have the shape and dtype of their payloads, and are not weak."""
     return not trace.is_map and not trace.is_program
 
 
 def holds(dtype: Any, number: Any) -> bool:
-    """Return whether a number of Python's, or what stands for one, is of a dtype when it meets an array of it."""
+    """Return whether a Python number, or a weak tensor, takes a dtype in an operation with an array of it."""
     example = number.dtype.type(0).item() if type(number) is Tensor else number
     return bool(np.result_type(dtype, example) == dtype)
 
 
 def strong(leaf: Any, dtype: Any) -> Any:
-    """Return a leaf of a dtype in place of a number of Python's, or of what stands for one; others as they are."""
+    """Return a Python number, or a weak tensor, in a dtype; other leaves unchanged."""
     if type(leaf) in _PYTHONS:
         return np.asarray(leaf, dtype)[()]
-    # A difference, since it keeps the sign of 0, and what is not finite.
+    # A subtraction, since it preserves the sign of 0 and values that are not finite.
     return np.subtract(leaf, np.zeros((), dtype)[()]) if kind_of(leaf) == ((), WEAK) else leaf
 
 
 def own(tree: Any) -> Any:
-    """Return a tree on which a function may work in place: what it writes is not in the user's arrays and tensors."""
+    """Return a tree on which a function may work in place: writes do not change the user's arrays and tensors."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, map(_own_leaf, leaves))
 
@@ -195,22 +195,22 @@ def _own_leaf(leaf: Any) -> Any:
 
 
 def combined(one: Any, other: Any, choose: Callable[[Any, Any], Any], names: tuple[str, str]) -> Any:
-    """Return the tree of what is chosen from each two leaves, in the dtype of both.
+    """Return the tree of selections from each pair of leaves, in their common dtype.
 
     Args:
         one, other: trees.
-        choose: a function of a leaf of each.
-        names: what messages call the functions that have returned the trees.
+        choose: a function of a pair of leaves.
+        names: the names, in messages, of the functions that returned the trees.
 
     Raises:
-        StructureError, DtypeError: TypeErrors; the trees are nested otherwise, or the dtypes differ.
+        StructureError, DtypeError: TypeErrors; the structures or the dtypes differ.
         ShapeError: a ValueError; the shapes differ.
     """
     leaves, treedef = flatten(one)
     others, other_treedef = flatten(other)
     if treedef != other_treedef:
         raise errors.StructureError(
-            f"one of {names[0]} and {names[1]} is chosen for each example, so they must return the same containers: "
+            f"a result of {names[0]} or {names[1]} is selected per example, so both must return the same containers: "
             f"{names[0]} returns {outline(one)}, and {names[1]} returns {outline(other)}."
         )
     pairs = list(zip(leaves, others, strict=True))
@@ -220,9 +220,9 @@ def combined(one: Any, other: Any, choose: Callable[[Any, Any], Any], names: tup
 
 
 def _is_same(x: Any, y: Any) -> bool:
-    """Return whether there is nothing to choose: both are what was handed on unchanged, or plain and equal bit for bit.
+    """Return whether no selection is needed: both leaves are the same value, or plain and equal bit for bit.
 
-    Functions get handles and copies of their own, so it is the values that are the same.
+    Functions receive new tensor objects and copies, so the values are compared.
     """
     if x is y:
         return True
@@ -240,20 +240,20 @@ def _check_alike(x: Any, y: Any, path: Callable[[], str], names: tuple[str, str]
         return
     if kind is None or other_kind is None:
         raise errors.StructureError(
-            f"{path()} is {x!r:.100} of {names[0]} and {y!r:.100} of {names[1]}, and only numbers and arrays can be "
-            "chosen between for each example."
+            f"{path()} is {x!r:.100} of {names[0]} and {y!r:.100} of {names[1]}; only numbers and arrays can be "
+            "selected for each example."
         )
     (shape, dtype), (other_shape, other_dtype) = kind, other_kind
     if shape != other_shape:
         raise errors.ShapeError(
-            f"{path()} has shape {shape} from {names[0]} and {other_shape} from {names[1]}, and one of them is chosen "
-            "for each example.\nReturn arrays of one shape, such as np.zeros_like(x) in place of 0.0."
+            f"{path()} has shape {shape} from {names[0]} and {other_shape} from {names[1]}, but one of them is "
+            "selected for each example.\nReturn arrays of one shape, such as np.zeros_like(x) in place of 0.0."
         )
     if (dtype is WEAK and holds(other_dtype, x)) or (other_dtype is WEAK and holds(dtype, y)):
         return
     raise errors.DtypeError(
-        f"{path()} is {_dtype_text(x, dtype)} from {names[0]} and {_dtype_text(y, other_dtype)} from {names[1]}, and "
-        "one of them is chosen for each example.\nReturn one dtype, by x.astype(...)."
+        f"{path()} is {_dtype_text(x, dtype)} from {names[0]} and {_dtype_text(y, other_dtype)} from {names[1]}, but "
+        "one of them is selected for each example.\nReturn one dtype, by x.astype(...)."
     )
 
 

@@ -1,6 +1,6 @@
-"""A choice in a recording: each way is a program, which runs where its condition holds.
+"""Branches in a recording: each branch is a program, which runs if its condition holds.
 
-in_program(conditions, functions, names, operands)    the result, or None where all ways are to be computed
+in_program(conditions, functions, names, operands)    the result, or None if all branches should be computed
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fgrad.loops.recorded import Kind, example_in_turn, kind_in_turn, lifted, re
 
 
 class _Way(NamedTuple):
-    """One of the functions of a choice.
+    """One branch.
 
     Attributes:
-        graph: its program; the operands are constants there, or tensors from elsewhere.
-        result: what it returns, as numbers and arrays of the same form.
-        kinds: what each leaf of that is.
+        graph: its program; the operands are constants in it, or tensors from outside.
+        result: zeros of the structure, shapes and dtypes of its result.
+        kinds: the dtype and Python type of each leaf of the result.
     """
 
     graph: Graph
@@ -40,20 +40,20 @@ class _Way(NamedTuple):
 def in_program(
     conditions: Sequence[Any], functions: Sequence[Callable[..., Any]], names: Sequence[str], operands: Sequence[Any]
 ) -> Any:
-    """Return the result of the function whose condition holds, as that of a program in which no other one runs.
+    """Return the result of the function whose condition holds, as that of a program which runs only this one.
 
-    None is returned where all are to be computed instead: a function assigns to variables, asks for values, or draws
-    random numbers; or together they are less work than the choice.
+    The result is None if all functions should be computed instead: one of them assigns to variables, requests values,
+    or draws random numbers; or together they are cheaper than the branch.
 
     Args:
-        conditions: for each function, whether it is chosen; it is so of one of them.
-        functions: the user's.
-        names: what messages call them.
-        operands: what the functions take.
+        conditions: for each function, whether it is selected; exactly one is.
+        functions: the user's functions.
+        names: their names in messages.
+        operands: the arguments of the functions.
 
     Raises:
-        StructureError, DtypeError: TypeErrors; results are nested otherwise, or have other dtypes.
-        ShapeError: a ValueError; they have other shapes.
+        StructureError, DtypeError: TypeErrors; the structures or dtypes of results differ.
+        ShapeError: a ValueError; the shapes differ.
     """
     ways = [_recorded(function, operands) for function in functions]
     known = [way for way in ways if way is not None]
@@ -73,11 +73,11 @@ def in_program(
 
 
 def _neither(one: Any, other: Any) -> None:
-    """Choose nothing: what can be chosen from has been checked."""
+    """Do nothing: only the compatibility of the leaves is checked."""
 
 
 def _common(one: Kind, other: Kind) -> Kind:
-    """Return the dtype of what is chosen from a leaf of each way; Python's numbers take that of the other."""
+    """Return the common dtype of a leaf of two branches; a Python number takes that of the other."""
     if one[0] is WEAK and other[0] is WEAK:
         return max(one, other, key=lambda kind: _dtype(kind).num)
     return other if one[0] is WEAK else one
@@ -88,12 +88,12 @@ def _dtype(kind: Kind) -> Any:
 
 
 def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequence[Kind] | None = None) -> Any:
-    """Return the program of a function; None if it does not do the same at each call, or does something besides.
+    """Return the program of a function; None if it is not the same in each call, or has side effects.
 
     Args:
-        function: the user's.
-        operands: what it takes.
-        kinds: what its leaves are to be; None: what they are.
+        function: the user's function.
+        operands: its arguments.
+        kinds: the dtypes to which its leaves are converted; None: no conversion.
     """
     results: list[Any] = []
     found: list[Kind] = []
@@ -113,7 +113,7 @@ def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequ
 
 
 def _form(leaf: Any) -> Any:
-    """Return zeros like a leaf, of Python's if that is a number of Python's; what is neither comes back as it is."""
+    """Return zeros like a leaf, weak for a Python number; a leaf that is neither number nor array unchanged."""
     kind = kind_of(leaf)
     if kind is None:
         return leaf
@@ -122,10 +122,10 @@ def _form(leaf: Any) -> Any:
 
 
 class _Claimed(Observer):
-    """Lets operations be recorded that would belong to a recording around, since all that they take comes from there.
+    """Records operations that would belong to an outer recording, since all their arguments come from it.
 
     Args:
-        trace: of the recording that is to have them.
+        trace: the inner recording.
     """
 
     def __init__(self, trace: Any) -> None:
@@ -145,7 +145,7 @@ class _Claimed(Observer):
 
 
 def _run(graph: Graph, condition: Any, carry: Sequence[Any]) -> list[Any]:
-    """Return the results of a program where a condition holds, else what there was."""
+    """Return the results of a program if a condition holds, otherwise the carry."""
     shared, names, constants, outputs = lifted(graph)
     (flag,) = graph.inputs
     inputs = [flag, *names, *map(Name, carry)]

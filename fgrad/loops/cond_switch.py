@@ -1,7 +1,7 @@
-"""Branches: one of several functions, chosen by a value; where there is none, all of them, and a choice of results.
+"""Branches: one of several functions, selected by a value; without a single value, a selection of all results.
 
-cond(pred, true_fun, false_fun, *operands)    one of two
-switch(index, branches, *operands)            one of several
+cond(pred, true_fun, false_fun, *operands)    one of two functions
+switch(index, branches, *operands)            one of several functions
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from fgrad.transforms.calls import name_of
 
 
 def chosen(holds: Any, one: Any, other: Any, names: tuple[str, str]) -> Any:
-    """Return a tree whose leaves are those of `one` where `holds`, else those of `other`.
+    """Return a tree whose leaves are those of `one` where `holds` is true, and those of `other` elsewhere.
 
-    What is not chosen contributes exactly 0 to a derivative, since `np.where` masks it.
+    Leaves that are not selected contribute exactly 0 to a derivative, since `np.where` masks them.
     """
     return combined(one, other, partial(np.where, truth_of(holds)), names)
 
@@ -38,33 +38,33 @@ def _check_functions(name: str, functions: Sequence[Any]) -> None:
         if not callable(function):
             raise errors.NotCallableError(
                 f"{name} takes functions, and one of them is {function!r:.100} of type {type(function).__name__}.\n"
-                "Pass the functions themselves, without calling them, and what they are to be called with at the end."
+                "Pass the functions themselves, without calling them, and their arguments after them."
             )
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
-    """Return the result of one of two functions, chosen by a condition.
+    """Return the result of one of two functions, selected by a condition.
 
-    Where the condition has a value, this is Python's `if`, and the other function does not run. In a recording both are
-    recorded, and the program runs one of them, unless both together are a few operations on numbers. Where the
-    condition differs from example to example in a `vmap`, both functions run, and for each example one result is taken
-    by `np.where`; the other contributes exactly 0 to a derivative. The functions must not assign to variables then, or
-    change anything else outside.
+    If the condition has a value, this is a Python `if`, and the other function does not run. In a recording both are
+    recorded, and the program runs one of them, unless both together are a few operations on numbers. If the condition
+    differs between examples of a `vmap`, both functions run, and for each example one result is selected by `np.where`;
+    the other contributes exactly 0 to a derivative. In this case the functions must not assign to variables, or have
+    other side effects.
 
     Args:
-        pred: a truth value, or a number that is not 0.
-        true_fun: a function of the operands, for where `pred` holds.
-        false_fun: one for where it does not; it returns the same containers, shapes and dtypes.
-        operands: what the function is called with.
+        pred: a boolean, or a number that is compared with 0.
+        true_fun: a function of the operands, for a true condition.
+        false_fun: a function for a false condition; it returns the same containers, shapes and dtypes.
+        operands: the arguments of the functions.
 
     Returns:
-        What the function returns.
+        The result of the function.
 
     Raises:
-        StructureError: a TypeError; both run, and return other containers; or `pred` is no truth value.
-        ShapeError: a ValueError; both run, and return other shapes; or `pred` is an array of several.
+        StructureError: a TypeError; both run, and return other containers; or `pred` is not a boolean or number.
+        ShapeError: a ValueError; both run, and return other shapes; or `pred` is an array with several elements.
         DtypeError: a TypeError; both run, and return other dtypes.
-        NotCallableError: a TypeError; one of the functions is none.
+        NotCallableError: a TypeError; one of the functions is not callable.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -91,24 +91,24 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """Return the result of one of several functions, chosen by its place among them.
+    """Return the result of one of several functions, selected by its index.
 
-    Where the index has a value, one function runs. In a recording all are recorded, and the program runs one; under
-    `vmap` all run, and one result is taken for each example, as `cond` does it.
+    If the index has a value, one function runs. In a recording all are recorded, and the program runs one; under `vmap`
+    all run, and one result is selected for each example, as in `cond`.
 
     Args:
-        index: an integer; one below 0 takes the first function, one that is too large the last.
+        index: an integer; one below 0 selects the first function, one that is too large the last.
         branches: functions of the operands, which return the same containers, shapes and dtypes.
-        operands: what the function is called with.
+        operands: the arguments of the functions.
 
     Returns:
-        What the function returns.
+        The result of the function.
 
     Raises:
         StructureError: a TypeError; all run, and return other containers.
-        ShapeError: a ValueError; all run, and return other shapes; or `index` is an array of several.
-        DtypeError: a TypeError; all run, and return other dtypes; or `index` is no integer.
-        NotCallableError: a TypeError; one of `branches` is no function.
+        ShapeError: a ValueError; all run, and return other shapes; or `index` is an array with several elements.
+        DtypeError: a TypeError; all run, and return other dtypes; or `index` is not an integer.
+        NotCallableError: a TypeError; one of `branches` is not callable.
         ParameterError: a ValueError; there are no branches.
 
     Example:
@@ -139,7 +139,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
 
 
 def _places(index: Any, count: int) -> list[Any]:
-    """Return for each place whether it is meant."""
+    """Return for each index whether it is selected."""
     if count == 1:
         return [np.True_]
     within = [np.equal(index, place) for place in range(1, count - 1)]

@@ -1,7 +1,7 @@
 """Loops whose iterations depend on each other, without outputs of each iteration.
 
-fori_loop(lower, upper, body, init)              a number of iterations
-while_loop(cond, body, init, max_steps=None)     as long as a condition holds
+fori_loop(lower, upper, body, init)              a fixed number of iterations
+while_loop(cond, body, init, max_steps=None)     iterations while a condition holds
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from fgrad.transforms.calls import name_of
 
 
 class _Loop:
-    """A loop that goes on as long as a condition holds, for each example of its own.
+    """A loop that runs while a condition holds, separately for each example.
 
     Args:
-        what: asks for a value where there is none, as a message calls it.
-        goes_on: a function of the number of iterations so far and the carry.
-        body: one of the same, which returns the next carry.
-        function: the user's, as messages call it.
-        limit: the most iterations, or None.
+        what: the name of the value that is requested, for a message if it does not exist.
+        goes_on: a function of the number of iterations so far and the carry, which returns the condition.
+        body: a function of the same, which returns the next carry.
+        function: the user's function, for messages.
+        limit: the maximal number of iterations, or None.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class _Loop:
         if is_recorded(leaves) and (found := self._as_program(leaves, nested)) is not None:
             return unflatten(nested, found[0])
         form = Form("the carry", self._function, carry)
-        running: Any = True  # or, as soon as they differ, which examples are
+        running: Any = True  # or a mask of the running examples, once they differ
         iteration = 0
         while self._limit is None or iteration < self._limit:
             holds = self._goes_on(iteration, carry)
@@ -69,7 +69,7 @@ class _Loop:
         return carry
 
     def _as_program(self, leaves: Sequence[Any], nested: Any) -> Any:
-        """Return the results of a recorded loop, the carry first; None if iterations are recorded for themselves."""
+        """Return the results of a recorded loop, the carry first; None if iterations are recorded separately."""
 
         def prepared(leaves: Sequence[Any]) -> Any:
             form = Form("the carry", self._function, unflatten(nested, leaves))
@@ -88,47 +88,45 @@ class _Loop:
         return as_loop(self._function, prepared, leaves, (), Along(), count, has_condition=True)
 
     def _any(self, running: Any, iteration: int, carry: Any) -> bool:
-        """Return whether an example needs another iteration, as far as that can be known."""
+        """Return whether any example needs another iteration, as far as this is known."""
         if not is_of_program(running):
             return bool(np.any(raw_array(running)))
         if self._limit is None:
-            self._body(
-                iteration, own(carry)
-            )  # what keeps an iteration from standing for all of them may raise, and say so
+            self._body(iteration, own(carry))  # an iteration that is not representative may raise a more specific error
             raise errors.ConcretizationError(self._what, errors.users_line())
         return True
 
     def _turned(self, form: Form, running: Any, iteration: int, carry: Any) -> Any:
-        """Return the carry after another iteration, and as it was where an example is done."""
-        with np.errstate(all="ignore"):  # of examples that are done
+        """Return the carry after another iteration, unchanged for finished examples."""
+        with np.errstate(all="ignore"):  # finished examples still compute
             after = form.fitted(self._body(iteration, own(carry)))
         return chosen(running, after, carry, (name_of(self._function), "the iteration before"))
 
 
 def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
-    """Return what `body` makes of a value in a number of iterations.
+    """Return the result of applying `body` to a value in a fixed number of iterations.
 
-    The same as `for i in range(lower, upper): init = body(i, init)`, with a value that keeps its containers, shapes and
-    dtypes. In a recording, as `fg.compile` makes it, one iteration is recorded, whatever their number.
+    The same as `for i in range(lower, upper): init = body(i, init)`, with a value that keeps its structure, shapes and
+    dtypes. In a recording, such as by `fg.compile`, a single iteration is recorded.
 
     Args:
-        lower: the first number of an iteration, an integer.
-        upper: the number that ends the loop; where it is not above `lower`, there are no iterations. Under `vmap` the
-            bounds may differ from example to example. In a recording plain integers are part of it; where a bound is
-            computed there, the loop is one of `while_loop`, and a pass back raises.
-        body: a function of the number of the iteration and the value, which returns the next value.
-        init: the value before the first iteration: numbers, arrays or containers of them. Numbers of Python's take the
-            dtype of what they become in the first iteration.
+        lower: the index of the first iteration, an integer.
+        upper: the index at which the loop ends; if it does not exceed `lower`, there are no iterations. Under `vmap`
+            the bounds may differ between examples. In a recording plain integers are static; if a bound is computed
+            there, the loop is a `while_loop`, and a backward pass raises.
+        body: a function of the index and the value, which returns the next value.
+        init: the value before the first iteration: numbers, arrays or containers of them. Python numbers take their
+            dtype from the first iteration.
 
     Returns:
         The value after the last iteration.
 
     Raises:
-        StructureError: a TypeError; `body` returns other containers, or something that is no number.
+        StructureError: a TypeError; `body` returns other containers, or something other than numbers.
         ShapeError: a ValueError; it returns another shape.
-        DtypeError: a TypeError; it returns another dtype, or a bound is no integer.
-        ConcretizationError: a TypeError; a recording computes a bound, and there is a pass back, or an iteration that
-            cannot stand for all, as in `while_loop`.
+        DtypeError: a TypeError; it returns another dtype, or a bound is not an integer.
+        ConcretizationError: a TypeError; a recording computes a bound, and there is a backward pass, or an iteration
+            that is not representative of all, as in `while_loop`.
         NotCallableError: a TypeError; `body` is not a function.
 
     Example:
@@ -157,7 +155,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 
 
 def _counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
-    """Return the carry after iterations that the program counts while it runs."""
+    """Return the carry after iterations whose number is computed in the program."""
 
     def goes_on(iteration: int, carry: Any) -> Any:
         return carry[0] < upper
@@ -179,7 +177,7 @@ def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any
 
 
 def _as_program(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any:
-    """Return the carry as a result of a recorded loop; None if iterations are recorded for themselves."""
+    """Return the carry as a result of a recorded loop; None if iterations are recorded separately."""
     leaves, nested = flatten(init)
 
     def prepared(leaves: Sequence[Any]) -> Any:
@@ -198,35 +196,36 @@ _BOUND = "a bound of fori_loop"
 
 
 def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None = None) -> Any:
-    """Return what `body` makes of a value in as many iterations as a condition holds before.
+    """Return the result of applying `body` to a value while a condition holds.
 
-    The same as `while cond(init): init = body(init)`, with a value that keeps its containers, shapes and dtypes. It is
-    differentiated through the iterations that it took, in either mode. Under `vmap` it goes on until all examples are
-    done, and keeps the value of those that are.
+    The same as `while cond(init): init = body(init)`, with a value that keeps its structure, shapes and dtypes. It is
+    differentiated through the iterations that were run, in either mode. Under `vmap` it runs until all examples are
+    finished, and keeps the values of finished examples.
 
-    In a recording, as `fg.compile` makes it, one iteration is recorded, and the condition is asked when the program
-    runs. A pass back needs to know how many iterations there are at most: without `max_steps` it raises there, and with
-    it the program has room for so many iterations; those behind the end compute nothing.
+    In a recording, such as by `fg.compile`, one iteration is recorded, and the condition is evaluated when the program
+    runs. A backward pass needs the maximal number of iterations: without `max_steps` it raises, and with it the program
+    allocates arrays for that many iterations; those after the end compute nothing.
 
     Args:
-        cond: a function of the value, which returns a truth value.
+        cond: a function of the value, which returns a boolean.
         body: a function of the value, which returns the next value.
-        init: the value before the first iteration: numbers, arrays or containers of them. Numbers of Python's take the
-            dtype of what they become in the first iteration.
-        max_steps: the most iterations; after them the loop ends, also where the condition still holds. Passes back of
-            programs need it.
+        init: the value before the first iteration: numbers, arrays or containers of them. Python numbers take their
+            dtype from the first iteration.
+        max_steps: the maximal number of iterations; the loop ends after them, even if the condition still holds. It is
+            needed for backward passes of programs.
 
     Returns:
         The value after the last iteration.
 
     Raises:
-        StructureError: a TypeError; `body` returns other containers, or something that is no number; or `cond` returns
-            no truth value.
-        ShapeError: a ValueError; `body` returns another shape; or `cond` returns an array of several truth values.
+        StructureError: a TypeError; `body` returns other containers, or something other than numbers; or `cond` does
+            not return a boolean.
+        ShapeError: a ValueError; `body` returns another shape; or `cond` returns an array with several elements.
         DtypeError: a TypeError; `body` returns another dtype.
-        ParameterError: a ValueError; `max_steps` is no number of iterations.
-        ConcretizationError: a TypeError; in a recording, `max_steps` is not given, and there is a pass back, or an
-            iteration that cannot stand for all: it assigns to variables, draws random numbers, or asks for a value.
+        ParameterError: a ValueError; `max_steps` is not a number of iterations.
+        ConcretizationError: a TypeError; in a recording, `max_steps` is not given, and there is a backward pass, or an
+            iteration that is not representative of all: it assigns to variables, draws random numbers, or requests a
+            value.
         NotCallableError: a TypeError; `cond` or `body` is not a function.
 
     Example:
@@ -255,7 +254,7 @@ _CONDITION = "the condition of while_loop"
 
 
 def check_function(name: str, parameter: str, function: Any) -> None:
-    """Raise unless what a loop is to run is a function.
+    """Raise if an argument of a loop is not a function.
 
     Raises:
         NotCallableError: a TypeError.
@@ -270,7 +269,7 @@ def checked_count(name: str, count: Any) -> int:
     """Return a number of iterations.
 
     Raises:
-        ParameterError: a ValueError; it is none.
+        ParameterError: a ValueError; it is not a number of iterations.
     """
     if isinstance(count, bool) or not hasattr(type(count), "__index__") or operator.index(count) < 0:
         raise errors.ParameterError(f"{name} must be a number of iterations, 0 or more, and is {count!r:.100}.")

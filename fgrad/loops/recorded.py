@@ -1,6 +1,6 @@
-"""Loops in a recording: one iteration is recorded, and the loop is one line of the program.
+"""Loops in a recording: one iteration is recorded, and the loop is one equation of the program.
 
-as_loop(iteration, carry, arrays, ...)    the results, or None where iterations have to be recorded one by one
+as_loop(iteration, carry, arrays, ...)    the results, or None if iterations must be recorded one by one
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fgrad.rules.randomness import RandomStates
 Leaves = Sequence[Any]
 Iteration = Callable[[Leaves, Leaves], tuple[Leaves, Leaves]]
 Kind = tuple[Any, Any]
-"""The dtype of a leaf, or WEAK, and the type of Python's that its elements have."""
+"""The dtype of a leaf, or WEAK, and the Python type of its elements."""
 
 
 def is_recorded(leaves: Leaves) -> bool:
-    """Return whether what runs becomes part of a program."""
+    """Return whether the current computation is part of a recorded program."""
     return any(watch.trace.is_program for watch in open_watches()) or any(map(is_of_program, leaves))
 
 
@@ -46,22 +46,22 @@ def as_loop(
     has_condition: bool = False,
     **options: Any,
 ) -> tuple[list[Any], list[Any]] | None:
-    """Return the last carry and the outputs of all iterations, as results of one line of a program.
+    """Return the last carry and the outputs of all iterations, as results of one equation of a program.
 
-    None is returned where iterations have to be recorded one by one: they assign to variables, ask for values that are
-    known without the program, draw random numbers, or hand on a number of Python's of another type in each iteration.
+    The result is None if iterations must be recorded one by one: they assign to variables, request values that are
+    known without the program, draw random numbers, or return a Python number of another type in each iteration.
 
     Args:
-        function: the user's.
-        iteration: of the leaves of the carry before the first iteration. It returns a function of the leaves of the
-            carry and of an element of each array, which returns those of the next carry and of an output; of a loop
-            with a condition the output is whether it holds.
-        carry: leaves before the first iteration.
-        arrays: along which the loop goes.
-        along: where the first iteration is, and which way they go; that of integers of Python's is a range.
+        function: the user's function.
+        iteration: a function of the leaves of the initial carry. It returns a function of the leaves of the carry and
+            of an element of each array, which returns those of the next carry and of an output; for a loop with a
+            condition the output is the condition.
+        carry: the leaves before the first iteration.
+        arrays: the arrays that the loop reads.
+        along: the position of the first iteration, and the direction; an array of Python integers is a range.
         count: the number of iterations.
-        has_condition: whether the loop ends as soon as a condition does not hold.
-        options: more of the loop.
+        has_condition: whether the loop ends when a condition is false.
+        options: further options of the loop.
     """
     carry = list(carry)
     elements = [(x if isinstance(x, range) else first_example(x))[along.start] for x in arrays]
@@ -81,19 +81,19 @@ def as_loop(
 
 
 _TYPES = (bool, int, float, complex)
-"""The types of Python's numbers: each is held by those behind it."""
+"""The types of Python numbers; each can represent values of those before it."""
 
 
 def kind_in_turn(leaf: Any) -> Kind:
-    """Return what a leaf is."""
+    """Return the dtype and the Python type of a leaf."""
     kind, dtype = kind_of(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return (None if kind is None else kind[1]), type(np.zeros((), dtype).item())
 
 
 def _like_after(x: Any, after: Kind) -> Any:
-    """Return a leaf of the carry in the dtype that it has after an iteration, if it is a number of Python's before.
+    """Return a leaf of the carry in the dtype that it has after an iteration, if it is a Python number before.
 
-    None is returned where what it is after the iteration does not hold what it is before.
+    The result is None if the later type cannot represent the earlier value.
     """
     (own, kind), (dtype, later) = kind_in_turn(x), after
     if own is not WEAK or (dtype is WEAK and kind is later):
@@ -102,14 +102,14 @@ def _like_after(x: Any, after: Kind) -> Any:
         return None
     if dtype is not WEAK:
         return strong(x, dtype)
-    # A difference, since it keeps the sign of 0.
+    # A subtraction, since it preserves the sign of 0.
     return later(x) if type(x) in _TYPES else x - later(0)
 
 
 def recorded_iteration(
     function: Any, iteration: Iteration, carry: Leaves, elements: Leaves, kinds: list[Any]
 ) -> Graph | None:
-    """Return the program of one iteration, or None if it cannot stand for all of them; note what the next carry is."""
+    """Return the program of one iteration, or None if it is not representative; set `kinds` of the next carry."""
     count = len(carry)
 
     def flat(*leaves: Any) -> tuple[list[Any], list[Any]]:
@@ -132,7 +132,7 @@ def recorded_iteration(
 
 
 def example_in_turn(leaf: Any) -> Any:
-    """Return a number or array like a leaf, by which an iteration is recorded."""
+    """Return a number or array like a leaf, with which an iteration is recorded."""
     if type(leaf) is bool:
         return np.bool_(leaf)
     if type(leaf) in _TYPES:
@@ -153,7 +153,7 @@ def _run(
     is_weak: Sequence[bool],
     options: dict[str, Any],
 ) -> tuple[list[Any], list[Any]]:
-    """Return the results of a loop; what iterations take from elsewhere goes into it besides."""
+    """Return the results of a loop; values that iterations take from outside become inputs."""
     shared, names, constants, outputs = lifted(graph)
     for place, x in enumerate(outputs):
         if type(x) is not Name and place < len(carry) and is_weak[place]:
@@ -176,7 +176,7 @@ def _run(
 
 
 def lifted(graph: Graph) -> tuple[list[Any], list[Name], dict[Name, Any], list[Any]]:
-    """Return what a program takes from elsewhere, the names of that, its other constants, and its results."""
+    """Return a program's values from outside, their names, its other constants, and its results."""
     taken = {name: value for name, value in graph.constants.items() if type(strip_ended(value)) is Tensor}
     outputs = list(map(unboxed, graph.outputs))
     for place, x in enumerate(map(strip_ended, outputs)):

@@ -1,7 +1,7 @@
-"""Loops along arrays, which collect an output of each iteration.
+"""Loops along arrays that stack an output of each iteration.
 
-scan(f, init, xs)    each iteration depends on the one before
-map(f, xs)           each iteration for itself
+scan(f, init, xs)    each iteration depends on the previous one
+map(f, xs)           independent iterations
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class _Scan:
     """A scan of a function along arrays.
 
     Args:
-        function: the user's.
+        function: the user's function.
         init: the carry before the first iteration.
-        treedef: how what an iteration takes along is nested.
+        treedef: the structure of the elements for an iteration.
     """
 
     def __init__(self, function: Callable[..., Any], init: Any, treedef: Any) -> None:
@@ -43,7 +43,7 @@ class _Scan:
         self._is_silent = False  # the output is None
 
     def iterations(self, carry: Any, xs: Sequence[Any], places: range) -> tuple[Any, list[list[Any]]]:
-        """Return the carry after some iterations, and the leaves of the output of each; none where it is None."""
+        """Return the carry after some iterations, and the leaves of the output of each; no rows if it is None."""
         rows = []
         for x in _elements(xs, self._treedef, places):
             carry, y = self.iteration(carry, x)
@@ -60,13 +60,13 @@ class _Scan:
     def _parted(self, result: Any) -> tuple[Any, Any]:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise errors.OutputError(
-                f"the function of scan must return a pair, the carry and an output, and {name_of(self._function)} "
+                f"the function of scan must return a pair, the carry and an output, but {name_of(self._function)} "
                 f"returned {result!r:.100}.\nWithout an output, return (carry, None)."
             )
         return result[0], result[1]
 
     def row(self, y: Any) -> list[Any]:
-        """Return the leaves of an output, which stay as they are when the next iteration writes into the carry."""
+        """Return the leaves of an output, which do not change if the next iteration writes into the carry."""
         if self._outputs is None:
             self._outputs = Form("the output", self._function, y)
             self._is_silent = y is None
@@ -87,18 +87,18 @@ class _Scan:
         return any([leaf is each for each in self._carries.leaves])  # noqa: C419  # half the time
 
     def stacked(self, rows: Sequence[list[Any]]) -> list[Any]:
-        """Return the leaves of the outputs, each with those of all iterations along its first axis."""
+        """Return the leaves of the outputs, each stacked over all iterations along its first axis."""
         outputs = self._outputs
         facts = () if outputs is None else zip(outputs.kinds, outputs.began_weak, strict=True)
         columns = zip(zip(*rows, strict=True), facts, strict=True)
         return [_stacked(list(column), kind[1], is_weak) for column, (kind, is_weak) in columns]
 
     def nested(self, outputs: Iterable[Any]) -> Any:
-        """Return leaves in the containers in which the function returns its output."""
+        """Return leaves in the containers of the function's output."""
         return None if self._outputs is None else unflatten(self._outputs.treedef, outputs)
 
     def without_iterations(self, carry: Any, xs: Sequence[Any]) -> tuple[Any, Any]:
-        """Return the carry, and outputs without elements, whose form is found by an iteration that does not count."""
+        """Return the carry, and empty outputs, whose shapes and dtypes are determined by a discarded iteration."""
         examples = [np.zeros(x.shape[1:], x.dtype)[None] for x in xs]
         with np.errstate(all="ignore"), RandomStates(self._function).put_back():
             self.iterations(own(carry), examples, range(1))
@@ -107,9 +107,9 @@ class _Scan:
         return self._carries.fitted(carry), self.nested(empty)
 
     def in_segments(self, carry: Any, xs: Sequence[Any], places: range, size: int) -> tuple[Any, Any]:
-        """Return the carry after all iterations, and the outputs; of each segment only the ends are kept."""
+        """Return the carry after all iterations, and the outputs; only the ends of each segment are stored."""
         function = self._function
-        self._function = bound_now(function)  # as it is now, when a segment runs again
+        self._function = bound_now(function)  # with the current values of its closure, for when a segment runs again
         generators = generators_of(function)
         segments = []
         for first in range(0, len(places), size):
@@ -123,9 +123,9 @@ class _Scan:
         return carry, self.nested(joined)
 
     def _segment(self, places: range) -> Callable[..., Any]:
-        """Return a function of the carry and the arrays that does some iterations, and is run again in the pass back.
+        """Return a function of the carry and the arrays that runs some iterations, and again in the backward pass.
 
-        It is handed the generators that the user's function draws from, so that it is seen to.
+        It takes the generators that the user's function uses as arguments, so that checkpoint restores their states.
         """
 
         def segment(carry: Any, xs: Sequence[Any], generators: Sequence[Any]) -> Any:
@@ -137,7 +137,7 @@ class _Scan:
 
 
 def _elements(xs: Sequence[Any], treedef: Any, places: range) -> Iterator[Any]:
-    """Return what iterations take along: the elements at some places, in containers."""
+    """Return the elements for iterations at some positions, in containers."""
     if treedef == _NUMBER:
         (x,) = xs
         if type(x) is np.ndarray and len(x) == len(places):
@@ -150,7 +150,7 @@ _NUMBER = flatten(0.0)[1]
 
 
 def _stacked(column: list[Any], dtype: Any, is_weak: bool) -> Any:
-    """Return the leaves of all iterations along a new first axis; Python's numbers get the dtype of the others."""
+    """Return a column of leaves stacked along a new first axis; Python numbers get the dtype of the others."""
     if is_weak and dtype is not WEAK:
         dtype = np.result_type(dtype, *[kind(0) for kind in {int, float, complex} & {type(x) for x in column}])
     if not any(type(leaf) in BOXES for leaf in column):
@@ -162,7 +162,7 @@ def _stacked(column: list[Any], dtype: Any, is_weak: bool) -> Any:
 
 
 def _dtype(dtype: Any, column: list[Any]) -> Any:
-    """Return a dtype, or the one that Python's numbers have in an array."""
+    """Return a dtype, or the one that Python numbers have in an array."""
     return np.result_type(*[_own_dtype(leaf) for leaf in column]) if dtype is WEAK else dtype
 
 
@@ -178,7 +178,7 @@ def scan(
     reverse: bool = False,
     checkpoint: bool | int = False,
 ) -> tuple[Any, Any]:
-    """Return what a function makes of a carry along arrays, and what it gives out in each iteration.
+    """Return the final carry of a function scanned along arrays, and the stacked outputs.
 
     The same as this loop, with a carry and outputs that keep their containers, shapes and dtypes:
 
@@ -188,32 +188,33 @@ def scan(
             ys.append(y)
         return init, np.stack(ys)
 
-    In a recording, as `fg.compile` makes it, one iteration is recorded, whatever their number, and so is one of a pass
-    back. Iterations that assign to variables or draw random numbers are recorded one by one.
+    In a recording, such as by `fg.compile`, a single iteration is recorded, and a single one of a backward pass.
+    Iterations that assign to variables or draw random numbers are recorded one by one.
 
     Args:
         f: a function of the carry and an element of `xs`, which returns the next carry and an output; None is an output
-            without numbers. Without iterations it runs once on zeros, to see what its outputs would be.
-        init: the carry before the first iteration: numbers, arrays or containers of them. Numbers of Python's take the
-            dtype of what they become in the first iteration.
-        xs: an array, or a container of arrays, whose first axes have one size; `f` is handed their elements in the same
-            container. None hands it None.
-        length: the number of iterations, which is needed without `xs`.
-        reverse: go from the last element to the first; outputs stand where their elements do.
-        checkpoint: True keeps what a pass back needs at about the square root of the number of iterations, and runs
-            what is between again, as `fg.checkpoint` does; a number is that of the iterations between.
+            without leaves. If there are no iterations, it runs once on zeros, to determine its outputs.
+        init: the carry before the first iteration: numbers, arrays or containers of them. Python numbers take their
+            dtype from the first iteration.
+        xs: an array, or a container of arrays, whose first axes have the same size; `f` receives their elements in the
+            same container, or None if `xs` is None.
+        length: the number of iterations, required without `xs`.
+        reverse: iterate from the last element to the first; outputs have the positions of their elements.
+        checkpoint: True stores the residuals of a backward pass only for about the square root of the number of
+            iterations, and reruns those between, as `fg.checkpoint` does; a number sets how many iterations lie
+            between.
 
     Returns:
         The carry after the last iteration, and a container of the outputs of all iterations, stacked along a first
         axis.
 
     Raises:
-        StructureError: a TypeError; `f` returns other containers than before, or something that is no number.
-        ShapeError: a ValueError; it returns another shape; or arrays in `xs` have no first axis, or of other sizes.
+        StructureError: a TypeError; `f` returns other containers than before, or something other than numbers.
+        ShapeError: a ValueError; it returns another shape; or arrays in `xs` have no first axis, or different sizes.
         DtypeError: a TypeError; it returns another dtype.
-        OutputError: a TypeError; it returns no pair.
-        ParameterError: a ValueError; `length` does not fit `xs`, or is needed; or `checkpoint` is no number of
-        iterations.
+        OutputError: a TypeError; it does not return a pair.
+        ParameterError: a ValueError; `length` is missing, or does not match `xs`; or `checkpoint` is not a number of
+            iterations.
         NotCallableError: a TypeError; `f` is not a function.
 
     Example:
@@ -251,9 +252,9 @@ class _Program:
     """A scan in a recording.
 
     Args:
-        function: the user's.
-        treedef: how what an iteration takes along is nested.
-        reverse: whether the last element comes first.
+        function: the user's function.
+        treedef: the structure of the elements for an iteration.
+        reverse: whether iterations run from the last element to the first.
     """
 
     def __init__(self, function: Callable[..., Any], treedef: Any, reverse: bool) -> None:
@@ -262,7 +263,7 @@ class _Program:
     def run(
         self, carry: Any, xs: Sequence[Any], count: int, function: Any = None, recomputes: bool = False
     ) -> tuple[Any, Any] | None:
-        """Return the last carry and the outputs; None where iterations have to be recorded one by one."""
+        """Return the last carry and the outputs; None if iterations must be recorded one by one."""
         function = function or self._function
         leaves, nested = flatten(carry)
         loops = []
@@ -282,7 +283,7 @@ class _Program:
         return None if found is None else (unflatten(nested, found[0]), loops[-1].nested(found[1]))
 
     def in_segments(self, carry: Any, xs: Sequence[Any], count: int, size: int) -> tuple[Any, Any] | None:
-        """Return the same, where of each segment of iterations only the ends are kept."""
+        """Return the same, storing only the ends of each segment of iterations."""
         function = self._function
 
         def segment(carry: Any, xs: Any) -> tuple[Any, Any]:
@@ -310,7 +311,7 @@ def _unblocked(y: Any) -> Any:
 
 
 def _read_only(x: Any) -> Any:
-    """Return an array whose elements a function cannot write into."""
+    """Return an array as a read-only view."""
     if type(x) in BOXES:
         return x
     array = np.asarray(x).view()
@@ -319,24 +320,24 @@ def _read_only(x: Any) -> Any:
 
 
 def _count(xs: Any, leaves: list[Any], length: Any) -> int:
-    """Return the number of iterations along arrays.
+    """Return the number of iterations for arrays.
 
     Raises:
-        ShapeError, ParameterError: ValueErrors; there is none, or there are several.
+        ShapeError, ParameterError: ValueErrors; it is undefined, or the sizes differ.
     """
     names = ["xs" + path for path in paths(xs)]
     for name, leaf in zip(names, leaves, strict=True):
         if not getattr(leaf, "shape", ()):
             raise errors.ShapeError(
-                f"{name} is {leaf!r:.100}, which has no axis to go along.\nPass an array, such as np.array([1.0, 2.0]) "
-                "in place of the list [1.0, 2.0]; what is the same in all iterations is closed over."
+                f"{name} is {leaf!r:.100}, which has no axis to iterate over.\nPass an array, such as "
+                "np.array([1.0, 2.0]) in place of the list [1.0, 2.0]; close over values shared by all iterations."
             )
     sizes = [leaf.shape[0] for leaf in leaves]
     if len(set(sizes)) > 1:
         listed = ", ".join(f"{size} of {name}" for size, name in zip(sizes, names, strict=True))
-        raise errors.ShapeError(f"the first axes of what a loop goes along have different sizes: {listed}.")
+        raise errors.ShapeError(f"the first axes of the arrays of a loop have different sizes: {listed}.")
     if length is None and not sizes:
-        raise errors.ParameterError("scan needs xs to go along, or length, the number of iterations.")
+        raise errors.ParameterError("scan needs xs, or length, the number of iterations.")
     count = int(sizes[0]) if length is None else checked_count("length", length)
     if sizes and count != sizes[0]:
         raise errors.ParameterError(f"length is {count}, and {names[0]} has {sizes[0]} elements along its first axis.")
@@ -344,28 +345,28 @@ def _count(xs: Any, leaves: list[Any], length: Any) -> int:
 
 
 def _segment_size(checkpoint: Any, count: int) -> int:
-    """Return how many iterations lie between carries that are kept; 0 is all of them, without being run again."""
+    """Return the number of iterations between stored carries; 0 means that none are rerun."""
     if isinstance(checkpoint, (bool, np.bool_)):
         return math.isqrt(count - 1) + 1 if checkpoint else 0
     return checked_count("checkpoint", checkpoint)
 
 
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
-    """Return what a function makes of each element along the first axis of arrays, one after the other.
+    """Return the stacked results of a function for each element along the first axis of arrays, computed in order.
 
-    The same as `np.stack([f(x) for x in xs])`. In contrast to `vmap` it takes no more memory than one call at a time,
-    and `f` may ask for values.
+    The same as `np.stack([f(x) for x in xs])`. In contrast to `vmap` it needs only the memory of one call at a time,
+    and `f` may request values.
 
     Args:
         f: a function of an element of `xs`, which returns the same containers, shapes and dtypes each time.
-        xs: an array, or a container of arrays, whose first axes have one size.
+        xs: an array, or a container of arrays, whose first axes have the same size.
 
     Returns:
         A container of the results, stacked along a first axis.
 
     Raises:
-        StructureError: a TypeError; `f` returns other containers than before, or something that is no number.
-        ShapeError: a ValueError; it returns another shape; or arrays in `xs` have no first axis, or of other sizes.
+        StructureError: a TypeError; `f` returns other containers than before, or something other than numbers.
+        ShapeError: a ValueError; it returns another shape; or arrays in `xs` have no first axis, or different sizes.
         DtypeError: a TypeError; it returns another dtype.
         ParameterError: a ValueError; there is no array in `xs`.
         NotCallableError: a TypeError; `f` is not a function.

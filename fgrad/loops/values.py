@@ -1,4 +1,4 @@
-"""What loops and branches may ask of a value: whether there is one, and whether it is a truth value or an integer."""
+"""Checks of the values in loops and branches: whether one exists, and whether it is a boolean or an integer."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ from fgrad.core.tensor import Tensor, strip_ended
 
 
 def is_undecided(x: Any) -> bool:
-    """Return whether there is no value to ask for, because it differs between examples, or is that of a program."""
+    """Return whether there is no single value, because it differs between examples or belongs to a program."""
     if type(x) not in BOXES:
         return False
     return type(below(strip_ended(x), layers.is_undecided)) is Tensor
 
 
 def is_of_program(x: Any) -> bool:
-    """Return whether a value is one of a program that is being recorded, and not known for any example."""
+    """Return whether a value belongs to a program that is being recorded."""
     return type(below(strip_ended(x), layers.is_program)) is Tensor
 
 
 def checked_truth(x: Any, what: str) -> Any:
-    """Return a truth value, which may differ from example to example.
+    """Return a boolean, which may differ between examples.
 
     Raises:
-        ShapeError: a ValueError; it is an array of several.
-        StructureError: a TypeError; it is no number.
+        ShapeError: a ValueError; it is an array with several elements.
+        StructureError: a TypeError; it is not a boolean or number.
     """
     if isinstance(x, (bool, int, float)):
         return x
     if type(x) not in BOXES and not isinstance(x, (np.ndarray, np.generic)):
-        raise errors.StructureError(f"{what} must be a truth value, and is {x!r:.100} of type {type(x).__name__}.")
+        raise errors.StructureError(f"{what} must be a boolean, and is {x!r:.100} of type {type(x).__name__}.")
     if x.shape != ():
         raise errors.ShapeError(
-            f"{what} must be one truth value, and has shape {x.shape}.\nMake one of it by np.all or np.any; to choose "
-            "element by element is np.where(condition, x, y)."
+            f"{what} must be a single boolean, and has shape {x.shape}.\nReduce it with np.all or np.any; to select "
+            "element by element, use np.where(condition, x, y)."
         )
     return x
 
 
 def checked_integer(x: Any, what: str) -> Any:
-    """Return an integer, which may differ from example to example.
+    """Return an integer, which may differ between examples.
 
     Raises:
-        DtypeError: a TypeError; it is none.
+        DtypeError: a TypeError; it is not an integer.
     """
     is_integer = isinstance(x, int) and not isinstance(x, bool)
     if is_integer or getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u"):
