@@ -1,1 +1,1 @@
-"""Sparse derivatives: patterns of dependence, colorings, and the Jacobians and Hessians that are found by them."""
+"""Sparse derivatives: sparsity patterns, colorings, and Jacobians and Hessians computed with them."""

@@ -1,12 +1,12 @@
-"""Which columns of a sparse matrix can be found together: those of one color, by one directional derivative.
+"""Graph coloring: columns of a sparse matrix with the same color are computed by one directional derivative.
 
     columns(pattern)      no two columns of a color have an element in the same row
-    symmetric(pattern)    a star coloring: each element can be read, where it stands or from its mirror image
+    symmetric(pattern)    a star coloring: each element can be read at its position or at the transposed one
 
-Colors are given greedily (A. H. Gebremedhin, F. Manne and A. Pothen, "What color is your Jacobian? Graph coloring for
-computing derivatives", https://doi.org/10.1137/S0036144504444711, sections 3 and 4), the vertices taken as they come,
-and where that is not known to be best, those with most neighbours first. A set of colors is an integer with a bit for
-each, so that the colors around a vertex are united at once.
+Colors are assigned greedily (A. H. Gebremedhin, F. Manne and A. Pothen, "What color is your Jacobian? Graph coloring
+for computing derivatives", https://doi.org/10.1137/S0036144504444711, sections 3 and 4), with the vertices in their
+given order, and if that is not known to be optimal, also in the order of decreasing degree. A set of colors is an
+integer with a bit for each, so that the colors around a vertex are united in one operation.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 
 def columns(pattern: Any) -> Any:
-    """Return the color of each column of a boolean matrix in SciPy's csr format, such that no row has one twice."""
+    """Return a color for each column of a boolean csr matrix, such that no row contains a color twice."""
     most = int(np.diff(pattern.indptr).max(initial=0))
     if most == pattern.shape[1]:
         return np.arange(most)
@@ -28,12 +28,12 @@ def columns(pattern: Any) -> Any:
 
 
 def symmetric(pattern: Any) -> Any:
-    """Return the color of each vertex of a graph, such that every path of four vertices has three colors."""
+    """Return a color for each vertex of a graph, such that every path of four vertices has three colors."""
     return _best(lambda order: _stars(pattern, order), pattern, 1)
 
 
 def _best(color: Callable[[Iterable[int]], Any], matrix: Any, least: int) -> Any:
-    """Return the colors from the order that gives fewest; `least` are needed in any case."""
+    """Return the colors from the order that gives the fewest; `least` is a lower bound."""
     degrees = np.diff(matrix.indptr)
     colors = color(range(len(degrees)))
     if colors.max(initial=0) < least or degrees.max(initial=0) == degrees.min(initial=0):
@@ -43,13 +43,13 @@ def _best(color: Callable[[Iterable[int]], Any], matrix: Any, least: int) -> Any
 
 
 def _lists(matrix: Any) -> list[list[int]]:
-    """Return the indices in each line of a compressed matrix."""
+    """Return the indices in each row or column of a compressed matrix."""
     indices, starts = matrix.indices.tolist(), matrix.indptr.tolist()
     return [indices[start:stop] for start, stop in pairwise(starts)]
 
 
 def _lowest_free(colors: int) -> int:
-    """Return the least color that is not in a set, as a set."""
+    """Return the lowest color that is not in a set, as a set."""
     return ~colors & (colors + 1)
 
 
@@ -69,10 +69,10 @@ def _by_rows(turned: Any, order: Iterable[int]) -> Any:
 
 
 def _stars(pattern: Any, order: Iterable[int]) -> Any:
-    """Return the colors of a star coloring.
+    """Return a star coloring.
 
-    With each vertex go the sets of colors that its neighbours have, and have more than once, and that of the colors
-    of neighbours which are the center of a star in its own color.
+    For each vertex three sets of colors are stored: those of its neighbours, those that occur more than once among
+    them, and those of neighbours that are the center of a star in the vertex's color.
     """
     neighbours = _lists(pattern)
     own, once, twice, centers = ([0] * len(neighbours) for _ in range(4))
@@ -101,7 +101,7 @@ def _note(
     twice: list[int],
     centers: list[int],
 ) -> None:
-    """Enter a color that a vertex has been given."""
+    """Update the sets for the color of a vertex."""
     for each in neighbours[vertex]:
         if each == vertex:
             continue

@@ -1,8 +1,8 @@
-"""Jacobians and Hessians of which most elements are 0 for all values: `sparsity`, `sparse_jacobian`, `sparse_hessian`.
+"""Sparse Jacobians and Hessians: `sparsity`, `sparse_jacobian`, `sparse_hessian`.
 
-Which elements these are is found by a run of the function (`trace.py`); then a few directional derivatives hold all
-others (`coloring.py`), and where to read them is kept in a plan (`plans.py`). Arguments are taken as one vector, the
-leaves of containers one after the other, and so are results.
+The pattern is found by tracing the function (`trace.py`); a few directional derivatives then contain all elements
+(`coloring.py`), and a plan stores where to read them (`plans.py`). Arguments are flattened into one vector, the leaves
+of containers concatenated, and so are results.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Options = dict[str, Any]
 
 
 class _Point:
-    """A function and a point, with the arguments that are chosen as a list of arrays.
+    """A function and a point, with the selected arguments as a list of arrays.
 
     Attributes:
         leaves: the arrays.
-        sizes: how many numbers each chosen argument has.
-        form: what of the arguments a plan depends on.
+        sizes: the size of each selected argument.
+        form: a key of the arguments' structure, shapes and dtypes, for plans.
     """
 
     def __init__(self, transform: str, function: Any, args: Any, keywords: Any, argnums: Selection) -> None:
@@ -57,7 +57,7 @@ class _Point:
         self.sizes = [sum(x.size for x in self.leaves[a:b]) for a, b in pairwise(ends)]
 
     def of_leaves(self, leaves: Sequence[Any]) -> Any:
-        """Return what the function returns for other arrays in place of those that are chosen."""
+        """Return the result of the function with other arrays in place of the selected ones."""
         args, keywords, rest = list(self._args), dict(self._keywords), iter(leaves)
         for place, count, treedef in zip(self.places, self._counts, self._treedefs, strict=True):
             value = unflatten(treedef, [next(rest) for _ in range(count)])
@@ -89,7 +89,7 @@ def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
     if value.dtype.kind != "f":
         raise errors.DtypeError(
             f"{transform} of {name_of(function)}: the argument {name} must be real floating-point numbers, and its "
-            f"dtype is {value.dtype}.\nOf complex numbers, take the real and the imaginary part as two arguments."
+            f"dtype is {value.dtype}.\nFor complex numbers, pass the real and the imaginary part as two arguments."
         )
     return value
 
@@ -98,12 +98,12 @@ def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
 
 
 def _unfollowed(x: Any) -> Any:
-    """Return an array without the layers of traces for derivatives: a pattern has none."""
+    """Return an array without the layers of differentiating traces: patterns have none."""
     return below(x, is_undecided)
 
 
 def _pattern(function: Any, leaves: Sequence[Any]) -> tuple[Any, bool]:
-    """Return which results of a function of a list of arrays depend on which elements; and whether one is complex."""
+    """Return the pattern of a function of a list of arrays; and whether a result is complex."""
     ends = np.cumsum([0, *(x.size for x in leaves)])
     trace = PatternTrace(int(ends[-1]))
     roots = [trace.root(_unfollowed(x), first) for x, first in zip(leaves, ends, strict=False)]
@@ -134,23 +134,23 @@ def sparsity(function: Callable[P, Any], argnums: Selection = 0) -> Callable[P, 
 @overload
 def sparsity(function: None = None, argnums: Selection = 0) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def sparsity(function: Any = None, argnums: Selection = 0) -> Any:
-    """Return a function that tells which elements of the result of `function` depend on which of its arguments.
+    """Return a function that computes which elements of the result of `function` depend on which of its arguments.
 
-    It goes by operations and not by values, so that it holds for all points from which the function takes the same
-    branches: `x * 0` depends on `x`. What is not known better, such as a function with a rule of its own, depends on
-    all that it is given; so no dependence is missing, and some may be too many.
+    It depends on operations and not on values, so that it holds for all points at which the function takes the same
+    branches: `x * 0` depends on `x`. An operation without a pattern, such as a function with a custom rule, is assumed
+    to depend on all its arguments; so no dependence is missing, and some may be superfluous.
 
     Args:
-        function: takes floating-point numbers, arrays or containers of them; returns the like.
-        argnums: position or name of the argument in question, or several.
+        function: takes floating-point numbers, arrays or containers of them, and returns the same.
+        argnums: position or name of the argument, or several.
 
     Returns:
         A function of the same arguments. It returns a boolean `scipy.sparse.csr_array` with a row for each element of
         the result and a column for each of the argument, both flattened; for several `argnums` a tuple.
 
     Raises:
-        IntegerInputError: a TypeError; an argument in question holds integers.
-        SparsityError: a ValueError; nearly everything depends on everything, and there is too much of it.
+        IntegerInputError: a TypeError; a selected argument holds integers.
+        SparsityError: a ValueError; the pattern is too large, since nearly everything depends on everything.
         ParameterError, NoResultError, NotCallableError: as for `jacobian`.
         MissingExtraError: an ImportError; SciPy is not installed.
 
@@ -167,7 +167,7 @@ def sparsity(function: Any = None, argnums: Selection = 0) -> Any:
 
 
 class SparseDerivative(Transformed, Generic[P]):
-    """A function that returns a sparse matrix of derivatives, and keeps the plans by which it has found some."""
+    """A function that returns a sparse matrix of derivatives, and stores the plans it has made."""
 
     def __init__(self, run: Callable[..., Any], function: Any, options: Options, is_kept: bool = True) -> None:
         super().__init__(run, function, options, is_kept)
@@ -178,14 +178,14 @@ class SparseDerivative(Transformed, Generic[P]):
 
     @property
     def plans(self) -> dict[Any, SparsePlan]:
-        """The plans that it has made, by the form of the arguments."""
+        """The plans, by the structure, shapes and dtypes of the arguments."""
         return self._options["plans"]  # type: ignore[no-any-return]
 
     def plan(self, *args: P.args, **keywords: P.kwargs) -> SparsePlan:
         """Return the plan for arguments like these: the pattern, its colors, and the mode.
 
         Args:
-            args, keywords: those of the function.
+            args, keywords: the arguments of the function.
 
         Raises:
             SparsityError, IntegerInputError: as for the derivative itself.
@@ -208,15 +208,15 @@ class SparseDerivative(Transformed, Generic[P]):
 
 
 class _Problem:
-    """What is asked for at a point: the pattern of a matrix, and its elements along directions.
+    """The computation at a point: the pattern of a matrix, and its elements along directions.
 
     Args:
         point: the function and its arguments.
-        chunk_size: how many directions run at once.
-        is_hessian: of second derivatives.
+        chunk_size: the number of directions computed at once.
+        is_hessian: whether the matrix has second derivatives.
 
     Attributes:
-        rounding: how far off a product may be by the precision of the arguments.
+        rounding: the relative error of a product due to the precision of the arguments.
     """
 
     def __init__(self, point: _Point, chunk_size: int | None, is_hessian: bool) -> None:
@@ -226,10 +226,10 @@ class _Problem:
         self.function: Callable[..., Any] = grad(of_leaves) if is_hessian else of_leaves
 
     def plan(self, given: Any, mode: str) -> SparsePlan:
-        """Return the plan for a pattern that is given, or else for the one that the operations have here.
+        """Return the plan for a given pattern, or for the pattern of the operations at this point.
 
         Raises:
-            ShapeError: one that is given does not fit the arguments.
+            ShapeError: a given pattern does not match the arguments.
         """
         if given is None:
             pattern, is_complex = _pattern(self.function, self.point.leaves)
@@ -237,8 +237,8 @@ class _Problem:
         plan = given if isinstance(given, SparsePlan) else plan_of(as_pattern(given, name_of(self.function)), mode)
         if plan.shape[1] != sum(self.point.sizes):
             raise errors.ShapeError(
-                f"sparsity has {plan.shape[1]} columns, and {self.point.transform} of {name_of(self.function)} is "
-                f"taken by {sum(self.point.sizes)} numbers.\nGive it a row for each result and a column for each input."
+                f"sparsity has {plan.shape[1]} columns, and {self.point.transform} of {name_of(self.function)} has "
+                f"{sum(self.point.sizes)} inputs.\nPass one with a row for each result and a column for each input."
             )
         return plan
 
@@ -262,7 +262,7 @@ class _Problem:
         outputs = [leaf if type(leaf) is Tensor else np.asarray(leaf) for leaf in leaves]
         if any(x.dtype.kind == "c" for x in outputs):
             raise errors.ParameterError(
-                f"the results of {name_of(self.function)} are complex, and reverse mode takes real ones.\n"
+                f"the results of {name_of(self.function)} are complex, and reverse mode needs real ones.\n"
                 'Use mode="forward".'
             )
         if len(rows[0]) != sum(x.size for x in outputs):
@@ -270,7 +270,7 @@ class _Problem:
         return self._along_all(lambda cts: pullback(unflatten(treedef, cts))[0], outputs, rows, size)
 
     def _along_all(self, function: Callable[[Any], Any], arrays: Sequence[Any], rows: Sequence[Any], size: int) -> Any:
-        """Return what a function makes of each row, taken apart into the shapes of arrays."""
+        """Return the results of a function for each row, split into the shapes of arrays."""
         ends = np.cumsum([x.size for x in arrays])[:-1]
 
         def apart(rows: Any) -> list[Any]:
@@ -281,14 +281,14 @@ class _Problem:
             found = np.stack([_side_by_side(function(apart(row)), ()) for row in rows])
         else:
             found = _side_by_side(along_all(function, apart(np.stack(rows)), self.chunk_size), (len(rows),))
-        return strip_ended(found if found.dtype.kind in "fc" else found * 0.0)  # of integers all is 0
+        return strip_ended(found if found.dtype.kind in "fc" else found * 0.0)  # the derivative of integers is 0
 
 
 _OTHER = np.zeros((0, 0))
-"""What a plan for other shapes has found."""
+"""Returned if a plan was made for other shapes."""
 
 _LARGE = 10_000
-"""Numbers from which on directions take less time one after the other than at once, which the cache does not hold."""
+"""Size from which separate directions are faster than a batch, which exceeds the cache."""
 
 
 def _side_by_side(leaves: Sequence[Any], lead: tuple[int, ...]) -> Any:
@@ -297,7 +297,7 @@ def _side_by_side(leaves: Sequence[Any], lead: tuple[int, ...]) -> Any:
 
 
 def _computed(problem: _Problem, plan: SparsePlan) -> tuple[Any, float]:
-    """Return the matrix of a plan, of SciPy's where its elements are plain, and how far its products are off."""
+    """Return the matrix of a plan, SciPy's if its elements are plain, and the error of its products."""
     found = problem.along(plan)
     if not plan.fits(found.shape):
         return None, np.inf
@@ -306,7 +306,7 @@ def _computed(problem: _Problem, plan: SparsePlan) -> tuple[Any, float]:
         matrix = plan.matrix(elements)
         return matrix, plan.disagreement(matrix, found[-1], tolerance)
     known = concrete_value(found)
-    # Where there are numbers; under a `vmap` those of all examples
+    # If there are numbers; under `vmap` those of all examples
     examples = () if known is None else known.reshape((-1, *known.shape[-2:]))
     far = [plan.disagreement(plan.matrix(plan.elements(each)), each[-1], tolerance) for each in examples]
     sparse: Any = importlib.import_module("fgrad.scipy.sparse.arrays")
@@ -315,17 +315,17 @@ def _computed(problem: _Problem, plan: SparsePlan) -> tuple[Any, float]:
 
 
 _MOST_PLANS = 8
-"""Forms of arguments for which a derivative keeps plans."""
+"""The number of plans kept by a derivative."""
 
 _NOT_ROUNDING = 1e-3
-"""From this difference on a pattern that was just found is not the function's."""
+"""The relative difference from which a new pattern does not match the function."""
 
 
 def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan]) -> Any:
-    """Return the matrix by the plan that was kept, or by another one where that does not hold any more.
+    """Return the matrix by a stored plan, or by a new one if that is no longer valid.
 
-    By the pattern that the operations have at this very point, a difference is rounding, and says how much of it there
-    may be: a function may compute in single precision within.
+    With the pattern of the operations at this point, a difference is due to rounding, and determines the tolerance: a
+    function may compute internally in single precision.
     """
     form = problem.point.form
     if form in plans:
@@ -345,13 +345,13 @@ def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan
     if given is not None:
         raise errors.SparsityError(
             f"{transform} of {name}: the derivative has elements where `sparsity` has none, or another number of rows "
-            f"than its {plan.shape[0]}.\nLeave `sparsity` out, so that it is found, or compare it with "
+            f"than its {plan.shape[0]}.\nOmit `sparsity`, so that it is computed, or compare it with "
             f"fg.sparsity({'fg.grad(f)' if plan.mode == 'symmetric' else 'f'})."
         )
     raise errors.SparsityError(
-        f"{transform} of {name}: the elements that were found do not agree with a product along a random direction.\n"
-        "Both are right where the function does the same each time; see whether it draws random numbers, keeps "
-        "something from call to call, or solves equations to a coarse tolerance."
+        f"{transform} of {name}: the computed elements do not agree with a product along a random direction.\n"
+        "They agree if the function is the same in each call; check whether it draws random numbers, has "
+        "state, or solves equations to a coarse tolerance."
     )
 
 
@@ -430,31 +430,32 @@ def sparse_jacobian(
 ) -> Any:
     """Return a function that computes the Jacobian of `function` as a sparse matrix.
 
-    The pattern is found by `fgrad.sparsity` at the first call, and kept for arguments of the same shapes. Columns, or
-    in reverse mode rows, that have no element in common are found together, by one derivative along their sum (A. R.
-    Curtis, M. J. D. Powell and J. K. Reid, https://doi.org/10.1093/imamat/13.1.117). One more, along a random
-    direction, shows whether the pattern still holds: a function that takes other branches gets another one.
+    The pattern is computed by `fgrad.sparsity` at the first call, and stored for arguments of the same shapes. Columns,
+    or in reverse mode rows, without common elements are computed together, by one derivative along their sum (A. R.
+    Curtis, M. J. D. Powell and J. K. Reid, https://doi.org/10.1093/imamat/13.1.117). One more derivative, along a
+    random direction, checks whether the pattern is still valid: if the function takes other branches, a new one is
+    computed.
 
     Args:
         function: takes real floating-point numbers, arrays or containers of them in the arguments that are
             differentiated; returns numbers, arrays or containers of them.
         argnums: position or name of the argument to differentiate, or several.
-        mode: "forward", "reverse", or "auto", whichever needs fewer derivatives.
-        sparsity: where the Jacobian may have elements, if that is known: a matrix, sparse or of truth values, or the
-            plan of another call. By default it is found.
-        chunk_size: how many derivatives run at once; fewer need less memory. By default all.
+        mode: "forward", "reverse", or "auto", the one that needs fewer derivatives.
+        sparsity: the positions of possible elements, if known: a sparse or boolean matrix, or the plan of another call.
+            By default it is computed.
+        chunk_size: the number of derivatives computed at once; a smaller one needs less memory. By default all.
 
     Returns:
         A function of the same arguments. It returns a `scipy.sparse.csr_array` with a row for each element of the
-        result and a column for each of the argument, both flattened; for several `argnums` a tuple. Where its elements
-        are traced, as in a gradient, it is one of `fgrad.scipy.sparse`. Its method `plan` takes the same arguments,
-        and returns the pattern with its colors.
+        result and a column for each element of the argument, both flattened; for several `argnums` a tuple. If its
+        elements are traced, as in a gradient, it is an array of `fgrad.scipy.sparse`. Its method `plan` takes the same
+        arguments, and returns the pattern with its colors.
 
     Raises:
         SparsityError: a ValueError; the Jacobian has elements where `sparsity` has none, or is not sparse at all.
         IntegerInputError: a TypeError; a differentiated argument holds integers.
         DtypeError: a TypeError; a differentiated argument is complex.
-        ShapeError, ParameterError: ValueErrors; `sparsity`, an option or `argnums` does not fit.
+        ShapeError, ParameterError: ValueErrors; `sparsity`, an option or `argnums` is invalid.
         NoResultError, NotCallableError: as for `grad`.
         MissingExtraError: an ImportError; SciPy is not installed.
 
@@ -481,10 +482,10 @@ def sparse_hessian(
 def sparse_hessian(
     function: Any = None, argnums: Selection = 0, sparsity: Any = None, chunk_size: int | None = None
 ) -> Any:
-    """Return a function that computes the matrix of second derivatives as a sparse matrix.
+    """Return a function that computes the Hessian as a sparse matrix.
 
-    It is `sparse_jacobian` of the gradient, of which the symmetry is used: each element is read where it stands, or
-    from its mirror image, so that fewer derivatives are needed.
+    It is the `sparse_jacobian` of the gradient, and uses the symmetry: each element is read at its position or at the
+    transposed one, so that fewer derivatives are needed.
 
     Args:
         function: takes real floating-point numbers, arrays or containers of them; returns a number.

@@ -1,6 +1,6 @@
-"""The plan of a sparse derivative: where its elements are, by which directions they are found, and where to read them.
+"""Plans of sparse derivatives: the positions of elements, the directions that compute them, and where to read them.
 
-plan_of(pattern, mode)     the plan for a pattern, with as few directions as are found
+plan_of(pattern, mode)     the plan for a pattern, with few directions
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fgrad.patterns import coloring
 from fgrad.patterns.trace import sparse_library
 
 _LITTLE = 1e-5
-"""Of the largest row: what counts at least in all others."""
+"""A fraction of the largest row, used as the minimal scale of all rows."""
 
 
 @dataclass(eq=False)
@@ -25,10 +25,10 @@ class SparsePlan:
     """How a sparse matrix of derivatives is found.
 
     Attributes:
-        pattern: where it may have elements: a boolean `scipy.sparse.csr_array`.
+        pattern: the positions of possible elements: a boolean `scipy.sparse.csr_array`.
         mode: "forward", "reverse", or "symmetric" for second derivatives.
-        colors: of the columns, or in reverse mode of the rows: those of one color are found together.
-        rounding: how far a product with a matrix that is right may be from one that is computed.
+        colors: the colors of the columns, or in reverse mode of the rows: those of one color are computed together.
+        rounding: the tolerance of the check by a product along a random direction.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -53,14 +53,14 @@ class SparsePlan:
             line, place = self.colors[rows], columns
         else:
             line, place = self.colors[columns], rows
-        if self.mode == "symmetric":  # what shares its color in this row is alone with its own in the other
+        if self.mode == "symmetric":  # a color that is not unique in a row is so at the transposed position
             cells = line * self.shape[0] + rows
             is_alone = np.bincount(cells, minlength=1)[cells] == 1
             line, place = np.where(is_alone, line, self.colors[rows]), np.where(is_alone, rows, columns)
         self._places = line * self.shape[1 if self.mode == "reverse" else 0] + place
         rng = np.random.default_rng(0)
         size = len(self.colors)
-        # Numbers that are the same in half precision
+        # Numbers that are exact in half precision
         self._check = rng.choice([-1.0, 1.0], size) * rng.integers(64, 256, size) / 64
 
     @property
@@ -81,22 +81,22 @@ class SparsePlan:
         )
 
     def directions(self) -> list[Any]:
-        """Return a direction for each color, and last one at random by which the result is checked."""
+        """Return a direction for each color, and finally a random one that checks the result."""
         return [*(np.equal(self.colors, color) for color in range(self.count)), self._check]
 
     def elements(self, found: Any) -> Any:
-        """Return the elements in the order of the pattern, from what was found along the directions."""
+        """Return the elements in the order of the pattern, from the results along the directions."""
         return np.take(np.reshape(found, -1), self._places)
 
     def fits(self, shape: tuple[int, ...]) -> bool:
-        """Return whether what was found along the directions has the shape that it is read from."""
+        """Return whether the results along the directions have the expected shape."""
         return shape == (self.count + 1, self.shape[1 if self.mode == "reverse" else 0])
 
     def disagreement(self, matrix: Any, found: Any, tolerance: float) -> float:
-        """Return how far a matrix, times the random direction, is from what was found along it; of plain numbers.
+        """Return the difference of the matrix times the random direction from the result along it; for plain numbers.
 
-        An element that is missing, or is in the place of another one, makes a difference almost surely. It is relative
-        to what adds up in a row, or to a little of what adds up in the largest one; 0 is anything within a tolerance.
+        A missing or misplaced element almost surely makes a difference. It is relative to the sum of absolute values in
+        a row, with a small fraction of the largest row as a minimum; within the tolerance it is 0.
         """
         matrix = matrix.T if self.mode == "reverse" else matrix
         with np.errstate(all="ignore"):
@@ -111,10 +111,10 @@ class SparsePlan:
             return float(np.max(far[known] / (scale + _LITTLE * np.max(scale, initial=0)), initial=0))
 
     def matrix(self, elements: Any) -> Any:
-        """Return the sparse array of SciPy's with plain elements at the places of the pattern."""
-        if elements.dtype == np.float16:  # which SciPy's have not
+        """Return SciPy's sparse array with plain elements at the positions of the pattern."""
+        if elements.dtype == np.float16:  # not supported by SciPy's sparse arrays
             elements = elements.astype(np.float32)
-        places = self.pattern.indices.copy(), self.pattern.indptr.copy()  # which the user may rearrange
+        places = self.pattern.indices.copy(), self.pattern.indptr.copy()  # which the user may modify
         matrix = sparse_library().csr_array((elements, *places), shape=self.shape)
         matrix.has_canonical_format = True
         return matrix
@@ -124,8 +124,8 @@ def plan_of(pattern: Any, mode: str) -> SparsePlan:
     """Return the plan for a pattern.
 
     Args:
-        pattern: a boolean `csr_array` with sorted indices, each of which is there once.
-        mode: as of a plan; "auto" is forward or reverse mode, whichever needs fewer directions.
+        pattern: a boolean `csr_array` with sorted indices without duplicates.
+        mode: the mode of the plan; "auto" is forward or reverse mode, the one that needs fewer directions.
     """
     if mode == "symmetric":
         both = pattern + pattern.T
@@ -135,7 +135,7 @@ def plan_of(pattern: Any, mode: str) -> SparsePlan:
         return SparsePlan(pattern, mode, coloring.columns(pattern if mode == "forward" else pattern.T.tocsr()))
     turned = pattern.T.tocsr()
     sides = [("forward", pattern), ("reverse", turned)]
-    sides.sort(key=lambda side: np.diff(side[1].indptr).max(initial=0))  # no side needs fewer than this
+    sides.sort(key=lambda side: np.diff(side[1].indptr).max(initial=0))  # a lower bound for each side
     (first, matrix), (second, other) = sides
     colors = coloring.columns(matrix)
     if np.diff(other.indptr).max(initial=0) < colors.max(initial=-1) + (second == "forward"):
@@ -146,17 +146,17 @@ def plan_of(pattern: Any, mode: str) -> SparsePlan:
 
 
 def as_pattern(given: Any, what: str) -> Any:
-    """Return a matrix that was given as a pattern: a boolean `csr_array`; numbers that are stored count, also zeros.
+    """Return a given matrix as a pattern: a boolean `csr_array`; stored elements count, even zeros.
 
     Raises:
-        ShapeError: it is no matrix.
+        ShapeError: it is not a matrix.
     """
     library = sparse_library()
     if not library.issparse(given) and hasattr(given, "pattern"):  # an array of `fgrad.scipy.sparse`
         given = given.pattern.labels()
     if not library.issparse(given) and np.ndim(given) != 2:
         raise errors.ShapeError(
-            f"sparsity of {what} must be a matrix with a row for each result and a column for each input, and it has "
+            f"sparsity of {what} must be a matrix with a row for each result and a column for each input; it has "
             f"shape {np.shape(given)}."
         )
     matrix = library.csr_array(given) if library.issparse(given) else library.csr_array(np.asarray(given) != 0)
@@ -166,6 +166,6 @@ def as_pattern(given: Any, what: str) -> Any:
 
 
 def parts(matrix: Any, sizes: Sequence[int], axis: int) -> list[Any]:
-    """Return the stretches of rows or columns of a sparse array."""
+    """Return the blocks of rows or columns of a sparse array."""
     ends = np.cumsum([0, *sizes])
     return [matrix[a:b] if axis == 0 else matrix[:, a:b] for a, b in pairwise(ends)]

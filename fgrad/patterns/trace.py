@@ -1,7 +1,7 @@
-"""Which outputs of a function depend on which inputs: a trace that carries a pattern with every value.
+"""Sparsity patterns by tracing: which outputs of a function depend on which inputs.
 
 The pattern of an array is a sparse boolean matrix with a row for each of its elements and a column for each input. An
-operation unites rows as its entry in the table says (`fgrad.ops.patterns`).
+operation combines rows by the `pattern` of its primitive (`fgrad.ops.patterns`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fgrad.core.trace import Call, Trace
 from fgrad.ops.patterns import Chain, Links, Step, joined, tied, whole
 
 MOST = 100_000_000
-"""Elements of a pattern, which take half a gigabyte."""
+"""The maximal number of elements of a pattern, which take half a gigabyte."""
 
 
 @functools.cache
@@ -42,11 +42,11 @@ def sparse_library() -> Any:
 
 
 class PatternTrace(Trace):
-    """Carries with every value which inputs it depends on, by operations and not by values.
+    """Carries with every value the inputs it depends on, by operations and not by values.
 
     Args:
         size: the number of inputs.
-        depth: how many functions with a derivative of their own are being looked into.
+        depth: the nesting depth of functions with custom derivatives.
     """
 
     differentiates = True
@@ -58,7 +58,7 @@ class PatternTrace(Trace):
         self.size, self.depth = size, depth
 
     def root(self, value: Any, first: int) -> Tensor:
-        """Return an array as inputs of this trace, of which the first one has a number."""
+        """Return an array as inputs of this trace, numbered from `first` on."""
         rows = np.arange(value.size)
         return box(value, self, self._matrix(Links(rows, rows + first, (value.size, self.size))))
 
@@ -74,10 +74,10 @@ class PatternTrace(Trace):
         return self._followed(step, patterns, 0, ans)
 
     def _followed(self, step: Step, patterns: Mapping[int, Any], place: int, ans: Any) -> Tensor:
-        """Return one of the results of an operation with its pattern; an integer has none, but is no constant."""
+        """Return a result of an operation with its pattern; an integer has none, but is not a constant."""
         if ans.dtype.kind not in INEXACT:
             return box(ans, self, None)
-        if step.primitive.parted is not None:  # it joins arrays, of which there may be many
+        if step.primitive.parted is not None:  # it joins arrays, possibly many
             marks = [patterns.get(argnum) for argnum in range(len(step.args))]
             rows = [self._nothing(np.size(x)) if own is None else own for x, own in zip(step.args, marks, strict=True)]
             return box(ans, self, self._through(joined(step), _stacked(rows)))
@@ -90,9 +90,9 @@ class PatternTrace(Trace):
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
-        """Unite as the derivative says that the function has: its tangents are followed by a trace of their own.
+        """Combine by the derivative of the function: its tangents are traced separately.
 
-        Where a derivative is made of such functions in its turn, all depends on all.
+        If the derivative itself uses such functions, all results depend on all arguments.
         """
         ours = [type(leaf) is Tensor and leaf._trace is self for leaf in leaves]
         values = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
@@ -105,7 +105,7 @@ class PatternTrace(Trace):
         return [self._called(settled(x), local, pattern) for x, local in found]
 
     def _called(self, value: Any, local: Any, pattern: Any) -> Tensor:
-        """Return a result of a call by its pattern in the arguments; () is everything."""
+        """Return a result of a call from its pattern in the arguments; () means all."""
         if value.dtype.kind not in INEXACT:
             return box(value, self, None)
         if type(local) is not tuple:
@@ -114,7 +114,7 @@ class PatternTrace(Trace):
         return box(value, self, self._through(everything, pattern))
 
     def pattern_of(self, leaf: Any) -> Any:
-        """Return the pattern of a result, which has no element if it is not connected to an input."""
+        """Return the pattern of a result, empty if it is not connected to an input."""
         if type(leaf) is Tensor and leaf._trace is self and leaf._mark is not None:
             return leaf._mark
         return self._nothing(np.size(leaf))
@@ -137,7 +137,7 @@ class PatternTrace(Trace):
         if np.sum(counts[matrix.indices], dtype=np.float64) > MOST:
             raise errors.SparsityError(
                 f"an operation makes a pattern with more than {MOST} elements: nearly everything depends on "
-                "everything.\nUse products in place of a matrix: fg.jvp, fg.vjp or fg.hvp."
+                "everything.\nUse products instead of a matrix: fg.jvp, fg.vjp or fg.hvp."
             )
         return matrix @ pattern
 
@@ -158,7 +158,7 @@ def _stacked(patterns: Sequence[Any]) -> Any:
 
 
 def _by_tangents(call: Call, values: Sequence[Any], places: Sequence[int]) -> list[tuple[Any, Any]]:
-    """Return the results of a call, each with its pattern in the arguments at some places, one after the other."""
+    """Return the results of a call, each with its pattern in the arguments at some positions, concatenated."""
     sizes = [values[place].size for place in places]
     inner, forward = PatternTrace(sum(sizes), depth=1), ForwardTrace()
     moving = list(values)
