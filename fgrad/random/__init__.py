@@ -5,9 +5,9 @@
     >>> fg.grad(lambda spread: rng.normal(1.0, spread))(2.0)
     Tensor(0.00123015)
 
-Draws of continuous distributions have derivatives in their parameters: location and scale, shapes such as those of the
-gamma, beta and Student's t distributions, mean and covariance. Those of discrete ones have none: `fg.score_function`
-differentiates expectations over them.
+Draws of continuous distributions have derivatives with respect to their parameters: location and scale, shapes such as
+those of the gamma, beta and Student's t distributions, mean and covariance. Those of discrete ones have none:
+`fg.score_function` differentiates their expectations.
 """
 
 import typing as _typing
@@ -23,7 +23,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # keep mypy's errors for undefined names
 
     def __getattr__(name):
         raise _names.missing_name(__name__, name)

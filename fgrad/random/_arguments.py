@@ -1,8 +1,8 @@
-"""What the methods of a generator do with their arguments.
+"""The arguments of a generator's methods.
 
-signature("loc=0.0 scale=1.0 size=None")    names and defaults in few words
+signature("loc=0.0 scale=1.0 size=None")    a signature from a short text
 is_involved(arguments)                      whether there are tensors among them
-check_constant(name, **parameters)          no derivative is dropped
+check_constant(name, **parameters)          raises if a derivative would be lost
 shape_of(...)                               the shape of the result, or NumPy's own error
 """
 
@@ -39,27 +39,27 @@ def signature(words: str) -> inspect.Signature:
 
 def is_involved(arguments: Iterable[Any]) -> bool:
     """Return whether there are tensors or variables, also in lists."""
-    others = [each for each in arguments if type(each) not in _PLAIN]  # mostly none, which takes the least time
+    others = [each for each in arguments if type(each) not in _PLAIN]  # usually empty, which is fastest
     return bool(others) and any(type(leaf) in BOXES for leaf in flatten(others)[0])
 
 
 def is_of_program(parameters: Iterable[Any]) -> bool:
-    """Return whether a parameter stands for all values of its shape."""
+    """Return whether a parameter belongs to a recorded program."""
     return any(layer._trace.is_program for x in parameters for layer in layers(strip_ended(x)))
 
 
 def check_has_value(method: str, parameters: Iterable[Any]) -> None:
-    """Raise if a parameter is part of a program that is recorded.
+    """Raise if a parameter belongs to a program that is being recorded.
 
     Raises:
-        ConcretizationError: a TypeError; what is drawn would depend on the value.
+        ConcretizationError: a TypeError; the draw would depend on the value.
     """
     if is_of_program(parameters):
         raise errors.ConcretizationError(
             f"rng.{method}",
             errors.users_line(),
             "Random numbers are not part of a program. Draw numbers that do not depend on its inputs before, and pass "
-            "them in: loc + scale * noise; for a loop, along `xs` of fg.scan.",
+            "them as arguments: loc + scale * noise; for a loop, in `xs` of fg.scan.",
         )
 
 
@@ -67,7 +67,7 @@ def check_constant(method: str, parameters: dict[str, Any]) -> None:
     """Raise if a parameter of a discrete distribution is differentiated.
 
     Raises:
-        NoDerivativeError: a ValueError; the draw jumps, and its derivative would be dropped.
+        NoDerivativeError: a ValueError; the draw is discontinuous, and its derivative would be dropped.
     """
     for name, x in parameters.items():
         if (
@@ -76,25 +76,25 @@ def check_constant(method: str, parameters: dict[str, Any]) -> None:
             and any(each._trace.differentiates for each in layers(strip_ended(x)))
         ):
             raise errors.NoDerivativeError(
-                f"rng.{method} has no derivative in {name!r}, which is differentiated: its draws jump from one "
-                f"value to another.\n  at {errors.users_line()}\n"
-                f"Draw with fg.stop_gradient({name}). The derivative of an expectation comes from the probability "
+                f"rng.{method} has no derivative with respect to {name!r}, which is differentiated: its draws are "
+                f"discontinuous.\n  at {errors.users_line()}\n"
+                f"Draw with fg.stop_gradient({name}). For the derivative of an expectation, use the probability "
                 "of the draw: fg.score_function(cost, log_probability)."
             )
 
 
 def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: Any) -> tuple[int, ...]:
-    """Return the shape of what a method of NumPy's returns for parameters that broadcast, and a size.
+    """Return the shape of the result of a NumPy method for parameters that broadcast, and a size.
 
     Raises:
-        ValueError: the shapes do not fit; the message is NumPy's.
+        ValueError: the shapes do not match; the message is NumPy's.
     """
     shapes = [np.shape(x) for x in parameters]
     if size is None:
         return np.broadcast_shapes(*shapes)
     wanted = tuple(size) if np.iterable(size) else (size,)
     if not _fits(wanted, shapes):
-        numpys(_ASIDE, *map(first_example, parameters), size=size)  # which raises NumPy's error
+        numpys(_ASIDE, *map(first_example, parameters), size=size)  # to raise NumPy's error
     return wanted
 
 
@@ -106,9 +106,9 @@ def _fits(wanted: tuple[Any, ...], shapes: list[tuple[int, ...]]) -> bool:
 
 
 def check_values(numpys: Callable[..., Any], parameters: Sequence[Any]) -> None:
-    """Raise NumPy's error for parameters that are not allowed, such as a negative scale.
+    """Raise NumPy's error for invalid parameters, such as a negative scale.
 
-    NumPy's bounds are from below, so that the smallest elements tell.
+    NumPy's bounds are lower bounds, so the smallest elements suffice.
     """
     arrays = [concrete_value(x) for x in parameters]
     if all(array is not None and np.size(array) for array in arrays):
@@ -116,4 +116,4 @@ def check_values(numpys: Callable[..., Any], parameters: Sequence[Any]) -> None:
 
 
 _ASIDE = np.random.Generator(np.random.PCG64(0))
-"""Draws what nobody sees."""
+"""A generator whose draws are discarded."""

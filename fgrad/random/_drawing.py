@@ -1,18 +1,18 @@
-"""How a draw becomes an operation, and what each example of a `vmap` draws.
+"""Draws as operations, and draws for the examples of a `vmap`.
 
-Pathwise(...)         a distribution whose draws move with its parameters; `draw` is one operation
-counts, rows          the operations of draws that have no derivative
-given(values)         values that were drawn for each example, as the tensor that the function under `vmap` sees
-sizes()               how many examples there are, of each `vmap` around
-own(x)                a parameter as one that each example has for itself
+Pathwise(...)         a distribution whose draws depend on its parameters; `draw` is one operation
+counts, rows          the operations of draws without derivatives
+given(values)         values drawn for each example, as the tensor that the function under `vmap` gets
+sizes()               the batch sizes of the enclosing `vmap`s
+own(x)                a parameter made separate for each example
 
-The numbers are NumPy's. With the parameters `p` and the draw `x(p)` known, its derivative is a function of both, the
+The numbers are NumPy's. For parameters `p` and a draw `x(p)`, the derivative of the draw is a function of both, the
 velocity `v(x, p)`, for which
 
     F(x(p); p) = constant,    so that    v = -(dF/dp) / f
 
 with the distribution function F and the density f (Figurnov, Mohamed and Mnih 2018, https://arxiv.org/abs/1805.08498).
-A rule is handed the draw itself as a tensor, so a second derivative follows the draw, too.
+The rule receives the draw itself as a tensor, so a second derivative also differentiates the draw.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fgrad.ops.families import ForEach, Sample, register
 Formula = Callable[..., Any]
 
 
-# What each example draws
+# Draws for each example
 
 
 def _maps() -> list[Any]:
@@ -42,24 +42,24 @@ def _maps() -> list[Any]:
 
 
 def sizes() -> tuple[int, ...]:
-    """Return the numbers of examples of the `vmap`s around, from outside."""
+    """Return the batch sizes of the enclosing `vmap`s, the outermost first."""
     return tuple(trace.size for trace in _maps())
 
 
 def given(values: Any) -> Any:
-    """Return values that lie along one axis more for each `vmap` around, as the tensor of one example."""
+    """Return values with a leading axis for each enclosing `vmap`, as the tensor of one example."""
     for trace in _maps():
         values = trace.root(values)
     return values
 
 
 def own(x: Any) -> Any:
-    """Return a parameter that each example has for itself, also if it is the same for all."""
-    return x + given(np.zeros(sizes(), np.int8)) if _maps() else x  # a small dtype, which widens no other
+    """Return a parameter as a mapped one, even if it is the same for all examples."""
+    return x + given(np.zeros(sizes(), np.int8)) if _maps() else x  # a small dtype, which does not promote others
 
 
 def each(draw: Callable[[], Any]) -> Any:
-    """Return what is drawn once for each example, one after the other."""
+    """Return the results of drawing once for each example, in order."""
     shape = sizes()
     if not shape:
         return draw()
@@ -67,7 +67,7 @@ def each(draw: Callable[[], Any]) -> Any:
     return given(np.reshape(np.stack(rows), (*shape, *rows[0].shape)))
 
 
-# Draws that move with their parameters
+# Draws with derivatives
 
 
 def _drawn(*parameters: Any, draw: Formula) -> Any:
@@ -80,19 +80,19 @@ def _fitting(slope: Any, dtype: Any) -> Any:
 
 
 _SHAPES = {1: (((),), ((3,),), ((0, 2),)), 2: (((), ()), ((2, 1), (3,)), ((0, 3), (3,)))}
-"""Of samples, by the number of parameters: few, because derivatives of draws take their time."""
+"""Shapes of samples, by the number of parameters: few, because derivatives of draws are slow."""
 
 
 @dataclass(eq=False)
 class Pathwise:
-    """A distribution of one number whose draws have derivatives in its parameters.
+    """A distribution of one number whose draws have derivatives with respect to its parameters.
 
     Attributes:
-        name: of the method of generators.
-        motion: where a number lies that was drawn, as a function of the parameters: for the generic tests, which
-            compare it with the velocities.
-        velocities: for each parameter the derivative of a draw, a function of the draw and the parameters.
-        domain: where the samples of the parameters lie.
+        name: the name of the generator's method.
+        motion: a draw as a function of the parameters: for the generic tests, which compare its derivative with the
+            velocities.
+        velocities: for each parameter the derivative of a draw, as a function of the draw and the parameters.
+        domain: the domain of the parameters in samples.
     """
 
     name: str
@@ -113,7 +113,7 @@ class Pathwise:
         register(self.primitive)
 
     def draw(self, parameters: Sequence[Any], draw: Formula) -> Any:
-        """Return numbers that `draw` draws for plain parameters, which are broadcast."""
+        """Return numbers drawn by `draw` for plain parameters, which are broadcast."""
         return apply(self.primitive, parameters, {"draw": draw})
 
     def _in_double(self, *parameters: Any) -> Any:
@@ -133,7 +133,7 @@ class Pathwise:
         return total
 
 
-# Draws that have no derivative
+# Draws without derivatives
 
 
 def _without_derivative(name: str) -> Primitive:
@@ -148,11 +148,11 @@ counts = _without_derivative("draw_counts")
 counts.batch = elementwise_batch(counts)
 
 rows = _without_derivative("draw_rows")
-"""What takes the parameters of one example at a time."""
+"""An operation on the parameters of one example at a time."""
 
 
 def rows_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
-    """Draw for one example after the other."""
+    """Draw separately for each example."""
     examples = [[x[i] if m else x for x, m in zip(values, mapped, strict=True)] for i in range(size)]
     return np.stack([apply(rows, example, metadata) for example in examples])
 

@@ -1,11 +1,11 @@
-"""Distributions whose draws have no explicit map from noise: the velocity of a draw, by its distribution function.
+"""Implicit reparametrization: the velocity of a draw, computed from the distribution function.
 
-IMPLICIT["gamma"]     the operation of a draw, with its velocities in all parameters
-dirichlet(...)        several numbers at once, which add up to 1
+IMPLICIT["gamma"]     the operation of a draw, with its velocities for all parameters
+dirichlet(...)        several numbers at once, whose sum is 1
 
 Velocities are computed in the variable in which the distribution function is accurate in both tails, such as log x for
-the gamma distribution: with its density q there, v = -x (dF/da) / q, and q neither overflows where x is close
-to 0 nor vanishes before F does. The integrals dF/da are those of `fgrad.scipy.stats`.
+the gamma distribution: with its density q there, v = -x (dF/da) / q, and q neither overflows for x close to 0 nor
+underflows before F does. The integrals dF/da are those of `fgrad.scipy.stats`.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
 
 
 def _speed(law: Law, place: int, log_scale: Any, x: Any, *parameters: Any) -> Any:
-    """Return -(dF/dp) / f for the parameter at a place, divided by a scale whose logarithm is given."""
+    """Return -(dF/dp) / f for one of the parameters, divided by a scale whose logarithm is given."""
     density = np.exp(law.log_density(x, *parameters) + log_scale)
     return -law.slope(place, x, *parameters) / density
 
 
 def _gamma_velocity(x: Any, a: Any) -> Any:
-    """Return how a draw moves with the shape; one that has been rounded to 0 does not."""
+    """Return the derivative of a draw with respect to the shape; 0 for a draw that was rounded to 0."""
     zero = np.equal(x, 0)
     x = np.where(zero, 1.0, x)
     return np.where(zero, 0.0, x * _speed(GAMMA, 0, np.log(x), x, a))
 
 
 def _log_odds_velocity(place: int, x: Any, a: Any, b: Any) -> Any:
-    """Return how the logarithm of x / (1 - x) of a beta distributed number moves; 0 where it is infinite."""
+    """Return the derivative of the logarithm of x / (1 - x) for a beta distributed x; 0 where it is infinite."""
     end = np.logical_or(np.equal(x, 0), np.equal(x, 1))
     x = np.where(end, 0.5, x)
     return np.where(end, 0.0, _speed(BETA, place, np.log(x) + np.log1p(-x), x, a, b))
@@ -61,10 +61,10 @@ def _f_velocity(place: int) -> Callable[..., Any]:
 
 
 def _wald_velocity(x: Any, mean: Any, scale: Any) -> Any:
-    """Return how a draw moves with the mean.
+    """Return the derivative of a draw with respect to the mean.
 
-    The distribution function has the derivative -(2 scale / mean^2) exp(2 scale / mean) ndtr(-y) there, with
-    y = sqrt(scale / x) (x / mean + 1); over the density it is a ratio of Mills, which never is 0 / 0.
+    The derivative of the distribution function is -(2 scale / mean^2) exp(2 scale / mean) ndtr(-y), with y = sqrt(scale
+    / x) (x / mean + 1); divided by the density it is a Mills ratio, which never is 0 / 0.
     """
     y = np.sqrt(scale / x) * (x / mean + 1)
     mills = sqrt(pi / 2) * special.erfcx(y / sqrt(2))
@@ -72,7 +72,7 @@ def _wald_velocity(x: Any, mean: Any, scale: Any) -> Any:
 
 
 def _angle(x: Any, mu: Any) -> Any:
-    """Return an angle counted from the mean direction, from -pi to pi."""
+    """Return an angle relative to the mean direction, from -pi to pi."""
     turned = x - mu
     return turned - 2 * pi * np.rint(turned / (2 * pi))
 
@@ -114,8 +114,9 @@ _LAWS = (
 IMPLICIT = {law.name: law for law in _LAWS}
 
 
-# The Dirichlet distribution: the part x_j is beta distributed, and the others share the rest in proportions that do not
-# depend on alpha_j. So with u_j the velocity of log x_j / (1 - x_j), dx_i / d alpha_j = x_i (delta_ij - x_j) u_j.
+# The Dirichlet distribution: the part x_j is beta distributed, and the other parts divide the rest in proportions that
+# do not depend on alpha_j. So with u_j the velocity of log x_j / (1 - x_j), dx_i / d alpha_j = x_i (delta_ij - x_j)
+# u_j.
 
 
 def _dirichlet(alpha: Any, draw: Callable[[Any], Any], dims: int) -> Any:
@@ -126,7 +127,7 @@ def _dirichlet(alpha: Any, draw: Callable[[Any], Any], dims: int) -> Any:
 
 
 def _log_odds_velocities(x: Any, alpha: Any, dims: int) -> Any:
-    """Return the velocity of the logarithm of the odds of each part, along its own parameter."""
+    """Return the velocity of the logarithm of the odds of each part, with respect to its own parameter."""
     count = alpha.shape[-1]
     if count == 1:
         return np.zeros_like(x)
@@ -136,7 +137,7 @@ def _log_odds_velocities(x: Any, alpha: Any, dims: int) -> Any:
 
 
 def _shared(x: Any, changes: Any) -> Any:
-    """Return how parts of 1 change when the logarithms of their sizes do."""
+    """Return the change of parts of 1 for a change of the logarithms of their sizes."""
     return x * (changes - np.sum(x * changes, axis=-1, keepdims=True))
 
 
@@ -160,7 +161,7 @@ def _dirichlet_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, m
 
 
 def _even_draw(size: tuple[int, ...]) -> Callable[[Any], Any]:
-    """Return what stands for a draw in the generic tests."""
+    """Return a substitute for a draw in the generic tests."""
     return lambda alpha: np.broadcast_to(alpha / np.sum(alpha), (*size, *alpha.shape)).astype(np.float64)
 
 
@@ -180,11 +181,11 @@ register(_DIRICHLET)
 
 
 def dirichlet(alpha: Any, draw: Callable[[Any], Any], dims: int) -> Any:
-    """Return numbers that add up to 1 along the last axis.
+    """Return numbers whose sum along the last axis is 1.
 
     Args:
         alpha: the parameters, along the last axis.
-        draw: draws for plain parameters of one example.
-        dims: how many axes it puts in front of the last one.
+        draw: a function that draws for plain parameters of one example.
+        dims: the number of axes that it adds before the last one.
     """
     return apply(_DIRICHLET, (alpha,), {"draw": draw, "dims": dims})

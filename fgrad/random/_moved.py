@@ -1,9 +1,9 @@
-"""Distributions whose draws are standard numbers, moved by the parameters: a composition of NumPy's operations.
+"""Distributions whose draws are transformed standard noise: a composition of NumPy's operations.
 
-MOVED["normal"]    the parameters, what is drawn from NumPy's generator, and where the parameters move it
+MOVED["normal"]    the parameters, the method for the noise, and the transformation by the parameters
 
-The noise does not depend on the parameters, and is drawn as NumPy's own method draws it, from the same bits. So the
-numbers are those of that method: exactly, or where it takes another power or exponential, to the last digit or two.
+The noise does not depend on the parameters, and is drawn as in NumPy's own method, from the same bits. So the numbers
+are those of that method: exactly, or if it uses another power or exponential, up to the last digit or two.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Moved(NamedTuple):
 
     Attributes:
         parameters: names, with defaults.
-        noise: the method of NumPy's generator that is called with a size alone.
-        move: where noise is moved, a function of it and the parameters.
+        noise: the method of NumPy's generator for the noise, called with only a size.
+        move: the transformation, a function of the noise and the parameters.
     """
 
     parameters: str
@@ -31,7 +31,7 @@ class Moved(NamedTuple):
 
 
 def _triangular(noise: Any, left: Any, mode: Any, right: Any) -> Any:
-    """Return where the distribution function is the noise, from 0 to 1, by the side of the mode."""
+    """Return the inverse of the distribution function at the noise, from 0 to 1, by the side of the mode."""
     base, rise, fall = right - left, mode - left, right - mode
     before = np.less_equal(noise * stop_gradient_of(base), stop_gradient_of(rise))
     at_left = left + np.sqrt(np.where(before, noise, 0.0) * rise * base)

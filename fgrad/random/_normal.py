@@ -1,11 +1,11 @@
-"""The multivariate normal distribution: draws that move with the mean and the covariance.
+"""The multivariate normal distribution: draws with derivatives with respect to the mean and the covariance.
 
-With the factor L of Cholesky the draw is mean + L z, which is differentiated as it stands. The other factors of NumPy
-are made of eigenvectors, which jump, and have no derivative, where eigenvalues meet. So a draw moves there by
+With the Cholesky factor L the draw is mean + L z, which is differentiated directly. NumPy's other factors are made of
+eigenvectors, which are discontinuous where eigenvalues coincide. There the derivative of a draw is defined as
 
     dx = dmean + 1/2 dC C^-1 (x - mean)
 
-which makes its covariance C + dC, whatever the factor is.
+which makes its covariance C + dC for any factor.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def _solved(cov: Any, x: Any) -> Any:
         return np.swapaxes(np.linalg.solve(cov.astype(x.dtype), columns), -1, -2)
     except np.linalg.LinAlgError:
         raise errors.NoDerivativeError(
-            "multivariate_normal has no derivative in 'cov', which is singular: the draws lie in a plane, and cannot "
-            f"leave it.\n  at {errors.users_line()}\nAdd a small multiple of the identity to it."
+            "multivariate_normal has no derivative with respect to 'cov', which is singular: the draws lie in a "
+            f"subspace.\n  at {errors.users_line()}\nAdd a small multiple of the identity to it."
         ) from None
 
 
@@ -84,10 +84,10 @@ register(_CENTERED)
 
 
 def by_eigenvalues(cov: Any, draw: Callable[[Any], Any]) -> Any:
-    """Return numbers with mean 0 and a covariance, which `draw` draws for a plain one."""
+    """Return numbers with mean 0 and a given covariance, drawn by `draw` for a plain one."""
     return apply(_CENTERED, (cov,), {"draw": draw})
 
 
 def by_cholesky(cov: Any, noise: Any) -> Any:
-    """Return independent standard numbers, along the last axis, with a covariance."""
+    """Return independent standard normal numbers, along the last axis, transformed to a given covariance."""
     return noise @ np.swapaxes(np.linalg.cholesky(cov), -1, -2)

@@ -1,13 +1,13 @@
-"""NumPy's generator of random numbers, whose draws have derivatives in the parameters of their distributions.
+"""NumPy's random number generator, whose draws have derivatives with respect to distribution parameters.
 
-default_rng(seed)    a generator, as `np.random.default_rng(seed)`, with the same numbers
+default_rng(seed)    a generator, like `np.random.default_rng(seed)`, with the same numbers
 Generator            its class, a subclass of NumPy's
 
-A method without traced arguments is NumPy's own. With them it is one of these:
+A method without traced arguments is NumPy's own. With traced arguments it is one of these:
 
-    MOVED       noise from NumPy's generator, moved by the parameters (`_moved.py`)
-    IMPLICIT    NumPy's draw, with a velocity in each parameter (`_implicit.py`, which needs SciPy)
-    COUNTS      a discrete draw: it has no derivative, and a parameter that is differentiated raises an error
+    MOVED       noise from NumPy's generator, transformed by the parameters (`_moved.py`)
+    IMPLICIT    NumPy's draw, with a velocity for each parameter (`_implicit.py`, which needs SciPy)
+    COUNTS      a discrete draw: it has no derivative, and a differentiated parameter raises an error
     ARRANGED    elements of a traced array in another order, with their derivatives
 """
 
@@ -43,24 +43,24 @@ _NUMPYS: Any = np.random.Generator
 
 
 class Generator(np.random.Generator):
-    """A generator of random numbers: NumPy's, with derivatives in the parameters of distributions.
+    """A random number generator: NumPy's, with derivatives with respect to the parameters of distributions.
 
-    Methods, arguments and numbers are those of `numpy.random.Generator`. Where an argument is traced the result is
-    traced, too: draws of continuous distributions move with their parameters, and elements that are put in another
-    order or chosen take their derivatives along. A discrete draw has no derivative; see `fg.score_function`. Under
-    `fg.vmap` each example draws numbers of its own.
+    Methods, arguments and numbers are those of `numpy.random.Generator`. If an argument is traced, the result is
+    traced, too: draws of continuous distributions are differentiable functions of their parameters, and permuted or
+    chosen elements keep their derivatives. A discrete draw has no derivative; see `fg.score_function`. Under `fg.vmap`
+    numbers are drawn separately for each example.
 
     Args:
-        bit_generator: the source, such as `np.random.PCG64(seed)`.
+        bit_generator: the source of random bits, such as `np.random.PCG64(seed)`.
 
     Raises:
-        AttributeError: it is none; the message is NumPy's.
+        AttributeError: it is not a bit generator; the message is NumPy's.
 
-    Its methods raise NumPy's errors for parameters that are not allowed, and besides:
+    Its methods raise NumPy's errors for invalid parameters, and besides:
 
         NoDerivativeError: a ValueError; the parameter of a discrete draw is differentiated.
-        MissingRuleError: a TypeError; so is one of a noncentral distribution.
-        ConcretizationError: a TypeError; a parameter belongs to a program that is recorded, as by `fg.compile`.
+        MissingRuleError: a TypeError; a parameter of a noncentral distribution is differentiated.
+        ConcretizationError: a TypeError; a parameter belongs to a program that is being recorded, as by `fg.compile`.
         InPlaceError: a TypeError; `out` is an array, and a parameter is traced.
 
     Example:
@@ -79,17 +79,17 @@ class Generator(np.random.Generator):
 
 
 def default_rng(seed: Any = None) -> Generator:
-    """Return a generator with the numbers of `np.random.default_rng(seed)`, and derivatives in parameters.
+    """Return a generator with the numbers of `np.random.default_rng(seed)`, and derivatives for parameters.
 
     Args:
-        seed: a whole number, or what else NumPy takes: a `SeedSequence`, a `BitGenerator` or a generator, whose stream
-            goes on. None is another one each time.
+        seed: an integer, or another type that NumPy accepts: a `SeedSequence`, a `BitGenerator` or a generator, whose
+            stream is continued. None means a new seed in each call.
 
     Returns:
-        A `Generator`; one that is handed in comes back as it is.
+        A `Generator`; a given one is returned itself.
 
     Raises:
-        TypeError, ValueError: the seed is none; the message is NumPy's.
+        TypeError, ValueError: the seed is invalid; the message is NumPy's.
 
     Example:
         >>> import fgrad as fg
@@ -103,13 +103,13 @@ def default_rng(seed: Any = None) -> Generator:
     return generator if isinstance(generator, Generator) else Generator(generator.bit_generator)
 
 
-# The methods: NumPy's own unless something is traced, or an example under `vmap` draws for itself
+# The methods: NumPy's own unless an argument is traced, or they are called under `vmap`
 
 Answer = Callable[..., Any]
 
 
 def _enter(name: str, words: str, answer: Answer) -> None:
-    """Let a function answer a method where it is handed tensors, or is called under `vmap`."""
+    """Replace a method by a function if it is called with tensors or under `vmap`."""
     numpys, bind = getattr(_NUMPYS, name), signature(words)
 
     @functools.wraps(numpys)
@@ -119,7 +119,7 @@ def _enter(name: str, words: str, answer: Answer) -> None:
         try:
             bound = bind.bind(*args, **keywords)
         except TypeError:
-            numpys(self, *args, **keywords)  # which says what does not fit
+            numpys(self, *args, **keywords)  # to raise NumPy's error
             raise
         bound.apply_defaults()
         return answer(self, **bound.arguments)
@@ -138,7 +138,7 @@ def _parameters(name: str, values: dict[str, Any]) -> list[Any]:
     """
     found = [x if type(x) in (int, float) else as_array(x) for x in values.values()]
     if any(np.iscomplexobj(x) for x in found):
-        raise errors.DtypeError(f"rng.{name} takes real parameters, and one is complex.\n  at {errors.users_line()}")
+        raise errors.DtypeError(f"rng.{name} takes real parameters, but one is complex.\n  at {errors.users_line()}")
     return found
 
 
@@ -148,7 +148,7 @@ def _no_out(name: str, out: Any) -> None:
 
 
 def _noise(self: Generator, name: str, shape: Any, **options: Any) -> Any:
-    """Draw numbers of a distribution without parameters, for each example its own."""
+    """Draw numbers of a distribution without parameters, separately for each example."""
     wanted = () if shape is None else tuple(shape) if np.iterable(shape) else (shape,)
     return given(np.asarray(getattr(self._plain, name)(size=(*sizes(), *wanted), **options))[()])
 
@@ -180,7 +180,7 @@ def _implicit(name: str) -> Answer:
 
 
 def _broadcast(numpys: Answer, parameters: list[Any], size: Any) -> list[Any]:
-    """Return parameters that broadcast to the shape of the result, one of them of each example's own."""
+    """Return parameters that broadcast to the shape of the result, one of them mapped."""
     shape = shape_of(numpys, parameters, size)
     place = next((i for i, x in enumerate(parameters) if type(x) in BOXES), 0)
     if np.broadcast_shapes(*map(np.shape, parameters)) != shape:
@@ -205,7 +205,7 @@ def _counted(name: str) -> Answer:
 
 
 def _in_rows(name: str, along: str) -> Answer:
-    """Return the answer of a discrete distribution of several numbers at once, with a parameter for them."""
+    """Return the method of a discrete distribution of vectors, whose parameter is a vector."""
 
     def answer(self: Generator, **values: Any) -> Any:
         arrays = {key: as_array(values.pop(key)) for key in (along, "n") if key in values}
@@ -230,7 +230,7 @@ def _without_parameters(name: str) -> Answer:
 
 
 def _refused(name: str, instead: str) -> Answer:
-    """Return the answer of a distribution that has no derivative here, which says what to write instead."""
+    """Return the method of a distribution without derivatives, with a hint on what to write instead."""
     discrete = _counted(name)
 
     def answer(self: Generator, **values: Any) -> Any:
@@ -267,7 +267,7 @@ def _dirichlet(self: Generator, alpha: Any, size: Any) -> Any:
     return law.dirichlet(alpha, functools.partial(self._plain.dirichlet, size=shape or None), len(shape))
 
 
-# Elements in another order: NumPy draws places, and the elements there are taken
+# Permuted elements: NumPy draws indices, and the elements are taken
 
 
 def _permutation(self: Generator, x: Any, axis: int) -> Any:
@@ -282,7 +282,7 @@ def _permutation(self: Generator, x: Any, axis: int) -> Any:
 def _shuffle(self: Generator, x: Any, axis: int) -> None:
     if type(x) not in BOXES:
         raise errors.UnsupportedError(
-            "rng.shuffle under vmap would put each example in another order, and there is one array for all.\n"
+            "rng.shuffle under vmap would permute each example differently, but the array is shared by all.\n"
             f"  at {errors.users_line()}\nWrite x = rng.permutation(x)."
         )
     x[...] = _permutation(self, x, axis)
