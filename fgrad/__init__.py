@@ -1,24 +1,24 @@
-"""Derivatives of ordinary Python and NumPy code. A function goes in, a gradient function comes out.
+"""Derivatives of ordinary Python and NumPy code: transforms of functions into gradient functions.
 
     >>> import numpy as np, fgrad as fg
     >>> fg.grad(lambda x: x**2 * np.sin(x))(2.0)
     Tensor(1.97260236)
 
-What there is, each with its own help:
+Overview; each name has its own help:
 
     grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
-    custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  rules of one's own
+    custom_jvp, custom_vjp, implicit_diff, checkpoint, stop_gradient                  custom rules, solvers
     sparsity, sparse_jacobian, sparse_hessian                                         matrices that are mostly zeros
     random, score_function                                                            random numbers
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     tree, tree_map, tree_leaves                                                       nested containers
-    explain, check, debug_nans, debug_overwrites, profile, trace                      finding out
+    explain, check, debug_nans, debug_overwrites, profile, trace                      diagnosis
     compile, to_jax                                                                   native code, for speed; JAX
     propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
     fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy
-    fgrad.interop                                                                     functions of JAX and PyTorch
+    fgrad.interop                                                                     JAX and PyTorch functions
     fgrad.distributed                                                                 data on a cluster of machines
     fgrad.numpy, fgrad.plot, fgrad.progress, fgrad.extend, fgrad.testing              more
 """
@@ -32,7 +32,7 @@ from fgrad.errors import hints as _hints
 
 __version__ = "0.1.0"
 
-# The names and where they are defined stand in the stub beside this file.
+# The stub next to this file lists the names and where they are defined.
 _find, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
 

@@ -1,4 +1,4 @@
-"""The public names of fgrad, and where they are defined; a name is imported when it is first asked for."""
+"""The public names of fgrad, and where they are defined; a name is imported on first access."""
 
 from . import errors as errors
 from . import loops as loops

@@ -1,13 +1,13 @@
-"""Locks that a child process does not inherit as locked, and work that no signal handler interrupts.
+"""Locks that are released in forked children, and work that signal handlers cannot interrupt.
 
-with Lock():             one thread at a time, which may enter again; in a forked child nobody is inside
-apart(function)          runs it in a thread of its own, and waits
-with STEADY:             a fork waits until it is done
+with Lock():             a reentrant lock, which is released in a forked child
+apart(function)          runs a function in a new thread, and waits
+with STEADY:             a fork waits until the block is done
 imported(function)       both, for a function that imports modules
 
-A fork copies locks as they are, but only the thread that forks: what another thread has locked would stay so for ever.
-A signal handler runs in the main thread, in the middle of what that does: a lock that must not be entered again, or a
-module that is being imported, is to be in the hands of another thread, which goes on while the handler waits for it.
+A fork copies the state of locks, but only the thread that forks: a lock held by another thread would stay locked
+forever. A signal handler runs in the main thread, in the middle of other work: a lock that must not be reentered, or a
+module that is being imported, has to be held by another thread, which continues while the handler waits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _all: weakref.WeakSet[Lock] = weakref.WeakSet()
 
 
 class Lock:
-    """A lock that the thread which has it may enter again."""
+    """A reentrant lock."""
 
     __slots__ = ("_lock", "__weakref__")
 
@@ -35,7 +35,7 @@ class Lock:
         _all.add(self)
 
     def renew(self) -> None:
-        """Let nobody be inside."""
+        """Replace the lock by a released one."""
         self._lock = threading.RLock()
 
     def __enter__(self) -> None:
@@ -55,10 +55,10 @@ if hasattr(os, "register_at_fork"):
 
 
 STEADY = threading.Lock()
-"""Held by the thread that makes something of which half is of no use to a copy of the process: forks wait for it."""
+"""Held while a thread creates something that is useless to a copy of the process if incomplete: forks wait for it."""
 
 ALSO_STEADY: list[Callable[[], Any]] = []
-"""What returns further locks for which forks wait, such as those of a library, or None where there is none yet."""
+"""Functions that return further locks for which forks wait, such as those of a library, or None if none exists yet."""
 
 _held: list[Any] = []
 
@@ -78,12 +78,12 @@ def _after_fork() -> None:
     STEADY.release()
 
 
-if hasattr(os, "register_at_fork"):  # at once: what is registered during a fork would end what it has not begun
+if hasattr(os, "register_at_fork"):  # together, so that no fork sees only one of them
     os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
 
 
 def apart(function: Callable[[], T]) -> T:
-    """Return what a function returns in a thread of its own."""
+    """Return the result of a function, run in a new thread."""
     found = SimpleQueue[tuple[Any, BaseException | None]]()
 
     def run() -> None:
@@ -100,11 +100,11 @@ def apart(function: Callable[[], T]) -> T:
 
 
 _importers: set[int] = set()
-"""The threads in which `imported` is at work; a module that is imported may ask for another one."""
+"""The threads in which `imported` runs; an imported module may import further ones."""
 
 
 def imported(load: Callable[[], T]) -> T:
-    """Return what a function returns that imports modules, of which a signal handler may ask for the same."""
+    """Return the result of a function that imports modules, which a signal handler may also import."""
 
     def steadily() -> T:
         with STEADY:

@@ -1,4 +1,4 @@
-"""Limiting values and gradients; each function is differentiable."""
+"""Clipping of values and gradients; each function is differentiable."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def _array(x: Any) -> Any:
         pass
     found = "None" if x is None else f"a {type(x).__name__} of several"
     raise errors.StructureError(
-        f"what is to be clipped must be one array, and it is {found}.\n"
-        "Clip several together with clip_by_global_norm([...], clip_norm), or each by itself, without those that are "
-        "None: [clip_by_norm(g, clip_norm) for g in gradients if g is not None]."
+        f"the argument to clip must be one array, and it is {found}.\n"
+        "Clip several arrays together with clip_by_global_norm([...], clip_norm), or separately, without those that "
+        "are None: [clip_by_norm(g, clip_norm) for g in gradients if g is not None]."
     )
 
 
@@ -38,21 +38,21 @@ def _tensor(x: Any) -> Any:
 
 
 def in_shape(result: Any, t: Any, **limits: Any) -> Any:
-    """Return what was clipped, if the limits have not given it another shape.
+    """Return a clipped array, after a check of its shape.
 
     Args:
-        result: what was clipped.
-        t: what was to be.
-        limits: by their names.
+        result: the clipped array.
+        t: the original array.
+        limits: the limits, by name.
 
     Raises:
-        ShapeError: a ValueError; broadcasting with the limits has made more elements of it.
+        ShapeError: a ValueError; broadcasting with the limits has changed the shape.
     """
     if np.shape(result) != np.shape(t):
         shapes = " and ".join(f"{name} of shape {np.shape(limit)}" for name, limit in limits.items())
         raise errors.ShapeError(
-            f"an array of shape {np.shape(t)} is clipped to {shapes}, which would make one of shape {np.shape(result)} "
-            "of it.\nA limit is a number, or an array that can be broadcast to the shape of what is clipped."
+            f"an array of shape {np.shape(t)} is clipped to {shapes}, which would give the shape {np.shape(result)}.\n"
+            "A limit is a number, or an array that can be broadcast to the shape of the clipped array."
         )
     return result
 
@@ -62,11 +62,11 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
 
     Args:
         t: array or tensor of any shape.
-        clip_value_min, clip_value_max: the bounds, numbers or arrays that can be broadcast to the shape of `t`. Where
-            the lower one is above the upper one, the lower one wins.
+        clip_value_min, clip_value_max: the bounds, numbers or arrays that can be broadcast to the shape of `t`. If the
+            lower bound exceeds the upper one, the lower one is used.
 
     Returns:
-        A Tensor of the shape of `t`; NaN stays NaN.
+        A Tensor of the shape of `t`; NaN is preserved.
 
     Raises:
         StructureError: a TypeError; `t` is None, or holds several arrays.
@@ -86,11 +86,11 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
 
     Args:
         t: array or tensor of any shape.
-        clip_norm: the largest norm, not negative.
-        axes: the axes of one vector, each vector being scaled for itself; by default all.
+        clip_norm: the maximal norm, not negative.
+        axes: the axes of a vector, where each vector is scaled separately; by default all.
 
     Returns:
-        A Tensor of the shape of `t`, unchanged where the norm is small enough.
+        A Tensor of the shape of `t`, unchanged if the norm is at most `clip_norm`.
 
     Raises:
         ParameterError: a ValueError; `clip_norm` is negative.
@@ -111,16 +111,16 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
 
 
 def global_norm(t_list: Iterable[Any]) -> Any:
-    """Return the Euclidean norm of several arrays taken as one vector.
+    """Return the Euclidean norm of several arrays, concatenated to one vector.
 
     Args:
-        t_list: a list of arrays or tensors; None is left out.
+        t_list: a list of arrays or tensors; None is ignored.
 
     Returns:
         A scalar Tensor, 0 for an empty list.
 
     Raises:
-        StructureError: a TypeError; one array, or a dict, in place of a list.
+        StructureError: a TypeError; `t_list` is one array, or a dict.
 
     Example:
         >>> global_norm([[3.0], [4.0], None])
@@ -137,20 +137,20 @@ def global_norm(t_list: Iterable[Any]) -> Any:
 
 
 def clip_by_global_norm(t_list: Iterable[Any], clip_norm: Any, use_norm: Any = None) -> tuple[list[Any], Any]:
-    """Scale several arrays together so that their global norm is at most `clip_norm`.
+    """Scale several arrays jointly so that their global norm is at most `clip_norm`.
 
     Args:
-        t_list: a list of arrays or tensors; None stays None.
-        clip_norm: the largest norm, not negative.
-        use_norm: the global norm, where it is known already.
+        t_list: a list of arrays or tensors; None is returned as None.
+        clip_norm: the maximal norm, not negative.
+        use_norm: the global norm, if it is already known.
 
     Returns:
-        The list of Tensors, and the global norm before clipping. If that norm is not finite, every
-        element is NaN, so that it cannot be overlooked.
+        The list of Tensors, and the global norm before clipping. If that norm is not finite, every element is NaN, as a
+        visible sign.
 
     Raises:
         ParameterError: a ValueError; `clip_norm` is negative.
-        StructureError: a TypeError; one array, or a dict, in place of a list.
+        StructureError: a TypeError; `t_list` is one array, or a dict.
 
     Example:
         >>> clip_by_global_norm([[3.0], None, [4.0]], 1.0)

@@ -1,4 +1,4 @@
-"""Operations of your own: an implementation on plain arrays, and the rules of its derivatives.
+"""Custom operations: an implementation on plain arrays, and the rules of its derivatives.
 
     >>> import numpy as np, fgrad as fg
     >>> from fgrad.extend import defjvp, defvjp, register_primitive
@@ -8,12 +8,12 @@
     >>> fg.grad(cube)(2.0), fg.grad(fg.grad(cube))(2.0)
     (Tensor(12.), Tensor(12.))
 
-`defbatch` adds a rule for `vmap`, `deflowering` says what `fgrad.compile` runs in place of the operation, `defpattern`
-what depends on what, for sparse derivatives, and `fgrad.testing.check_primitive` tests the rules.
+`defbatch` adds a rule for `vmap`, `deflowering` defines the code that `fgrad.compile` runs in place of the operation,
+`defpattern` the sparsity pattern for sparse derivatives, and `fgrad.testing.check_primitive` tests the rules.
 
-Rules are ordinary code with NumPy's functions; they are traced themselves, which gives the next order.
-A reverse rule computes nothing before the cotangent comes: all work stands in the inner function. For
-complex numbers it transposes and does not conjugate.
+Rules are ordinary code with NumPy's functions; they are traced themselves, which gives the next order. A reverse rule
+computes nothing before the cotangent comes: all computations belong in the inner function. For complex numbers it
+transposes and does not conjugate.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ def __dir__() -> list[str]:
 
 
 class Operation:
-    """A function that runs a primitive; it takes arrays by position and metadata by keyword.
+    """A callable primitive; it takes arrays by position and metadata by keyword.
 
     Attributes:
-        primitive: the entry of the table; `register_primitive` makes both.
+        primitive: the entry of the table; `register_primitive` creates both.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -71,7 +71,7 @@ class Operation:
 
 
 class _NoRules:
-    """Stands for rules that have not been defined, so that no derivative is dropped in silence."""
+    """Placeholder for rules that have not been defined, which raises, so that no derivative is dropped silently."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -88,7 +88,7 @@ class _NoRules:
 
 
 class _ByTransposing:
-    """The forward rule of an operation of which the reverse rules alone are defined: it transposes them."""
+    """The forward rule of an operation with only reverse rules: it transposes them."""
 
     def __init__(self, primitive: Primitive) -> None:
         self._primitive = primitive
@@ -104,7 +104,7 @@ class _ByTransposing:
 
 
 def _pushed(pullback: Callable[[Any], Any], tangent: Any, ans: Any) -> Any:
-    """Return what a tangent becomes by the transpose of a pullback; rules do not conjugate, and `vjp` does."""
+    """Return the pushforward of a tangent by the transpose of a pullback; rules do not conjugate, but `vjp` does."""
     results = tuple(map(zeros_of, ans)) if type(ans) is tuple else zeros_of(ans)
     (found,) = vjp(lambda ct: settled(pullback(ct)) * 1.0, results)[1](np.conjugate(tangent))
     return tree_map(np.conjugate, found)
@@ -116,23 +116,23 @@ def _added(tangent: Any, other: Any) -> Any:
 
 
 def register_primitive(implementation: Callable[..., Any], name: str | None = None) -> Operation:
-    """Make a function an operation that traces treat as one step.
+    """Make a function an operation that traces process as one step.
 
     Args:
-        implementation: computes the result from plain arrays, by position, and metadata, by keyword. A
-            ufunc, or a function of NumPy that dispatches, then finds the operation when it is called.
-        name: by which errors call it; by default the implementation's.
+        implementation: computes the result from plain arrays, by position, and metadata, by keyword. For a ufunc, or a
+            NumPy function that dispatches, calls of it then run the operation.
+        name: the name in errors; by default the implementation's.
 
     Returns:
-        The operation, to be called in place of `implementation`. It needs `defvjp`, from which forward mode follows,
-        too, or `defjvp` for forward mode alone.
+        The operation, to be called in place of `implementation`. It needs `defvjp`, from which forward mode is derived,
+        or `defjvp` for forward mode only.
 
     Raises:
-        ParameterError: a ValueError; there is a primitive of this name in fgrad.
+        ParameterError: a ValueError; fgrad has a primitive of this name.
 
     Warns:
-        ReplacedPrimitiveWarning: an operation of this name was registered before, such as by a cell of a notebook that
-            runs again. It stays what it is for those who have it.
+        ReplacedPrimitiveWarning: an operation of this name was registered before, such as by a notebook cell that runs
+            again. Existing references to it keep working.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -160,7 +160,7 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
 
 
 def _with_dtypes(implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function return numbers of NumPy's where it returns Python's."""
+    """Make a function return NumPy numbers in place of Python numbers."""
 
     @functools.wraps(implementation)
     def computed(*args: Any, **metadata: Any) -> Any:
@@ -178,14 +178,14 @@ def defvjp(operation: Operation, *rules: Rule | None) -> None:
     """Define the reverse rules of an operation, one for each array.
 
     Args:
-        operation: from `register_primitive`.
-        rules: `rule(ans, *args, **metadata)` returns the pullback, a function of the cotangent; None
-            where the derivative is 0. Or `rule(ct, ...)`, a function of the cotangent and of what it saves: `ans`,
-            or arrays by the names that they have in the implementation.
+        operation: the operation, from `register_primitive`.
+        rules: `rule(ans, *args, **metadata)` returns the pullback, a function of the cotangent; None for a zero
+            derivative. Or `rule(ct, ...)`, a function of the cotangent and the residuals: `ans`, or arrays by their
+            names in the implementation.
 
     Raises:
-        StructureError: a TypeError; `operation` is not one.
-        CustomRuleError: a ValueError; a rule names something to save that the operation does not have.
+        StructureError: a TypeError; `operation` is not an operation.
+        CustomRuleError: a ValueError; a rule names a residual that is not an argument of the operation.
 
     Example:
         >>> import fgrad as fg
@@ -194,7 +194,7 @@ def defvjp(operation: Operation, *rules: Rule | None) -> None:
         >>> fg.grad(product, argnums=(0, 1))(2.0, 3.0)
         (Tensor(3.), Tensor(2.))
 
-        With rules that say what they save, which takes less time and memory:
+        With rules that declare their residuals, which takes less time and memory:
 
         >>> defvjp(product, lambda ct, y: ct * y, lambda ct, x: ct * x)
         >>> fg.grad(product, argnums=(0, 1))(2.0, 3.0)
@@ -207,15 +207,15 @@ def defvjp(operation: Operation, *rules: Rule | None) -> None:
 
 
 def defjvp(operation: Operation, *rules: Rule | None) -> None:
-    """Define the forward rules of an operation, one for each array; what they return is added up.
+    """Define the forward rules of an operation, one for each array; their results are summed.
 
     Args:
-        operation: from `register_primitive`.
-        rules: `rule(t, ans, *args, **metadata)` returns the tangent of the result that comes from the
-            tangent `t` of one array; None where the derivative is 0.
+        operation: the operation, from `register_primitive`.
+        rules: `rule(t, ans, *args, **metadata)` returns the tangent of the result for the tangent `t` of one array;
+            None for a zero derivative.
 
     Raises:
-        StructureError: a TypeError; `operation` is not one.
+        StructureError: a TypeError; `operation` is not an operation.
 
     Example:
         >>> import fgrad as fg
@@ -237,16 +237,16 @@ def defjvp(operation: Operation, *rules: Rule | None) -> None:
 
 
 def defbatch(operation: Operation, rule: Rule) -> None:
-    """Define how `vmap` runs an operation on many examples at once; without a rule it runs in a loop.
+    """Define how `vmap` runs an operation on a batch of examples; without a rule it runs in a loop.
 
     Args:
-        operation: from `register_primitive`.
-        rule: `rule(values, mapped, size, metadata)` gets the arguments, a list that says which of them
-            hold `size` examples along their first axis, and the metadata. It returns the results with the
-            examples along their first axis. It calls the operation, or others, not the implementation.
+        operation: the operation, from `register_primitive`.
+        rule: `rule(values, mapped, size, metadata)` gets the arguments, a list of booleans that marks those with `size`
+            examples along their first axis, and the metadata. It returns the results with the examples along their
+            first axis. It calls the operation, or others, not the implementation.
 
     Raises:
-        StructureError: a TypeError; `operation` is not one.
+        StructureError: a TypeError; `operation` is not an operation.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -259,16 +259,16 @@ def defbatch(operation: Operation, rule: Rule) -> None:
 
 
 def deflowering(operation: Operation, rule: Rule | None) -> None:
-    """Define what `fgrad.compile` runs in place of an operation; without a rule NumPy runs the implementation.
+    """Define the code that `fgrad.compile` runs in place of an operation; without it NumPy runs the implementation.
 
     Args:
-        operation: from `register_primitive`.
-        rule: `rule(*args, **metadata)` returns what the operation returns, and is written in NumPy's functions, which
-            become native code. None: the implementation runs, as it does without a rule.
+        operation: the operation, from `register_primitive`.
+        rule: `rule(*args, **metadata)` returns the result of the operation, written with NumPy's functions, which
+            become native code. None: the implementation runs, as without a rule.
 
     Raises:
-        StructureError: a TypeError; `operation` is not one. Also from a call of a compiled function, where the result
-            of `rule` has another shape or dtype than that of the operation.
+        StructureError: a TypeError; `operation` is not an operation. Also from a call of a compiled function, if the
+            result of `rule` has another shape or dtype than that of the operation.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -284,17 +284,17 @@ def deflowering(operation: Operation, rule: Rule | None) -> None:
 
 
 def defpattern(operation: Operation, subscripts: str) -> None:
-    """Define what of a result depends on what of the arguments, for sparse derivatives; by default all on all.
+    """Define which elements of a result depend on which of the arguments, for sparse derivatives; by default all.
 
     Args:
-        operation: from `register_primitive`.
-        subscripts: as `np.einsum` takes them, with a letter for each of the last axes: an element depends on those
-            at the same place along axes with the same letter. Axes in front of them are broadcast. So `"->"` is an
-            operation element by element, `"i->"` a sum along the last axis, `"i->j"` a Fourier transform.
+        operation: the operation, from `register_primitive`.
+        subscripts: as in `np.einsum`, with a letter for each of the last axes: an element depends on those with the
+            same index along axes with the same letter. Leading axes are broadcast. So `"->"` is an elementwise
+            operation, `"i->"` a sum along the last axis, `"i->j"` a Fourier transform.
 
     Raises:
-        StructureError: a TypeError; `operation` is not one.
-        ParameterError: a ValueError; `subscripts` have no arrow with the result behind it.
+        StructureError: a TypeError; `operation` is not an operation.
+        ParameterError: a ValueError; `subscripts` have no arrow followed by the result.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -316,11 +316,11 @@ def defpattern(operation: Operation, subscripts: str) -> None:
 
 
 def _define(primitive: Primitive, name: str, rule: Any) -> None:
-    """Define something of a user's operation, again where a cell of a notebook runs again."""
+    """Set an attribute of a user's operation, again if a notebook cell runs again."""
     object.__setattr__(primitive, name, rule)
 
 
 def _checked(operation: Any) -> Primitive:
     if not isinstance(operation, Operation):
-        raise errors.StructureError(f"{operation!r} is not an operation: pass what register_primitive has returned.")
+        raise errors.StructureError(f"{operation!r} is not an operation: pass a result of register_primitive.")
     return operation.primitive

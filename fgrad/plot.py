@@ -1,12 +1,12 @@
-"""Pictures by matplotlib: of training, of gradients, of a function with its derivatives, and of sparse ones.
+"""Plots with matplotlib: of training, of gradients, of a function with its derivatives, and of sparse derivatives.
 
     learning_curve(losses)          the loss over the steps
     gradient_flow(history)          the norm of each variable's gradient over the steps
     function(f, (low, high))        a function of one number, and its derivatives
     pattern(plan)                   the elements of a sparse Jacobian or Hessian, by the colors of its plan
 
-Each draws into `ax`, or into a new figure, and returns the axes. matplotlib is imported by the first picture;
-it is not among what fgrad needs: `pip install matplotlib`.
+Each function draws into `ax`, or into a new figure, and returns the axes. matplotlib is imported by the first plot; it
+is optional: `pip install matplotlib`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def __dir__() -> list[str]:
 
 
 _WIDE = 100.0
-"""From this ratio between the largest and the smallest value on, an axis is logarithmic."""
+"""The ratio between the largest and the smallest value from which an axis is logarithmic."""
 
 
 def _axes(ax: Any, title: str) -> Any:
@@ -58,7 +58,7 @@ def _numbers(what: str, values: Any) -> npt.NDArray[np.float64]:
     """Return a curve as an array.
 
     Raises:
-        ParameterError: it is no sequence of real numbers.
+        ParameterError: it is not a sequence of real numbers.
     """
     array = np.asarray([np.asarray(value) for value in values])
     if array.ndim != 1 or array.dtype.kind not in "biuf":
@@ -69,12 +69,12 @@ def _numbers(what: str, values: Any) -> npt.NDArray[np.float64]:
 
 
 def _smoothed(values: npt.NDArray[np.float64], width: int) -> npt.NDArray[np.float64]:
-    """Return the mean of each value and those before it, `width` in all, or as many as there are."""
+    """Return the mean of each value and the preceding ones, up to `width` in total."""
     return np.array([np.mean(values[max(0, end - width) : end]) for end in range(1, len(values) + 1)])
 
 
 def _scale(ax: Any, log: bool | None, curves: Sequence[npt.NDArray[np.float64]]) -> None:
-    """Make the vertical axis logarithmic if that is wanted, or, where nothing is said, if the values need it."""
+    """Make the vertical axis logarithmic if `log` is true, or, if it is None, if the range of values is wide."""
     if log is None:
         values = np.concatenate([*curves, np.empty(0)])
         values = values[np.isfinite(values)]
@@ -93,19 +93,19 @@ def learning_curve(
     """Draw losses over the steps.
 
     Args:
-        losses: a sequence of numbers, a `History`, or a dict of those, which draws a curve for each.
+        losses: a sequence of numbers, a `History`, or a dict of these, with a curve for each.
         ax: the axes of matplotlib to draw into; by default those of a new figure.
-        smooth: draw also, and more strongly, the mean of each loss and those before it, so many in all.
-        log: whether the vertical axis is logarithmic; by default it is where all losses are positive and
-            the largest is at least 100 times the smallest.
-        label: of the curve, for a legend; a dict has labels of its own.
+        smooth: also draw, more prominently, the moving average of this many losses.
+        log: whether the vertical axis is logarithmic; by default if all losses are positive and the largest is at least
+            100 times the smallest.
+        label: the label of the curve in a legend; a dict has its own labels.
 
     Returns:
         The axes.
 
     Raises:
         MissingExtraError: an ImportError; matplotlib is not installed.
-        ParameterError: a ValueError; `losses` are no real numbers, or `smooth` is no positive integer.
+        ParameterError: a ValueError; `losses` are not real numbers, or `smooth` is not a positive integer.
 
     Example:
         >>> import fgrad as fg
@@ -138,22 +138,23 @@ def learning_curve(
 def gradient_flow(history: Any, ax: Any = None, log: bool | None = None) -> Any:
     """Draw the norm of the gradient of each variable over the steps.
 
-    A gradient of exactly zero has no place on a logarithmic axis, and one that is not finite on none: the curve
-    has a gap there, with a triangle at the lower edge for the former and a cross at the upper edge for
-    the latter. A step in which the loss did not depend on a variable leaves a gap alone.
+    A gradient of exactly zero cannot be shown on a logarithmic axis, and one that is not finite on no axis: the curve
+    has a gap there, with a triangle at the lower edge for zero and a cross at the upper edge for a gradient that is not
+    finite. A step in which the loss did not depend on a variable is a gap without a marker.
 
     Args:
-        history: of `optimizers.run`, or a dict of norms by the name of the variable, None for no gradient.
+        history: the result of `optimizers.run`, or a dict of norms by the name of the variable, with None for no
+            gradient.
         ax: the axes of matplotlib to draw into; by default those of a new figure.
-        log: whether the vertical axis is logarithmic; by default it is where the largest norm is at
-            least 100 times the smallest that is not zero.
+        log: whether the vertical axis is logarithmic; by default if the largest norm is at least 100 times the smallest
+            nonzero one.
 
     Returns:
         The axes.
 
     Raises:
         MissingExtraError: an ImportError; matplotlib is not installed.
-        ParameterError: a ValueError; the norms are no real numbers.
+        ParameterError: a ValueError; the norms are not real numbers.
 
     Example:
         >>> axes = gradient_flow({"w": [3.0, 2.0, 0.0], "b": [1.0, 0.5, 0.1]})
@@ -188,7 +189,7 @@ def gradient_flow(history: Any, ax: Any = None, log: bool | None = None) -> Any:
 
 
 def _mark(ax: Any, steps: npt.NDArray[Any], marker: str, height: float, color: Any) -> None:
-    """Mark steps at a height between the lower edge, 0, and the upper edge, 1."""
+    """Draw markers at some steps, at a height between the lower edge, 0, and the upper edge, 1."""
     if len(steps):
         heights = np.full(len(steps), height)
         ax.plot(steps, heights, marker, color=color, transform=ax.get_xaxis_transform(), label="_marks")
@@ -207,17 +208,17 @@ def function(
 
     Args:
         f: takes a floating-point number; returns one.
-        range: the least and the greatest number, as a pair.
-        orders: which derivatives: 0 is the function itself. The time doubles or more with each order.
+        range: the lower and the upper end, as a pair.
+        orders: the orders of the derivatives: 0 is the function itself. The time at least doubles with each order.
         ax: the axes of matplotlib to draw into; by default those of a new figure.
-        points: at how many numbers, at equal distances, ends included.
+        points: the number of equidistant points, including both ends.
 
     Returns:
         The axes.
 
     Raises:
         MissingExtraError: an ImportError; matplotlib is not installed.
-        ParameterError: a ValueError; `range`, `orders` or `points` is something else.
+        ParameterError: a ValueError; `range`, `orders` or `points` is invalid.
         NonScalarError: a TypeError; the result is not one number.
         DetachedError, NoResultError: as for `grad`.
 
@@ -260,7 +261,7 @@ def _value(f: Callable[[Any], Any], x: float) -> float:
     value = np.asarray(f(x))
     if value.shape != () or value.dtype.kind not in "biuf":
         raise errors.NonScalarError(
-            f"plot.function draws functions with one real number as their result, and at {x} it has shape "
+            f"plot.function draws functions with a real scalar result, and at {x} it has shape "
             f"{value.shape} and dtype {value.dtype}."
         )
     return float(value)
@@ -273,10 +274,10 @@ def _title(name: str, order: int) -> str:
 
 
 def pattern(plan: SparsePlan, ax: Any = None) -> Any:
-    """Draw the elements of a sparse matrix of derivatives; those of a color are found together.
+    """Draw the elements of a sparse matrix of derivatives; elements of one color are computed together.
 
     Args:
-        plan: of `fgrad.sparse_jacobian` or `fgrad.sparse_hessian`, from their method `plan`.
+        plan: a plan from the method `plan` of `fgrad.sparse_jacobian` or `fgrad.sparse_hessian`.
         ax: the axes of matplotlib to draw into; by default those of a new figure.
 
     Returns:
@@ -284,7 +285,7 @@ def pattern(plan: SparsePlan, ax: Any = None) -> Any:
 
     Raises:
         MissingExtraError: an ImportError; matplotlib is not installed.
-        ParameterError: a ValueError; `plan` is none.
+        ParameterError: a ValueError; `plan` is not a plan.
 
     Example:
         >>> import fgrad as fg

@@ -1,12 +1,12 @@
-"""How far a loop has come: a bar by `tqdm` where it is installed, a line of text now and then where it is not.
+"""Progress of loops: a bar by `tqdm` if it is installed, otherwise a line of text every few seconds.
 
-    for epoch in track(range(40), "training"):      shows the loop
+    for epoch in track(range(40), "training"):      shows the progress of the loop
         ...
-    with track(batches) as bar:                     and with a note beside it
+    with track(batches) as bar:                     with a note next to the bar
         for batch in bar:
             bar.note(f"loss {loss:.4f}")
 
-The library tqdm comes by `pip install tqdm`; nothing here needs it.
+tqdm is optional: `pip install tqdm`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SECONDS_BETWEEN_LINES = 5.0
 
 
 class _Lines:
-    """Stands in for tqdm: writes a line when the loop ends, and before that every few seconds."""
+    """Replacement for tqdm: writes a line when the loop ends, and before that every few seconds."""
 
     def __init__(self, total: int | None, description: str) -> None:
         self._total, self._description = total, description or "progress"
@@ -58,12 +58,12 @@ class _Lines:
 
 
 class Track(Generic[T]):
-    """An iterable that shows how far it has been gone through; made by `track`.
+    """An iterable that shows its progress; made by `track`.
 
     Args:
-        steps: what to go through.
-        description: what it is, in a word or two.
-        show: whether to show anything.
+        steps: the iterable.
+        description: a short description.
+        show: whether to show the progress.
 
     Example:
         >>> with Track("abc", "letters", show=False) as bar:
@@ -90,12 +90,12 @@ class Track(Generic[T]):
             self.close()
 
     def note(self, text: str) -> None:
-        """Show a short text beside the bar, such as the loss."""
+        """Show a short text next to the bar, such as the loss."""
         if self._bar is not None:
-            self._bar.set_postfix_str(text, refresh=False)  # the next update shows it, when it is due
+            self._bar.set_postfix_str(text, refresh=False)  # shown at the next update
 
     def close(self) -> None:
-        """Show no more; the end of the loop, or of the `with` block, does this."""
+        """Close the bar; called at the end of the loop, or of the `with` block."""
         bar, self._bar = self._bar, None
         if bar is not None:
             bar.close()
@@ -118,16 +118,16 @@ def _bar(total: int | None, description: str) -> Any:
 
 
 def track(steps: Iterable[T], description: str = "", show: bool = True) -> Track[T]:
-    """Return an iterable over `steps` that shows on stderr how far a loop over it has come.
+    """Return an iterable over `steps` that shows the progress of a loop on stderr.
 
     Args:
-        steps: what to go through; the bar shows the whole way if its length is known.
-        description: what stands before the bar.
-        show: False shows nothing, so that one switch is enough for a loop.
+        steps: the iterable; the bar shows the total if its length is known.
+        description: the text before the bar.
+        show: False disables the output.
 
     Returns:
-        A `Track`: to iterate over, with `note(text)` for a text beside the bar. As a context manager it
-        closes the bar also when the loop is left by an error.
+        A `Track`: an iterable, with `note(text)` for a text next to the bar. As a context manager it closes the bar
+        also if the loop is left by an exception.
 
     Example:
         >>> with track(range(3), "summing", show=False) as bar:

@@ -1,12 +1,12 @@
 """Saving and loading containers of arrays: parameters, the state of optimizers, settings.
 
     save(path, tree)        write a container to a file
-    load(path)              read it back as plain containers
-    load(path, like=tree)   read it back in the containers of `tree`, such as an optimizer's State
+    load(path)              read it as plain containers
+    load(path, like=tree)   read it in the containers of `tree`, such as an optimizer's State
 
-A file is in the safetensors format: the arrays as they lie in memory, and a header in JSON that says how they
-are nested. Nothing in a file is ever executed. Other tools can read the arrays, under names such as
-`params.w`. It needs the library safetensors: `pip install safetensors`.
+A file is in the safetensors format: the arrays in their memory layout, and a JSON header with the structure. No content
+of a file is ever executed. Other tools can read the arrays, under names such as `params.w`. It needs the library
+safetensors: `pip install safetensors`.
 """
 
 from __future__ import annotations
@@ -32,25 +32,24 @@ _FORMAT = "1"
 _DICTS = (dict, OrderedDict, defaultdict)
 _PLAIN_KINDS = "biufc"
 _ANY: Any = object()
-"""In place of `like`, where no containers were asked for."""
+"""Sentinel: `like` not given."""
 
 _BYTES_KINDS = "USMm"
-"""The kinds of arrays that are stored as bytes: texts, dates, and spans of time."""
+"""The kinds of arrays that are stored as bytes: strings, dates, and time differences."""
 
 
 def save(path: str | os.PathLike[str], tree: Any) -> None:
-    """Write a container to a file, which is replaced as a whole or not at all.
+    """Write a container to a file atomically.
 
     Args:
-        path: of the file; what it held is kept until the new one is complete, and lost then.
+        path: the path of the file; an existing file is replaced when the new one is complete.
         tree: nested dicts, lists, tuples, named tuples and registered classes of arrays, tensors,
             variables, numbers, booleans, strings and None.
 
     Raises:
-        SaveError: a TypeError; a leaf is something else, or a tensor that a transform or tape follows, or
-            `path` is no path.
+        SaveError: a TypeError; a leaf is something else, or a traced tensor, or `path` is not a path.
         MissingExtraError: an ImportError; safetensors is not installed.
-        OSError: the file cannot be written. What it held is unchanged.
+        OSError: the file cannot be written. An existing file is unchanged.
 
     Example:
         >>> import tempfile
@@ -74,20 +73,19 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
 
 
 def load(path: str | os.PathLike[str], like: Any = _ANY) -> Any:
-    """Read what `save` has written.
+    """Read a file written by `save`.
 
     Args:
-        path: of the file.
-        like: a tree nested as the one that was saved, whose containers are wanted; its leaves do not matter.
+        path: the path of the file.
+        like: a tree with the structure of the saved one, whose containers are used; its leaves are ignored.
 
     Returns:
-        The tree. Arrays, tensors, variables, and numbers of Python and NumPy come back as what they were,
-        bit for bit; variables are new ones. Without `like`, containers are dicts, lists and tuples: a
-        named tuple comes back as a tuple, a registered class as a list of its children.
+        The tree. Arrays, tensors, variables, and numbers of Python and NumPy are restored with their types, bit for
+        bit; variables are new ones. Without `like`, containers are dicts, lists and tuples: a named tuple becomes a
+        tuple, a registered class a list of its children.
 
     Raises:
-        LoadError: a ValueError; the file is damaged or was not written by `save`, or `like` is nested
-            otherwise.
+        LoadError: a ValueError; the file is damaged or was not written by `save`, or `like` has another structure.
         MissingExtraError: an ImportError; safetensors is not installed.
         OSError: the file cannot be read.
 
@@ -121,11 +119,11 @@ def _safetensors() -> Any:
     return safetensors
 
 
-# Containers, for writing and for reading
+# Containers, for writing and reading
 
 
 def _kind(tree: Any) -> str | None:
-    """Return what kind of container something is, or None for a leaf."""
+    """Return the kind of a container, or None for a leaf."""
     if isinstance(tree, _DICTS):
         return "dict"
     if type(tree) in (list, tuple):
@@ -136,7 +134,7 @@ def _kind(tree: Any) -> str | None:
 
 
 def _opened(kind: str, tree: Any) -> tuple[list[Any], list[Any]]:
-    """Return what the children of a container are called, and the children."""
+    """Return the keys of a container's children, and the children."""
     if kind == "dict":
         return list(tree), list(tree.values())
     if kind == "namedtuple":
@@ -162,8 +160,8 @@ def _closed(kind: str, keys: list[Any], children: list[Any], like: Any) -> Any:
     return tuple(children)
 
 
-# Writing. In the outline a container is an object, and a leaf an array that begins with its kind;
-# strings, integers, booleans and None are themselves.
+# Writing. In the outline a container is a JSON object, and a leaf a JSON array that starts with its kind; strings,
+# integers, booleans and None are stored directly.
 
 
 def _written(tree: Any, place: str, arrays: dict[str, Any]) -> Any:
@@ -193,7 +191,7 @@ def _written(tree: Any, place: str, arrays: dict[str, Any]) -> Any:
     if type(tree) in (np.ndarray, np.memmap):
         return ["array", *_stored(tree, place, arrays)]
     raise errors.SaveError(
-        f"{_place(place)} is {tree!r:.100} of type {type(tree).__name__}, which a file cannot hold.\n"
+        f"{_place(place)} is {tree!r:.100} of type {type(tree).__name__}, which cannot be saved.\n"
         "Save arrays, tensors, variables, numbers, booleans, strings and None, in dicts, lists and tuples."
     )
 
@@ -208,7 +206,7 @@ def _value(tensor: Tensor, place: str) -> Any:
     value = strip_ended(tensor)
     if type(value) is Tensor:
         raise errors.SaveError(
-            f"{_place(place)} is a tensor that a transform or tape follows, and a file would drop its derivative.\n"
+            f"{_place(place)} is a traced tensor, and its derivative would be lost in a file.\n"
             f"  at {errors.users_line()}\n"
             "Save x.numpy(), or save after the function or the tape's block has ended."
         )
@@ -216,15 +214,15 @@ def _value(tensor: Tensor, place: str) -> Any:
 
 
 def _stored(value: Any, place: str, arrays: dict[str, Any]) -> list[Any]:
-    """Add an array to those of the file; return its name there, its dtype and its shape.
+    """Add an array to those of the file; return its name in the file, its dtype and its shape.
 
     Raises:
-        SaveError: its dtype has no form that is the same everywhere.
+        SaveError: its dtype has no portable representation.
     """
     array = np.asarray(value, order="C")
     dtype = array.dtype
     if dtype.kind not in _PLAIN_KINDS + _BYTES_KINDS or dtype.char in "gG":
-        raise errors.SaveError(f"{_place(place)} is an array of dtype {dtype}, which a file cannot hold.")
+        raise errors.SaveError(f"{_place(place)} is an array of dtype {dtype}, which cannot be saved.")
     name = place.lstrip(".") or "_"
     while name in arrays:  # the keys 1 and "1" have the same name
         name += "_"
@@ -239,7 +237,7 @@ def _stored(value: Any, place: str, arrays: dict[str, Any]) -> list[Any]:
 
 
 def _checksum(outline: str, arrays: dict[str, Any]) -> str:
-    """Return a checksum of all that a file says: names, dtypes, shapes and bytes of its arrays, and the outline."""
+    """Return a checksum of the contents of a file: names, dtypes, shapes and bytes of its arrays, and the outline."""
     total = zlib.crc32(outline.encode())
     for name in sorted(arrays):
         array = arrays[name].astype(arrays[name].dtype.newbyteorder("<"), copy=False)
@@ -249,11 +247,11 @@ def _checksum(outline: str, arrays: dict[str, Any]) -> str:
 
 
 def _place(place: str) -> str:
-    return f"what is to be saved at {place.lstrip('.')!r}" if place else "what is to be saved"
+    return f"the value to save at {place.lstrip('.')!r}" if place else "the value to save"
 
 
 def _replace(path: str, data: bytes) -> None:
-    """Write a file next to its place, and move it there when it is complete."""
+    """Write a temporary file in the same folder, and rename it when it is complete."""
     temporary = f"{path}.{os.urandom(8).hex()}.tmp"
     try:
         with open(temporary, "xb") as file:
@@ -275,7 +273,7 @@ def _write(file: Any, data: bytes) -> None:
 
 
 def _sync_folder(folder: str) -> None:
-    """Have the new name itself written to disk, where the system can do that."""
+    """Flush the new name to disk, if the system supports it."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -291,26 +289,26 @@ def _contents(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     """Return the outline in a file, and its arrays.
 
     Raises:
-        LoadError: it is no complete file of `save`.
+        LoadError: it is not a complete file of `save`.
     """
     safetensors = _safetensors()
-    with open(path, "rb"):  # a file that is not there, or not readable, is Python's error
+    with open(path, "rb"):  # raises Python's own error for a missing or unreadable file
         pass
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # it is no dict
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
         outline = json.loads(metadata["tree"]) if "tree" in metadata else None
     except (safetensors.SafetensorError, OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise errors.LoadError(f"{os.fspath(path)!r} is damaged, or no safetensors file: {error}.") from None
+        raise errors.LoadError(f"{os.fspath(path)!r} is damaged, or not a safetensors file: {error}.") from None
     if metadata.get("fgrad") != _FORMAT or "tree" not in metadata:
         raise errors.LoadError(
-            f"{os.fspath(path)!r} is a safetensors file that fgrad.save of this version has not written; it says of "
-            f"itself {metadata!r:.100}."
+            f"{os.fspath(path)!r} is a safetensors file that was not written by fgrad.save of this version; its "
+            f"metadata are {metadata!r:.100}."
         )
-    if metadata.get("crc32", "") not in ("", _checksum(metadata["tree"], arrays)):  # older files have none
+    if metadata.get("crc32", "") not in ("", _checksum(metadata["tree"], arrays)):  # older files have no checksum
         raise errors.LoadError(
-            f"{os.fspath(path)!r} is damaged: its checksum is not that of its contents. Take another copy of the file."
+            f"{os.fspath(path)!r} is damaged: its checksum does not match its contents. Use another copy of the file."
         )
     return outline, arrays
 
@@ -319,7 +317,7 @@ def _read(node: Any, arrays: dict[str, Any], like: Any, place: str) -> Any:
     """Return the tree of an outline, in the containers of `like`.
 
     Raises:
-        LoadError: `like` is nested otherwise.
+        LoadError: `like` has another structure.
     """
     if isinstance(node, dict):
         kind, keys, nodes = node["kind"], node["keys"], node["children"]
@@ -360,7 +358,7 @@ def _at(place: str) -> str:
 
 
 def _restored(arrays: dict[str, Any], name: str, dtype_name: str, shape: list[int]) -> Any:
-    """Return an array in its own dtype and shape."""
+    """Return an array in its original dtype and shape."""
     dtype = np.dtype(dtype_name)
     array = arrays[name]
     if dtype.kind == "c":

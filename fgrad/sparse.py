@@ -1,10 +1,10 @@
-"""Derivatives that are mostly zeros: where they are not, and their Jacobians and Hessians by few products.
+"""Sparse derivatives: sparsity patterns, and Jacobians and Hessians computed with few products.
 
-    sparsity(f)(x)              which elements of the result depend on which of the argument, as a `SparsePlan`
+    sparsity(f)(x)              which elements of the result depend on which of the argument, as a boolean matrix
     sparse_jacobian(f)(x)       the Jacobian, as an array of `scipy.sparse`
     sparse_hessian(f)(x)        the Hessian
 
-The names are those of `fgrad` itself.
+The same names are available in `fgrad`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checking derivatives, of a user's function and of fgrad's own primitives.
+"""Tests of derivatives, of a user's function and of primitives.
 
 check_grads(f, args)        both modes against finite differences, to any order
 check_primitive(f, x)       the same, with dtypes and batches: all rules of an operation
@@ -45,21 +45,20 @@ def check_grads(
 ) -> None:
     """Compare the derivatives of a function with finite differences.
 
-    The value must be that of `f` on plain arrays. Along a random direction, the tangent of forward mode is
-    compared with central differences of two step sizes, extrapolated (Richardson); the cotangent of reverse
-    mode is compared with it through the inner product that both must agree on. For a higher order the
-    derivative itself is checked.
+    The value must equal that of `f` on plain arrays. Along a random direction, the tangent of forward mode is compared
+    with central differences of two step sizes, extrapolated (Richardson); the cotangent of reverse mode is compared
+    with it through an inner product. For a higher order the derivative itself is checked in the same way.
 
     Args:
-        f: takes `args`; returns numbers, arrays or containers of them.
-        args: where to check: float64 or complex128 numbers, arrays or containers of them, not at a kink.
+        f: a function of `args`; returns numbers, arrays or containers of them.
+        args: the point: float64 or complex128 numbers, arrays or containers of them, not at a kink.
         order: the highest order of derivative.
         modes: "fwd", "rev" or both; a higher order is checked in every combination.
-        rtol, atol: the largest relative and absolute difference; the latter is for values of the size of 1, and as much
-            smaller as they are.
+        rtol, atol: the maximal relative and absolute difference; the latter is for values of order 1, and is scaled
+            down for smaller values.
 
     Raises:
-        GradientCheckError: an AssertionError; a derivative or the value differs. The message says where.
+        GradientCheckError: an AssertionError; a derivative or the value differs. The message gives the position.
         ParameterError: a ValueError; `args` is not a tuple or list.
 
     Example:
@@ -81,7 +80,7 @@ def check_grads(
 
 
 def _check_value(f: Callable[..., Any], args: tuple[Any, ...], mode: str) -> Any:
-    """Compare the value on plain arrays, which are copies, with that which goes with the derivatives; return it."""
+    """Compare the value on copies of plain arrays with that of the differentiated function; return it."""
     leaves, treedef = flatten(args)
     expected = f(*unflatten(treedef, [x.copy() if type(x) is np.ndarray else x for x in leaves]))
     still = unflatten(treedef, [np.zeros_like(x) if x.dtype.kind in "fc" else np.zeros(x.shape) for x in _arrays(args)])
@@ -90,8 +89,8 @@ def _check_value(f: Callable[..., Any], args: tuple[Any, ...], mode: str) -> Any
         scale = float(np.max(np.abs(y), initial=0, where=np.isfinite(y))) if y.dtype.kind in "fc" else 0.0
         if x.shape != y.shape or not np.allclose(x, y, rtol=1e-6, atol=1e-6 * max(1.0, scale), equal_nan=True):
             raise errors.GradientCheckError(
-                f"the value{path} is\n{x}\nwith the derivatives, and f gives\n{y}\nfor plain arrays.\n"
-                "It asks whether it is handed a tensor, or a rule computes something else than its function."
+                f"the value{path} is\n{x}\nwith the derivatives, but f gives\n{y}\nfor plain arrays.\n"
+                "The function tests whether its argument is a tensor, or a rule computes another function."
             )
     return expected
 
@@ -119,7 +118,7 @@ def _check(
         else:
             derivative = _weighed(f, weights)
             slope = derivative(*args)
-            # <weights, J direction> and <J^H weights, direction> are the same number.
+            # <weights, J direction> and <J^H weights, direction> are equal.
             found = _inner(slope, direction)
             _compare(found, _inner(weights, expected), rtol, atol * size, f"{path}reverse")
         if order > 1:
@@ -127,11 +126,11 @@ def _check(
 
 
 _LEAST = 1e-12
-"""Values below this are taken for the rounding of zeros, such as residuals that vanish."""
+"""Values below this are treated as rounding errors of zeros, such as vanishing residuals."""
 
 
 def _size(tree: Any) -> float:
-    """Return how large values are, at most 1."""
+    """Return the size of values, at most 1."""
     sizes = [np.max(np.abs(x), initial=0, where=np.isfinite(x)) for x in _arrays(tree) if x.dtype.kind in "fc"]
     size = max(map(float, sizes), default=0.0)
     return min(size, 1.0) if size > _LEAST else 1.0
@@ -160,7 +159,7 @@ def _random_like(tree: Any, rng: np.random.Generator) -> Any:
 
 
 def _difference(f: Callable[..., Any], args: tuple[Any, ...], direction: tuple[Any, ...]) -> Any:
-    """Return how `f` changes along a direction, by central differences of two step sizes."""
+    """Return the derivative of `f` along a direction, by central differences of two step sizes."""
     treedef = flatten(args)[1]
     directions = flatten(direction)[0]
 
@@ -191,25 +190,25 @@ def _compare(found: Any, expected: Any, rtol: float, atol: float, what: str) -> 
         scale = max(1.0, float(np.max(np.abs(y), initial=0)))
         if x.shape != y.shape or not np.allclose(x, y, rtol=rtol, atol=atol * scale):
             raise errors.GradientCheckError(
-                f"the {what} derivative{path} is\n{x}\nand finite differences give\n{y}\n"
-                "A rule is wrong, or the point is at a kink; fg.check(f, *args) looks for both."
+                f"the {what} derivative{path} is\n{x}\nbut finite differences give\n{y}\n"
+                "A rule is wrong, or the point is at a kink; fg.check(f, *args) detects both."
             )
 
 
 def check_primitive(operation: Callable[..., Any], *args: Any, **metadata: Any) -> None:
-    """Check the rules of an operation at one call: what fgrad's own tests check for its primitives.
+    """Check the rules of an operation at one call, as fgrad's own tests do for its primitives.
 
-    Both modes are compared with finite differences to second order, also where only some arguments are
-    differentiated; gradients must have the dtype and shape of their arguments, in single precision too;
-    `vmap` must agree with a loop, whichever arguments are mapped.
+    Both modes are compared with finite differences to second order, also with respect to single arguments; gradients
+    must have the dtype and shape of their arguments, in single precision too; `vmap` must agree with a loop, for all
+    combinations of mapped arguments.
 
     Args:
-        operation: from `fgrad.extend.register_primitive`, or any function of arrays.
+        operation: an operation from `fgrad.extend.register_primitive`, or any function of arrays.
         args: float64 or complex128 arrays.
         metadata: keyword arguments.
 
     Raises:
-        GradientCheckError: an AssertionError; a rule is wrong. The message says which.
+        GradientCheckError: an AssertionError; a rule is wrong. The message names it.
 
     Example:
         >>> check_primitive(np.arctan2, np.array([0.5, 1.0]), np.array([1.0, 2.0]))
@@ -220,7 +219,7 @@ def check_primitive(operation: Callable[..., Any], *args: Any, **metadata: Any) 
 
     arrays = tuple(np.asarray(x) for x in args)
     check_grads(f, arrays)
-    for place, x in enumerate(arrays if len(arrays) > 1 else ()):  # one array was all of the check before
+    for place, x in enumerate(arrays if len(arrays) > 1 else ()):  # a single array has been checked above
         check_grads(_of_one(f, arrays, place), (x,), order=1)
     _check_form(f, arrays)
     _check_form(f, tuple(x.astype(_SINGLE[x.dtype.char]) for x in arrays))
@@ -261,8 +260,8 @@ class Call:
     """One sample call of a primitive with random arrays.
 
     Attributes:
-        function: runs the primitive on the arrays.
-        arrays: the arguments that are differentiated.
+        function: a function that runs the primitive on the arrays.
+        arrays: the arguments to differentiate.
 
     Example:
         >>> from fgrad.core.primitive import PRIMITIVES
@@ -276,12 +275,12 @@ class Call:
 
 
 def calls(primitive: Primitive, dtype: npt.DTypeLike = np.float64, seed: int = 0) -> Iterator[Call]:
-    """Return the sample calls of a primitive that a dtype allows.
+    """Return the sample calls of a primitive for a dtype.
 
     Args:
         primitive: an entry of the table.
-        dtype: of the arrays; complex ones leave out samples of real operations.
-        seed: of the random numbers.
+        dtype: the dtype of the arrays; samples of real operations are omitted for complex ones.
+        seed: the seed of the random numbers.
 
     Returns:
         An iterator over `Call`s, one for each sample.

@@ -1,16 +1,16 @@
 """Containers of arrays: nested tuples, lists, dicts, named tuples and registered classes.
 
     map(f, tree, *rest)                     `f` of matching leaves, in a container like the first
-    leaves(tree), structure(tree)           what it holds, and how it is nested
+    leaves(tree), structure(tree)           the leaves, and the structure
     flatten(tree), unflatten(treedef, leaves)
-    ravel(tree)                             one vector of all numbers, and a function that puts a vector back
+    ravel(tree)                             one vector of all numbers, and a function that converts a vector back
 
     >>> from fgrad import tree
     >>> tree.map(lambda x, y: x + y, {"a": 1, "b": (2, 3)}, {"a": 10, "b": (20, 30)})
     {'a': 11, 'b': (22, 33)}
 
-A leaf is whatever is not a container. None is a container without leaves. `fg.register_pytree_node` and
-`fg.register_dataclass` make containers of classes.
+A leaf is any object that is not a container. None is a container without leaves. `fg.register_pytree_node` and
+`fg.register_dataclass` register classes as containers.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
         tree: nested containers.
 
     Returns:
-        The leaves, dicts in the order of their sorted keys; and an object that `unflatten` takes, which compares equal
-        to that of any tree that is nested alike.
+        The leaves, those of dicts in the order of their sorted keys; and an object for `unflatten`, which compares
+        equal to that of any tree with the same structure.
 
     Raises:
         DtypeError: a TypeError; a leaf is an array of objects that are not numbers.
@@ -56,17 +56,17 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
 
 
 def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
-    """Return a tree of a structure with other leaves.
+    """Return a tree with a given structure and leaves.
 
     Args:
         treedef: the structure, from `flatten` or `structure`.
-        leaves: as many as the structure has places, in order.
+        leaves: the leaves in order, as many as the structure has.
 
     Returns:
         The tree.
 
     Raises:
-        ValueError: there are more or fewer leaves.
+        ValueError: the number of leaves differs.
 
     Example:
         >>> unflatten(structure({"b": (2, 3), "a": 1}), "xyz")
@@ -76,13 +76,13 @@ def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
 
 
 def structure(tree: Any) -> Any:
-    """Return how a tree is nested.
+    """Return the structure of a tree.
 
     Args:
         tree: nested containers.
 
     Returns:
-        An object that `unflatten` takes, and which compares equal to that of any tree that is nested alike.
+        An object for `unflatten`, which compares equal to that of any tree with the same structure.
 
     Raises:
         DtypeError: a TypeError; a leaf is an array of objects that are not numbers.
@@ -95,17 +95,17 @@ def structure(tree: Any) -> Any:
 
 
 def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return all numbers of a tree as one vector, and the function that puts a vector back into the tree.
+    """Return all numbers of a tree as one vector, and a function that converts a vector back to a tree.
 
-    Both are differentiable, so a function of containers can be handed to a solver that takes vectors.
+    Both are differentiable, so that a function of containers can be passed to a solver for vectors.
 
     Args:
         tree: nested containers of numbers and arrays.
 
     Returns:
-        A vector of the floating-point or complex dtype that all leaves fit into; and a function of a vector of this
-        length, of any dtype, which returns a tree of the same structure and shapes. Its leaves have the dtypes that
-        they had, but for integers, which become floating-point numbers; real leaves take the real part.
+        A vector of a floating-point or complex dtype that can represent all leaves; and a function of a vector of this
+        length, of any dtype, which returns a tree of the same structure and shapes. Its leaves have their original
+        dtypes, except that integers become floating-point numbers; real leaves take the real part.
 
     Raises:
         NonNumericInputError: a TypeError; a leaf is not a number or an array of numbers.
@@ -130,7 +130,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
         vector = as_array(vector)
         if vector.shape != (size,):
             raise errors.ShapeError(
-                f"the tree has {size} numbers in all, and it was given an array of shape {vector.shape}.\n"
+                f"the tree has {size} numbers in total, and it was given an array of shape {vector.shape}.\n"
                 f"Pass a vector of shape ({size},)."
             )
         pieces = np.split(vector, ends)
@@ -146,12 +146,12 @@ def _numbers(leaf: Any, path: str) -> Any:
     if x.dtype.kind not in "biufc":
         raise errors.NonNumericInputError(
             f"ravel takes numbers and arrays of them, and tree{path} is {leaf!r:.80} of type {type(leaf).__name__}.\n"
-            "Leave it out of the tree, or make it a static field of a class (fg.register_dataclass)."
+            "Remove it from the tree, or make it a static field of a class (fg.register_dataclass)."
         )
     return x
 
 
 def _in_form(x: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-    """Return a part of a vector in the shape and dtype of a leaf."""
+    """Return part of a vector in the shape and dtype of a leaf."""
     x = np.real(x) if dtype.kind != "c" else x
     return np.reshape(x if x.dtype == dtype else x.astype(dtype), shape)[()]

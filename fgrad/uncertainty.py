@@ -1,11 +1,11 @@
-"""Error propagation: from uncertain inputs to the result, and from a fit to the errors of its parameters.
+"""Error propagation: from uncertain inputs to results, and from a fit to the errors of its parameters.
 
     propagate(f, mean, covariance)          mean and covariance of f(x), for an uncertain x
-    standard_errors(loss, params)           the error of each parameter that was fitted
-    parameter_covariance(loss, params)      with their correlations, to propagate further
+    standard_errors(loss, params)           the standard error of each fitted parameter
+    parameter_covariance(loss, params)      the covariance of fitted parameters, for further propagation
 
-A covariance is nested and shaped as `fg.hessian` nests and shapes second derivatives: for an array `x` it has
-the shape `x.shape + x.shape`, for a container it is a container of containers.
+A covariance has the structure and shapes of second derivatives by `fg.hessian`: for an array `x` it has the shape
+`x.shape + x.shape`, for a container it is a container of containers.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class _Flat:
         return np.concatenate([np.ravel(leaf) for leaf in self.leaves])
 
     def parts(self, vector: Any, axis: int = 0) -> list[Any]:
-        """Return the stretches of an axis that belong to the leaves."""
+        """Return the parts of an axis that belong to the leaves."""
         return np.split(vector, self._ends[:-1], axis)
 
     def tree(self, vector: Any) -> Any:
-        """Return the container with the elements of a vector."""
+        """Return a container with the elements of a vector."""
         parts = zip(self.parts(vector), self.shapes, strict=True)
         return unflatten(self.treedef, [np.reshape(part, shape) for part, shape in parts])
 
@@ -76,7 +76,7 @@ class _Flat:
         return unflatten(self.treedef, rows)
 
     def name(self, place: int) -> str:
-        """Return what messages call an element of the vector."""
+        """Return the name of an element of the vector, for messages."""
         return next(name for name, end in zip(self.names, self._ends, strict=True) if place < end)
 
 
@@ -85,13 +85,13 @@ def _real(name: str, leaf: Any) -> Any:
     if value.dtype.kind != "f":
         raise errors.DtypeError(
             f"{name} must be real floating-point numbers, and its dtype is {value.dtype}.\n"
-            "Write 3.0 for 3; of a complex number, take the real and the imaginary part as two numbers."
+            "Write 3.0 for 3; for a complex number, pass the real and the imaginary part as two numbers."
         )
     return value
 
 
 def _is_false(condition: Any) -> bool:
-    """Return whether a condition is known not to hold; under `vmap` and in a recording nothing is known yet."""
+    """Return whether a condition is known to be false; under `vmap` and in a recording it is unknown."""
     try:
         return not bool(condition)
     except errors.ConcretizationError:
@@ -105,18 +105,17 @@ def _matrix(covariance: Any, flat: _Flat) -> Any:
     """Return a covariance as a matrix over all elements.
 
     Raises:
-        ShapeError: it does not fit the mean.
+        ShapeError: its shape does not match the mean.
         ParameterError: it is not symmetric, or has negative or missing variances.
     """
     matrix = _as_matrix(covariance, flat)
     diagonal = np.diagonal(matrix)
     if _is_false(np.all(np.isfinite(matrix))) or _is_false(np.all(diagonal >= 0)):
-        raise errors.ParameterError("covariance must be finite, with variances on its diagonal that are 0 or more.")
+        raise errors.ParameterError("covariance must be finite, with nonnegative variances on its diagonal.")
     slack = 100 * np.finfo(matrix.dtype).eps * np.sqrt(np.outer(diagonal, diagonal))
     if _is_false(np.all(np.abs(matrix - matrix.T) <= slack)):
         raise errors.ParameterError(
-            "covariance must be symmetric, and no covariance may differ from its mirror image.\n"
-            "Use (c + c.T) / 2 if the difference is an error of rounding."
+            "covariance must be symmetric.\nUse (c + c.T) / 2 if the difference is a rounding error."
         )
     return matrix
 
@@ -137,7 +136,7 @@ def _as_matrix(covariance: Any, flat: _Flat) -> Any:
             return _diagonal(rows, flat)
         blocks = [flat.treedef.flatten_up_to(row) for row in rows]
     except ValueError as error:
-        raise _misfit(flat, f"it is nested otherwise: {error}") from None
+        raise _misfit(flat, f"it has another structure: {error}") from None
     return np.concatenate([_block_row(row, place, flat) for place, row in enumerate(blocks)])
 
 
@@ -160,9 +159,9 @@ def _block_row(blocks: Sequence[Any], place: int, flat: _Flat) -> Any:
 
 def _misfit(flat: _Flat, what: str) -> errors.ShapeError:
     return errors.ShapeError(
-        f"covariance does not fit the mean, whose parts have the shapes {flat.shapes}: {what}.\n"
-        f"It must be a matrix of shape {(flat.size, flat.size)}, blocks nested as fg.hessian nests them, or the "
-        "variances alone, nested as the mean is."
+        f"covariance does not match the mean, whose parts have the shapes {flat.shapes}: {what}.\n"
+        f"It must be a matrix of shape {(flat.size, flat.size)}, blocks with the structure of fg.hessian, or only "
+        "variances, with the structure of the mean."
     )
 
 
@@ -177,29 +176,27 @@ def propagate(f: Callable[[Any], Any], mean: Any, covariance: Any, order: int = 
     Order 1 is the law of propagation of uncertainty, `f(mean)` and J S J^T (JCGM 100:2008, "GUM", equation 13;
     for several results JCGM 102:2011, clause 6.2). It is exact for linear functions.
 
-    Order 2 adds all terms of the next order in S, for a Gaussian `x` (GUM, note to 5.1.2, there for
-    independent inputs; the products of four deviations are those of Isserlis,
-    https://doi.org/10.1093/biomet/12.1-2.134): to the mean of the result a, tr(H_a S)/2; to the covariance of
-    the results a and b, tr(H_a S H_b S)/2 + (J_a S t_b + J_b S t_a)/2, where t is the gradient of tr(H S). It is
-    exact for quadratic functions.
+    Order 2 adds all terms of the next order in S, for a Gaussian `x` (GUM, note to 5.1.2, there for independent inputs;
+    the products of four deviations are those of Isserlis, https://doi.org/10.1093/biomet/12.1-2.134): to the mean of
+    the result a, tr(H_a S)/2; to the covariance of the results a and b, tr(H_a S H_b S)/2 + (J_a S t_b + J_b S t_a)/2,
+    where t is the gradient of tr(H S). It is exact for quadratic functions.
 
     Args:
-        f: takes a container like `mean`; returns real numbers, arrays or containers of them.
+        f: a function of a container like `mean`; returns real numbers, arrays or containers of them.
         mean: real floating-point numbers, arrays or containers of them.
-        covariance: of the mean, as blocks (`x.shape + x.shape` for an array, containers of containers as from
-            `fg.hessian`), as a matrix over all elements in order, or the variances alone, nested as the
-            mean is, for independent inputs.
+        covariance: the covariance of the mean, as blocks (`x.shape + x.shape` for an array, containers of containers as
+            from `fg.hessian`), as a matrix over all elements in order, or only the variances, with the structure of the
+            mean, for independent inputs.
         order: 1 or 2; 2 needs third derivatives, and memory for the Hessian of each result.
 
     Returns:
-        `(mean, covariance)` of `f(x)`: nested as the result, and as blocks.
+        `(mean, covariance)` of `f(x)`: with the structure of the result, and as blocks.
 
     Raises:
-        ShapeError: a ValueError; the covariance does not fit the mean.
+        ShapeError: a ValueError; the covariance does not match the mean.
         DtypeError: a TypeError; a number is an integer or complex.
-        ParameterError: a ValueError; the covariance is not symmetric or has negative variances, `order` is
-            something else, or the expansion of second order gives a negative variance: the
-            covariance is too wide for it.
+        ParameterError: a ValueError; the covariance is not symmetric or has negative variances, `order` is invalid, or
+            the second-order expansion gives a negative variance, since the covariance is too large.
         NoResultError, OutputError, DetachedError: as for `grad`.
 
     Example:
@@ -233,7 +230,7 @@ def propagate(f: Callable[[Any], Any], mean: Any, covariance: Any, order: int = 
 
 
 def _second_order(function: Callable[[Any], Any], point: Any, slopes: Any, spread: Any) -> tuple[Any, Any]:
-    """Return what the terms of second order add to the mean and to the covariance."""
+    """Return the second-order terms of the mean and of the covariance."""
     second = jacfwd(jacrev(function))
 
     def curvature(vector: Any) -> Any:
@@ -248,8 +245,8 @@ def _check_variances(variances: Any, out: _Flat) -> None:
     if _is_false(np.all(variances >= 0)):
         bad = int(np.argmin(variances))
         raise errors.ParameterError(
-            f"the expansion of second order gives {out.name(bad)} a negative variance: the covariance is too wide for "
-            "it.\nUse order=1, or draw samples of x and look at f of them."
+            f"the second-order expansion gives {out.name(bad)} a negative variance: the covariance is too large for "
+            "it.\nUse order=1, or compute f for samples of x."
         )
 
 
@@ -267,24 +264,23 @@ def parameter_covariance(loss: Callable[[Any], Any], params: Any, residuals: int
     For a negative log-likelihood this is the inverse of its Hessian at the minimum, the inverse of the observed
     information (Efron and Hinkley 1978, https://doi.org/10.1093/biomet/65.3.457).
 
-    For a sum of squared residuals of equal but unknown variance, that variance is estimated by the
-    sum of squares over `residuals` minus the number of parameters, and the covariance is twice the
-    estimate times the inverse Hessian (Seber and Wild, Nonlinear Regression, Wiley 1989, chapter 2). A
-    factor of the loss, such as 1/2, makes no difference then.
+    For a sum of squared residuals of equal but unknown variance, that variance is estimated by the sum of squares
+    divided by `residuals` minus the number of parameters, and the covariance is twice the estimate times the inverse
+    Hessian (Seber and Wild, Nonlinear Regression, Wiley 1989, chapter 2). A factor of the loss, such as 1/2, makes no
+    difference in this case.
 
     Args:
-        loss: takes a container like `params`; returns one real number.
-        params: where `loss` has its minimum: real floating-point numbers, arrays or containers of them.
-        residuals: for a sum of squares, or a multiple of it, how many squares are in the sum. By default the
-            loss is a negative log-likelihood (for residuals of known variance, half the sum of
-            `(residual / sigma) ** 2`).
+        loss: a function of a container like `params`; returns one real number.
+        params: the minimum of `loss`: real floating-point numbers, arrays or containers of them.
+        residuals: for a sum of squares, or a multiple of it, the number of squares. By default the loss is a negative
+            log-likelihood (for residuals of known variance, half the sum of `(residual / sigma) ** 2`).
 
     Returns:
-        The covariance nested and shaped as `fg.hessian` nests and shapes second derivatives.
+        The covariance, with the structure and shapes of second derivatives by `fg.hessian`.
 
     Raises:
-        ParameterError: a ValueError; `params` is no minimum, the data do not determine all parameters, or
-            there are no more residuals than parameters.
+        ParameterError: a ValueError; `params` is not a minimum, the data do not determine all parameters, or there are
+            no more residuals than parameters.
         DtypeError: a TypeError; a parameter is an integer or complex.
         NonScalarError, NoResultError, DetachedError: as for `grad`.
 
@@ -302,13 +298,13 @@ def parameter_covariance(loss: Callable[[Any], Any], params: Any, residuals: int
 def standard_errors(loss: Callable[[Any], Any], params: Any, residuals: int | None = None) -> Any:
     """Return the standard error of each parameter that minimizes a loss.
 
-    They are the square roots of the variances in `parameter_covariance`, which says how they are defined.
+    They are the square roots of the variances in `parameter_covariance`, which defines them.
 
     Args:
         loss, params, residuals: as for `parameter_covariance`.
 
     Returns:
-        The errors, nested as `params`.
+        The errors, with the structure of `params`.
 
     Raises:
         ParameterError, DtypeError, NonScalarError, NoResultError, DetachedError: as for
@@ -330,7 +326,7 @@ def _covariance(loss: Callable[[Any], Any], flat: _Flat, residuals: int | None) 
     free = None if residuals is None else residuals - flat.size
     if free is not None and free <= 0:
         raise errors.ParameterError(
-            f"{residuals} residuals do not determine {flat.size} parameters and a variance: there must be more of them."
+            f"{residuals} residuals do not determine {flat.size} parameters and a variance: more residuals are needed."
         )
 
     @functools.wraps(loss)
@@ -343,7 +339,7 @@ def _covariance(loss: Callable[[Any], Any], flat: _Flat, residuals: int | None) 
     diagonal = np.diagonal(curvature)
     if _is_false(np.all(diagonal > 0)):
         raise _no_minimum(flat, int(np.argmin(diagonal)))
-    scale = np.sqrt(diagonal)  # so that the units of the parameters do not matter
+    scale = np.sqrt(diagonal)  # the units of the parameters do not matter then
     scaled = curvature / np.outer(scale, scale)
     lengths, directions = np.linalg.eigh((scaled + scaled.T) / 2)
     if _is_false(lengths[0] > 10 * flat.size * np.finfo(lengths.dtype).eps):
@@ -354,7 +350,7 @@ def _covariance(loss: Callable[[Any], Any], flat: _Flat, residuals: int | None) 
     is_close = np.all(np.abs(step) <= np.sqrt(np.finfo(lengths.dtype).eps) * np.abs(point))
     if _is_false((gradient @ step <= variance) | is_close):
         raise errors.ParameterError(
-            "params is not where the loss has its minimum: the next step of Newton's method would be "
+            "params is not the minimum of the loss: the next step of Newton's method would be "
             f"{float(np.sqrt(gradient @ step / variance)):.3g} standard errors long.\n"
             "Minimize the loss first, and pass the result."
         )
