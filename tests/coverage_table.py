@@ -297,9 +297,9 @@ SETTINGS = "settings of NumPy"
 DATES = "of dates"
 BY_VALUES = "the shape of the result depends on the values"
 DISPATCH = "NumPy does not dispatch it"
-CONVERSION = "NumPy asked a traced tensor for its plain array"
-OBJECTS = "This works on floating-point numbers alone"
-LOST, NUMBER = "asks for a plain number", "float() asked a traced tensor for a plain number"
+CONVERSION = "NumPy requested a plain array from a traced tensor"
+OBJECTS = "This function needs floating-point numbers"
+LOST, NUMBER = "asks for a plain number", "float() requested a plain number from a traced tensor"
 OLD_CLASS = "a class of its own"
 OF_TENSORS = "makes an array of traced numbers, which fgrad takes for one tensor"
 MEMORY = "about memory, which a traced tensor has none of"
@@ -1136,7 +1136,7 @@ _OPERATORS = [
         lambda x: (int(x), bool(x)), at=POINT, batched=False,
     ),
     refused("float(x)", LOST, errors.DetachedError, NUMBER, lambda x: x * float(x), at=POINT),
-    refused("complex(x)", LOST, errors.DetachedError, "complex() asked", lambda x: x * complex(x), at=POINT),
+    refused("complex(x)", LOST, errors.DetachedError, "complex() requested", lambda x: x * complex(x), at=POINT),
 ]
 
 _SMOOTH_PAIRS = (

@@ -31,7 +31,7 @@ LOGS = A([-9.0, -2.4, -0.7, -0.1])
 def no(names: str, argument: str, *calls: Any, remark: str = "no closed form in any argument", at: Any = UNIT) -> Row:
     """Make a row of a function without a derivative in closed form in an argument."""
     first = names.split()[0]
-    match = f"{first} has no derivative in closed form in its argument {argument!r}, which is traced"
+    match = f"{first} has no closed-form derivative with respect to its argument {argument!r}, which is traced"
     return refused(names, remark, NoClosedFormError, match, *calls, at=at)
 
 

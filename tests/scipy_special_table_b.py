@@ -365,7 +365,7 @@ CHARACTERISTIC = "characteristic values have no closed form"
 
 
 def characteristic(name: str, argument: str, *points: Any) -> Row:
-    match = f"scipy.special.{name} has no derivative in closed form in its argument {argument!r}"
+    match = f"scipy.special.{name} has no closed-form derivative with respect to its argument {argument!r}"
     return refused(f"scipy.special.{name}", CHARACTERISTIC, NoClosedFormError, match, at=points)
 
 

@@ -193,7 +193,7 @@ def test_tangents_that_do_not_fit(primal, tangent, text):
 
 def test_tangents_of_another_structure(x):
     for tangents in ([1.0], {"a": 1.0}, 1.0):
-        with pytest.raises(ValueError, match="the primals are nested as .* and the tangents as .* they must match"):
+        with pytest.raises(ValueError, match="primals have the structure .* and the tangents .* must be equal"):
             fg.ForwardAccumulator([x, x], tangents)
 
 

@@ -128,7 +128,7 @@ def test_a_copy_at_each_run_is_refused():
         Closure(lambda x: next(copies) * x, [(1.0,)])
         return a
 
-    with pytest.raises(errors.ClosureError, match="makes another copy of it each time that it runs"):
+    with pytest.raises(errors.ClosureError, match="makes a new copy of it each time that it runs"):
         fg.grad(loss)(1.0)
 
 

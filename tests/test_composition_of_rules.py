@@ -92,7 +92,7 @@ def test_a_trace_that_does_not_say_what_a_call_means_is_not_passed_over():
         process_call = Trace.process_call
 
     trace = Silent()
-    with pytest.raises(fg.errors.UnsupportedError, match="has a derivative of its own, and Silent does not say"):
+    with pytest.raises(fg.errors.UnsupportedError, match="custom derivative, for which Silent defines no meaning"):
         run(trace, by_custom_vjp(lambda x: x * 2.0), lambda: ((trace.root(np.float64(1.0)),), {}))
 
 

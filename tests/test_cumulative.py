@@ -143,7 +143,7 @@ def test_results_are_written_into_tensors_alone():
         f = getattr(np, name)
         assert f(Tensor(V), out=result) is result
         np.testing.assert_allclose(result, f(V))
-        with pytest.raises(fg.errors.InPlaceError, match=f"np.{name} was to write a tensor into a plain NumPy array"):
+        with pytest.raises(fg.errors.InPlaceError, match=f"np.{name} would write a tensor into a plain NumPy array"):
             fg.grad(lambda x: np.sum(f(x, out=np.zeros(5))))(V)
 
 

@@ -116,7 +116,7 @@ def test_what_the_message_says():
         "  result: 0.0",
         "  cotangent: 3.0",
         "  gave: inf",
-        "np.where(good, f(x), other) keeps what it does not choose out of the derivative.",
+        "np.where(good, f(x), other) excludes elements that are not selected from the derivative.",
         "(help: fgrad.errors.NonFiniteError)",
     ]
 

@@ -125,7 +125,7 @@ def test_a_batching_rule_runs_once_for_all_examples():
 def test_bad_input():
     with pytest.raises(ValueError, match="a primitive named 'sin' is registered already"):
         register_primitive(np.sin)
-    with pytest.raises(errors.StructureError, match="is not an operation: pass what register_primitive has returned"):
+    with pytest.raises(errors.StructureError, match="is not an operation: pass a result of register_primitive"):
         defvjp(np.sin, None)
     with pytest.raises(errors.StructureError, match="is not an operation"):
         defjvp(np.sin, None)
@@ -164,7 +164,7 @@ def test_a_rule_that_declares_what_it_saves():
 )
 def test_a_rule_that_names_what_the_operation_does_not_have(rule, named):
     product = register_primitive(lambda x, y, *, by=1.0: x * y * by, name="misnamed_product")
-    with pytest.raises(errors.CustomRuleError, match=f"and {named} is no array of the operation, which has x, y"):
+    with pytest.raises(errors.CustomRuleError, match=f"and {named} is not an array of the operation, which has x, y"):
         defvjp(product, rule, None)
 
 

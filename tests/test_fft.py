@@ -206,7 +206,7 @@ def test_deprecated_forms_warn_and_work(name, s, axes):
 @pytest.mark.parametrize("name", [*ALONG_AN_AXIS, *OF_A_PLANE, *OF_SEVERAL_AXES])
 def test_no_traced_result_is_written_into_an_array(name):
     f = getattr(np.fft, name)
-    with pytest.raises(errors.InPlaceError, match=f"{name} was to write a tensor into a plain NumPy array"):
+    with pytest.raises(errors.InPlaceError, match=f"{name} would write a tensor into a plain NumPy array"):
         fg.vjp(lambda x: f(x, out=np.zeros_like(f(M))), M)
 
 

@@ -117,7 +117,7 @@ def test_a_variable_of_integers_is_no_place_for_a_float():
 
 
 def test_a_gradient_without_its_variable():
-    with pytest.raises(errors.StructureError, match=r"pairs \(gradient, variable\), and one element is Tensor\(3.\)"):
+    with pytest.raises(errors.StructureError, match=r"pairs \(gradient, variable\), but one element is Tensor\(3.\)"):
         Adam().apply_gradients(fg.constant(3.0))
 
 

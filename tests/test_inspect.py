@@ -535,12 +535,12 @@ def at_distances(x):
 
 
 REASONS = {
-    growing: r"arrays have another shape from iteration to iteration \(.*float64\[\d,6\], float64\[\d,6\], \.\.\.\)",
-    permuted: "indices do not go up or down evenly from iteration to iteration",
+    growing: r"the shapes of arrays change from iteration to iteration \(.*float64\[\d,6\], float64\[\d,6\], \.\.\.\)",
+    permuted: "indices do not change by a constant step per iteration",
     branching: "iterations do not all have the same operations in the same order",
-    delayed: "a value is used more than 8 iterations after the one that makes it",
-    with_new_rules: "a function with rules of its own is made anew in each iteration; make it before the loop",
-    at_distances: "what an iteration takes is not made the same number of iterations before each time",
+    delayed: "a value is used more than 8 iterations after the one that computes it",
+    with_new_rules: "a function with custom rules is created in each iteration; create it before the loop",
+    at_distances: "an input is not always computed the same number of iterations earlier",
 }
 
 
@@ -565,9 +565,7 @@ def test_arrays_that_are_too_large_to_put_together_are_a_reason():
         return x
 
     (text,) = fg.compile(scaled).inspect(tables[0], tables).unrolled
-    assert text.endswith(
-        ": each iteration takes another array, too large together to be one array (7,200,000 elements)"
-    )
+    assert text.endswith(": each iteration uses another array; one array of them is too large (7,200,000 elements)")
 
 
 def test_an_iteration_beside_a_loop_is_no_reason_to_worry():
@@ -701,7 +699,7 @@ def test_explain_says_where_to_look_without_lines():
         tape.watch(x)
         rounded = compiled(x)
     text = str(fg.explain(tape, rounded, x))
-    assert "a function with a rule of its own has the derivative 0 here for all 6 elements" in text
+    assert "a function with a custom rule has the derivative 0 here for all 6 elements" in text
     assert "fg.debug_lines()" in text
 
 

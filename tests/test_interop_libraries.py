@@ -355,7 +355,7 @@ def test_an_array_of_jax_beside_a_tensor_is_a_constant():
     class Odd:
         __array_priority__ = 1.0
 
-    with pytest.raises(errors.StructureError, match="a tensor cannot be combined with a Odd, which is no array"):
+    with pytest.raises(errors.StructureError, match="a tensor cannot be combined with a Odd, which is not an array"):
         np.multiply(fg.constant(X), Odd())
 
 

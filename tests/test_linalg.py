@@ -995,7 +995,7 @@ def test_numpys_errors_stay(f, points):
 
 
 def test_nothing_is_written_into_an_array():
-    with pytest.raises(errors.InPlaceError, match="multi_dot was to write a tensor"):
+    with pytest.raises(errors.InPlaceError, match="multi_dot would write a tensor"):
         fg.grad(lambda x: np.sum(L.multi_dot([x, S], out=np.zeros((3, 3)))))(S)
 
 

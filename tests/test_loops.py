@@ -526,15 +526,15 @@ MISTAKES = {
     ),
     "containers of a carry": (
         lambda: fg.scan(lambda c, x: ([c], None), 0.0, X3),
-        errors.StructureError, r"the carry that <lambda> returns is nested as \[\*\], and before it was nested as \*",
+        errors.StructureError, r"the carry that <lambda> returns has the structure \[\*\], and before it had \*",
     ),
     "as many leaves in other containers": (
         lambda: fg.scan(lambda c, x: ((c[0][0], c[0][1]), None), ((1.0, 2.0), None), X3),
-        errors.StructureError, r"nested as \(\*, \*\), and before it was nested as \(\(\*, \*\), None\)",
+        errors.StructureError, r"structure \(\*, \*\), and before it had \(\(\*, \*\), None\)",
     ),
     "carry becomes None": (
         lambda: fg.fori_loop(0, 3, lambda i, c: None, 0.0),
-        errors.StructureError, "nested as None",
+        errors.StructureError, "has the structure None",
     ),
     "text in a carry": (
         lambda: fg.scan(lambda c, x: (c, None), {"name": "a"}, X3),
@@ -542,7 +542,7 @@ MISTAKES = {
     ),
     "no pair": (
         lambda: fg.scan(lambda c, x: c, 0.0, X3),
-        errors.OutputError, "must return a pair, the carry and an output, and <lambda> returned 0.0",
+        errors.OutputError, "must return a pair, the carry and an output, but <lambda> returned 0.0",
     ),
     "shape of an output": (
         lambda: fg.map(lambda x: x if x > 1 else X3, np.array([0.0, 2.0])),
@@ -550,11 +550,11 @@ MISTAKES = {
     ),
     "containers of an output": (
         lambda: fg.scan(lambda c, x: (c + 1, c or None), 0, X3),
-        errors.StructureError, r"the output that <lambda> returns is nested as \*, and before it was nested as None",
+        errors.StructureError, r"the output that <lambda> returns has the structure \*, and before it had None",
     ),
     "list in place of an array": (
         lambda: fg.scan(lambda c, x: (c, None), 0.0, [1.0, 2.0]),
-        errors.ShapeError, r"xs\[0\] is 1.0, which has no axis to go along",
+        errors.ShapeError, r"xs\[0\] is 1.0, which has no axis to iterate over",
     ),
     "sizes of arrays": (
         lambda: fg.scan(lambda c, x: (c, None), 0.0, {"a": X3, "b": np.ones(2)}),
@@ -566,7 +566,7 @@ MISTAKES = {
     ),
     "neither length nor arrays": (
         lambda: fg.scan(lambda c, x: (c, None), 0.0),
-        errors.ParameterError, "scan needs xs to go along, or length",
+        errors.ParameterError, "scan needs xs, or length",
     ),
     "no length": (
         lambda: fg.scan(lambda c, x: (c, None), 0.0, length=-1),
@@ -594,15 +594,15 @@ MISTAKES = {
     "branches": (lambda: fg.switch(1, [], 1.0), errors.ParameterError, "switch needs at least one function"),
     "several conditions": (
         lambda: fg.cond(X3 > 0, np.sin, np.cos, X3),
-        errors.ShapeError, r"the condition of cond must be one truth value, and has shape \(3,\)(.|\n)*np.where",
+        errors.ShapeError, r"the condition of cond must be a single boolean, and has shape \(3,\)(.|\n)*np.where",
     ),
     "several conditions of a loop": (
         lambda: fg.while_loop(lambda c: c < 10, lambda c: c * 2.0, X3),
-        errors.ShapeError, r"the condition of while_loop must be one truth value(.|\n)*np.all or np.any",
+        errors.ShapeError, r"the condition of while_loop must be a single boolean(.|\n)*np.all or np.any",
     ),
     "no condition": (
         lambda: fg.while_loop(lambda c: None, lambda c: c * 2.0, X3),
-        errors.StructureError, "the condition of while_loop must be a truth value, and is None",
+        errors.StructureError, "the condition of while_loop must be a boolean, and is None",
     ),
     "containers of branches": (
         lambda: BY_SIGN(X3, lambda x: (x,), lambda x: [x]),
@@ -618,7 +618,7 @@ MISTAKES = {
     ),
     "texts of branches": (
         lambda: BY_SIGN(X3, lambda x: "a", lambda x: "b"),
-        errors.StructureError, "result is 'a' of true_fun .* only numbers and arrays can be chosen between",
+        errors.StructureError, "result is 'a' of true_fun .* only numbers and arrays can be selected",
     ),
     "pass back in a recording": (
         lambda: fg.trace(fg.grad(looped))(3.0),

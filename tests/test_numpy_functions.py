@@ -303,7 +303,7 @@ def test_out_and_where_on_tensors():
 
     np.testing.assert_allclose(f(V), np.where(V > 1.0, 2 * V, 0) + V + 1)
     check_grads(f, (V,))
-    with pytest.raises(errors.InPlaceError, match="np.add was to write a tensor into a plain NumPy array"):
+    with pytest.raises(errors.InPlaceError, match="np.add would write a tensor into a plain NumPy array"):
         fg.grad(lambda x: np.sum(np.add(x, 1.0, out=np.zeros(4))))(V)
     with pytest.raises(errors.InPlaceError, match="np.multiply with `where` but without `out`"):
         fg.grad(lambda x: np.sum(np.multiply(x, 1.0, where=x > 1.0)))(V)
@@ -400,7 +400,7 @@ WITH_OUT = ["sum", "prod", "mean", "max", "var", "cumsum", "cumprod", "take", "c
 @pytest.mark.parametrize("name", WITH_OUT)
 def test_no_result_is_written_into_an_array(name):
     args = {"take": ([0],), "clip": (0.0, 1.0)}.get(name, ())
-    with pytest.raises(errors.InPlaceError, match=f"np.{name} was to write a tensor into a plain NumPy array"):
+    with pytest.raises(errors.InPlaceError, match=f"np.{name} would write a tensor into a plain NumPy array"):
         fg.grad(lambda x: getattr(np, name)(x, *args, out=np.zeros(())) * 1.0)(V)
 
 

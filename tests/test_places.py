@@ -213,8 +213,8 @@ def test_every_error_names_the_users_line(mistake):
 @pytest.mark.parametrize(
     ("point", "text"),
     [
-        (None, "the argument 'x' is None, and no number"),
-        ("abc", "the argument 'x' is 'abc', of type str, and no number"),
+        (None, "the argument 'x' is None, which is not a number"),
+        ("abc", "the argument 'x' is 'abc', of type str, which is not a number"),
         (np.array([None, None]), "the argument 'x' is of type object"),
         (np.array(["a"]), "the argument 'x' is of type <U1"),
     ],

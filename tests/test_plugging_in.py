@@ -344,7 +344,7 @@ def test_a_model_of_a_frame():
 def test_columns_of_other_kinds():
     with pytest.raises(errors.IntegerInputError, match="holds integers|of type int64"):
         fg.grad(lambda x: np.sum(x * 1.0))(pd.Series([1, 2]))
-    with pytest.raises(errors.NonNumericInputError, match="and no number"):
+    with pytest.raises(errors.NonNumericInputError, match="which is not a number"):
         fg.grad(lambda x: np.float64(1.0))(pd.Series(["a", "b"]))
     mixed = pd.DataFrame({"name": ["a", "b"], "x": [1.0, 2.0]})
     seen = []
@@ -521,7 +521,7 @@ def test_an_unregistered_dataclass_is_a_leaf():
     class Settings:
         rate: float
 
-    with pytest.raises(errors.NonNumericInputError, match="and no number"):
+    with pytest.raises(errors.NonNumericInputError, match="which is not a number"):
         fg.grad(lambda s: s.rate)(Settings(1.0))
 
 

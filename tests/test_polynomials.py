@@ -137,7 +137,7 @@ def test_what_turns_coefficients_into_arrays():
     ):
         np.testing.assert_allclose(fg.vjp(f, P)[0], f(P), rtol=1e-12)
         check_grads(f, (P,))
-    with pytest.raises(errors.ArrayConversionError, match="NumPy asked a traced tensor for its plain array"):
+    with pytest.raises(errors.ArrayConversionError, match="NumPy requested a plain array from a traced tensor"):
         fg.vjp(lambda p: (np.poly1d(p) / np.poly1d([1.0, 2.0]))[0](0.5), P)
     np.testing.assert_allclose(fg.vjp(lambda p: np.polyval(p[::-1], 0.5), P)[0], np.polynomial.Polynomial(P)(0.5))
 

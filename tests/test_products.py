@@ -108,7 +108,7 @@ def test_results_in_out():
         ("outer", lambda x: np.outer(x, N, out=np.zeros((6, 6)))),
         ("vecdot", lambda x: np.vecdot(x, x, out=np.zeros(2))),
     ]:
-        with pytest.raises(errors.InPlaceError, match=f"np.{name} was to write a tensor into a plain NumPy array"):
+        with pytest.raises(errors.InPlaceError, match=f"np.{name} would write a tensor into a plain NumPy array"):
             fg.grad(call)(M)
 
 

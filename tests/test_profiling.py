@@ -60,7 +60,7 @@ def test_a_checkpoint_is_advised_where_it_pays_and_keeps_nothing_where_it_is():
         return np.sum(y)
 
     report = fg.profile(plain)(np.ones((50, 10)))
-    assert "A checkpoint would pay in line" in report.advice
+    assert "A checkpoint would save memory in line" in report.advice
     assert f"line {by_source(report)['y = layer(x, np.eye(10))'].number}:" in report.advice
     again = fg.profile(spared)(np.ones((50, 10)))
     assert by_source(again)["y = fg.checkpoint(layer)(x, np.eye(10))"].bytes_kept <= 10 * 10 * 8  # the constant matrix
@@ -89,7 +89,7 @@ def test_variables_are_inputs_and_functions_with_rules_have_their_line():
 def test_as_text_and_as_html():
     report = fg.profile(network)([np.eye(2)], np.ones((3, 2)))
     text = str(report)
-    assert text.splitlines()[0] == "network: what each line costs to differentiate"
+    assert text.splitlines()[0] == "network: costs of differentiation by line"
     assert "h = layer(h, w)" in text
     assert text.splitlines()[2].split() == ["line", "operations", "kept", "forward", "backward", "source"]
     page = report._repr_html_()
@@ -107,7 +107,7 @@ def test_methods_and_partials():
 
 
 def test_what_cannot_be_shown_says_so():
-    with pytest.raises(errors.ParameterError, match="that of sin is not there: it was not written in"):
+    with pytest.raises(errors.ParameterError, match="the source of sin is not available: it was not written in"):
         fg.profile(np.sin)(1.0)
     with pytest.raises(errors.NoResultError, match="a function that returns None"):
         fg.profile(lambda x: None)(1.0)

@@ -388,21 +388,21 @@ def test_a_constant_result():
         ),
         (
             lambda graph: graph(X, {"v": 1.0}, 2),
-            r"the argument 'p' is nested as .*'v'.*, and the graph was recorded with .*'w'",
+            r"the argument 'p' has the structure .*'v'.*, and the graph was recorded with .*'w'",
         ),
-        (lambda graph: graph([1.0, 2.0, 3.0], {"w": 1.0}, 2), r"the argument 'x' is nested as .*\[\*, \*, \*\]"),
+        (lambda graph: graph([1.0, 2.0, 3.0], {"w": 1.0}, 2), r"the argument 'x' has the structure .*\[\*, \*, \*\]"),
         (
             lambda graph: graph(X, {"w": 1.0}, 3),
-            r"the argument 'n' is 3, and the graph was recorded with 2, which is part of the program.\n"
+            r"the argument 'n' is 3, and the graph was recorded with 2, which is a static argument.\n"
             r"Record again, or record with an array, np.asarray\(n\), to have an input.",
         ),
         (lambda graph: graph(X, {"w": 1.0}, np.int64(2)), r"the argument 'n' is .*2.*, and .* recorded with 2"),
         (
             lambda graph: graph(X, {"w": 1.0}, n=2),
-            "called with 2 positional arguments and the keyword n, and recorded with 3 positional arguments.\n"
-            "Pass the arguments as they were passed, by position or by name.",
+            "called with 2 positional arguments and the keyword n, but recorded with 3 positional arguments.\n"
+            "Pass the arguments as in the recorded call, by position or by name.",
         ),
-        (lambda graph: graph(X), "called with 1 positional argument, and recorded with 3 positional arguments"),
+        (lambda graph: graph(X), "called with 1 positional argument, but recorded with 3 positional arguments"),
     ],
 )
 def test_other_arguments(call, message):
@@ -691,7 +691,7 @@ def test_assignments_are_refused():
     for f in (read_after, not_read_after, assigned_before, assigned_the_same_before):
         with pytest.raises(
             errors.RecordedAssignmentError,
-            match=r"^variable 'w' is assigned in a function that is being recorded, and a graph holds no assignments",
+            match=r"^variable 'w' is assigned in a function that is being recorded, but a graph cannot hold",
         ) as caught:
             trace(f)(1.0)
         assert isinstance(caught.value, RuntimeError)

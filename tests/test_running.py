@@ -327,9 +327,9 @@ def test_what_is_not_finite_can_be_admitted():
         ((quadratic, start(), 2.5), errors.ParameterError, "and it is 2.5"),
         ((quadratic, start(), True), errors.ParameterError, "and it is True"),
         ((quadratic, {}, 5), errors.NoVariablesError, "params is empty"),
-        ((quadratic, [fg.Variable(1.0), 2.0], 5), errors.StructureError, "and it holds both"),
+        ((quadratic, [fg.Variable(1.0), 2.0], 5), errors.StructureError, "it holds both"),
         ((lambda p: p * A, 1.0, 5), errors.NonScalarError, r"returned shape \(2,\)"),
-        ((lambda p: p * 1j, 1.0, 5), errors.NonScalarError, "needs a function with a real number as its result"),
+        ((lambda p: p * 1j, 1.0, 5), errors.NonScalarError, "needs a function with a real scalar result"),
         ((lambda p: p, 3, 5), errors.DtypeError, "parameter params has dtype int64"),
     ],
 )
@@ -341,9 +341,9 @@ def test_what_is_refused(args, kind, text):
 @pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 def test_what_is_refused_of_variables():
     w = fg.Variable(A, name="w")
-    with pytest.raises(errors.NonScalarError, match=r"one number, and it has shape \(2,\)"):
+    with pytest.raises(errors.NonScalarError, match=r"scalar loss; it has shape \(2,\)"):
         quiet(lambda: w * 1.0, w, 3)
-    with pytest.raises(errors.NonScalarError, match="one number, and it has a list"):
+    with pytest.raises(errors.NonScalarError, match="scalar loss; it has a list"):
         quiet(lambda: [w[0], w[1]], w, 3)
     with pytest.raises(errors.OutputError, match="must be real to be minimized"):
         quiet(lambda: w[0] * 1j, w, 3)

@@ -182,8 +182,11 @@ def test_schedules_can_be_compared_printed_and_pickled():
         (lambda: CosineDecayRestarts(1.0, 0), "first_decay_steps must be positive"),
         (lambda: CosineDecayRestarts(1.0, 10, t_mul=0.5), "t_mul must be 1 or more, and it is 0.5"),
         (lambda: PiecewiseConstantDecay([5, 15], [1.0, 0.5]), "there are 2 values for 2 boundaries"),
-        (lambda: PiecewiseConstantDecay([15, 5], [1.0, 0.5, 0.1]), r"boundaries must rise, and they are \[15, 5\]"),
-        (lambda: PiecewiseConstantDecay([5, 5], [1.0, 0.5, 0.1]), "boundaries must rise"),
+        (
+            lambda: PiecewiseConstantDecay([15, 5], [1.0, 0.5, 0.1]),
+            r"boundaries must be increasing; they are \[15, 5\]",
+        ),
+        (lambda: PiecewiseConstantDecay([5, 5], [1.0, 0.5, 0.1]), "boundaries must be increasing"),
         (lambda: WarmupCosine(1.0, 10, 10), "warmup_steps must be 0 or more and below decay_steps.*10 and 10"),
         (lambda: WarmupCosine(1.0, -1, 10), "warmup_steps must be 0 or more"),
         (lambda: OneCycle(1.0, 0), "total_steps must be positive"),
@@ -243,5 +246,5 @@ def test_the_state_of_a_plateau(tmp_path):
         fg.save(tmp_path / "state", first.state_dict())
         other.load_state_dict(fg.load(tmp_path / "state"))
         assert begun + rates(other, metrics[cut:]) == expected
-    with pytest.raises(errors.StateError, match="holds learning_rate, best, waited, cooling; this one holds rate"):
+    with pytest.raises(errors.StateError, match="holds learning_rate, best, waited, cooling; the given one holds rate"):
         one.load_state_dict({"rate": 1.0})

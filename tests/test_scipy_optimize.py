@@ -541,7 +541,7 @@ def test_the_units_do_not_matter_to_what_a_bound_holds_back(unit):
     if unit >= 1:  # below, SciPy stops before it is there
         np.testing.assert_allclose(fg.jacobian(found)(1.0), differences(scipys, 1.0, 1e-3)[0], rtol=1e-3, atol=1e-5)
     else:
-        with pytest.raises(errors.ConvergenceError, match="is none: its residuals"):
+        with pytest.raises(errors.ConvergenceError, match="is not a solution: its residuals"):
             fg.jacobian(found)(1.0)
 
 
@@ -747,15 +747,17 @@ def test_a_solver_that_has_not_converged_raises():
         return solved
 
     for method in ("BFGS", "trust-ncg", "L-BFGS-B"):
-        with pytest.raises(errors.ConvergenceError, match="is none: its residuals|has not solved the problem"):
+        with pytest.raises(
+            errors.ConvergenceError, match="is not a solution: its residuals|has not solved the problem"
+        ):
             fg.jacobian(stopped(method, maxiter=1))(2.0)
         stops = optimize.minimize(lambda x: np.sum(x**4 - x), [9.0, -7.0], method=method, options={"maxiter": 1})
         assert not stops.success
-    with pytest.raises(errors.ConvergenceError, match="is none: its residuals|has not solved the problem"):
+    with pytest.raises(errors.ConvergenceError, match="is not a solution: its residuals|has not solved the problem"):
         fg.jacobian(lambda a: optimize.root(lambda x: np.exp(x) + a, [0.0]).x)(1.0)
-    with pytest.raises(errors.ConvergenceError, match="is none: its residuals|has not solved the problem"):
+    with pytest.raises(errors.ConvergenceError, match="is not a solution: its residuals|has not solved the problem"):
         fg.jacobian(lambda a: optimize.least_squares(lambda x: x**3 - a * np.ones(2), [50.0], max_nfev=2).x)(1.0)
-    with pytest.raises(errors.ConvergenceError, match="is none: its residuals|has not found the root"):
+    with pytest.raises(errors.ConvergenceError, match="is not a solution: its residuals|has not found the root"):
         fg.grad(lambda a: optimize.root_scalar(lambda x: x**3 - a, x0=90.0, maxiter=3).root)(8.0)
     with pytest.raises(RuntimeError, match="Failed to converge"):
         fg.grad(lambda a: optimize.brentq(lambda x: x**3 - a, 0, 10, maxiter=2))(8.0)

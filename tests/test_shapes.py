@@ -258,7 +258,7 @@ def test_results_are_not_written_into_arrays():
         ("np.trace", lambda x: np.trace(x, out=np.zeros(()))),
         (r"np.lib.*sliding_window_view\(\.\.\., writeable=True\)", lambda x: windows(x, 2, 1, writeable=True)),
     ]:
-        with pytest.raises(errors.InPlaceError, match=f"{name} was to write a tensor into a plain NumPy array"):
+        with pytest.raises(errors.InPlaceError, match=f"{name} would write a tensor into a plain NumPy array"):
             fg.grad(call)(M)
 
     def f(x):

@@ -266,9 +266,9 @@ def test_large_arrays_are_summed_up():
     page = fg.constant(array)._repr_html_()
     assert title(page) == "<b>Tensor</b> shape=(20, 30), dtype=float64"
     assert rows(page) == [
-        ["min of what is finite", "0"],
-        ["mean of what is finite", f"{finite.mean():.8g}"],
-        ["max of what is finite", "599"],
+        ["min of finite elements", "0"],
+        ["mean of finite elements", f"{finite.mean():.8g}"],
+        ["max of finite elements", "599"],
         ["nan", "1"],
         ["infinite", "2"],
         ["[0, 0]", "0"],

@@ -354,7 +354,7 @@ def test_results_are_written_into_tensors_alone(name):
     assert f(Tensor(M), axis=1, out=result) is result
     np.testing.assert_allclose(result, f(M, axis=1))
     if name != "all":  # truth values have no derivative to lose
-        with pytest.raises(errors.InPlaceError, match=f"np.{name} was to write a tensor into a plain NumPy array"):
+        with pytest.raises(errors.InPlaceError, match=f"np.{name} would write a tensor into a plain NumPy array"):
             fg.grad(lambda x: np.sum(f(x, axis=1, out=np.zeros(2)) * 1.0))(M)
     positional = fg.constant(np.zeros(()))
     if "median" in name:

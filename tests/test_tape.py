@@ -1109,7 +1109,7 @@ def test_sources_that_can_have_no_gradient_come_with_a_warning(x):
     ):
         assert tape.gradient(y, {"c": other, "x": x})["c"] is None
     for target, source in ((z, x), (x**2, w), (fg.constant(1.0), {"w": w, "x": x})):
-        with pytest.warns(NoGradientWarning, match="every gradient is None: the target depends on nothing") as caught:
+        with pytest.warns(NoGradientWarning, match="every gradient is None: the target does not depend") as caught:
             assert set(plain(leaves_and_nones(tape.gradient(target, source)))) == {None}
         assert len(caught) == 1
 

@@ -338,7 +338,7 @@ cases(  # TensorFlow: [None], silently
     "f returns a python number or a .numpy() value",
     (lambda: of(lambda x: 2.0, 3.0), Warns("returned a plain float, 2.0, and no tensor", [None])),
     (lambda: of(lambda x: x.numpy(), 3.0), Raises(TypeError, r"values left the trace:\n  .numpy\(\) at")),
-    (lambda: of(float, 3.0), Raises(TypeError, r"asked a traced tensor for a plain number.*\n  at")),
+    (lambda: of(float, 3.0), Raises(TypeError, r"requested a plain number from a traced tensor.*\n  at")),
 )
 cases("f returns its argument", (lambda: of(lambda x: x, 3.0), [1.0]))
 cases(
@@ -359,7 +359,7 @@ cases(
     "dy of another shape",
     (
         lambda: of(square, ONE_TWO, dy=np.ones(3)),
-        Raises(ValueError, r"dy has shape \(3,\), and the result that it weighs has shape \(2,\)"),
+        Raises(ValueError, r"dy has shape \(3,\), and its result has shape \(2,\)"),
     ),
 )
 cases(
@@ -850,8 +850,8 @@ cases(
     (lambda: unconnected("none"), [6.0, None]),
     (lambda: unconnected("bogus"), Raises(ValueError, "Unknown value for unconnected_gradients: 'bogus'")),
 )
-TARGET = "target must be a Tensor, a Variable or a container of them, and it holds"
-SOURCES = "sources must be a Tensor, a Variable or a container of them, and it holds"
+TARGET = "target must be a Tensor, a Variable or a container of them; it holds"
+SOURCES = "sources must be a Tensor, a Variable or a container of them; it holds"
 
 
 def asked_for(target=None, sources=None, wrong=None):
@@ -985,7 +985,7 @@ cases(
     "wrong shape of weights",
     (
         lambda: weighed(np.ones(2)),
-        Raises(ValueError, r"output_gradients has shape \(2,\), and the result that it weighs has shape \(3,\)"),
+        Raises(ValueError, r"output_gradients has shape \(2,\), and its result has shape \(3,\)"),
     ),
 )
 cases(

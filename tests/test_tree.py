@@ -62,7 +62,7 @@ def test_what_is_no_number_and_vectors_of_another_length():
     with pytest.raises(errors.NonNumericInputError, match=r"tree\['name'\] is 'x' of type str"):
         tree.ravel({"name": "x", "w": 1.0})
     _, unravel = tree.ravel([1.0, np.ones(3)])
-    with pytest.raises(errors.ShapeError, match=r"4 numbers in all, and it was given an array of shape \(3,\)"):
+    with pytest.raises(errors.ShapeError, match=r"4 numbers in total, and it was given an array of shape \(3,\)"):
         unravel(np.ones(3))
 
 

@@ -374,7 +374,7 @@ def test_out_takes_tensors_and_refuses_arrays():
         ("np.add.at", lambda x: np.add.at(np.zeros(5), [0], x[:1])),
         ("np.fix", lambda x: np.fix(x, out=np.zeros(5))),
     ]:
-        with pytest.raises(errors.InPlaceError, match=f"{name} was to write a tensor into a plain NumPy array"):
+        with pytest.raises(errors.InPlaceError, match=f"{name} would write a tensor into a plain NumPy array"):
             fg.grad(call)(V)
 
 

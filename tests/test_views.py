@@ -313,5 +313,5 @@ def test_shapes_that_cannot_be_set():
     with pytest.raises(ValueError, match="cannot reshape"):
         x.shape = (4, 2)
     assert x.shape == (3, 2)
-    with pytest.raises(TypeError, match="variable 'w' keeps its shape"):
+    with pytest.raises(TypeError, match="of variable 'w' is fixed"):
         fg.Variable(np.ones(4), name="w").shape = (2, 2)

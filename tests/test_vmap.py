@@ -222,9 +222,9 @@ def test_bad_axes():
         fg.vmap(f, in_axes=(2, None))(X, 1.0)
     with pytest.raises(errors.AxisError, match=r"in_axes names axis 0 of 'shift', which has shape \(\)"):
         fg.vmap(f)(X, 1.0)
-    with pytest.raises(errors.AxisError, match="has nothing to map over"):
+    with pytest.raises(errors.AxisError, match="has no argument to map over"):
         fg.vmap(f, in_axes=None)(X, X)
-    with pytest.raises(errors.AxisError, match=r"in_axes is \(0,\), which does not fit"):
+    with pytest.raises(errors.AxisError, match=r"in_axes is \(0,\), which does not match"):
         fg.vmap(f, in_axes=(0,))(X, X)
     with pytest.raises(errors.AxisError, match="out_axes is 5 for a result of f with 2 axes"):
         fg.vmap(f, out_axes=5)(X, X)
