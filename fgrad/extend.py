@@ -146,7 +146,7 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
     missing: Any = _NoRules(name)
     if (earlier := PRIMITIVES.get(name)) in USERS:
         warnings.warn(
-            f"an operation named {name!r} was registered before, and is replaced: its rules have to be defined anew",
+            f"an operation named {name!r} was registered before, and is replaced: define its rules again",
             errors.ReplacedPrimitiveWarning,
             stacklevel=depth_of_user(),
         )
@@ -272,7 +272,7 @@ def deflowering(operation: Operation, rule: Rule | None) -> None:
 
     Example:
         >>> import numpy as np, fgrad as fg
-        >>> def by_element(x):  # in a loop of Python's
+        >>> def by_element(x):  # in a Python loop
         ...     return np.array([max(value, 0.1 * value) for value in x])
         >>> leaky = register_primitive(by_element, name="example_leaky")
         >>> deflowering(leaky, lambda x: np.maximum(x, 0.1 * x))

@@ -106,7 +106,7 @@ def load(path: str | os.PathLike[str], like: Any = _ANY) -> Any:
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, RecursionError) as error:
         if isinstance(error, errors.FgradError):
             raise
-        raise errors.LoadError(f"{os.fspath(path)!r} is damaged: its outline does not fit its arrays.") from error
+        raise errors.LoadError(f"{os.fspath(path)!r} is damaged: its outline does not match its arrays.") from error
 
 
 def _safetensors() -> Any:

@@ -160,11 +160,11 @@ def test_several_results():
 
 
 def test_a_nan_that_comes_in():
-    with pytest.raises(errors.NonFiniteError, match="multiply gave NaN; an argument held NaN already"), fg.debug_nans():
+    with pytest.raises(errors.NonFiniteError, match="multiply gave NaN; an argument already held NaN"), fg.debug_nans():
         fg.grad(lambda x: np.sum(x * np.array([1.0, np.nan])))(np.ones(2))
-    with pytest.raises(errors.NonFiniteError, match="a cotangent held NaN already"), fg.debug_nans():
+    with pytest.raises(errors.NonFiniteError, match="a cotangent already held NaN"), fg.debug_nans():
         fg.vjp(np.sin, 1.0)[1](np.nan)
-    with pytest.raises(errors.NonFiniteError, match="a tangent held NaN already"), fg.debug_nans():
+    with pytest.raises(errors.NonFiniteError, match="a tangent already held NaN"), fg.debug_nans():
         fg.jvp(np.sin, (1.0,), (np.nan,))
 
 

@@ -351,7 +351,7 @@ MESSAGES = {
     "math": (
         lambda x: math.sin(x),
         "math.sin requested",
-        "Write np.sin for math.sin; x.item() to look at the number, or",
+        "Write np.sin for math.sin; x.item() for the plain number, or",
     ),
     "math, by another name": (lambda x: math.lgamma(x), "math.lgamma requested", "Write scipy.special.gammaln for"),
     "a local import": (of_local_import, "math.sin requested", "Write np.sin for math.sin;"),
@@ -369,7 +369,7 @@ MESSAGES = {
     "float": (
         lambda x: float(x),
         "float() requested",
-        "Write x itself for float(x); x.item() to look at the number, or fg",
+        "Write x itself for float(x); x.item() for the plain number, or fg",
     ),
     "float as a key": (lambda x: min([x], key=float), "Something requested", "x itself for float(x)"),
     "complex": (lambda x: complex(x, 1.0).real, "complex() requested", "Write a + 1j * b for complex(a, b);"),
@@ -427,8 +427,8 @@ def test_what_another_file_does_is_named_there(tmp_path):
 
 REFUSED_BY_PYTHON = {
     "struct": (lambda x: struct.pack("d", x), struct.error, "struct takes plain numbers: x.item()"),
-    "memoryview": (lambda x: memoryview(x), TypeError, "no memory of its own: x.item() and x.numpy()"),
-    "bytes": (lambda x: bytes(x), TypeError, "no memory of its own"),
+    "memoryview": (lambda x: memoryview(x), TypeError, "no memory: x.item() and x.numpy()"),
+    "bytes": (lambda x: bytes(x), TypeError, "no memory"),
     "a dict": (lambda x: {x: 1}, TypeError, "cannot be a key of a dict"),
     "a set": (lambda x: {x}, TypeError, "cannot be a key of a dict"),
     "functools.cache": (functools.cache(lambda x: x), TypeError, "an argument of functools.cache"),

@@ -572,7 +572,7 @@ MISTAKES = {
         lambda: fg.scan(lambda c, x: (c, None), 0.0, length=-1),
         errors.ParameterError, "length must be a number of iterations, 0 or more, and is -1",
     ),
-    "no array for map": (lambda: fg.map(np.sin, []), errors.ParameterError, "map goes along arrays"),
+    "no array for map": (lambda: fg.map(np.sin, []), errors.ParameterError, "map iterates over arrays"),
     "segments": (
         lambda: fg.scan(lambda c, x: (c, None), 0.0, X3, checkpoint=1.5),
         errors.ParameterError, "checkpoint must be a number of iterations, 0 or more, and is 1.5",
@@ -622,11 +622,11 @@ MISTAKES = {
     ),
     "pass back in a recording": (
         lambda: fg.trace(fg.grad(looped))(3.0),
-        errors.ConcretizationError, r"a pass back through a loop(.|\n)*needs a value(.|\n)*max_steps=100",
+        errors.ConcretizationError, r"a backward pass through a loop(.|\n)*needs a value(.|\n)*max_steps=100",
     ),
     "pass back through a recording": (
         lambda: fg.grad(fg.trace(looped)(3.0))(3.0),
-        errors.ConcretizationError, r"a pass back through a loop(.|\n)*needs a value(.|\n)*max_steps=100",
+        errors.ConcretizationError, r"a backward pass through a loop(.|\n)*needs a value(.|\n)*max_steps=100",
     ),
     "value in the body of a recorded while loop": (
         lambda: fg.trace(lambda x: fg.while_loop(lambda x: x < 9.0, lambda x: x + 1.0 if x < 3.0 else 2.0 * x, x))(1.0),

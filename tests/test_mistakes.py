@@ -857,7 +857,7 @@ mistake(
     wrong,
     errors.DetachedError,
     what=("math.sin requested a plain number from a traced tensor", "at test_mistakes.py", "math.sin(x)"),
-    instead="Write np.sin for math.sin; x.item() to look at the number",
+    instead="Write np.sin for math.sin; x.item() for the plain number",
     mended=right,
     expected=1.0,
 )
@@ -897,7 +897,7 @@ mistake(
     wrong,
     errors.DetachedError,
     what=("Something requested a plain number from a traced tensor", 'functions["sine"](x[0])'),
-    instead=("Write np.sin for math.sin", "x itself for float(x)", "x.item() to look at the number"),
+    instead=("Write np.sin for math.sin", "x itself for float(x)", "x.item() for the plain number"),
     mended=right,
     expected=[2.0 + math.cos(1.0), 4.0],
 )
@@ -916,7 +916,7 @@ mistake(
     wrong,
     errors.DetachedError,
     what=("float() requested a plain number from a traced tensor", "its derivative would be lost", "x * float(x)"),
-    instead=("Write x itself for float(x)", "x.item() to look at the number"),
+    instead=("Write x itself for float(x)", "x.item() for the plain number"),
     mended=right,
     expected=6.0,
 )
@@ -968,7 +968,7 @@ mistake(
     wrong,
     errors.DetachedError,
     what=("float() requested a plain number from a traced tensor", "losses.append(float(value))"),
-    instead="x.item() to look at the number",
+    instead="x.item() for the plain number",
     mended=right,
     expected=([2.0, 4.0], [5.0]),
 )
@@ -2884,7 +2884,7 @@ def test_names_that_are_nowhere_stay_pythons():
             program()
         assert not isinstance(raised.value, errors.FgradError)
     assert not hasattr(fg, "__nothing__")
-    with pytest.raises(errors.MissingNameError, match="module of its own: import fgrad.tests_of_names"):
+    with pytest.raises(errors.MissingNameError, match="separate module: import fgrad.tests_of_names"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("importlib.util.find_spec", lambda name: name == "fgrad.tests_of_names")
             fg.tests_of_names  # noqa: B018

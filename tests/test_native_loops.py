@@ -396,7 +396,7 @@ def test_a_bound_that_is_computed():
     check_others(lambda a, n: fg.fori_loop(0, n, lambda i, c: c * i + a, a), (X32, zero), *((X32, n) for n in counts))
     many = fg.vmap(summed_up, in_axes=(None, 0))
     check_others(many, (X, np.array([1, 3])), (X, np.array([0, -2])), (X, np.array([4, 1])))
-    with pytest.raises(errors.ConcretizationError, match=r"a pass back through a loop(.|\n)*max_steps=100"):
+    with pytest.raises(errors.ConcretizationError, match=r"a backward pass through a loop(.|\n)*max_steps=100"):
         fg.compile(fg.grad(lambda a, n: np.sum(summed_up(a, n))))(X, counts[0])
 
 
@@ -521,7 +521,7 @@ def test_mistakes():
     assert "test_native_loops.py" in str(e.value)
     loss = lambda a: np.sum(fg.while_loop(lambda c: np.sum(c) < 9, lambda c: 1.5 * c, a))  # noqa: E731
     for function in (fg.compile(fg.grad(loss)), fg.grad(fg.compile(loss))):
-        with pytest.raises(errors.ConcretizationError, match=r"a pass back through a loop(.|\n)*max_steps=100"):
+        with pytest.raises(errors.ConcretizationError, match=r"a backward pass through a loop(.|\n)*max_steps=100"):
             function(X)
 
 

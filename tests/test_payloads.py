@@ -222,7 +222,7 @@ def test_data_that_is_overwritten_before_the_pass_back_was_copied():
     ],
 )
 def test_what_looks_at_values_refuses_before_it_computes(name, use, scheduler):
-    with pytest.raises(errors.PayloadError, match=f"{name} does not work on an array of dask: it looks at values"):
+    with pytest.raises(errors.PayloadError, match=f"{name} does not work on an array of dask: it depends on values"):
         fg.grad(use)(lazy(X))
     assert scheduler.count == 0
 

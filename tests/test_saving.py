@@ -431,7 +431,7 @@ W = ["array", "w", "<f8", [2]]
 )
 def test_an_outline_that_does_not_fit(path, outline):
     save_file({"w": np.ones(2)}, path, metadata={"fgrad": "1", "tree": json.dumps(outline)})
-    with pytest.raises(errors.LoadError, match="is damaged: its outline does not fit its arrays"):
+    with pytest.raises(errors.LoadError, match="is damaged: its outline does not match its arrays"):
         fg.load(path)
 
 

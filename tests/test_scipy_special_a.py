@@ -761,7 +761,7 @@ def test_the_noncentrality_of_the_f_distribution():
     np.testing.assert_allclose(derivative(special.ncfdtrinc, 3, (dfn, dfd, p, f)), -by_f / by_nc, rtol=1e-12)
     step = special.ncfdtrinc(dfn, dfd, p + 0.01, f) - special.ncfdtrinc(dfn, dfd, p - 0.01, f)
     np.testing.assert_allclose(step / 0.02, 1 / by_nc, rtol=3e-3)
-    with pytest.raises(NoClosedFormError, match=r"scipy\.special\.ncfdtrinc has no .* in its argument 'dfd'"):
+    with pytest.raises(NoClosedFormError, match=r"ncfdtrinc has no .* with respect to its argument 'dfd'"):
         fg.grad(lambda dfd: special.ncfdtrinc(dfn, dfd, p, f))(dfd)
 
 

@@ -4,9 +4,9 @@ check_number(frame, how, tensor)  raises where a traced number would become a pl
 is_collected(tensor)              whether NumPy gets an array of traced numbers
 check_array(rank)                 raises where NumPy or SciPy requests a plain array
 values_alone(rank)                a block that needs values only, while a rule gives the derivative
-unwrap(error)                     raises the error of fgrad's that NumPy or SciPy has wrapped
-refuse_objects(error)             raises an error of fgrad's where NumPy cannot work on an array of traced numbers
-advise(error)                     adds a hint on what to write instead to an error of Python's
+unwrap(error)                     raises the fgrad error that NumPy or SciPy has wrapped
+refuse_objects(error)             raises an fgrad error where NumPy cannot work on an array of traced numbers
+advise(error)                     adds a hint on what to write instead to a Python error
 
 Inspection is always allowed: comparisons, `bool`, `int`, `round`, formatting. So are the explicit `.item()`, `.numpy()`
 and `.tolist()`. `float()`, `complex()` and functions that call them raise, and so does an array of a numeric dtype.
@@ -231,7 +231,7 @@ def refuse_reciprocal(frame: FrameType, tensor: Any) -> None:
 
 
 def refuse_objects(error: BaseException) -> None:
-    """Raise an error of fgrad's in place of the one with which NumPy or SciPy refuses an array of traced numbers.
+    """Raise an fgrad error in place of the one with which NumPy or SciPy refuses an array of traced numbers.
 
     Other errors of a SciPy function that requested such an array get a note about it.
     """
@@ -296,8 +296,8 @@ _ADVICE = (
     ("argument should be a string or a Rational", f"{_LOOK}."),
     ("requires a real number, not fgrad", f'Write f"{{x:.3f}}" for "%.3f" % x; {_LOOK}.'),
     ("required argument is not a float", f"struct takes plain numbers: {_LOOK}."),
-    ("bytes-like object is required, not 'Tensor'", f"A traced tensor has no memory of its own: {_LOOK}."),
-    ("convert 'Tensor' object to bytes", f"A traced tensor has no memory of its own: {_LOOK}."),
+    ("bytes-like object is required, not 'Tensor'", f"A traced tensor has no memory: {_LOOK}."),
+    ("convert 'Tensor' object to bytes", f"A traced tensor has no memory: {_LOOK}."),
     ("Object of type Tensor is not JSON serializable", f"{_LOOK}; so does x.tolist()."),
     ("component: Tensor", f"{_LOOK}."),
     ("only integers, slices", "An index must be an integer: int(x), or x.astype(int), which have no derivative."),
@@ -384,7 +384,7 @@ def _library_call(frame: FrameType | None) -> tuple[str, str, FrameType | None]:
 
 
 def unwrap(error: BaseException) -> None:
-    """Raise the error of fgrad's that other libraries have wrapped in their own."""
+    """Raise the fgrad error that other libraries have wrapped in their own."""
     ours: BaseException | None = error
     while ours is not None and not isinstance(ours, errors.FgradError):
         ours = ours.__cause__ if _is_of_library(ours) else None

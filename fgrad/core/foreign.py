@@ -235,7 +235,7 @@ def computed_by(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str
     for x in foreign:
         known_shape(x)
     if primitive.name in LOOKING_AT_VALUES and any(map(is_lazy, foreign)):
-        raise refused(primitive, args, "it looks at values, for which they would have to be computed")
+        raise refused(primitive, args, "it depends on values, which would have to be computed")
     try:
         result = _computed(primitive, args, metadata)
     except Exception as error:

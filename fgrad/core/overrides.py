@@ -151,8 +151,8 @@ def _as_labelled_leaf(x: Any) -> Any:
         return held
     kind = type(x)
     raise errors.StructureError(
-        f"this {kind.__name__} of {_package(kind)} holds what is differentiated, batched or recorded, and was passed "
-        f"to a function of fgrad's, or returned to it; these take tensors and arrays.\n  at {errors.users_line()}\n"
+        f"this {kind.__name__} of {_package(kind)} holds a differentiated, batched or recorded value, and was passed "
+        f"to a function of fgrad, or returned to one; these take tensors and arrays.\n  at {errors.users_line()}\n"
         f"Pass or return its numbers, {_plain_form(kind)}, and put labels or units on the result."
     )
 

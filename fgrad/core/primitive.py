@@ -1,4 +1,4 @@
-"""The table of primitives: what fgrad knows of each operation, and how NumPy's names find it.
+"""The table of primitives: the definitions of all operations, and the lookup of NumPy names in it.
 
 Primitive(...)             the entry: implementation, rules, samples
 ReverseRule(...)           a reverse rule that declares what it saves

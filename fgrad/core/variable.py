@@ -221,7 +221,7 @@ class Variable(TensorLike):
         new = np.asarray(plain_value(value))
         self.check_fits(new)
         new = np.array(new, self.dtype)  # a new array: what was computed before keeps the old one
-        with self.lock:  # whoever computes with the value and then assigns holds it all the while
+        with self.lock:  # held by `assign_add` from the read to the assignment
             self._value = new
             for watch in open_watches():
                 watch.assigns(self)

@@ -4,4 +4,4 @@ Read in this order: `reports` (a reason, and how it is shown), `cuts` (where val
 with the user's lines, and `debug_nans`), `explain`, `check`.
 """
 
-import fgrad.core  # noqa: F401  # whose tables are filled before a module of this room is loaded
+import fgrad.core  # noqa: F401  # fills its tables before a module here is loaded

@@ -286,7 +286,7 @@ def _check(note: Note, mode: str, what: str, given: Sequence[Any], result: Seque
         values += [f"\n  gave: {shown(array)}" for value in result for array in arrays_in(value)]
     raise errors.NonFiniteError(
         f"{name} gave {made}"
-        + (f"; {'an' if what[0] == 'a' else 'a'} {what} held {handed} already" if handed else "")
+        + (f"; {'an' if what[0] == 'a' else 'a'} {what} already held {handed}" if handed else "")
         + f".\n  at {note.line}{''.join(values)}\n"
         + (
             "Find the origin of that value."

@@ -127,7 +127,7 @@ def text_of(x: Any, suffix: str = "") -> str:
         Tensor([2., 4.], traced by GradientTape) Tensor([1., 2.])
     """
     name, shown = type(x).__name__, x._shown()
-    if not isinstance(shown, (np.ndarray, np.generic)):  # of another library, which says what can be said of it
+    if not isinstance(shown, (np.ndarray, np.generic)):  # of another library: its own repr
         return f"{name}({', '.join([repr(shown) + suffix, *_tracing(x)])})"
     array = np.asarray(shown)
     parts = [np.array2string(array, separator=", ", prefix=f"{name}(")] if _has_value(x) else []

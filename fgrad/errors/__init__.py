@@ -106,7 +106,7 @@ class DetachedError(FgradError, TypeError):
 
 def _instead_of_number(function: str) -> str:
     """Return a hint on what to write in place of a function that takes plain numbers."""
-    look = "x.item() to look at the number, or fg.stop_gradient(x) for a constant."
+    look = "x.item() for the plain number, or fg.stop_gradient(x) for a constant."
     if function == "float":
         return f"Write x itself for float(x); {look}"
     if function == "complex":
@@ -274,7 +274,7 @@ _ARRAY_REMEDIES = (
     ),
     (
         r"vectorize\w*\(",
-        "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f); or leave out otypes.",
+        "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f); or omit otypes.",
     ),
     (
         r"^as_strided\(",
@@ -1056,7 +1056,7 @@ class StructureError(FgradError, TypeError):
 
 
 class TapeError(FgradError, RuntimeError):
-    """A tape was asked for gradients that it cannot compute, or can no longer compute.
+    """A tape cannot compute the requested gradients, or no longer can.
 
         >>> import fgrad as fg
         >>> x = fg.constant(3.0)
@@ -1334,7 +1334,7 @@ _VALUE_REMEDIES = {
     "the condition of while_loop": "Iterations that assign to variables or draw random numbers are recorded one by "
     "one. Give the maximal number of iterations: fg.while_loop(cond, body, init, max_steps=100). Or make the changing "
     "state part of the value, and return it.",
-    "a pass back through a loop, for the number of iterations,": "Give the maximal number of iterations: "
+    "a backward pass through a loop, for the number of iterations,": "Give the maximal number of iterations: "
     "fg.while_loop(cond, body, init, max_steps=100).",
     "a bound of fori_loop": "Pass the bounds as plain integers; if they must be computed, give the maximal number "
     "of iterations:\nfg.while_loop(lambda c: c[0] < upper, lambda c: (c[0] + 1, body(*c)), (lower, init), "
@@ -1342,7 +1342,7 @@ _VALUE_REMEDIES = {
     "an adaptive solver": "Call the solver outside of the transform; the function passed to it may use compile or "
     "vmap.",
     "storing it in a variable": "Return the value from the function, and assign the result. Avoid a variable that the "
-    "function, or its rule, creates for itself: y in place of fg.Variable(y), and y = y + 1 in place of "
+    "function, or its rule, creates: y in place of fg.Variable(y), and y = y + 1 in place of "
     "y.assign_add(1).",
 }
 """Hints, by the kind of request."""

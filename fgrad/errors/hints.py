@@ -157,7 +157,7 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
     if name in _OF_MODULES:
         return f"\nInstead: {_OF_MODULES[name]}."
     if hasattr(sys.modules[module], "__path__") and importlib.util.find_spec(f"{module}.{name}"):
-        return f"\nIt is a module of its own: import {module}.{name}."
+        return f"\nIt is a separate module: import {module}.{name}."
     optimizers = vars(sys.modules["fgrad"].optimizers)
     trimmed = name.removesuffix("Optimizer")
     if isinstance(optimizers.get(trimmed), type):

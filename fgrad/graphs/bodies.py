@@ -173,9 +173,8 @@ class Body:
                 arrays.append(self._read_of(("places", places.shape, places.tobytes()), places))
             elif item is ARRAY:
                 arrays.append(next(rest))
-        metadata = {
-            key: x for key, x in metadata.items() if key != "path"
-        }  # which the template is of, if there was one
+        # the template already contains the path
+        metadata = {key: x for key, x in metadata.items() if key != "path"}
         return [*inputs[:lead], *arrays], {**metadata, "template": tuple(template)}
 
     def _of_slice(self, item: slice, k: int, metadata: Mapping[str, Any], places: Any, shape: tuple[int, ...]) -> Any:

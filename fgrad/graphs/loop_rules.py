@@ -154,7 +154,7 @@ def _masked(iterations: Iterations) -> Iterations:
         ConcretizationError: a TypeError; the maximal number of iterations is unknown.
     """
     if iterations.count == UNLIMITED:
-        what = "a pass back through a loop, for the number of iterations,"
+        what = "a backward pass through a loop, for the number of iterations,"
         raise errors.ConcretizationError(what, errors.users_line())
     body = _masked_body(iterations) if is_slight(iterations.body.equations) else _skipping_body(iterations)
     return replace(iterations, body=body, condition=None, _derived={})

@@ -372,7 +372,7 @@ class _Reads(VariableWatch):
     def __exit__(self, kind: Any = None, *exception: object) -> None:
         try:
             for variable in self.names if kind is None else ():
-                strip_ended(variable)  # which raises if it has been assigned since it was read
+                strip_ended(variable)  # raises if it has been assigned since it was read
         finally:
             super().__exit__(kind, *exception)
 

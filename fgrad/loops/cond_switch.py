@@ -85,7 +85,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         found = in_program([holds, np.logical_not(holds)], functions, names, operands)
         if found is not None:
             return found
-    with np.errstate(all="ignore"):  # of examples that take the other way
+    with np.errstate(all="ignore"):  # in branches that are not selected
         one, other = (function(*own(operands)) for function in functions)
     return chosen(pred, one, other, names)
 
@@ -120,7 +120,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     """
     branches = list(branches)
     if not branches:
-        raise errors.ParameterError("switch needs at least one function to choose, and branches is empty.")
+        raise errors.ParameterError("switch needs at least one function; branches is empty.")
     _check_functions("switch", branches)
     index = checked_truth(checked_integer(index, "the index of switch"), "the index of switch")
     if not is_undecided(index):

@@ -13,7 +13,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.variable import open_watches
-from fgrad.graphs import loop_rules  # noqa: F401  # which says what transforms make of loops
+from fgrad.graphs import loop_rules  # noqa: F401  # registers the rules of loops
 from fgrad.graphs.derived import unboxed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph

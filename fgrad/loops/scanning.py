@@ -378,7 +378,7 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """
     check_function("map", "f", f)
     if not flatten(xs)[0]:
-        raise errors.ParameterError(f"map goes along arrays, and there is none in xs, {xs!r:.100}.")
+        raise errors.ParameterError(f"map iterates over arrays, and there is none in xs, {xs!r:.100}.")
 
     def iteration(_: None, x: Any) -> tuple[None, Any]:
         return None, f(x)

@@ -95,7 +95,7 @@ class Optimizer:
         weight_decay: before the rule, parameters are multiplied by `1 - learning_rate * weight_decay`
             (decoupled, https://arxiv.org/abs/1711.05101).
         decay_mask: which parameters decay: a function of one of them that returns a boolean, the
-            variables themselves in a list, or for `update` booleans nested as the parameters are.
+            variables themselves in a list, or for `update` booleans with the structure of the parameters.
         skip_nonfinite: skip a step in which a gradient holds an infinity or a NaN: parameters, state and `global_step`
             are unchanged, and `skipped` is incremented.
         name: the name in messages; by default the name of the class.
@@ -295,7 +295,7 @@ class Optimizer:
         finite = self._are_finite(gradients, names)
         if finite is False:
             return unflatten(treedef, map(inputs.tensor, values)), state._replace(skipped=state.skipped + 1)
-        if finite is not True:  # what it is, is known only when the transform that runs has ended
+        if finite is not True:  # a tensor: known when the running transform has ended
             gradients = [None if each is None else np.where(finite, each, 0) for each in gradients]
         hyper = self._settings(_count(state.step) + 1)
         shown = [leaf if isinstance(leaf, Variable) else value for leaf, value in zip(leaves, values, strict=True)]

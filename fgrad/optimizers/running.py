@@ -346,10 +346,10 @@ def run(
 
 
 def check_steps(steps: Any) -> None:
-    """Refuse what is no number of steps.
+    """Raise if `steps` is not a number of steps.
 
     Raises:
-        ParameterError: it is none.
+        ParameterError: it is not a number of steps.
     """
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
         raise errors.ParameterError(f"steps must be a number of steps, 0 or more, and it is {steps!r}.")

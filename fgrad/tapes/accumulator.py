@@ -63,7 +63,7 @@ class ForwardAccumulator:
 
     Values computed in the block depend on the primals; values computed before are constants. It can be used inside and
     around tapes, gradient functions and other accumulators. Of two accumulators the one that was opened later is the
-    inner one, so the product of the later one can be differentiated by the earlier one for the second derivative.
+    inner one, so the earlier one can differentiate the product of the later one for the second derivative.
 
     Nothing is recorded: a tensor computed in the block holds its own tangent as long as the tensor lives. Only reads of
     variables in the thread that opened the accumulator are observed.

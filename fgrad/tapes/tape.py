@@ -75,7 +75,7 @@ class GradientTape:
         self._lost: list[_Lost] = []
         self._refused: set[int] = set()
         self._watched: dict[int, tuple[str, int]] = {}
-        self._handles: dict[int, tuple[weakref.ref[Tensor], int]] = {}  # by id, with the key that each was given
+        self._handles: dict[int, tuple[weakref.ref[Tensor], int]] = {}  # by id, with their keys
 
     def __enter__(self) -> GradientTape:
         if self._is_recording():

@@ -291,7 +291,7 @@ def _refuse_integers(
     transform: str, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str]
 ) -> None:
     chosen = _chosen(args, keywords, places)
-    if not all([type(x) is np.ndarray and x.dtype.kind == "f" for x in chosen]):  # noqa: C419  # as most are
+    if not all([type(x) is np.ndarray and x.dtype.kind == "f" for x in chosen]):  # noqa: C419  # common case
         refuse_integers(
             transform, function, {place: Input(ReverseTrace(), x) for place, x in zip(places, chosen, strict=True)}
         )

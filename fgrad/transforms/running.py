@@ -124,7 +124,7 @@ _EXPLAINED = "of tensors. For arithmetic on all of it pass an array, np.array(..
 
 
 def _explain_lists(error: TypeError, function: Any, args: Any, keywords: Any) -> None:
-    """Add a note to an error of Python's that mentions a list: which arguments were lists of numbers."""
+    """Add a note to a Python error that mentions a list: which arguments were lists of numbers."""
     if isinstance(error, errors.FgradError) or not re.search(r"\b(list|tuple)\b", str(error)):
         return
     if any(_EXPLAINED in note for note in getattr(error, "__notes__", ())):
