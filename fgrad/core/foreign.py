@@ -168,7 +168,7 @@ def exact_numbers(x: Any) -> Any:
 
 
 def as_payload(x: Any) -> Any:
-    """Return `x` as a payload: arrays of other libraries unchanged, anything else as a NumPy array."""
+    """Return `x` as a payload: arrays of other libraries unchanged, all other values as a NumPy array."""
     if FOREIGN[type(x)] or (type(x) is np.ndarray and x.dtype is not OBJECT):
         return x
     if not hasattr(x, "dtype") and is_exact_number(x):

@@ -99,7 +99,8 @@ class Outdated(Trace):
         hidden = None if is_observed else hidden_value(root)
         value = along(root if hidden is None else hidden, path)
         if is_observed:
-            return value  # type: ignore[no-any-return]  # the substitute for the root is only valid inside the observer's block
+            # not stored: the substitute for the root is only valid inside the observer's block
+            return value  # type: ignore[no-any-return]
         tensor._rebind(value if hidden is None else part_of(root, value))
         return tensor  # type: ignore[no-any-return]
 

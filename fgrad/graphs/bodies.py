@@ -173,7 +173,7 @@ class Body:
                 arrays.append(self._read_of(("places", places.shape, places.tobytes()), places))
             elif item is ARRAY:
                 arrays.append(next(rest))
-        # the template already contains the path
+        # the template replaces that in the path, if there is one
         metadata = {key: x for key, x in metadata.items() if key != "path"}
         return [*inputs[:lead], *arrays], {**metadata, "template": tuple(template)}
 

@@ -128,7 +128,7 @@ class Subject(Protocol):
         """Return the loss and the gradients, in the form that the callback receives."""
 
     def norms(self, gradients: Any) -> dict[Any, Any]:
-        """Return the gradients by variable or path."""
+        """Return a mapping from variables, or paths of parameters, to their gradients."""
 
     def update(self, gradients: Any) -> None:
         """Make the step."""
