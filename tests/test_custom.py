@@ -796,7 +796,7 @@ def test_a_checkpoint_that_writes_into_what_it_did_not_make_is_refused():
 
         return fg.checkpoint(g)(2.0)
 
-    with pytest.raises(fg.errors.ClosureError, match="writes into a tensor that it did not make"):
+    with pytest.raises(fg.errors.ClosureError, match="writes into a tensor that it did not create"):
         fg.grad(outer)(np.ones(3))
 
     def into_a_copy(u):
