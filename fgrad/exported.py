@@ -44,10 +44,10 @@ class Exported:
         return f"<exported function {self.__name__}{self.__signature__}>"
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Return the results as NumPy arrays, nested as the function returned them.
+        """Return the results as NumPy arrays, in the containers that the function returned.
 
         Args:
-            args, keywords: NumPy arrays and numbers, nested as the arguments were, of their shapes and dtypes.
+            args, keywords: NumPy arrays and numbers with the structure, shapes and dtypes of the exported arguments.
 
         Raises:
             TypeError: the arguments are not those of the function.

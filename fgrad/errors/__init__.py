@@ -327,7 +327,7 @@ class ScipyCallError(DetachedError):
 
 
 def _instead_of_scipys(called: str) -> str:
-    """Return what to write in place of a function of SciPy's, such as `scipy.linalg.expm`."""
+    """Return what to write in place of a SciPy function, such as `scipy.linalg.expm`."""
     remedy = next((text for pattern, text in _SCIPY_REMEDIES if re.search(pattern, called)), "")
     if not remedy and any(has(called) for has in HAS_TWIN):
         area = ".".join(called.split(".")[:2])
@@ -540,14 +540,14 @@ class MissingRuleError(FgradError, TypeError, NotImplementedError):
 
 
 class MissingMemberError(MissingRuleError, AttributeError):
-    """An attribute about an array's memory was asked of a traced tensor, which has no memory of its own.
+    """A traced tensor has no memory, so it does not have the attributes of NumPy arrays that describe it.
 
         >>> import numpy as np, fgrad as fg
         >>> fg.grad(lambda x: x.strides[0] * np.sum(x))(np.ones(2))
         Traceback (most recent call last):
         fgrad.errors.MissingMemberError: ...
 
-    For `hasattr` there is no such attribute. A tensor that nothing follows has it, and so has the value alone:
+    `hasattr` is False for such an attribute. A tensor that is not traced has it, and so does the plain value:
 
         >>> fg.constant(np.ones(2)).strides
         (8,)
