@@ -169,7 +169,7 @@ def _held_by(x: Any) -> list[Any]:
 
 
 def refuse_labelled(x: Any, dtypes: str = "biufc") -> None:
-    """Raise if numbers with labels or a unit would become a tensor, which cannot keep them.
+    """Raise if numbers with labels, a unit or a mask would become a tensor, which cannot keep them.
 
     Args:
         x: a leaf of an argument.
@@ -179,6 +179,11 @@ def refuse_labelled(x: Any, dtypes: str = "biufc") -> None:
         StructureError: a TypeError; they have labels or a unit.
     """
     kind = type(x)
+    if isinstance(x, (np.ma.MaskedArray, np.matrix)):
+        raise errors.StructureError(
+            f"a {kind.__name__} cannot be differentiated, batched or recorded: its own meaning of the operations would "
+            "be lost.\nPass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
+        )
     if not OVERRIDES[kind]:
         return
     dtype = np.asarray(x.to_numpy()).dtype if hasattr(kind, "to_numpy") else getattr(x, "dtype", None)

@@ -38,7 +38,7 @@ from fgrad.native.cache import cache_folder
 from fgrad.native.captured import Captured
 from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
-from fgrad.native.layouts import form_of, layout_of
+from fgrad.native.layouts import form_of, inside, layout_of
 from fgrad.native.options import ENGINES, Engine, Options
 from fgrad.native.reports import Inspection, changes_between
 from fgrad.native.signatures import Array, arguments_by_name, signature
@@ -377,7 +377,7 @@ class Programs:
         self._dropped(self.known.pop(form.key, None))
 
     def _dropped(self, program: Program | None) -> None:
-        self.by_layout = {layout: each for layout, each in self.by_layout.items() if each is not program}
+        self.by_layout = {layout: each for layout, each in list(self.by_layout.items()) if each is not program}
 
     def _added(self, function: Any, form: Form) -> tuple[Program, Form]:
         with self._lock:
@@ -430,6 +430,7 @@ class Form:
         key: calls with the same one have the same program.
         inputs: the leaves that go into the program.
         is_input: which they are.
+        inside: what the function sees of containers, besides leaves.
         outline: what the others are.
     """
 
@@ -441,6 +442,7 @@ class Form:
             fixed = _fixed(function, static, args, keywords)
             kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self._leaves, fixed, strict=True)]
         self._is_simple = not keywords and all(type(x) in _SIMPLE for x in args)
+        self.inside = () if self._is_simple else inside((args, keywords))
         self._fill(kinds)
 
     def _fill(self, kinds: list[Any]) -> None:
@@ -451,7 +453,8 @@ class Form:
         self.outline = _Outline(self._treedef, [leaf if kind is None else _INPUT for leaf, kind in pairs])
         self.key: Hashable = tuple(kinds)
         if not self._is_simple or None in kinds:
-            self.key = self._treedef, self.key, tuple(Static(leaf) for leaf, kind in pairs if kind is None)
+            fixed = tuple(Static(leaf) for leaf, kind in pairs if kind is None)
+            self.key = self._treedef, self.inside, self.key, fixed
 
     def described(self, function: Any, names: Sequence[Name]) -> list[tuple[str, str]]:
         """Return what to call each leaf, and its form by the name of its input, or its value."""
@@ -559,7 +562,8 @@ class Program:
         self.closes_over_traced = meets_others or any(type(strip_ended(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
         self._trainable = [each.trainable for each in self._variables]
-        self._captured = Captured(function, [x for x in outline.leaves if x is not _INPUT])
+        metadata = [x.value for x in form.inside if type(x) is Static]
+        self._captured = Captured(function, [*(x for x in outline.leaves if x is not _INPUT), *metadata])
         if self.closes_over_traced:
             return
         self.seconds = time.perf_counter() - start

@@ -23,10 +23,14 @@ _MOST_HELD = 64
 
 
 class Static:
-    """Part of a key: something that is no input of the program. Equal are those for which a program is the same."""
+    """Part of a key: something that is no input of the program. Equal are those for which a program is the same.
+
+    Args:
+        value: an attribute, too.
+    """
 
     def __init__(self, value: Any) -> None:
-        self._value = value  # which lives as long as the key, so that nothing else gets its id
+        self.value = value  # which lives as long as the key, so that nothing else gets its id
         self._token = _token(value)
         self._hash = hash(self._token)
 
@@ -52,6 +56,8 @@ def _token(value: Any) -> Hashable:
         return kind, value.shape, value.dtype.str, value.tobytes()
     if isinstance(value, (set, frozenset)):
         return kind, frozenset(map(_token, value))
+    if kind is tuple:
+        return kind, tuple(map(_token, value))
     try:
         hash(value)
     except TypeError:  # it may change, and says nothing of it

@@ -50,11 +50,6 @@ def differentiable(leaf: Any) -> Any:
         return value if value.dtype.kind in INEXACT else None
     if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
         return np.float64(value) if isinstance(value, float) else np.complex128(value)
-    if isinstance(value, (np.ma.MaskedArray, np.matrix)):
-        raise errors.StructureError(
-            f"a {type(value).__name__} cannot be differentiated: operations have another meaning for it.\n"
-            "Pass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
-        )
     refuse_labelled(value, "fc")
     if FOREIGN[type(value)]:
         known_shape(value)
