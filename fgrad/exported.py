@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -17,6 +20,8 @@ from fgrad import errors
 __all__ = ["Exported", "load_exported"]
 
 _INTERFACE = 1
+_MOST_PARAMETERS = 1024
+"""What ctypes takes."""
 
 
 def __dir__() -> list[str]:
@@ -37,8 +42,9 @@ class Exported:
         self._function = library[self.__name__]
         self._function.restype = ctypes.c_int
         self._parameters = [each for each in description["parameters"] if _numbers(each["tree"])]
-        kinds = [Parameter(each["name"], Parameter.POSITIONAL_OR_KEYWORD) for each in self._parameters]
-        self.__signature__ = Signature(kinds)
+        self.__signature__ = Signature(
+            [Parameter(each["name"], getattr(Parameter, each["kind"])) for each in self._parameters]
+        )
 
     def __repr__(self) -> str:
         return f"<exported function {self.__name__}{self.__signature__}>"
@@ -53,12 +59,14 @@ class Exported:
             TypeError: the arguments are not those of the function.
             ParameterError: a ValueError; an array has another shape or dtype, or the arguments have no result.
         """
-        bound = self.__signature__.bind(*args, **keywords).arguments
-        given = [
-            _array(x, self.description["arguments"][number])
+        bound = self.__signature__.bind(*args, **keywords)
+        bound.apply_defaults()  # of *args and **keywords, which alone may be left out
+        found = {
+            number: _array(x, self.description["arguments"][number])
             for each in self._parameters
-            for number, x in _leaves(each["tree"], bound[each["name"]], each["name"])
-        ]
+            for number, x in _leaves(each["tree"], bound.arguments[each["name"]], each["name"])
+        }
+        given = [found[number] for number in range(len(found))]
         made = [np.empty(each["shape"], each["dtype"]) for each in self.description["results"]]
         workspace = np.empty(self.description["workspace_bytes"], np.uint8)
         pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*given, *made, workspace)]
@@ -79,6 +87,8 @@ def _array(x: Any, expected: Mapping[str, Any]) -> Any:
             f"{expected['path']} is of dtype {array.dtype} and shape {array.shape}, and the function was exported for "
             f"{dtype} of shape {shape}.\nConvert it, or export the function for such an argument."
         )
+    if is_number and dtype.kind in "iu" and not np.iinfo(dtype).min <= x <= np.iinfo(dtype).max:
+        raise errors.ParameterError(f"{expected['path']} is {x}, and the function was exported for {dtype}.")
     return np.require(array, dtype, ["C", "ALIGNED"])
 
 
@@ -119,6 +129,19 @@ def _nested(tree: Any, arrays: Sequence[Any]) -> Any:
     return found if "items" in tree or "attributes" in tree else None
 
 
+def _opened(library: Path) -> ctypes.CDLL:
+    """Return a library; a copy, if another one was loaded from this file, which the system would give back."""
+    content = hashlib.sha256(library.read_bytes()).digest()
+    if _LOADED.setdefault(library, content) == content:
+        return ctypes.CDLL(str(library))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # a library that is in use may be kept
+        return ctypes.CDLL(shutil.copy(library, folder))
+
+
+_LOADED: dict[Path, bytes] = {}
+"""What files of libraries held when they were loaded first, as checksums."""
+
+
 def load_exported(path: str | os.PathLike[str]) -> Exported:
     """Return the function of a shared library that `fg.compile(f).export` has written.
 
@@ -155,7 +178,7 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
     except (ValueError, KeyError, TypeError) as error:
         raise errors.LoadError(f"{str(beside)!r} does not describe an exported function.") from error
     try:
-        loaded = ctypes.CDLL(str(library))
+        loaded = _opened(library)
         told = ctypes.c_char * (len(beside.read_bytes()) + 1)
         content = told.in_dll(loaded, f"{name}_description").value
     except (OSError, ValueError) as error:
@@ -172,5 +195,11 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
         raise errors.LoadError(
             f"{str(library)!r} has version {description.get('interface')!r} of the interface, and this fgrad loads "
             f"version {_INTERFACE}.\nExport the function again with this version of fgrad."
+        )
+    count = len(description["arguments"]) + len(description["results"]) + 1
+    if count > _MOST_PARAMETERS:
+        raise errors.LoadError(
+            f"{name} in {str(library)!r} has {count} parameters, and Python calls functions of {_MOST_PARAMETERS} at "
+            "most.\nExport a function that takes numbers as one array."
         )
     return Exported(loaded, description)

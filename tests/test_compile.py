@@ -233,7 +233,7 @@ def test_containers_find_the_program_that_was_made_for_them():
 
 
 def first_of(x):
-    return list(x.values())[0] * 1.0
+    return next(iter(x.values())) * 1.0
 
 
 def named_by_keys(x):
@@ -254,7 +254,7 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize("function, calls", ALIKE)
+@pytest.mark.parametrize(("function", "calls"), ALIKE)
 def test_calls_that_are_nearly_alike_have_programs_of_their_own(function, calls):
     compiled = fg.compile(function)
     for _ in range(2):

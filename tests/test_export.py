@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ needs_compiler = pytest.mark.skipif(GCC is None, reason="there is no gcc to link
 RNG = np.random.default_rng(0)
 A, B, V = RNG.standard_normal((7, 7)), RNG.standard_normal((7, 3)), RNG.standard_normal(7)
 S = A @ A.T + 7 * np.eye(7)
+ODD = np.array([np.nan, np.inf, -np.inf, -0.0, 5e-324, 1e-310])
 WEIGHTS = fg.Variable(RNG.standard_normal((3, 4)))
 
 
@@ -122,6 +124,26 @@ FUNCTIONS = {
 }
 
 
+@dataclass
+class Backwards:
+    first: object
+    second: object
+
+
+fg.register_pytree_node(Backwards, lambda x: ((x.second, x.first), None), lambda _, xs: Backwards(xs[1], xs[0]))
+ORDERED = OrderedDict(b=V, a=V + 1)
+FUNCTIONS |= {
+    "dicts with an order": (lambda p: (p["b"] - 10 * p["a"], OrderedDict(b=p["b"] * 2, a=p["a"])), (ORDERED,)),
+    "dicts in another order": (lambda p: {"b": p["b"] * 2, "a": p["a"]}, (dict(ORDERED),)),
+    "dicts with a default": (lambda p: p["b"] - 10 * p["a"], (defaultdict(list, ORDERED),)),
+    "queues": (lambda q: q[0] - 10 * q[1], (deque([V, V + 1]),)),
+    "children in another order": (lambda p: p.first - 10 * p.second, (Backwards(V, V + 1),)),
+    "what is not finite": (lambda x: (x * ODD, x + np.inf, x * -0.0, x * 5e-324, np.copysign(x, ODD)), (np.ones(6),)),
+    "integers that wrap": (lambda x: (x * x, x + x, -x, abs(x)), (np.array([3, -7, np.iinfo(int).min]),)),
+    "nothing in arrays": (lambda x, y: (x @ y, np.sum(x), x.T), (np.zeros((3, 0)), np.zeros((0, 2)))),
+}
+
+
 def arrays_of(args):
     return [x for x in args if not isinstance(x, (str, bool))]
 
@@ -129,6 +151,8 @@ def arrays_of(args):
 def as_plain(tree):
     """Return results as an exported function returns them: what has attributes as a dict."""
     tree = fg.to_numpy(tree)
+    if isinstance(tree, OrderedDict):
+        return dict(tree)
     if hasattr(tree, "_asdict"):
         return {key: as_plain(x) for key, x in tree._asdict().items()}
     if isinstance(tree, (list, tuple)):
@@ -403,6 +427,62 @@ def test_names_in_c(tmp_path):
             fg.compile(lambda x: (x, x + 1, x + 2)).export(tmp_path / "model", V, results=results, library=False)
 
 
+@needs_compiler
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_odd_names_in_c_and_cpp_and_two_models_in_one_program(tmp_path):
+    def odd(new, this, int64_t, NULL, linux, λ, p, place):
+        return np.exp(new * this * linux * λ + NULL) @ A[:2, :2] + int64_t * p["*/"] + p["/*"] + np.array([3.0, place])
+
+    ones, whole = np.ones(2), np.array([1, 2])
+    args = (ones, ones, whole, ones, ones, ones, {"*/": ones, "/*": ones})
+    objects, lines = [], []
+    for place, name in enumerate(("constant0", "own_dgemm")):
+        files = fg.compile(odd, static="place").export(tmp_path / name, *args, place, library=False)
+        objects.append(files.object)
+        taken = ", ".join(["a", "a", "n", *["a"] * 5])
+        lines.append(f'{name}({taken}, r, work); printf("%.17g %.17g\\n", r[0], r[1]);')
+    text = (
+        '#include <stdio.h>\n#include "constant0.h"\n#include "own_dgemm.h"\nint main(void) {\n'
+        f"double a[2] = {{1, 1}}, r[2], work[512]; int64_t n[2] = {{1, 2}};\n{''.join(lines)}\nreturn 0;\n}}\n"
+    )
+    wanted = np.array([odd(*args, place) for place in (0, 1)])
+    for compiler, standard, end in ((GCC, "c99", "c"), ("g++", "c++98", "cpp"), ("g++", "c++20", "cpp")):
+        (tmp_path / f"main.{end}").write_text(text)
+        strict = [f"-std={standard}", "-Wall", "-Wextra", "-Wno-long-long", "-pedantic", "-Werror"]
+        run(compiler, *strict, tmp_path / f"main.{end}", *objects, "-lm", "-o", tmp_path / "main")
+        found = np.array(run(tmp_path / "main").split(), float).reshape(2, 2)
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)
+
+
+def test_a_function_is_not_called_as_one_of_cs_library(tmp_path):
+    for name in ("exp", "expf", "memcpy", "main"):
+        with pytest.raises(errors.ParameterError, match=f"{name!r} is a function of C's library"):
+            fg.compile(lambda x: np.exp(x) * 2).export(tmp_path / name, V)
+    assert not os.listdir(tmp_path)
+
+
+class Hidden:
+    def __init__(self, x):
+        self.x = x
+
+
+fg.register_pytree_node(Hidden, lambda h: ((h.x,), None), lambda _, xs: Hidden(xs[0]))
+
+
+def test_what_has_no_type_or_place_in_c(tmp_path):
+    for function, args in ((lambda h, y: h.x + y, (Hidden(V), V)), (lambda x: (x, Hidden(x)), (V,))):
+        with pytest.raises(errors.UnsupportedError, match="export finds 1 of the 2 arrays in"):
+            fg.compile(function).export(tmp_path / "model", *args)
+    for function, x in ((lambda x: x * 2, V + 1j), (lambda x: abs(x), 1 + 1j), (lambda x: x * 2, V.astype("f2"))):
+        with pytest.raises(errors.UnsupportedError, match=r"x is of dtype (complex128|float16), for which"):
+            fg.compile(function).export(tmp_path / "model", x)
+    with pytest.raises(errors.UnsupportedError, match="result is of dtype complex128"):
+        fg.compile(lambda x: x * 1j).export(tmp_path / "model", V)
+    with pytest.raises(errors.ParameterError, match="results of export is one name"):
+        fg.compile(lambda x: (x, x)).export(tmp_path / "model", V, results=["a", "a"])
+    assert not os.listdir(tmp_path)
+
+
 def test_what_has_no_code_is_named_with_its_line(tmp_path):
     with pytest.raises(errors.UnsupportedError) as caught:
         fg.compile(lambda x: fg.numpy.linalg.eigvalsh(np.outer(x, x))).export(tmp_path / "model", V)
@@ -477,6 +557,47 @@ def test_arguments_of_a_loaded_function_are_checked(tmp_path):
         function({"v": V}, 1.0)
     with pytest.raises(TypeError, match="missing a required argument: 'k'"):
         function({"w": V})
+
+
+@needs_compiler
+def test_arguments_are_passed_as_to_the_function(tmp_path):
+    def function(x, /, y, *rest, k, **others):
+        return x - 2 * y + 3 * rest[0] - k + others["u"] / others["v"]
+
+    args, keywords = (V, V + 1, V + 2, V + 3), {"k": 2.0, "v": V + 5, "u": V + 6}
+    loaded = fg.load_exported(fg.compile(function).export(tmp_path / "model", *args, keywords=keywords).library)
+    assert inspect.signature(loaded) == inspect.signature(function)
+    np.testing.assert_allclose(loaded(*args, **keywords), function(*args, **keywords))
+    with pytest.raises(errors.ParameterError, match="rest is no tuple of 2 items"):
+        loaded(V, V, **keywords)
+    with pytest.raises(errors.ParameterError, match="others has no 'v'"):
+        loaded(*args, k=2.0, u=V)
+
+
+@needs_compiler
+def test_a_number_that_the_dtype_does_not_hold_is_refused(tmp_path):
+    files = fg.compile(lambda x: x + np.uint8(1)).export(tmp_path / "model", np.uint8(3))
+    loaded = fg.load_exported(files.library)
+    assert loaded(254) == 255
+    for number in (300, 256, -1):
+        with pytest.raises(errors.ParameterError, match=f"x is {number}, and the function was exported for uint8"):
+            loaded(number)
+
+
+@needs_compiler
+def test_a_library_that_is_written_again_is_loaded_again(tmp_path):
+    loaded = [
+        fg.load_exported(fg.compile(lambda x, k=k: x * k).export(tmp_path / "model", 1.0).library)
+        for k in (np.array(2.0), np.array(3.0), np.array(2.0))
+    ]
+    assert [each(1.0) for each in loaded] == [2.0, 3.0, 2.0]
+
+
+@needs_compiler
+def test_more_parameters_than_python_passes(tmp_path):
+    library = fg.compile(lambda xs: xs[0]).export(tmp_path / "model", [1.0] * 1100).library
+    with pytest.raises(errors.LoadError, match="has 1102 parameters, and Python calls functions of 1024 at most"):
+        fg.load_exported(library)
 
 
 @needs_compiler

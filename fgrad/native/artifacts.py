@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_C_TYPES = {
+C_TYPES = {
     "float64": "double", "float32": "float", "bool": "uint8_t",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
@@ -31,7 +31,7 @@ class Parameter:
     @property
     def kind(self) -> str:
         """The C type of an element."""
-        return _C_TYPES[self.dtype]
+        return C_TYPES[self.dtype]
 
 
 @dataclass(frozen=True)

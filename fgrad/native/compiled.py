@@ -126,6 +126,7 @@ class Compiled(Transformed, Generic[P, R]):
         `build`. The function `model` takes the addresses of arguments and results, arrays in C order, and that of a
         workspace of `model_workspace_bytes()` bytes. It returns 0, or 1 where an argument has no result, such as an
         index out of range. It allocates nothing and keeps nothing: threads with a workspace each may call it at once.
+        Results and workspace share no memory with each other, nor with arguments.
         Variables are part of the code, with the values that they have now. `load_exported` loads the library.
 
         Args:
@@ -144,6 +145,7 @@ class Compiled(Transformed, Generic[P, R]):
 
         Raises:
             UnsupportedError: a NotImplementedError; an operation has no native code; the message names it and its line.
+                Or an argument or result is complex, or a container of a class of the user's that is no dataclass.
             ParameterError: a ValueError; a name is none in C, there is no such target, or no C compiler.
             FgradError: what a call raises, too.
 
@@ -462,6 +464,11 @@ class Form:
         forms = [kind_of(next(rest)) if own else shown(x) for x, own in zip(self._leaves, self.is_input, strict=True)]
         return list(zip(texts_of(function, *unflatten(self._treedef, self._leaves)), forms, strict=True))
 
+    def fixed(self) -> list[Any]:
+        """Return what is part of the program: leaves, and what objects of registered classes are besides children."""
+        metadata = [x.value for x in self.inside if type(x) is Static]
+        return [*(x for x in self.outline.leaves if x is not _INPUT), *metadata]
+
     def with_integers_fixed(self) -> Form:
         """Return the form in which Python's integers are part of the program."""
         form = copy.copy(self)
@@ -562,8 +569,7 @@ class Program:
         self.closes_over_traced = meets_others or any(type(strip_ended(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
         self._trainable = [each.trainable for each in self._variables]
-        metadata = [x.value for x in form.inside if type(x) is Static]
-        self._captured = Captured(function, [*(x for x in outline.leaves if x is not _INPUT), *metadata])
+        self._captured = Captured(function, form.fixed())
         if self.closes_over_traced:
             return
         self.seconds = time.perf_counter() - start
@@ -657,10 +663,13 @@ class Program:
     def signature(self, name: str, function: Any, form: Form, results: str | Sequence[str] | None) -> Signature:
         """Return the signature of the program as a C function."""
         self.check_pure()
-        arrays = [Array(name.dtype, name.shape) for name in self.graph.inputs]
-        made = [Array(each.dtype, each.shape) for each in map(strip_ended, self.graph.outputs)]
-        args, keywords = form.outline.whole(arrays)
-        return signature(name, arguments_by_name(function, args, keywords), self._nested(made), results)
+        given, made = (
+            [Array(number, each.dtype, each.shape) for number, each in enumerate(arrays)]
+            for arrays in (self.graph.inputs, map(strip_ended, self.graph.outputs))
+        )
+        args, keywords = form.outline.whole(given)
+        arguments, counts = arguments_by_name(function, args, keywords), (len(given), len(made))
+        return signature(name, arguments, self._nested(made), counts, results)
 
     def check_pure(self) -> None:
         """Check that the program returns arrays, and does nothing else.

@@ -267,7 +267,10 @@ ARGUMENTS = {name: count for name, (count, _) in _WRITTEN.items()}
 
 
 def definitions(names: Iterable[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Return functions `own_dgemm` and so on, in LLVM's language, and the functions of LLVM that they call."""
+    """Return functions `fgrad.own_dgemm` and so on, and the functions of LLVM that they call.
+
+    The names are none in C, so that they are not that of an exported function.
+    """
     dtypes = {letter: np.dtype(name) for name, letter in LETTERS.items()}
     texts: list[str] = []
     used: dict[str, tuple[str, ...]] = {}
@@ -276,6 +279,6 @@ def definitions(names: Iterable[str]) -> tuple[list[str], dict[str, tuple[str, .
         function = _Function(dtypes[name[0]])
         write(function)
         taken = ", ".join(f"ptr %a{place}" for place in range(count))
-        texts.append(f"define internal void @own_{name}({taken}) alwaysinline #0 {{\n{function.text()}\n}}")
+        texts.append(f"define internal void @fgrad.own_{name}({taken}) alwaysinline #0 {{\n{function.text()}\n}}")
         used.update(function.used)
     return texts, used

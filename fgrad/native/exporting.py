@@ -30,7 +30,7 @@ from fgrad.graphs.spreading import spread
 from fgrad.graphs.tidying import tidied
 from fgrad.native.artifacts import ExportedFiles, Parameter, Signature, Target
 from fgrad.native.calls import ALIGNMENT, Functions, size_of
-from fgrad.native.linkage import Exported, Linkage
+from fgrad.native.linkage import Exported, Linkage, literal
 from fgrad.native.lowering import Program, any_failure, lowered
 from fgrad.native.machine import Machine
 from fgrad.native.nests import memory_of
@@ -186,9 +186,7 @@ def _workspace(name: str, size: int) -> str:
 
 
 def _told(name: str, description: str) -> str:
-    content = description.encode() + b"\0"
-    told = "".join(f"\\{byte:02X}" for byte in content)
-    return f'@{name}_description = constant [{len(content)} x i8] c"{told}"'
+    return f"@{name}_description = constant {literal(description.encode() + bytes(1))}"
 
 
 def _description(signature: Signature, machine: Machine, workspace: int, symbols: Sequence[str]) -> str:
@@ -209,6 +207,7 @@ _HEADER = """\
 {told}
  * workspace    {workspace} bytes, as {name}_workspace_bytes() says; any address. Each thread needs its own.
  *
+ * Results and workspace share no memory with each other, nor with arguments.
  * Returns 0; 1 if the arguments have no result, as an index out of range.
  * Link with -lm{symbols}.
  */
@@ -240,7 +239,8 @@ def _header(signature: Signature, workspace: int, symbols: Sequence[str]) -> str
     told, parameters = [], []
     for each, word in [*((x, "in ") for x in signature.arguments), *((x, "out") for x in signature.results)]:
         shape = " x ".join(map(str, each.shape)) or "one number"
-        told.append(f" * {word} {each.name:<12} {shape}" + (f", {each.path}" if each.path != each.name else ""))
+        path = each.path.replace("*/", "* /").replace("/*", "/ *")  # which would end the comment, or seem to begin one
+        told.append(f" * {word} {each.name:<12} {shape}" + (f", {path}" if each.path != each.name else ""))
         parameters.append(f"{'const ' if word == 'in ' else ''}{each.kind} *{each.name}")
     upper = signature.name.upper()
     return _HEADER.format(
@@ -276,9 +276,9 @@ def write(code: Code, path: Path, with_library: bool) -> ExportedFiles:
     """Write the files of some code, and link a shared library."""
     linker = compiler() if with_library else []
     header, binary, description = (path.with_name(f"{path.name}{end}") for end in (".h", ".o", ".json"))
-    header.write_text(code.header)
+    header.write_text(code.header, encoding="utf-8")
     binary.write_bytes(code.binary)
-    description.write_text(code.description)
+    description.write_text(code.description, encoding="utf-8")
     return ExportedFiles(header, binary, description, _linked(linker, binary, path, code) if with_library else None)
 
 

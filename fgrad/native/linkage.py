@@ -63,6 +63,12 @@ class _InProcess:
 IN_PROCESS = _InProcess()
 
 
+def literal(content: bytes) -> str:
+    """Return an array of bytes as LLVM reads it."""
+    told = "\\" + content.hex("\\") if content else ""
+    return f'[{len(content)} x i8] c"{told}"'
+
+
 class _OwnConstants:
     """Linkage of code that outlives the program of which it is made: constants are part of it."""
 
@@ -71,14 +77,15 @@ class _OwnConstants:
 
     def constant(self, array: Any) -> str:
         """Return the name of a constant; equal arrays are one."""
-        return self._constants.setdefault(np.ascontiguousarray(array).tobytes(), f"@constant{len(self._constants)}")
+        return self._constants.setdefault(
+            np.ascontiguousarray(array).tobytes(), f"@fgrad.constant{len(self._constants)}"
+        )
 
     def text(self) -> tuple[str, dict[str, tuple[str, ...]]]:
         """Return what is defined or declared outside of functions, and the functions that is made of."""
-        lines = []
-        for content, name in self._constants.items():
-            told = "".join(f"\\{byte:02X}" for byte in content)
-            lines.append(f'{name} = private unnamed_addr constant [{len(content)} x i8] c"{told}", align 64')
+        lines = [
+            f"{name} = private unnamed_addr constant {literal(x)}, align 64" for x, name in self._constants.items()
+        ]
         return "\n".join(lines), {}
 
 
@@ -158,7 +165,7 @@ class Exported(_OwnConstants):
             self.symbols[f"{name}_"] = None
             return f"@{name}_"
         self._loops[name] = None
-        return f"@own_{name}"
+        return f"@fgrad.own_{name}"
 
     def of_ufunc(self, address: int) -> str:
         """Return nothing: `calls_ufuncs` is False."""
