@@ -14,6 +14,7 @@ import fgrad as fg
 from fgrad import errors
 from fgrad.native import cache as caches
 from fgrad.native import compiled as compiled_functions
+from fgrad.native import machine
 from fgrad.native.machine import Machine
 
 TABLE = np.random.default_rng(0).standard_normal((40, 30))
@@ -82,10 +83,13 @@ def test_other_processes_find_the_same_files(tmp_path):
 def test_the_variable_says_where(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     users = caches.cache_folder(True)
-    for told, folder in (("1", users), ("0", None), ("", None), (str(tmp_path / "x"), str(tmp_path / "x"))):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    inside = str(tmp_path / "x")
+    for told, folder in (("1", users), ("0", None), ("", None), (inside, inside), ("x", inside), ("~/x", inside)):
         monkeypatch.setenv("FGRAD_CACHE", told)
         assert caches.cache_folder(None) == folder
-        assert caches.cache_folder(False) is None
+        assert caches.cache_folder(False) is caches.cache_folder("") is None
     assert "fgrad" in users
 
 
@@ -112,6 +116,47 @@ def test_constants_are_those_of_the_program(tmp_path):
     assert len(files_in(tmp_path)) == 2
 
 
+@pytest.mark.parametrize("method", ["unlink", "read_bytes"])
+def test_files_that_cannot_be_read_or_removed_are_left(tmp_path, monkeypatch, method):
+    def run():
+        return fg.compile(lambda x: np.sum(np.sin(x) * 2), cache=tmp_path)(TABLE).item()
+
+    def refuses(*args, **keywords):
+        raise PermissionError
+
+    wanted = run()
+    (name,) = files_in(tmp_path)
+    (tmp_path / name).write_bytes(b"damaged")
+    monkeypatch.setattr(Path, method, refuses)
+    assert run() == wanted
+
+
+FULL = """
+import resource, sys
+import numpy as np, fgrad as fg
+sine = fg.compile(lambda x: np.sum(np.sin(x) * 2), cache=sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
+print(sine(np.ones(3)).item())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="limits the size of files")
+def test_a_full_disk_keeps_nothing(tmp_path):
+    told = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], check=True, capture_output=True, text=True)
+    np.testing.assert_allclose(float(told.stdout), 6 * np.sin(1.0))
+    assert not os.listdir(tmp_path)
+
+
+def test_code_of_other_versions_and_options_is_another(tmp_path, monkeypatch):
+    x = np.ones(4_000_000)
+    for options in ({"threads": 1}, {"threads": 2}, {"threads": 3}, {"threads": 1, "precise": True}):
+        fg.compile(lambda x: np.tanh(x) * 2, cache=tmp_path, **options)(x)
+    assert len(files_in(tmp_path)) == 4
+    monkeypatch.setattr(machine, "__version__", "another")
+    fg.compile(lambda x: np.tanh(x) * 2, cache=tmp_path, threads=1)(x)
+    assert len(files_in(tmp_path)) == 5
+
+
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="access is not said by bits")
 def test_a_folder_into_which_others_may_write_is_refused(tmp_path):
     shared = tmp_path / "shared"
@@ -135,12 +180,14 @@ def test_code_with_addresses_of_this_process_is_not_kept(tmp_path):
 def test_the_folder_stays_small(tmp_path, monkeypatch):
     kept = caches.CodeCache(tmp_path)
     monkeypatch.setattr(caches, "_LARGEST", 1000)
+    (tmp_path / "users.o").write_bytes(bytes(2000))
+    (tmp_path / "fgrad-new-begun").write_bytes(bytes(300))
+    os.utime(tmp_path / "fgrad-new-begun", (0, 0))
     for number in range(5):
         kept.put(str(number), bytes(300))
-        os.utime(tmp_path / f"{number}.o", (number, number))
+        os.utime(tmp_path / f"fgrad-{number}.o", (number, number))
         kept.get("0")
-    assert files_in(tmp_path) == ["0.o", "3.o", "4.o"]
-    assert not list(tmp_path.glob("new-*"))
+    assert sorted(os.listdir(tmp_path)) == ["fgrad-0.o", "fgrad-3.o", "fgrad-4.o", "users.o"]
 
 
 def test_threads_share_a_cache(tmp_path):

@@ -24,6 +24,8 @@ from fgrad import errors
 
 _LARGEST = 512 << 20
 """Bytes that a folder may hold."""
+_PREFIX = "fgrad-"
+"""What names of files begin with: others in the folder are the user's."""
 _CHECKSUM = hashlib.sha256().digest_size
 
 
@@ -31,17 +33,19 @@ def cache_folder(cache: bool | str | os.PathLike[str] | None) -> str | None:
     """Return the folder for what a user has asked for; None: nothing is kept.
 
     Args:
-        cache: a folder; True: that of the user's caches; None: what the variable FGRAD_CACHE says, 1 for True.
+        cache: a folder; True: that of the user's caches; None: what the variable FGRAD_CACHE says, 1 for True. An empty
+            text is no folder.
 
     Raises:
         MissingExtraError: an ImportError; platformdirs, which knows the folder, is not installed.
     """
     if cache is None:
         told = os.environ.get("FGRAD_CACHE", "")
-        cache = {"": False, "0": False, "1": True}.get(told, told)
+        cache = {"0": False, "1": True}.get(told, told)
     if isinstance(cache, bool):
         return _users_folder() if cache else None
-    return os.path.abspath(cache)
+    folder = os.fsdecode(cache)
+    return os.path.abspath(os.path.expanduser(folder)) if folder else None
 
 
 def _users_folder() -> str:
@@ -80,34 +84,41 @@ class CodeCache:
         _check_owned(folder)
 
     def get(self, digest: str) -> bytes | None:
-        """Return code, or None if there is none, or none that is whole."""
+        """Return code, or None if there is none, or none that is whole and can be read."""
         path = self._path(digest)
-        try:
+        with contextlib.suppress(OSError):
             content = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        code = content[_CHECKSUM:]
-        if hashlib.sha256(code).digest() != content[:_CHECKSUM]:
+            code = content[_CHECKSUM:]
+            if hashlib.sha256(code).digest() == content[:_CHECKSUM]:
+                with contextlib.suppress(OSError):  # another process has dropped it, or it can only be read
+                    os.utime(path)
+                return code
             path.unlink(missing_ok=True)
-            return None
-        with contextlib.suppress(OSError):  # another process has dropped it
-            os.utime(path)
-        return code
+        return None
 
     def put(self, digest: str, code: bytes) -> None:
         """Keep code; a reader sees all of it, or nothing. A full disk keeps nothing."""
         with contextlib.suppress(OSError):
-            with tempfile.NamedTemporaryFile(dir=self._folder, prefix="new-", delete=False) as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            os.replace(file.name, self._path(digest))
+            with tempfile.NamedTemporaryFile(dir=self._folder, prefix=f"{_PREFIX}new-", delete=False) as file:
+                new = Path(file.name)
+                try:
+                    file.write(hashlib.sha256(code).digest() + code)
+                    file.flush()
+                except OSError:
+                    new.unlink()
+                    raise
+            os.replace(new, self._path(digest))
             self._drop_oldest()
 
     def _path(self, digest: str) -> Path:
-        return self._folder / f"{digest}.o"
+        return self._folder / f"{_PREFIX}{digest}.o"
 
     def _drop_oldest(self) -> None:
-        """Remove the files that were not used for longest, until the others are no more than a folder may hold."""
-        files = [(path.stat(), path) for path in self._folder.glob("*.o")]
+        """Remove the files that were not used for longest, until the others are no more than a folder may hold.
+
+        Among them are those that a process has begun to write, and was ended.
+        """
+        files = [(path.stat(), path) for path in self._folder.glob(f"{_PREFIX}*")]
         total = sum(each.st_size for each, _ in files)
         for each, path in sorted(files, key=lambda pair: pair[0].st_mtime):
             if total <= _LARGEST:

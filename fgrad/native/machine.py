@@ -24,7 +24,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fgrad import errors
+from fgrad import __version__, errors
 from fgrad._locks import ALSO_STEADY, STEADY, apart
 from fgrad.native.widening import Widths
 
@@ -271,7 +271,7 @@ class Machine:
 
     def _digest(self, *texts: str) -> str:
         """Return what is the same for the same code on the same kind of processor, by the same compiler."""
-        versions = self._llvm.llvm_version_info, importlib.metadata.version("llvmlite")
+        versions = self._llvm.llvm_version_info, importlib.metadata.version("llvmlite"), __version__
         whole = "\0".join([self.triple, self.cpu, self.features, str(versions), self.attributes(), *texts])
         return hashlib.sha256(whole.encode()).hexdigest()
 
