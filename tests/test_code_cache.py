@@ -116,6 +116,24 @@ def test_constants_are_those_of_the_program(tmp_path):
     assert len(files_in(tmp_path)) == 2
 
 
+CYCLES = """
+import gc, sys
+import numpy as np, fgrad as fg
+for _ in range(3):
+    sine = fg.compile(lambda x: np.sum(np.sin(x) * 2), cache=sys.argv[1])
+    print(sine(np.ones(3)).item())
+    sine.itself = sine
+    del sine
+    gc.collect()
+"""
+
+
+def test_code_that_the_garbage_collector_finds_is_freed(tmp_path):
+    run = subprocess.run([sys.executable, "-c", CYCLES, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    assert len(set(run.stdout.split())) == 1
+
+
 @pytest.mark.parametrize("method", ["unlink", "read_bytes"])
 def test_files_that_cannot_be_read_or_removed_are_left(tmp_path, monkeypatch, method):
     def run():

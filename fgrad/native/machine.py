@@ -267,6 +267,9 @@ class Machine:
                 engine.add_object_file(llvm.ObjectFileRef.from_data(code))
                 engine.finalize_object()
             leaves_python()
+            engine.remove_module(empty)  # it would be freed with the engine, and maybe after what it lies in
+            empty.close()
+            context.close()
         return engine
 
     def _digest(self, *texts: str) -> str:
