@@ -521,6 +521,19 @@ def test_a_variable_has_the_value_that_it_had(tmp_path):
     assert fg.load_exported(files.library)(3.0) == 6.0
 
 
+FIRST = """
+import sys
+import numpy as np, fgrad as fg
+weights = fg.Variable(np.ones(3))
+fg.compile(lambda: np.sum(weights**2)).export(sys.argv[1], library=False)
+"""
+
+
+def test_a_function_of_variables_is_the_first_one(tmp_path):
+    run(sys.executable, "-c", FIRST, tmp_path / "model")
+    assert (tmp_path / "model.o").exists()
+
+
 @needs_compiler
 def test_the_gradient_of_a_network_is_small(tmp_path):
     rng = np.random.default_rng(1)

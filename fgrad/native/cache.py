@@ -3,9 +3,9 @@
     cache = code_cache(folder)      None if nothing is to be kept
     cache.get(digest), cache.put(digest, code)
 
-A file is named for all that its code depends on: the program in LLVM's language, the processor, LLVM's version and
-fgrad's. It begins with a checksum of the code. Code runs with the rights of the user, so a folder is used only where
-nobody else can write into it.
+A file is named for all that its code depends on: the program in LLVM's language, the processor, LLVM's version and the
+passes that run. It begins with a checksum of the code. Code runs with the rights of the user, so a folder is used only
+where nobody else can write into it.
 """
 
 from __future__ import annotations

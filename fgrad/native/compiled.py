@@ -178,7 +178,8 @@ class Compiled(Transformed, Generic[P, R]):
                 "int (double *, intptr_t, double *, void *)", as `scipy.ndimage.generic_filter` does;
                 "int (intptr_t *, double *, int, int, void *)", as `geometric_transform` does.
             args, keywords: arguments of the function: one floating-point number by default; for addresses one vector,
-                or so many numbers. They are integers of 64 bits for `intptr_t *`.
+                or so many numbers. They are integers of 64 bits for `intptr_t *`. Numbers in `keywords` and in dicts
+                lie in the order of their names.
 
         Returns:
             A function of `ctypes`. The code exists as long as it does. Where the arguments have no result it returns

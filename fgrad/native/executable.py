@@ -21,27 +21,17 @@ from fgrad.graphs.integers import check_holds
 from fgrad.graphs.rolling import rolled
 from fgrad.graphs.spreading import spread
 from fgrad.graphs.tidying import tidied
-from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
-    composites,
-    integers,
-    keys,
-    looping,
-    products,
-    reductions,
-    shapes,
-    solving,
-    ufuncs,
-)
 from fgrad.native.cache import code_cache
 from fgrad.native.calls import Functions
 from fgrad.native.linkage import IN_PROCESS, Cached
-from fgrad.native.lowering import any_failure, lowered
+from fgrad.native.lowering import any_failure
 from fgrad.native.machine import Machine, Module
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Given, Node, Part, Stepped
 from fgrad.native.options import DEFAULT, Options
 from fgrad.native.parallel import default_threads
 from fgrad.native.plan import Item, Plan, planned
+from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment, check_layout
 
 Array = Any

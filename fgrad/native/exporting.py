@@ -31,11 +31,12 @@ from fgrad.graphs.tidying import tidied
 from fgrad.native.artifacts import ExportedFiles, Parameter, Signature, Target
 from fgrad.native.calls import ALIGNMENT, Functions, size_of
 from fgrad.native.linkage import Exported, Linkage, literal
-from fgrad.native.lowering import Program, any_failure, lowered
+from fgrad.native.lowering import Program, any_failure
 from fgrad.native.machine import Machine
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Called, Looped, Node, Stepped
 from fgrad.native.plan import planned
+from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment
 
 INTERFACE = 1

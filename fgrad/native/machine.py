@@ -18,13 +18,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
-from fgrad import __version__, errors
+from fgrad import errors
 from fgrad._locks import ALSO_STEADY, STEADY, apart
 from fgrad.native.widening import Widths
 
@@ -274,7 +275,7 @@ class Machine:
 
     def _digest(self, *texts: str) -> str:
         """Return what is the same for the same code on the same kind of processor, by the same compiler."""
-        versions = self._llvm.llvm_version_info, importlib.metadata.version("llvmlite"), __version__
+        versions = self._llvm.llvm_version_info, importlib.metadata.version("llvmlite"), _passes()
         whole = "\0".join([self.triple, self.cpu, self.features, str(versions), self.attributes(), *texts])
         return hashlib.sha256(whole.encode()).hexdigest()
 
@@ -351,6 +352,12 @@ class Machine:
         """Run passes; llvmlite keeps 2 kB of each builder, which serves for one run alone."""
         passes.run(module, builder)
         _free(passes)
+
+
+@functools.cache
+def _passes() -> str:
+    """Return what is the same for the same way from texts to code, which this file says."""
+    return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 def _free(passes: Any) -> None:
