@@ -2282,22 +2282,22 @@ mistake(
 
 def wrong():
     w = fg.Variable(3.0, name="w")
-    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2, [w])
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2, w)
     return w.numpy()
 
 
 def right():
     w = fg.Variable(3.0, name="w")
-    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2, var_list=[w])
+    fg.optimizers.GradientDescent(0.1).minimize(lambda: w**2, [w])
     return w.numpy()
 
 
 mistake(
-    "The variables are passed without a name",
+    "The variable to optimize is passed without a list",
     wrong,
     errors.ParameterError,
-    what="global_step must be a variable, and it is [Variable(3., name='w')]",
-    instead="minimize(loss, var_list=[...])",
+    what="global_step, to which each step adds 1, is Variable(3., name='w'), and the step updates that variable, too",
+    instead=("minimize(loss, [w])", "minimize(loss, var_list=[w])"),
     mended=right,
     expected=2.4,
 )
@@ -2862,6 +2862,90 @@ SLIPS = {
         r"averages for \['w'\] have not been matched.*\n.*load_state_dict",
     ),
 }
+
+
+NAMES = {
+    "ravel_pytree": "fg.tree.ravel(tree)",
+    "remat": "fg.checkpoint(f)",
+    "eval_shape": "look at .shape and .dtype",
+    "device_put": "leave it out",
+    "random.PRNGKey": "rng = fg.random.default_rng(seed)",
+    "random.key": "rng = fg.random.default_rng(seed)",
+    "random.split": "rng.spawn(n)",
+    "hessian_vector_product": "fg.hvp(f)(x, v)",
+    "flatten_util": "fg.tree.ravel(tree)",
+    "tree_util": "fg.tree",
+    "tree_structure": "fg.tree.structure(tree)",
+    "split": "np.split",
+}
+"""Names of other libraries, and what is said of each."""
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_said_of_a_name_of_another_library(name):
+    *modules, last = name.split(".")
+    module = getattr(fg, modules[0]) if modules else fg
+    with pytest.raises(errors.MissingNameError, match=rf"\nInstead: .*{re.escape(NAMES[name])}"):
+        getattr(module, last)
+
+
+KEYWORDS = {
+    "grad(f, holomorphic=True)": r"Instead: leave it out: .*fg.jvp(f, (z,), (1 + 0j,))[1]",
+    "grad(f, argnum=1)": "here it is called argnums",
+    "grad(argnum=1)": "here it is called argnums",
+    "hvp(f, argnum=1)": "Instead: a function of the argument that is meant",
+    "jacrev(f, holomorphic=True)": "Instead: leave it out",
+    "value_and_grad(f, allow_int=True)": "Instead: leave it out",
+    "grad(f, has_auxiliary=True)": "here it is called has_aux",
+    "grad(f, nonsense=1)": "Its keywords are function, argnums, has_aux",
+    "vmap(f, axis_size=3)": "the size is that of the arrays along in_axes",
+    "vmap(f, axis_name='i')": "axes have no names",
+    "vmap(f, in_dims=0)": "here it is called in_axes",
+    "compile(f, static_argnums=0)": "here it is called static",
+    "compile(static_argnames='n')": "here it is called static",
+    "checkpoint(f, static_argnums=0)": "arguments may be anything",
+    "grad(f, static_argnums=1)": "arguments that are not differentiated may be anything",
+    "custom_vjp(f, nondiff_argnums=(0,))": "the rule returns None",
+    "custom_vjp(nondiff_argnums=(0,))": "the rule returns None",
+    "custom_jvp(f, nondiff_argnums=(0,))": "the rule uses no tangent",
+    "fori_loop(0, 3, body_fun=f, init_val=1.0)": "here it is called body",
+    "scan(f, 0.0, None, 3, unroll=2)": "Instead: leave it out",
+}
+"""Calls with a keyword of another library, and what is said of each."""
+
+
+@pytest.mark.parametrize("call", KEYWORDS)
+def test_what_is_said_of_a_keyword_of_another_library(call):
+    with pytest.raises(errors.KeywordError, match="unexpected keyword argument") as raised:
+        eval(f"fg.{call}", {"fg": fg, "f": np.sin})
+    assert str(raised.value).startswith(f"{call.split('(')[0]}()")
+    for words in KEYWORDS[call].split(".*"):
+        assert words in str(raised.value)
+
+
+def test_functions_that_know_their_keywords_keep_their_signatures():
+    assert list(inspect.signature(fg.grad).parameters) == ["function", "argnums", "has_aux"]
+    assert pickle.loads(pickle.dumps(fg.grad)) is fg.grad
+
+
+def test_what_is_said_in_place_of_keywords_is_true():
+    """Arguments of any kind need no option, and a rule returns None for one, or uses no tangent of it."""
+
+    @fg.custom_vjp
+    def times(x, how):
+        return x * len(how)
+
+    times.defvjp(lambda x, how: (times(x, how), how), lambda how, ct: (len(how) * ct, None))
+
+    @fg.custom_jvp
+    def again(x, how):
+        return x * len(how)
+
+    again.defjvp(lambda primals, tangents: (again(*primals), len(primals[1]) * tangents[0]))
+    for function in (times, again, lambda x, how: x * len(how), fg.checkpoint(lambda x, how: x * len(how))):
+        assert fg.grad(function)(3.0, "two") == 3.0
+    assert fg.jvp(lambda z: z**3, (1 + 2j,), (1 + 0j,))[1] == 3 * (1 + 2j) ** 2
+    assert [rng.random() for rng in fg.random.default_rng(0).spawn(2)]
 
 
 def averages_of(variable):

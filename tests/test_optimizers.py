@@ -321,6 +321,31 @@ def test_minimize_with_options():
     assert (a.tolist(), b.tolist(), step.tolist()) == (1.0 - 0.5 * 3.0, 2.0, 1)
 
 
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_minimize_takes_the_variables_in_second_place(kind):
+    a, b = fg.Variable(1.0), fg.Variable(2.0)
+    optimizer = GradientDescent(0.5)
+    optimizer.minimize(lambda: a * b, kind([a]))
+    assert (a.tolist(), b.tolist(), optimizer.iterations) == (0.0, 2.0, 1)
+    with pytest.raises(ValueError, match="No variables to optimize"):
+        optimizer.minimize(lambda: a * b, kind([]))
+    with pytest.raises(ValueError, match="global_step must be a variable"):
+        optimizer.minimize(lambda: a * b, kind([a]), var_list=[b])
+    assert (a.tolist(), b.tolist()) == (0.0, 2.0)
+
+
+def test_a_global_step_that_is_updated_itself():
+    a, b = fg.Variable(1.0), fg.Variable(2.0)
+    optimizer = GradientDescent(0.5)
+    for call in (
+        lambda: optimizer.minimize(lambda: a * b, a),
+        lambda: optimizer.apply_gradients([(1.0, a)], global_step=a),
+    ):
+        with pytest.raises(ValueError, match=r"global_step, to which each step adds 1.*\n.*minimize\(loss, \[w\]\)"):
+            call()
+    assert (a.tolist(), b.tolist()) == (1.0, 2.0)
+
+
 def test_minimize_without_any_gradient():
     a, b, step = fg.Variable(1.0, name="a"), fg.Variable(2.0, name="b"), fg.Variable(0)
     optimizer = GradientDescent(0.5)

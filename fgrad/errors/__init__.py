@@ -1788,16 +1788,23 @@ class MissingNameError(FgradError, AttributeError):
 
 
 class KeywordError(FgradError, TypeError):
-    """A class was called with an unknown keyword, such as one of another library.
+    """A function or class was called with an unknown keyword, such as one of another library.
 
         >>> import fgrad as fg
         >>> fg.optimizers.Adam(lr=0.1)
         Traceback (most recent call last):
         fgrad.errors.KeywordError: ...
 
-    The message gives the keyword's name in fgrad, and the list of keywords:
+        >>> fg.grad(lambda x, y: x * y, argnum=1)
+        Traceback (most recent call last):
+        fgrad.errors.KeywordError: ...
+
+    The message gives the keyword's name in fgrad or what to write instead, and the list of keywords:
 
         >>> optimizer = fg.optimizers.Adam(learning_rate=0.1)
+
+        >>> fg.grad(lambda x, y: x * y, argnums=1)(2.0, 3.0)
+        Tensor(2.)
     """
 
 

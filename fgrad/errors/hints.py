@@ -2,7 +2,8 @@
 
 missing_attribute(owner, name)     the error for an attribute of a tensor, variable or optimizer (`__getattr__`)
 missing_name(module, name)         the error for a name of a module
-refuse_keywords(cls, keywords)     raises if a class was called with unknown keywords
+refuse_keywords(called, keywords)  raises if a function or class was called with unknown keywords
+@names_keywords                    makes a function raise that error
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import functools
 import importlib.util
 import inspect
 import sys
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
 from fgrad import errors
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _OF_TENSORS = {
     "backward": "gradients are returned, not stored: fg.grad(f)(x), or tape.gradient(y, x)",
@@ -92,7 +95,35 @@ _OF_MODULES = {
     "SGD": "GradientDescent(learning_rate), or Momentum(learning_rate, momentum)",
     "sgd": "GradientDescent(learning_rate), or Momentum(learning_rate, momentum)",
     "exponential_decay": "schedules.ExponentialDecay(initial_learning_rate, decay_steps, decay_rate)",
+    "ravel_pytree": "fg.tree.ravel(tree)",
+    "flatten_util": "fg.tree.ravel(tree)",
+    "tree_util": "fg.tree",
+    "tree_flatten": "fg.tree.flatten(tree)",
+    "tree_unflatten": "fg.tree.unflatten(treedef, leaves)",
+    "tree_structure": "fg.tree.structure(tree)",
+    "remat": "fg.checkpoint(f)",
+    "eval_shape": "call f and look at .shape and .dtype; fg.trace(f)(x) shows those of each operation",
+    "ShapeDtypeStruct": "call f with an array, and look at .shape and .dtype of what it returns",
+    "device_put": "leave it out: arrays are NumPy's; fg.compile(f, backend='jax', device='gpu') runs f on a device",
+    "device_get": "x.numpy() of a tensor; fg.to_numpy(tree) of a container",
+    "devices": "leave it out: arrays are NumPy's; fg.compile(f, backend='jax', device='gpu') runs f on a device",
+    "block_until_ready": "leave it out: values are always there",
+    "PRNGKey": "a generator, which has a state of its own: rng = fg.random.default_rng(seed)",
+    "random.key": "a generator, which has a state of its own: rng = fg.random.default_rng(seed)",
+    "random.split": "rng.spawn(n) makes n independent generators of one",
+    "random.fold_in": "fg.random.default_rng([seed, number])",
+    "hessian_vector_product": "fg.hvp(f)(x, v)",
+    "hessian_tensor_product": "fg.hvp(f)(x, v)",
+    "vector_jacobian_product": "fg.vjp(f, x)[1](ct)",
+    "jacobian_vector_product": "fg.jvp(f, (x,), (v,))",
+    "multigrad": "fg.grad(f, argnums=(0, 1))",
+    "multigrad_dict": "fg.grad(f) of a function of one dict",
+    "grad_and_aux": "fg.grad(f, has_aux=True)",
+    "value_and_jacobian": "fg.vjp(f, x) gives the value and products with the Jacobian",
+    "pure_callback": "leave it out: Python runs as it is; fg.custom_vjp(f) gives a rule to what is no NumPy",
+    "Array": "fg.Tensor",
 }
+"""Names by themselves, or after a module's name, such as `random.split` of `fgrad.random`."""
 
 _OF_KEYWORDS = {
     "lr": "learning_rate",
@@ -110,7 +141,47 @@ _OF_KEYWORDS = {
     "nesterov": "use_nesterov",
     "wd": "weight_decay",
     "params": "var_list of minimize",
+    "argnum": "argnums",
+    "argnames": "argnums",
+    "wrt": "argnums",
+    "in_dims": "in_axes",
+    "out_dims": "out_axes",
+    "in_axis": "in_axes",
+    "out_axis": "out_axes",
+    "static_argnums": "static",
+    "static_argnames": "static",
+    "body_fun": "body",
+    "cond_fun": "cond",
+    "init_val": "init",
+    "fun": "function",
+    "func": "function",
 }
+"""What a keyword of another library is called here, if the function or class has it."""
+
+_WITHOUT_KEYWORD = {
+    "argnum": "a function of the argument that is meant: lambda y: f(x, y)",
+    "argnums": "a function of the argument that is meant: lambda y: f(x, y)",
+    "static_argnums": "leave it out: arguments that are not differentiated may be anything",
+    "static_argnames": "leave it out: arguments that are not differentiated may be anything",
+    "checkpoint.static_argnums": "leave it out: arguments may be anything, and keep their values",
+    "vmap.static_argnums": "in_axes=(0, None) for an argument that all examples share",
+    "nondiff_argnums": "leave it out: the rule returns None for an argument without a derivative",
+    "custom_jvp.nondiff_argnums": "leave it out: the rule uses no tangent of an argument that has no derivative",
+    "holomorphic": "leave it out: functions of complex numbers need no option; the complex derivative of a holomorphic "
+    "function is fg.jvp(f, (z,), (1 + 0j,))[1]",
+    "axis_size": "leave it out: the size is that of the arrays along in_axes; np.arange(n) is one where there is none",
+    "axis_name": "leave it out: axes have no names; what combines examples, such as a mean, goes after vmap",
+    "spmd_axis_name": "leave it out: axes have no names",
+    "allow_int": "leave it out: integers have no gradient; make them floats, such as np.asarray(x, float)",
+    "donate_argnums": "leave it out: arguments are never written to",
+    "create_graph": "leave it out: derivatives can be differentiated again as they are",
+    "retain_graph": "leave it out: derivatives can be differentiated again as they are",
+    "vectorize": "leave it out: rows and columns are computed together; chunk_size limits how many",
+    "policy": "leave it out: arguments alone are kept; checkpoint a part of f to keep the rest",
+    "prevent_cse": "leave it out: nothing is eliminated",
+    "unroll": "leave it out: fg.compile chooses how loops run",
+}
+"""What to write in place of a keyword that has no counterpart; by itself, or after the name of a function."""
 
 
 _FOR_SPARSE = "To multiply a sparse array with a tensor, write a @ x, or make it a tensor before: fg.constant(a)."
@@ -154,8 +225,9 @@ def missing_name(module: str, name: str) -> AttributeError:
 
 
 def _instead(module: str, name: str, names: Collection[str]) -> str:
-    if name in _OF_MODULES:
-        return f"\nInstead: {_OF_MODULES[name]}."
+    instead = _OF_MODULES.get(f"{module.removeprefix('fgrad.')}.{name}") or _OF_MODULES.get(name)
+    if instead:
+        return f"\nInstead: {instead}."
     if hasattr(sys.modules[module], "__path__") and importlib.util.find_spec(f"{module}.{name}"):
         return f"\nIt is a separate module: import {module}.{name}."
     optimizers = vars(sys.modules["fgrad"].optimizers)
@@ -170,26 +242,51 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
     return f"\nDid you mean {' or '.join(near)}?" if near else ""
 
 
-def refuse_keywords(cls: type, keywords: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise if a class was called with unknown keywords.
+def refuse_keywords(called: Callable[..., Any], keywords: Mapping[str, Any], known: Collection[str] = ()) -> None:
+    """Raise if a function or class was called with unknown keywords.
 
     Args:
-        cls: the class.
+        called: the function or class.
         keywords: the unexpected keywords.
-        known: names of keywords that its `__init__` does not list.
+        known: names of keywords that the signature does not list.
 
     Raises:
         KeywordError: there is an unexpected keyword.
     """
     for name in keywords:
-        parameters = inspect.signature(cls).parameters.values()
+        parameters = inspect.signature(called).parameters.values()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         names += [each for each in known if each not in names]
-        other = _OF_KEYWORDS.get(name, "")
-        near = [other] if other.split(" ")[0] in names else difflib.get_close_matches(name, names, 1)
-        called = f"; in fgrad it is called {near[0]}" if near else ""
-        called = "; fg.optimizers.Momentum has" if (cls.__name__, name) == ("GradientDescent", "momentum") else called
+        instead = _counterpart(called.__name__, name, names)
         raise errors.KeywordError(
-            f"{cls.__name__}() got an unexpected keyword argument {name!r}{called}.\n"
+            f"{called.__name__}() got an unexpected keyword argument {name!r}{instead}.\n"
             f"Its keywords are {', '.join(names)}."
         )
+
+
+def _counterpart(called: str, name: str, names: list[str]) -> str:
+    """Say what to write in place of a keyword."""
+    other = _OF_KEYWORDS.get(name, "")
+    if other.split(" ")[0] in names:
+        return f"; here it is called {other}"
+    if (called, name) == ("GradientDescent", "momentum"):
+        return "; fg.optimizers.Momentum has"
+    instead = _WITHOUT_KEYWORD.get(f"{called}.{name}") or _WITHOUT_KEYWORD.get(name)
+    if instead:
+        return f".\nInstead: {instead}"
+    near = difflib.get_close_matches(name, names, 1)
+    return f"; here it is called {near[0]}" if near else ""
+
+
+def names_keywords(function: F) -> F:
+    """Let a function, or the `__init__` of a class, refuse keywords that it does not have with a hint."""
+    names = {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_POSITIONAL}
+
+    @functools.wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        if not names.issuperset(keywords):
+            called = type(args[0]) if function.__name__ == "__init__" else function
+            refuse_keywords(called, {name: value for name, value in keywords.items() if name not in names})
+        return function(*args, **keywords)
+
+    return call  # type: ignore[return-value]

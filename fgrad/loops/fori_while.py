@@ -14,6 +14,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tree import flatten, unflatten
+from fgrad.errors.hints import names_keywords
 from fgrad.graphs.loop import UNLIMITED, Along
 from fgrad.loops.avals import Form, own
 from fgrad.loops.cond_switch import chosen
@@ -103,6 +104,7 @@ class _Loop:
         return chosen(running, after, carry, (name_of(self._function), "the iteration before"))
 
 
+@names_keywords
 def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
     """Return the result of applying `body` to a value in a fixed number of iterations.
 
@@ -195,6 +197,7 @@ def _as_program(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> A
 _BOUND = "a bound of fori_loop"
 
 
+@names_keywords
 def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any, max_steps: int | None = None) -> Any:
     """Return the result of applying `body` to a value while a condition holds.
 

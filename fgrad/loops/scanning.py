@@ -16,6 +16,7 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, own_handle, strip_ended
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.errors.hints import names_keywords
 from fgrad.graphs.loop import Along
 from fgrad.loops.avals import WEAK, Form, own, strong
 from fgrad.loops.fori_while import check_function, checked_count
@@ -170,6 +171,7 @@ def _own_dtype(leaf: Any) -> Any:
     return leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
 
 
+@names_keywords
 def scan(
     f: Callable[[Any, Any], Any],
     init: Any,
@@ -351,6 +353,7 @@ def _segment_size(checkpoint: Any, count: int) -> int:
     return checked_count("checkpoint", checkpoint)
 
 
+@names_keywords
 def map(f: Callable[[Any], Any], xs: Any) -> Any:
     """Return the stacked results of a function for each element along the first axis of arrays, computed in order.
 

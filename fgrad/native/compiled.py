@@ -26,6 +26,7 @@ from fgrad.core.tensor import Tensor, box, boxed, strip_ended
 from fgrad.core.trace import UNTRACED, is_seen, observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import assign_all, recording
+from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
@@ -775,6 +776,7 @@ def compile(
     cache: bool | str | os.PathLike[str] | None = None,
     reroll: bool = True,
 ) -> Compiled[P, R]: ...
+@names_keywords
 def compile(
     function: Any = None,
     *,

@@ -1,7 +1,8 @@
 """NumPy's names, dispatched directly: `import fgrad.numpy as np`.
 
 Functions with a derivative rule come from fgrad, which saves NumPy's dispatch, and the constructors
-(`zeros`, `array`, `full`, ...) return Tensors. Everything else is NumPy's own object.
+(`zeros`, `array`, `full`, ...) return Tensors. Everything else is NumPy's own object, also in `fgrad.numpy.linalg`,
+`fft`, `random` and `polynomial`, which can be imported as modules.
 
     >>> import fgrad as fg, fgrad.numpy as np
     >>> def powers(x):

@@ -29,7 +29,8 @@ class Adam(Optimizer):
         beta1, beta2: the decay rates of the averages.
         epsilon: keeps the divisor away from 0.
         corrected_epsilon: whether to use the second form.
-        options: see `Optimizer`.
+        options: see `Optimizer`. `weight_decay` is decoupled, as in `AdamW`; that of PyTorch's `Adam` is not: it adds
+            `weight_decay * x` to the gradient, as a term `weight_decay / 2 * np.sum(x**2)` of the loss does.
 
     Raises:
         ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` is negative.

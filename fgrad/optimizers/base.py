@@ -93,7 +93,8 @@ class Optimizer:
     Args:
         learning_rate: the length of a step.
         weight_decay: before the rule, parameters are multiplied by `1 - learning_rate * weight_decay`
-            (decoupled, https://arxiv.org/abs/1711.05101).
+            (decoupled, https://arxiv.org/abs/1711.05101). PyTorch's optimizers, except for `AdamW`, add
+            `weight_decay * x` to the gradient instead, as a term `weight_decay / 2 * np.sum(x**2)` of the loss does.
         decay_mask: which parameters decay: a function of one of them that returns a boolean, the
             variables themselves in a list, or for `update` booleans with the structure of the parameters.
         skip_nonfinite: skip a step in which a gradient holds an infinity or a NaN: parameters, state and `global_step`
@@ -411,6 +412,7 @@ class Optimizer:
 
         Raises:
             NoGradientsError: a ValueError; no pairs, or every gradient is None.
+            ParameterError: a ValueError; `global_step` is not a variable, or is one of the updated variables.
             ShapeError: a ValueError; a gradient does not have the shape of its variable.
             DtypeError: a TypeError; a gradient is complex and its variable real, or one of them is not numeric.
             StructureError: a TypeError; a pair does not hold a variable.
@@ -544,7 +546,7 @@ class Optimizer:
     def minimize(
         self,
         loss: Callable[[], Any],
-        global_step: Variable | None = None,
+        global_step: Variable | Sequence[Variable] | None = None,
         var_list: Any = None,
         grad_loss: Any = None,
     ) -> None:
@@ -552,9 +554,11 @@ class Optimizer:
 
         Args:
             loss, var_list, grad_loss: as for `compute_gradients`.
-            global_step: as for `apply_gradients`.
+            global_step: as for `apply_gradients`; or a list of variables, which is taken as `var_list`, so that
+                `minimize(loss, [w])` is `minimize(loss, var_list=[w])`.
 
         Raises:
+            ParameterError: a ValueError; `global_step` is not a variable, or is one of the updated variables.
             NoGradientsError: a ValueError; the loss does not depend on any of the variables.
             NotCallableError, NoVariablesError, StructureError, NoResultError, OutputError: as for
                 `compute_gradients`.
@@ -566,6 +570,8 @@ class Optimizer:
             >>> w
             Variable(2.4, name='w')
         """
+        if var_list is None and isinstance(global_step, (list, tuple)):
+            global_step, var_list = None, global_step
         pairs, tape, value = self._compute(loss, var_list, grad_loss)
         if all(gradient is None for gradient, _ in pairs):
             names = inputs.names_of(pairs) or "any of the trainable variables"
@@ -577,7 +583,7 @@ class Optimizer:
                 "functions."
             )
         warn_of_none(tape)
-        self.apply_gradients(pairs, global_step)
+        self.apply_gradients(pairs, global_step)  # type: ignore[arg-type]  # which looks at what it is
 
     # State
 

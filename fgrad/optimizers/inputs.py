@@ -142,7 +142,7 @@ def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tupl
     Raises:
         NoGradientsError: there are no pairs, or every gradient is None.
         StructureError: an element is not a pair, or its second item is not a variable.
-        ParameterError: `global_step` is not a variable.
+        ParameterError: `global_step` is not a variable, or is one of those in the pairs.
     """
     if callable(grads_and_vars):
         raise errors.StructureError(
@@ -161,6 +161,11 @@ def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tupl
         raise errors.ParameterError(
             f"global_step must be a variable, and it is {global_step!r}.\n"
             "Pass the variables to optimize by name: minimize(loss, var_list=[...])."
+        )
+    if any(variable is global_step for _, variable in pairs):
+        raise errors.ParameterError(
+            f"global_step, to which each step adds 1, is {global_step!r}, and the step updates that variable, too.\n"
+            "Variables to optimize go into a list: minimize(loss, [w]), or minimize(loss, var_list=[w])."
         )
     if not pairs:
         raise errors.NoGradientsError("No variables provided: the list of gradients and variables is empty.")

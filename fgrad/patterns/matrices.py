@@ -18,6 +18,7 @@ from fgrad import errors
 from fgrad.core.layers import below, is_undecided
 from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.errors.hints import names_keywords
 from fgrad.ops.tracing import concrete_value
 from fgrad.patterns.plans import SparsePlan, as_pattern, parts, plan_of
 from fgrad.patterns.trace import PatternTrace, sparse_library
@@ -133,6 +134,7 @@ def _named(point: _Point) -> Callable[[Sequence[Any]], Any]:
 def sparsity(function: Callable[P, Any], argnums: Selection = 0) -> Callable[P, Any]: ...
 @overload
 def sparsity(function: None = None, argnums: Selection = 0) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+@names_keywords
 def sparsity(function: Any = None, argnums: Selection = 0) -> Any:
     """Return a function that computes which elements of the result of `function` depend on which of its arguments.
 
@@ -421,6 +423,7 @@ def sparse_jacobian(
     sparsity: Any = None,
     chunk_size: int | None = None,
 ) -> Callable[[Callable[P, Any]], SparseDerivative[P]]: ...
+@names_keywords
 def sparse_jacobian(
     function: Any = None,
     argnums: Selection = 0,
@@ -479,6 +482,7 @@ def sparse_hessian(
 def sparse_hessian(
     function: None = None, argnums: Selection = 0, sparsity: Any = None, chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], SparseDerivative[P]]: ...
+@names_keywords
 def sparse_hessian(
     function: Any = None, argnums: Selection = 0, sparsity: Any = None, chunk_size: int | None = None
 ) -> Any:

@@ -17,6 +17,7 @@ from fgrad.core.snapshots import ChecksumGuard, is_large, snapshot
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, unflatten
+from fgrad.errors.hints import names_keywords
 from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import Given, Uses, bound_now, copied, followers, give, given_now, globals_now, values_of
 from fgrad.rules.randomness import RandomStates
@@ -229,6 +230,7 @@ def _agree(a: _Digest, b: _Digest) -> bool:
     return a[:2] == b[:2] and not abs(a[2] - b[2]) > precision * max(a[3], b[3])
 
 
+@names_keywords
 def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
     """Return a function that keeps only its arguments for the backward pass, which runs it again.
 

@@ -23,6 +23,7 @@ from fgrad import errors
 from fgrad.core.tensor import as_now, boxed, strip_ended
 from fgrad.core.trace import substituted
 from fgrad.core.tree import flatten, unflatten
+from fgrad.errors.hints import names_keywords
 from fgrad.rules.closures import running_layers
 from fgrad.rules.rule import Leaves, Linear, Rule, Variables, call_rule, settled, zeros_of
 from fgrad.transforms.calls import name_of
@@ -35,6 +36,7 @@ R = TypeVar("R")
 class _Custom(Generic[P, R]):
     """A function on containers with a custom rule; subclasses define the form of the rule."""
 
+    @names_keywords
     def __init__(self, function: Callable[P, R]) -> None:
         if not callable(function):
             raise errors.NotCallableError(f"{type(self).__name__} takes a function, not {function!r}.")

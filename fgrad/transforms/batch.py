@@ -22,6 +22,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, strip_ended
 from fgrad.core.trace import Call, Trace, running
 from fgrad.core.tree import flatten, outline, paths, unflatten
+from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms import draws
 from fgrad.transforms.calls import decorator, name_of, place_name
@@ -280,6 +281,7 @@ def vmap(function: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Cal
 def vmap(
     function: None = None, in_axes: Any = 0, out_axes: Any = 0
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+@names_keywords
 def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
     """Return a function that applies `function` to a batch of examples at once.
 

@@ -12,11 +12,13 @@ from fgrad.core.foreign import as_payload
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
 from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.errors.hints import names_keywords
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.linearization import differentiable
 from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
 
 
+@names_keywords
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """Return the value of a function and its derivative along tangents of its arguments.
 

@@ -19,6 +19,7 @@ from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
 from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.batch import on_all
 from fgrad.transforms.calls import Selection, decorator, name_of, select
@@ -305,6 +306,7 @@ def jacobian(
 def jacobian(
     function: None = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+@names_keywords
 def jacobian(function: Any = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian of `function` as arrays.
 
@@ -341,6 +343,7 @@ def jacrev(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int |
 def jacrev(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+@names_keywords
 def jacrev(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian by reverse mode: efficient for few results.
 
@@ -366,6 +369,7 @@ def jacfwd(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int |
 def jacfwd(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+@names_keywords
 def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian by forward mode: efficient for few arguments.
 
@@ -405,6 +409,7 @@ def hessian(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int 
 def hessian(
     function: None = None, argnums: Selection = 0, chunk_size: int | None = None
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+@names_keywords
 def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Hessian, by forward over reverse mode.
 
@@ -442,6 +447,7 @@ def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> 
     return jvp(lambda x: gradient(x, *rest, **keywords), (x,), (v,))[1]
 
 
+@names_keywords
 def hvp(function: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Return a function that multiplies the Hessian with a vector.
 
@@ -479,6 +485,7 @@ def _run_gauss_newton_vp(function: Any, args: tuple[Any, ...], keywords: dict[st
     return pullbacks[0](along)[0]
 
 
+@names_keywords
 def gauss_newton_vp(residuals: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Return a function that multiplies J^T J with a vector, where J is the Jacobian of the residuals.
 
@@ -549,6 +556,7 @@ def _run_elementwise_grad(function: Any, args: tuple[Any, ...], keywords: dict[s
     return traced.gradients(traced.pull(None, "dy"), UnconnectedGradients.ZERO)[0]
 
 
+@names_keywords
 def elementwise_grad(function: Callable[..., Any] | None = None, argnums: int | str = 0) -> Callable[..., Any]:
     """Return a function that computes the derivative of an elementwise function, element by element.
 

@@ -19,6 +19,7 @@ from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import paths, tree_map
 from fgrad.core.variable import Variable
+from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
@@ -111,6 +112,7 @@ def gradients_function(function: Callable[P, Any], params: Selection = None) -> 
 def gradients_function(
     function: None = None, params: Selection = None
 ) -> Callable[[Callable[P, Any]], Weighable[P, list[Any]]]: ...
+@names_keywords
 def gradients_function(function: Any = None, params: Selection = None) -> Any:
     """Return a function that computes the gradients of `function` with respect to its arguments.
 
@@ -150,6 +152,7 @@ def value_and_gradients_function(
 def value_and_gradients_function(
     function: None = None, params: Selection = None
 ) -> Callable[[Callable[P, Any]], Weighable[P, tuple[Any, list[Any]]]]: ...
+@names_keywords
 def value_and_gradients_function(function: Any = None, params: Selection = None) -> Any:
     """Return a function that computes the value of `function` and its gradients.
 
@@ -294,6 +297,7 @@ def grad(function: Callable[P, Any], argnums: Selection = 0, has_aux: bool = Fal
 def grad(
     function: None = None, argnums: Selection = 0, has_aux: bool = False
 ) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+@names_keywords
 def grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the gradient of a scalar-valued function.
 
@@ -336,6 +340,7 @@ def value_and_grad(
 def value_and_grad(
     function: None = None, argnums: Selection = 0, has_aux: bool = False
 ) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, Any]]]: ...
+@names_keywords
 def value_and_grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the value and the gradient of `function`.
 
@@ -355,6 +360,7 @@ def value_and_grad(function: Any = None, argnums: Selection = 0, has_aux: bool =
     return decorator(_run_value_and_grad, function, argnums=argnums, has_aux=has_aux)
 
 
+@names_keywords
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """Return the value of a function and its pullback: the product of a cotangent with its Jacobian.
 
@@ -417,6 +423,7 @@ def make_vjp(
 def make_vjp(
     function: None = None, params: Selection = None, persistent: bool = True
 ) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, Callable[..., list[Any]]]]]: ...
+@names_keywords
 def make_vjp(function: Any = None, params: Selection = None, persistent: bool = True) -> Any:
     """Return a function that computes the value of `function` and a function of `dy`.
 

@@ -26,6 +26,9 @@ from fgrad.scipy.sparse._products import product, summed
 
 _SCIPY: Any = scipy.sparse
 
+_SHOWN = 10
+"""Of more elements than these, the first and the last ones are printed."""
+
 
 class SparseArray:
     """A matrix of which some elements are stored; the others are 0, and stay so.
@@ -80,7 +83,9 @@ class SparseArray:
 
     def __repr__(self) -> str:
         rows, columns = self.shape
-        return f"<{type(self).__name__} of {rows} x {columns} with {self.nnz} stored elements: {self.data!r}>"
+        with np.printoptions(threshold=_SHOWN, edgeitems=2):
+            elements = repr(self.data)
+        return f"<{type(self).__name__} of {rows} x {columns} with {self.nnz} stored elements: {elements}>"
 
     def __bool__(self) -> NoReturn:
         raise ValueError("The truth value of an array with more than one element is ambiguous.")

@@ -30,6 +30,7 @@ Statistics of samples have SciPy's parameters, and are differentiated in the sam
     Two samples   pearsonr, linregress; spearmanr is refused, since ranks have no derivative
 """
 
+import sys as _sys
 import typing as _typing
 
 from fgrad.scipy._absent import absent as _absent
@@ -137,6 +138,9 @@ __all__ = [
     "spearmanr", "t", "truncnorm", "ttest_1samp", "ttest_ind", "ttest_ind_from_stats", "ttest_rel", "uniform",
     "variation", "vonmises", "wald", "weibull_max", "weibull_min", "wishart", "zmap", "zscore",
 ]  # fmt: skip
+
+# `import fgrad.scipy.stats.norm as norm` asks for a module, which norm is in other libraries: here it finds the object.
+_sys.modules.update({f"{__name__}.{_name}": globals()[_name] for _name in __all__})
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,58 @@
+"""Modules that are imported by the names that they have in other libraries hold the same objects."""
+
+import importlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+import fgrad.numpy as fnp
+from fgrad.scipy import stats
+
+
+@pytest.mark.parametrize("name", ["linalg", "fft", "random", "polynomial"])
+def test_parts_of_numpy(name):
+    module, original = importlib.import_module(f"fgrad.numpy.{name}"), getattr(np, name)
+    assert module.__all__ == original.__all__
+    for each in original.__all__:
+        assert getattr(module, each) is getattr(original, each) is getattr(getattr(fnp, name), each)
+
+
+def test_parts_of_numpy_are_differentiated():
+    import fgrad.numpy.linalg as npla
+
+    assert fg.grad(lambda x: npla.norm(x))(np.array([3.0, 4.0])).tolist() == [0.6, 0.8]
+
+
+@pytest.mark.parametrize("name", stats.__all__)
+def test_distributions(name):
+    assert importlib.import_module(f"fgrad.scipy.stats.{name}") is getattr(stats, name)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import fgrad.scipy.stats.norm as norm; print(norm.cdf(0.0))",
+        "from fgrad.scipy.stats.norm import cdf; print(cdf(0.0))",
+        "from fgrad.scipy.stats import norm; print(norm.cdf(0.0))",
+        "import fgrad.scipy.stats.norm; print(fgrad.scipy.stats.norm.cdf(0.0))",
+        "import fgrad.numpy.random; print(0.5 * fgrad.numpy.random.default_rng(0).normal(1.0, 0.0))",
+        "import fgrad.numpy.linalg as npla; print(npla.det([[0.5]]))",
+    ],
+)
+def test_imports_of_a_fresh_process(program):
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed == "0.5\n"
+
+
+def test_names_that_there_are_not():
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("fgrad.scipy.stats.nonsense")
+
+
+def test_none_of_it_is_loaded_before_it_is_asked_for():
+    program = "import sys, fgrad.numpy; print([name for name in sys.modules if name.startswith('fgrad.numpy.')])"
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed == "[]\n"
