@@ -14,6 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 from fgrad.core import variable
+from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS
 
 
 def pytest_collection_finish() -> None:
@@ -57,3 +58,13 @@ def jax_as_it_was() -> Iterator[None]:
     before = jax.config.jax_enable_x64
     yield
     jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture
+def table() -> Iterator[None]:
+    """What a test registers is taken back."""
+    kept: list[tuple[Any, Any]] = [(each, dict(each)) for each in (PRIMITIVES, UFUNCS, FUNCTIONS)]
+    yield
+    for changed, before in kept:
+        changed.clear()
+        changed.update(before)

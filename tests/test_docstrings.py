@@ -15,6 +15,8 @@ import public_names
 import pytest
 from helpers import naming
 
+from fgrad import errors
+
 ROOT = Path(__file__).parents[1]
 PAGES = runpy.run_path(str(ROOT / "tools" / "api_pages.py"))
 
@@ -65,6 +67,13 @@ def test_names_say_what_they_are(module):
             first = PAGES["first_sentence"](name, thing)
             assert first, "no docstring"
             assert first.endswith((".", ":")) or first == f"`{thing!r}`", first
+
+
+@pytest.mark.parametrize("name", [name for name in errors.__all__ if is_error(getattr(errors, name))])
+def test_errors_and_warnings_have_an_example_that_meets_them(name):
+    (test,) = doctest.DocTestFinder(recurse=False).find(getattr(errors, name), name)
+    shown = "".join((example.exc_msg or "") + example.want for example in test.examples)
+    assert name == "FgradError" or name in shown
 
 
 OURS = [module for module in PAGES["PUBLIC"] if not module.startswith(OTHERS)]

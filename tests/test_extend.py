@@ -8,19 +8,9 @@ import scipy.special
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS
+from fgrad.core.primitive import PRIMITIVES
 from fgrad.extend import defbatch, defjvp, defvjp, register_primitive
 from fgrad.testing import check_grads, check_primitive
-
-
-@pytest.fixture
-def table():
-    """What a test registers is taken back."""
-    kept = [(table, dict(table)) for table in (PRIMITIVES, UFUNCS, FUNCTIONS)]
-    yield
-    for changed, before in kept:
-        changed.clear()
-        changed.update(before)
 
 
 @pytest.mark.usefixtures("table")

@@ -25,6 +25,7 @@ import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.coerce import OPERANDS
 from fgrad.optimizers import Adam, GradientDescent, Momentum, run, schedules
+from fgrad.scipy.sparse import csr_array
 from fgrad.testing import check_grads
 
 V = np.array([1.0, 2.0, 4.0])
@@ -513,7 +514,9 @@ def test_what_cannot_be_registered():
     with pytest.raises(errors.ParameterError, match=r"static must be a list or tuple of names, \('bias',\)"):
         fg.register_dataclass(Params, static="bias")
     with pytest.raises(ValueError, match="already registered"):
-        fg.register_dataclass(Params)
+        fg.register_pytree_node(csr_array, lambda a: ((a.data,), None), lambda _, data: data)
+    with pytest.raises(ValueError, match="already registered|built-in type"):
+        fg.register_pytree_node(dict, lambda d: ((), None), lambda _, children: {})
 
 
 def test_an_unregistered_dataclass_is_a_leaf():

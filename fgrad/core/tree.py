@@ -24,6 +24,12 @@ NAMESPACE = "fgrad"
 LEAVES: set[type] = {float, int, np.float64}
 """Types that are always leaves and used unchanged: a fast path for the commonest trees."""
 
+_OF_USERS: set[type] = set()
+"""Classes that users have made containers, and may make ones again."""
+
+FLATTENED: dict[type, Callable[[Any], Any]] = {}
+"""What makes children and metadata of an object, by its class: those that compiled functions have met."""
+
 _NUMBER: Any = 0.0
 _LEAF = optree.tree_structure(_NUMBER)
 
@@ -111,13 +117,15 @@ def register_pytree_node(
 ) -> None:
     """Register a class as a container, whose children all transforms traverse.
 
+    A class that is registered again, as by a cell of a notebook that runs again, has the new functions from then on.
+
     Args:
         cls: the class.
         flatten_node: maps an instance to `(children, metadata)`; the metadata must be comparable with `==`.
         unflatten_node: maps `(metadata, children)` to an instance.
 
     Raises:
-        ValueError: the class is already registered.
+        ValueError: the class is already a container and not one of the user's, such as dict.
 
     Example:
         >>> class Point:
@@ -127,4 +135,9 @@ def register_pytree_node(
         >>> tree_leaves([Point(1, 2), 3])
         [1, 2, 3]
     """
+    if cls in _OF_USERS:
+        optree.unregister_pytree_node(cls, namespace=NAMESPACE)
+        FLATTENED.pop(cls, None)
     optree.register_pytree_node(cls, flatten_node, unflatten_node, namespace=NAMESPACE)
+    if cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        _OF_USERS.add(cls)

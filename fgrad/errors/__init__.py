@@ -44,7 +44,18 @@ _PLACED = re.compile(r"\bat \S+:\d+")
 
 
 class FgradError(Exception):
-    """The base of all of fgrad's errors; every message names the user's line and the class of the error."""
+    """The base of all of fgrad's errors; every message names the user's line and the class of the error.
+
+    >>> import fgrad as fg
+    >>> try:
+    ...     fg.grad(3.0)
+    ... except fg.errors.FgradError as error:
+    ...     print(error)
+    grad takes a function, not 3.0 of type float.
+    Pass the function itself, without calling it: grad(f)(x), not grad(f(x)).
+      at ...
+    (help: fgrad.errors.NotCallableError)
+    """
 
     def __init__(self, message: str) -> None:
         place = "" if _PLACED.search(message) else f"\n  at {users_line()}"
@@ -1390,7 +1401,23 @@ class AxisError(FgradError, ValueError):
 
 
 class LoopWarning(UserWarning):
-    """`vmap` runs an operation in a loop, because it has no batching rule; the result is correct, but slow."""
+    """`vmap` runs an operation in a loop, because it has no batching rule; the result is correct, but slow.
+
+        >>> import warnings, numpy as np, fgrad as fg
+        >>> from fgrad.extend import defbatch, register_primitive
+        >>> doubled = register_primitive(lambda x: 2 * x, name="example_doubled")
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     _ = fg.vmap(doubled)(np.ones(3))
+        >>> caught[0].category.__name__
+        'LoopWarning'
+
+    Give it a batching rule:
+
+        >>> defbatch(doubled, lambda values, mapped, size, metadata: 2 * values[0])
+        >>> fg.vmap(doubled)(np.ones(3))
+        Tensor([2., 2., 2.])
+    """
 
 
 class SharedDrawsWarning(UserWarning):
@@ -1416,10 +1443,20 @@ class CloseValuesWarning(UserWarning):
     """Eigenvalues or singular values are so close that the derivative with respect to vectors is inaccurate.
 
     The derivative has differences of terms of two vectors, divided by the difference of their values. If the loss does
-    not distinguish the vectors, as in `(v * f(w)) @ v.T`, both differences are rounding errors.
-    `fgrad.scipy.linalg.funm` and related functions avoid such differences:
+    not distinguish the vectors, as in `(v * f(w)) @ v.T`, both differences are rounding errors:
 
-        >>> import numpy as np, fgrad as fg
+        >>> import warnings, numpy as np, fgrad as fg
+        >>> def expm(a):
+        ...     w, v = np.linalg.eigh(a)
+        ...     return (v * np.exp(w)) @ v.T
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     _ = fg.grad(lambda a: np.sum(expm(a)))(np.diag([1.0, 1.0 + 1e-12]))
+        >>> caught[0].category.__name__
+        'CloseValuesWarning'
+
+    `fgrad.scipy.linalg.expm`, `funm` and related functions avoid such differences:
+
         >>> import fgrad.scipy.linalg
         >>> a = np.diag([1.0, 1.0 + 1e-12])
         >>> fg.grad(lambda a: np.sum(fgrad.scipy.linalg.expm(a)))(a).round(6)
@@ -1474,9 +1511,17 @@ class ZeroTimesInfinityWarning(UserWarning):
     """A Jacobian has zeros where a slope of 0 has met an infinite one, as in `np.exp(np.log(x))` at 0.
 
     A Jacobian is computed along unit vectors, whose zeros mean "not used" and win over infinities. A zero that comes
-    from a slope cannot be distinguished from these. Along a single direction without zeros there is no such ambiguity:
+    from a slope cannot be distinguished from these:
 
-        >>> import numpy as np, fgrad as fg
+        >>> import warnings, numpy as np, fgrad as fg
+        >>> with warnings.catch_warnings(record=True) as caught, np.errstate(all="ignore"):
+        ...     warnings.simplefilter("always")
+        ...     _ = fg.jacrev(lambda x: np.exp(np.log(x)))(np.zeros(2))
+        >>> caught[0].category.__name__
+        'ZeroTimesInfinityWarning'
+
+    Along a single direction without zeros there is no such ambiguity:
+
         >>> with np.errstate(all="ignore"):
         ...     fg.grad(lambda x: np.sum(np.exp(np.log(x))))(np.array([0.0, 0.0, 2.0]))
         Tensor([nan, nan,  1.])
@@ -1486,14 +1531,18 @@ class ZeroTimesInfinityWarning(UserWarning):
 class ReplacedPrimitiveWarning(UserWarning):
     """An operation is registered under the name of an earlier one, as by a notebook cell that runs again.
 
-    The new one has no rules until they are defined, as here below it:
-
         >>> import warnings, fgrad as fg
         >>> from fgrad.extend import defvjp, register_primitive
-        >>> with warnings.catch_warnings(action="ignore"):
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
         ...     for _ in range(2):
         ...         halved = register_primitive(lambda x: x / 2, name="example_halved")
-        ...         defvjp(halved, lambda ct: ct / 2)
+        >>> caught[0].category.__name__
+        'ReplacedPrimitiveWarning'
+
+    The new one has no rules before they are defined, below it:
+
+        >>> defvjp(halved, lambda ct: ct / 2)
         >>> fg.grad(halved)(3.0)
         Tensor(0.5)
     """

@@ -24,7 +24,8 @@ def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
     """Make a dataclass a container, like a dict of its fields. A decorator, bare and with arguments.
 
     Instances around other leaves, such as the tensors of a trace, are made without calling the class: fields are
-    set, `__init__` and `__post_init__` do not run again, and attributes that are no fields are not kept.
+    set, `__init__` and `__post_init__` do not run again, and attributes that are no fields are not kept. A class may be
+    registered again, as by a cell of a notebook that runs again.
 
     Args:
         cls: a dataclass; its subclasses are registered on their own.
@@ -38,7 +39,7 @@ def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
         ParameterError: a ValueError; `static` names no field.
         StructureError: a TypeError; the class is no dataclass, or has a field with `init=False`, which would
             not follow those that it is computed from.
-        ValueError: the class is registered already.
+        ValueError: the class is one of fgrad's, and a container already.
 
     Example:
         >>> import dataclasses, fgrad as fg

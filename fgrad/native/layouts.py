@@ -16,7 +16,7 @@ import numpy as np
 import optree
 
 from fgrad.core.tensor import Tensor
-from fgrad.core.tree import NAMESPACE
+from fgrad.core.tree import FLATTENED, NAMESPACE
 from fgrad.native.static import Static
 
 
@@ -77,9 +77,10 @@ def _enter_registered(x: Any, key: list[Any], leaves: list[Any]) -> bool:
         key.append(None)
         return True
     kind = type(x)
-    if kind not in _FLATTENED and not _is_container(kind):
+    if kind not in FLATTENED and not _is_container(kind):
         return False
-    children, metadata = _FLATTENED[kind](x)[:2]
+    flattened = FLATTENED[kind]
+    children, metadata = flattened(x)[:2]
     children = tuple(children)
     key += kind, *_besides(metadata), len(children)
     return _enter(children, key, leaves)
@@ -117,23 +118,19 @@ def inside(tree: Any) -> tuple[Any, ...]:
         kind = type(x)
         if isinstance(x, dict):
             found.append((tuple(x), tuple(map(type, x))))
-        elif kind in _FLATTENED or _is_container(kind):
-            found.extend(_besides(_FLATTENED[kind](x)[1]))
+        elif kind in FLATTENED or _is_container(kind):
+            found.extend(_besides(FLATTENED[kind](x)[1]))
         return False
 
     optree.tree_structure(tree, is_leaf=note, namespace=NAMESPACE)
     return tuple(found)
 
 
-_FLATTENED: dict[type, Any] = {}
-"""What makes children and metadata of an object, by its class: those that were met."""
-
-
 def _is_container(kind: type) -> bool:
     """Return whether the objects of a class are containers, and if so, note how they are flattened."""
     node: Any = optree.register_pytree_node.get(kind, namespace=NAMESPACE)
     if optree.is_namedtuple_class(kind):
-        _FLATTENED[kind] = lambda x: (x, None)
+        FLATTENED[kind] = lambda x: (x, None)
     elif node is not None and node.kind is optree.PyTreeKind.CUSTOM:
-        _FLATTENED[kind] = node.flatten_func
-    return kind in _FLATTENED
+        FLATTENED[kind] = node.flatten_func
+    return kind in FLATTENED
