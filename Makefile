@@ -16,6 +16,9 @@
 #   make fuzz     random programs that look for wrong answers, for five minutes; SECONDS=60 SEED=3 FAMILY=scipy,numpy
 #                 limits them, and COUNT=1 in place of SECONDS runs the one case that a seed says
 #   make lint     style, types, and the size of the core
+#   make package-test
+#                 the wheel and the sdist in empty environments, on every Python of this machine, with each extra alone;
+#                 EXTRAS=scipy,save are these alone; LOWEST=1 tries the lowest versions that are allowed, by uv
 #   make bench    the speed ratios
 #   make docs     the documentation, in build/docs
 #   make clean    remove what the targets have made
@@ -34,7 +37,7 @@ READY = .venv/ready
 PEERS_READY = .venv/peers-ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo cluster test test-pythons peers-test clients-test fuzz lint bench docs clean
+.PHONY: demo cluster test test-pythons package-test peers-test clients-test fuzz lint bench docs clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
@@ -48,6 +51,9 @@ test: $(READY)
 
 test-pythons:
 	$(PYTHON) tools/pythons.py $(if $(ALLOW_NONE),--allow-none)
+
+package-test:
+	$(PYTHON) tools/package_test.py $(if $(EXTRAS),--extras $(EXTRAS)) $(if $(LOWEST),--lowest)
 
 peers-test: $(PEERS_READY)
 	$(BIN)/python -m pytest tests/test_interop_torch.py tests/test_interop_libraries.py tests/test_payloads_sparse.py \
