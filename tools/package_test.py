@@ -141,8 +141,8 @@ class Workshop:
     def check_built(self) -> None:
         """Refuse what lacks a file or holds one that is not to be installed."""
         print(run(self._pip[0], "-m", "twine", "check", "--strict", self.wheel, self.sdist).strip())
-        tracked = run("git", "ls-files", "fgrad").split()
-        check_names(tracked, zipfile.ZipFile(self.wheel).namelist(), tarfile.open(self.sdist).getnames())
+        with zipfile.ZipFile(self.wheel) as wheel, tarfile.open(self.sdist) as sdist:
+            check_names(run("git", "ls-files", "fgrad").split(), wheel.namelist(), sdist.getnames())
 
     def try_out(self, python: Path, artifact: Path, extra: str) -> None:
         """Install into a new environment, and run the program of an extra there."""

@@ -1,0 +1,58 @@
+"""What is built for a release, as `tools/package_test.py` looks at it."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import package_test
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ["fgrad/__init__.py", "fgrad/__init__.pyi", "fgrad/py.typed", "fgrad/core/README.md"]
+OTHERS = ["tests/conftest.py", "tools/package_test.py", "Makefile", "LICENSE", "CHANGELOG.md"]
+SDIST = [f"fgrad-0.1.0/{name}" for name in (*PACKAGE, *OTHERS)]
+WHEEL = [*PACKAGE, "fgrad-0.1.0.dist-info/METADATA"]
+
+
+def test_what_is_complete_passes():
+    package_test.check_names(PACKAGE, WHEEL, SDIST)
+    package_test.check_names(PACKAGE, [name for name in WHEEL if not name.endswith(".md")], SDIST)
+
+
+@pytest.mark.parametrize("name", PACKAGE[:3])
+def test_a_wheel_without_a_file_is_refused(name):
+    with pytest.raises(RuntimeError, match=f"the wheel lacks .*{re.escape(name)}"):
+        package_test.check_names(PACKAGE, [each for each in WHEEL if each != name], SDIST)
+
+
+@pytest.mark.parametrize("name", ["tests/test_errors.py", "fgrad/tests/test_errors.py", "fgrad/scratch.py"])
+def test_a_wheel_with_another_file_is_refused(name):
+    with pytest.raises(RuntimeError, match=f"and holds .*{re.escape(name)}"):
+        package_test.check_names(PACKAGE, [*WHEEL, name], SDIST)
+
+
+def test_an_sdist_without_tests_is_refused():
+    with pytest.raises(RuntimeError, match=r"the sdist lacks .*tests/conftest\.py"):
+        package_test.check_names(PACKAGE, WHEEL, [name for name in SDIST if "tests" not in name])
+
+
+def test_each_extra_has_a_program():
+    assert set(package_test.PROGRAMS) == {"", *package_test.extras()}
+
+
+def test_what_users_install_has_a_lowest_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    of_extras = [each for name in package_test.extras() for each in project["optional-dependencies"][name]]
+    assert [each for each in (*project["dependencies"], *of_extras) if ">=" not in each] == []
+
+
+@pytest.mark.parametrize("name", ["GITHUB_TOKEN", "secrets."])
+def test_workflows_hold_no_secret(name):
+    assert [path.name for path in (ROOT / ".github" / "workflows").iterdir() if name in path.read_text()] == []
+
+
+def test_actions_are_pinned_by_digest():
+    text = "".join(path.read_text() for path in (ROOT / ".github" / "workflows").iterdir())
+    used = re.findall(r"uses: (\S+)", text)
+    assert used
+    assert [each for each in used if not re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}", each)] == []
