@@ -166,7 +166,7 @@ class Workshop:
         run(python, "-m", "venv", "--clear", "--without-pip", environment)
         inside = environment / "bin" / "python"
         install = [uv, "pip", "install", "--quiet", "--python", inside, "--resolution"]
-        run(*install, "lowest-direct", f"{self.wheel}[{','.join(wanted)}]")
+        run(*install, "lowest-direct", f"{ROOT}[{','.join(wanted)}]")  # of a wheel, what it needs would not be direct
         for extra in wanted:
             run(inside, "-I", "-c", ALWAYS + PROGRAMS[extra], cwd=outside)
         run(*install, "highest", "pytest", "hypothesis", "pandas", "scikit-learn")
