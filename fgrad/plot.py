@@ -3,7 +3,7 @@
     learning_curve(losses)          the loss over the steps
     gradient_flow(history)          the norm of each variable's gradient over the steps
     function(f, (low, high))        a function of one number, and its derivatives
-    pattern(plan)                   the elements of a sparse Jacobian or Hessian, by the colors of its plan
+    pattern(plan)                   the sparsity pattern of a Jacobian or Hessian, by the colors of its plan
 
 Each function draws into `ax`, or into a new figure, and returns the axes. matplotlib is imported by the first plot; it
 is optional: `pip install matplotlib`.
@@ -63,7 +63,7 @@ def _numbers(what: str, values: Any) -> npt.NDArray[np.float64]:
     array = np.asarray([np.asarray(value) for value in values])
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise errors.ParameterError(
-            f"{what} must be a sequence of real numbers, and it has shape {array.shape} and dtype {array.dtype}."
+            f"{what} must be a sequence of real numbers, but it has shape {array.shape} and dtype {array.dtype}."
         )
     return array.astype(np.float64)
 
@@ -90,7 +90,7 @@ def learning_curve(
     log: bool | None = None,
     label: str | None = None,
 ) -> Any:
-    """Draw losses over the steps.
+    """Plot losses over the steps.
 
     Args:
         losses: a sequence of numbers, a `History`, or a dict of these, with a curve for each.
@@ -115,7 +115,7 @@ def learning_curve(
         ('step', 'loss')
     """
     if smooth is not None and (isinstance(smooth, bool) or not isinstance(smooth, (int, np.integer)) or smooth < 1):
-        raise errors.ParameterError(f"smooth must be a positive number of steps, and it is {smooth!r}.")
+        raise errors.ParameterError(f"smooth must be a positive number of steps, but it is {smooth!r}.")
     named = losses if isinstance(losses, Mapping) else {label: losses}
     curves = {
         name: each.losses if isinstance(each, History) else _numbers("losses", each) for name, each in named.items()
@@ -136,7 +136,7 @@ def learning_curve(
 
 
 def gradient_flow(history: Any, ax: Any = None, log: bool | None = None) -> Any:
-    """Draw the norm of the gradient of each variable over the steps.
+    """Plot the norm of the gradient of each variable over the steps.
 
     A gradient of exactly zero cannot be shown on a logarithmic axis, and one that is not finite on no axis: the curve
     has a gap there, with a triangle at the lower edge for zero and a cross at the upper edge for a gradient that is not
@@ -202,9 +202,9 @@ def function(
     ax: Any = None,
     points: int = 200,
 ) -> Any:
-    """Draw a function of one number, and its derivatives by nested `grad`.
+    """Plot a function of one number, and its derivatives by nested `grad`.
 
-    The function is called with one number at a time, so it may contain `if` and loops.
+    The function is called with one number per call, so it may contain `if` and loops.
 
     Args:
         f: takes a floating-point number; returns one.
@@ -229,9 +229,9 @@ def function(
     """
     low, high = _ends(range)
     if not orders or any(isinstance(order, bool) or not isinstance(order, int) or order < 0 for order in orders):
-        raise errors.ParameterError(f"orders must be numbers from 0 on, such as (0, 1), and it is {orders!r}.")
+        raise errors.ParameterError(f"orders must be numbers from 0 on, such as (0, 1), but it is {orders!r}.")
     if isinstance(points, bool) or not isinstance(points, int) or points < 2:
-        raise errors.ParameterError(f"points must be an integer, 2 or more, and it is {points!r}.")
+        raise errors.ParameterError(f"points must be an integer, 2 or more, but it is {points!r}.")
     x = np.linspace(low, high, points)
     curves = {order: np.array([_value(_derivative(f, order), number) for number in x]) for order in orders}
     name = getattr(f, "__name__", "f")
@@ -249,7 +249,7 @@ def _ends(range: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         low = high = np.nan
     if not (np.isfinite(low) and np.isfinite(high) and low < high):
-        raise errors.ParameterError(f"range must be a pair of numbers, the smaller one first, and it is {range!r}.")
+        raise errors.ParameterError(f"range must be a pair of numbers, the smaller one first, but it is {range!r}.")
     return low, high
 
 
@@ -295,13 +295,13 @@ def pattern(plan: SparsePlan, ax: Any = None) -> Any:
     """
     if not isinstance(plan, SparsePlan):
         raise errors.ParameterError(
-            f"plot.pattern draws a plan, and it was given {plan!r:.100}.\nWrite fg.sparse_jacobian(f).plan(x)."
+            f"plot.pattern draws a plan, but the argument is {plan!r:.100}.\nWrite fg.sparse_jacobian(f).plan(x)."
         )
     rows, columns = plan.shape
     ax = _axes(ax, f"{rows} x {columns}, {plan.pattern.nnz} elements, {plan.count} color{'s' * (plan.count != 1)}")
     found = plan.pattern.tocoo()
     colors = plan.colors[found.row if plan.mode == "reverse" else found.col]
-    size = max(280 / max(rows, columns, 8), 1.5) ** 2  # the side of a place, where that can be seen
+    size = max(280 / max(rows, columns, 8), 1.5) ** 2  # marker size in points
     ax.scatter(
         found.col, found.row, size, colors, marker="s", cmap="tab10" if plan.count <= 10 else "viridis", linewidths=0
     )

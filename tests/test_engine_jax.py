@@ -529,7 +529,7 @@ def test_devices():
     check(found, loss(*PLACES))
     assert found.dtype == np.float64
     check(fg.compile(loss, backend="jax", device=jax.devices("cpu")[0])(*PLACES), loss(*PLACES))
-    with pytest.raises(errors.ParameterError, match="device 'moon' of compile is none that JAX has"):
+    with pytest.raises(errors.ParameterError, match="device 'moon' of compile is not available in JAX"):
         fg.compile(loss, backend="jax", device="moon")(*PLACES)
 
 

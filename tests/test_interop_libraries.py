@@ -206,7 +206,7 @@ def test_dtypes_that_one_side_lacks_are_refused():
     if np.dtype(np.longdouble).itemsize > 8:
         with pytest.raises(errors.DtypeError, match=r"JAX has no arrays of dtype float\d+.\n.*x.astype"):
             from_jax(jnp.sin)(np.ones(2, np.longdouble))
-    with pytest.raises(errors.DtypeError, match="dtype bfloat16, which NumPy does not compute with"):
+    with pytest.raises(errors.DtypeError, match="dtype bfloat16, which NumPy does not support"):
         from_jax(lambda x: x.astype(jnp.bfloat16))(X)
 
 
@@ -323,7 +323,7 @@ def test_values_may_be_asked_for_but_under_vmap():
 
 @pytest.mark.parametrize(("result", "said"), [("text", "'text' of type str"), (None, "None"), (object, "of type type")])
 def test_results_that_are_no_arrays_are_refused(result, said):
-    with pytest.raises(errors.OutputError, match=f"<lambda> is to be a function of JAX, and it returned .*{said}"):
+    with pytest.raises(errors.OutputError, match=f"<lambda> must be a function of JAX, but it returned .*{said}"):
         from_jax(lambda x: result)(2.0)
 
 

@@ -206,7 +206,7 @@ def test_first_derivatives_need_autograd_alone_and_higher_ones_say_what_they_nee
     for run in (lambda: fg.jvp(f, (3.0,), (1.0,)), lambda: fg.grad(fg.grad(f))(3.0)):
         with pytest.raises(RuntimeError, match="must override the setup_context") as caught:
             run()
-        assert "runs under torch.func here" in caught.value.__notes__[0]
+        assert "ran under torch.func" in caught.value.__notes__[0]
 
 
 # Modules, solvers, mistakes
@@ -243,7 +243,7 @@ def test_solvers_take_it():
 
 def test_results_that_are_no_tensors_or_not_connected_are_refused():
     for result, said in (("text", "'text' of type str"), (None, "None"), (np.ones(2), "of type ndarray")):
-        with pytest.raises(errors.OutputError, match=f"is to be a function of PyTorch, and it returned .*{said}"):
+        with pytest.raises(errors.OutputError, match=f"must be a function of PyTorch, but it returned .*{said}"):
             from_torch(lambda x, result=result: result)(X)
     with pytest.raises(errors.OutputError, match="of type float"):
         from_torch(lambda x: x.item())(2.0)
@@ -396,7 +396,9 @@ def test_there_and_back():
 def test_what_is_no_array_is_refused():
     (x,) = tensors(X)
     for result, said in (("text", "'text' of type str"), (None, "None")):
-        with pytest.raises(errors.OutputError, match=f"is to be an operation of PyTorch, and it returned {said}"):
+        with pytest.raises(
+            errors.OutputError, match=f"must return arrays, but it returned {said}"
+        ):
             to_torch(lambda x, result=result: result)(x)
     with pytest.raises(errors.DtypeError, match="bfloat16"):
         to_torch(np.sin)(x.detach().bfloat16())

@@ -142,7 +142,7 @@ def test_the_scale(losses, log, scale, axes):
 
 @pytest.mark.parametrize("smooth", [0, -1, 2.5, True])
 def test_a_width_that_is_none(smooth):
-    with pytest.raises(errors.ParameterError, match=f"smooth must be a positive number of steps, and it is {smooth}"):
+    with pytest.raises(errors.ParameterError, match=f"smooth must be a positive number of steps, but it is {smooth}"):
         plot.learning_curve([1.0], smooth=smooth)
 
 
@@ -260,7 +260,7 @@ def test_orders_that_are_none(orders):
 
 @pytest.mark.parametrize("points", [1, 2.0, True])
 def test_too_few_points(points):
-    with pytest.raises(errors.ParameterError, match=f"points must be an integer, 2 or more, and it is {points}"):
+    with pytest.raises(errors.ParameterError, match=f"points must be an integer, 2 or more, but it is {points}"):
         plot.function(np.sin, (0, 1), points=points)
 
 

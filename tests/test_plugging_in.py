@@ -505,7 +505,7 @@ def test_what_cannot_be_registered():
 
     with pytest.raises(errors.StructureError, match="Square has a field 'area' with init=False.*\nMake it a property"):
         fg.register_dataclass(Square)
-    with pytest.raises(errors.StructureError, match="takes a dataclass, and it was given <class 'dict'>"):
+    with pytest.raises(errors.StructureError, match="takes a dataclass, but the argument is <class 'dict'>"):
         fg.register_dataclass(dict)
     with pytest.raises(errors.StructureError, match="takes a dataclass"):
         fg.register_dataclass(Params(V))

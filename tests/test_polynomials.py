@@ -388,7 +388,7 @@ def test_what_numpy_refuses():
 
 
 def test_covariance_needs_points_left_over():
-    with pytest.raises(errors.ParameterError, match="scales by what 3 points leave over after 3 coefficients"):
+    with pytest.raises(errors.ParameterError, match="needs more points than coefficients: 3 points, 3 coefficients"):
         fg.vjp(lambda y: np.polyfit(TIMES[:3], y, 2, cov=True), DATA[:3])
 
 

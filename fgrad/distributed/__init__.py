@@ -1,13 +1,13 @@
-"""Losses over data in parts, each of which stays with a worker of a `dask.distributed` cluster.
+"""Losses over partitioned data; each partition stays with a worker of a `dask.distributed` cluster.
 
-    value_and_grad(loss, client=client)(params, partitions)        the value and the gradient of the sum over the parts
+    value_and_grad(loss, client=client)(params, partitions)        the value and the gradient of the sum over partitions
     hvp(loss, client=client)(params, v, partitions)                the Hessian of that sum times a vector
-    run(loss, params, partitions, steps, optimizer, client=client) steps of an optimizer, saved as they are made
-    Partitions(parts, client=client)                               parts that are sent to the workers, once
+    run(loss, params, partitions, steps, optimizer, client=client) optimizer steps, with checkpoints
+    Partitions(parts, client=client)                               data sent to the workers once
 
-The loss of one part is ordinary Python, `loss(params, part)`, and the loss of all is the sum over the parts, added
+The loss of one part is ordinary Python, `loss(params, part)`, and the total loss is the sum over the parts, added
 in an order that depends on their number alone: the same to the last bit for any number of workers. Without a client
-the same is computed in this process.
+the same sum is computed in this process.
 
     >>> import numpy as np
     >>> import fgrad.distributed
@@ -18,7 +18,7 @@ the same is computed in this process.
     >>> fgrad.distributed.value_and_grad(loss)(2.0, parts)
     (Tensor(1.), Tensor(-6.))
 
-It is imported by its name, and needs `pip install 'fgrad[distributed]'`, here and on the workers.
+Import it by name. It needs `pip install 'fgrad[distributed]'`, here and on the workers.
 """
 
 import importlib.util as _util
@@ -45,7 +45,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
 
     def __getattr__(name):
         raise _names.missing_name(__name__, name)

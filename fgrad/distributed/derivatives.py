@@ -26,7 +26,7 @@ from fgrad.transforms import jacobians, reverse
 from fgrad.transforms.calls import Transformed
 from fgrad.transforms.linearization import Input, refuse_integers
 
-# What a worker does for one part
+# The work of a worker for one part
 
 
 def _gradient(function: Any, trees: list[Any], part: Any, chosen: list[Variable], has_aux: bool) -> Any:
@@ -45,10 +45,10 @@ def _variable_gradients(function: Any, trees: list[Any], part: Any, chosen: list
         tape.watch(chosen)
         number = function(part)
         if isinstance(number, Variable):
-            number = number.value()  # which reads it
+            number = number.value()  # reads it
     if np.shape(number) != ():
         raise errors.NonScalarError(
-            f"run needs a loss that is one number, and it has shape {np.shape(number)}.\nReturn a sum."
+            f"run needs a loss that is one number, but it has shape {np.shape(number)}.\nReturn a sum."
         )
     return [number, *gradient_of(tape, number, chosen)], None
 
@@ -74,7 +74,7 @@ def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], tot
     tangents, same = flatten(v)
     if treedef != same or list(map(np.shape, leaves)) != list(map(np.shape, tangents)):
         raise errors.TangentError(
-            f"hvp multiplies with a vector that is nested as params are and has their shapes: params are "
+            f"hvp needs a vector with the structure and shapes of params: params are "
             f"{outline(params)} of shapes {[*map(np.shape, leaves)]}, and v is {outline(v)} of shapes "
             f"{[*map(np.shape, tangents)]}.\nThe order is hvp(loss, client=client)(params, v, partitions)."
         )
@@ -86,7 +86,7 @@ def _arguments(name: str, wanted: Sequence[str], args: tuple[Any, ...], keywords
     """Return the arguments of a call, in order.
 
     Raises:
-        ParameterError: there are others.
+        ParameterError: the arguments are invalid.
     """
     given = dict(zip(wanted, args, strict=False)) | keywords
     if len(args) > len(wanted) or len(args) + len(keywords) != len(wanted) or set(given) != set(wanted):
@@ -101,27 +101,27 @@ def value_and_grad(loss: Callable[..., Any], *, client: Any = None, has_aux: boo
     """Return a function that computes the sum of a loss over partitions, and the gradient of the sum.
 
     Args:
-        loss: takes params, a container of floating-point arrays, and one part of the data; returns a number. What
-            it closes over is sent to the workers with it, and sent again when it has changed. What is added once,
-            and not for each part, such as a penalty, is added to the result, or divided by the number of parts. For
-            a mean, divide what is summed by the number of rows of all parts, inside the loss or after the sum.
-        client: of the cluster, a `distributed.Client`; None computes here, one part after another, with the same
+        loss: takes params, a container of floating-point arrays, and one part of the data; returns a number. The values
+            it closes over are sent to the workers with it, and sent again after a change. Add terms that occur only
+            once, such as a penalty, to the result, or divide them by the number of parts inside the loss. For a mean,
+            divide the sum by the number of rows of all parts, inside the loss or afterwards.
+        client: a `distributed.Client` of the cluster; None computes here, one part after another, with the same
             result.
-        has_aux: `loss` returns `(number, aux)`; the aux of all parts come back as a list, in their order.
+        has_aux: `loss` returns `(number, aux)`; the aux values of all parts are returned as a list, in order.
 
     Returns:
-        `g(params, partitions)`, which returns `(value, gradient)`, the gradient of the dtype, shape and structure of
-        params; with `has_aux` the value is `(number, list of aux)`. It is the same to the last bit for any number
-        of workers on machines of one kind. `partitions` are `Partitions`, or a list as they take it: arrays in a
-        list are sent at the first call, and at later ones if they differ, which is looked for at each call.
+        `g(params, partitions)`, which returns `(value, gradient)`, the gradient with the dtypes, shapes and structure
+        of params; with `has_aux` the value is `(number, list of aux)`. It is the same to the last bit for any number
+        of workers on machines of one kind. `partitions` are `Partitions`, or a list with the same contents: the
+        arrays of a list are sent at the first call, and again in a later call if they have changed.
 
     Raises:
-        PartitionError: a RuntimeError; the loss failed for a part, or the part is lost. The exception that was raised
+        PartitionError: a RuntimeError; the loss failed for a part, or the part is lost. The original exception
             is its cause.
         IntegerInputError: a TypeError; params hold integers or booleans.
-        ExportError: a TypeError; a trace follows params, or what the loss closes over: the result of a cluster is not
-            differentiated.
-        ParameterError: a ValueError; the arguments are others, or there are no partitions.
+        ExportError: a TypeError; params, or values that the loss closes over, are traced: the result of a cluster is
+            not differentiable.
+        ParameterError: a ValueError; the arguments are invalid, or there are no partitions.
         NotCallableError: a TypeError; `loss` is not a function.
 
     Example:
@@ -135,14 +135,14 @@ def value_and_grad(loss: Callable[..., Any], *, client: Any = None, has_aux: boo
 
 
 def hvp(loss: Callable[..., Any], *, client: Any = None) -> Callable[..., Any]:
-    """Return a function that multiplies the Hessian of the sum of a loss over partitions with a vector.
+    """Return a function that multiplies the Hessian of the sum of a loss over partitions by a vector.
 
     Args:
         loss, client: as for `value_and_grad`.
 
     Returns:
-        `product(params, v, partitions)`, with `v` nested as params are, which returns the same nesting. With
-        `args=(partitions,)` this is what `scipy.optimize.minimize` takes as `hessp`.
+        `product(params, v, partitions)`, where `v` and the result have the structure of params. With
+        `args=(partitions,)` it is a valid `hessp` of `scipy.optimize.minimize`.
 
     Raises:
         TangentError: a ValueError; `params` and `v` differ in structure or shape.

@@ -1,11 +1,11 @@
-"""What one part gives, on a worker or here: numbers to be added, aux, or the failure of the loss.
+"""The result of one part, on a worker or here: numbers to be added, aux, or the failure of the loss.
 
-    share(number, part, sent, point)      what one part gives
-    added(shares)                         the sum of some, or the first failure among them
-    FAN_IN                                how many are added at a time
+    share(number, part, sent, point)      the result of one part
+    added(shares)                         the sum of several results, or the first failure among them
+    FAN_IN                                how many results one addition combines
 
-The sum is made in a tree: shares FAN_IN at a time, in their order, then those sums FAN_IN at a time. Which numbers meet
-depends on the number of parts alone, so that rounding is the same wherever, and whenever, each of them is made.
+The sum is a tree: results are added FAN_IN at a time, in order, and so are these sums. The grouping depends on the
+number of parts alone, so that rounding does not depend on where, or when, each result is computed.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ FAN_IN = 8
 
 
 class Share(NamedTuple):
-    """What one part gives, or the sum of what some give.
+    """The result of one part, or the sum of several results.
 
     Attributes:
-        terms: numbers and arrays to be added; None is a gradient of what a loss does not depend on.
-        aux: of one part.
+        terms: numbers and arrays to be added; None is the gradient of an unconnected variable.
+        aux: the aux value of one part.
     """
 
     terms: list[Any]
@@ -40,10 +40,10 @@ class Failure(NamedTuple):
     """The exception that a loss raised.
 
     Attributes:
-        number: of the part.
-        line: the user's.
-        error: as it was raised, or what can be said of one that cannot be sent.
-        text: its traceback.
+        number: the number of the part.
+        line: the user's line.
+        error: the original exception, or a description of one that cannot be sent.
+        text: the traceback.
     """
 
     number: int
@@ -53,17 +53,17 @@ class Failure(NamedTuple):
 
 
 def share(number: int, part: Any, sent: Sent, point: Point) -> Share | Failure:
-    """Return what one part gives, on a worker."""
+    """Return the result of one part, on a worker."""
     return share_of(lambda: loaded(sent, point).result(part, point), number, sendable)
 
 
 def share_of(compute: Callable[[], Any], number: int, kept: Callable[[Exception], Exception]) -> Share | Failure:
-    """Return what a computation gives, or its failure.
+    """Return the result of a computation, or its failure.
 
     Args:
-        compute: returns a list of what is to be added, and aux.
-        number: of the part.
-        kept: from an exception to what is kept of it.
+        compute: returns a list of terms to be added, and aux.
+        number: the number of the part.
+        kept: maps an exception to its stored form.
     """
     try:
         terms, aux = compute()
@@ -75,16 +75,16 @@ def share_of(compute: Callable[[], Any], number: int, kept: Callable[[Exception]
 
 
 def sendable(error: Exception) -> Exception:
-    """Return an exception, or another with its text if it does not come back from a pickle."""
+    """Return an exception, or a substitute with its text if it cannot be pickled and unpickled."""
     try:
         cloudpickle.loads(cloudpickle.dumps(error))
-    except Exception:  # whatever a class of the user's raises then
+    except Exception:  # an exception class of the user can raise anything
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 
 
 def _line(error: Exception) -> str:
-    """Return the innermost line of the user's that an exception came through."""
+    """Return the user's innermost line in the traceback of an exception."""
     frames = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
@@ -94,7 +94,7 @@ def _line(error: Exception) -> str:
 
 
 def added(shares: Sequence[Share | Failure]) -> Share | Failure:
-    """Return the sum of shares, from the first to the last, or the first failure."""
+    """Return the sum of results, or the first failure."""
     total = None
     for each in shares:
         if isinstance(each, Failure):
@@ -110,7 +110,7 @@ def _plus(a: Any, b: Any) -> Any:
 
 
 def levels(count: int) -> list[int]:
-    """Return how many sums there are at each level of the tree, from the shares to the one sum of all."""
+    """Return the number of sums at each level of the tree, from the results to the total."""
     sizes = [count]
     while len(sizes) == 1 or sizes[-1] > 1:
         sizes.append(-(-sizes[-1] // FAN_IN))
@@ -118,5 +118,5 @@ def levels(count: int) -> list[int]:
 
 
 def aux_of(each: Share | Failure) -> Any:
-    """Return what a part gives besides its terms; of a failure nothing, since the sum tells of it."""
+    """Return the aux of a result; None for a failure, since the sum reports it."""
     return None if isinstance(each, Failure) else each.aux

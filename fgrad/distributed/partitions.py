@@ -1,10 +1,10 @@
-"""Data in parts, and where they are.
+"""Partitions of data, and their locations.
 
-    Partitions(parts, client=client)      parts that are with the workers
-    as_partitions(given, client)          the same from what a user passed
+    Partitions(parts, client=client)      parts that are stored on the workers
+    as_partitions(given, client)          the same from a user's argument
 
-Parts that a task on the cluster has made are futures: they stay where they are, and dask makes them again if a worker
-is lost. Others are sent to the workers, and sent again if one is lost, so what they were made of must stay as it is.
+Parts computed by tasks of the cluster are futures: they stay in place, and dask recomputes them if a worker is lost.
+Other parts are sent to the workers, and sent again after a loss, so their arrays must not be modified.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from fgrad import errors
 
 
 class Partitions:
-    """Parts of data, with the workers of a cluster.
+    """Parts of data, stored on the workers of a cluster.
 
     Args:
-        parts: what the loss takes, one for each call: arrays, tuples or dicts of them, or anything else that can be
-            pickled, which is sent to the workers now, spread evenly; or futures, of `client.submit`, `client.map` or
-            `client.compute`, whose results stay where they are; also tuples, lists and dicts that hold futures.
-        client: of the cluster, a `distributed.Client`; None keeps the parts in this process.
+        parts: the arguments of the loss, one per call: arrays, tuples or dicts of arrays, or any other picklable
+            objects. They are sent to the workers immediately and spread evenly. Futures, from `client.submit`,
+            `client.map` or `client.compute`, stay in place; tuples, lists and dicts may contain futures.
+        client: a `distributed.Client` of the cluster; None keeps the parts in this process.
 
-    Arrays that were sent must not be overwritten as long as the partitions are used: if a worker is lost, its parts
-    are sent again, and an array that is not the same any more is an error then.
+    Arrays must not be overwritten while the partitions are used: if a worker is lost, its parts
+    are sent again, and a modified array is then an error.
 
     Raises:
-        ParameterError: a ValueError; there are no parts, `client` is none, a part is a dask collection, or a future
-            without a client.
+        ParameterError: a ValueError; there are no parts, `client` is invalid, a part is a dask collection, or it is a
+            future and there is no client.
 
     Example:
         >>> parts = Partitions([np.array([1.0, 2.0]), np.array([3.0])])
@@ -61,10 +61,10 @@ class Partitions:
         return f"<{len(self)} partitions {'in this process' if self.client is None else f'of {self.client!r}'}>"
 
     def placed(self) -> list[Any]:
-        """Return the parts as tasks take them: futures, or containers of them; what was lost is sent again.
+        """Return the parts as arguments of tasks: futures, or containers of them; lost parts are sent again.
 
         Raises:
-            PartitionError: it cannot be made again.
+            PartitionError: a lost part cannot be recovered.
         """
         lost = [number for number, future in self._placed.items() if future.cancelled()]
         for number in lost:
@@ -87,10 +87,10 @@ class Partitions:
         return found
 
     def places(self) -> dict[str | None, list[int]]:
-        """Return which parts are with each worker, by its address; None has those that are nowhere yet.
+        """Return the parts by the address of their worker; None is the key of parts without one.
 
-        A part has one worker, also where others have copies. Dask would move parts between workers to have all of them
-        busy, and parts are large.
+        A part is assigned to one worker, even if others have copies. Dask would move parts between workers for load
+        balance, but parts are large.
         """
         first = [
             next(iter(_futures_in(self._placed.get(number, part))), None) for number, part in enumerate(self.parts)
@@ -104,17 +104,17 @@ class Partitions:
         return places
 
     def _send(self, numbers: list[int]) -> None:
-        """Send parts, neighbours to one worker: their gradients are added first, and need not go to another then."""
+        """Send parts, neighbours to one worker, so that their gradients are added on this worker first."""
         if not numbers:
             return
-        addresses = list(self.client.nthreads()) or [None]  # without a worker, dask waits for one
+        addresses = list(self.client.nthreads()) or [None]  # if there is no worker, dask waits for one
         for address, block in zip(addresses, np.array_split(numbers, len(addresses)), strict=True):
             parts = [self.parts[number] for number in block]
             futures = self.client.scatter(parts, workers=address and [address], hash=False) if parts else []
             self._placed.update(zip(map(int, block), futures, strict=True))
 
     def holds(self, parts: list[Any]) -> bool:
-        """Return whether parts are those that these were made of, and hold what they held then."""
+        """Return whether parts are the same objects as these partitions, with the same contents."""
         return len(parts) == len(self) and all(
             digest_of(part) == self._digests[number] if number in self._digests else part is self.parts[number]
             for number, part in enumerate(parts)
@@ -122,15 +122,15 @@ class Partitions:
 
 
 def as_partitions(given: Any, client: Any, before: Partitions | None = None) -> Partitions:
-    """Return partitions of what a user passed.
+    """Return partitions from a user's argument.
 
     Args:
         given: partitions, or the parts themselves.
-        client: of the cluster, or None.
-        before: those of the call before, which serve again if the parts are the same.
+        client: a client of the cluster, or None.
+        before: the partitions of the previous call, which are reused if the parts are the same.
 
     Raises:
-        ParameterError: as for `Partitions`, or the partitions are of another client.
+        ParameterError: as for `Partitions`, or the partitions belong to another client.
     """
     if isinstance(given, Partitions):
         if given.client is not client:
@@ -143,7 +143,7 @@ def as_partitions(given: Any, client: Any, before: Partitions | None = None) -> 
 
 
 def digest_of(part: Any) -> str:
-    """Return a hash of all that a part holds."""
+    """Return a hash of the contents of a part."""
     buffers: list[pickle.PickleBuffer] = []
     digest = hashlib.blake2b(cloudpickle.dumps(part, protocol=5, buffer_callback=buffers.append))
     for buffer in buffers:
@@ -155,11 +155,11 @@ def checked_client(client: Any) -> Any:
     """Return a client.
 
     Raises:
-        ParameterError: it is none.
+        ParameterError: it is not a client.
     """
     if client is not None and (not isinstance(client, distributed.Client) or client.asynchronous):
         raise errors.ParameterError(
-            f"client must be a distributed.Client that is not asynchronous, and it is {client!r:.200}.\n"
+            f"client must be a distributed.Client that is not asynchronous, but it is {client!r:.200}.\n"
             "Write client=distributed.Client(cluster), or client=None to compute in this process."
         )
     return client
@@ -169,12 +169,12 @@ def _checked_parts(parts: Any, client: Any) -> list[Any]:
     """Return parts as a list.
 
     Raises:
-        ParameterError: they are none, or cannot serve as parts.
+        ParameterError: the argument is not a list of parts.
     """
     if not isinstance(parts, Iterable) or isinstance(parts, (np.ndarray, dict, str)) or _is_lazy(parts):
         raise errors.ParameterError(
-            f"the partitions must be a list of parts, and they are a {type(parts).__name__}.\n"
-            "Write [part, ...]; of a dask collection, distributed.futures_of(client.persist(collection))."
+            f"the partitions must be a list of parts, but their type is {type(parts).__name__}.\n"
+            "Write [part, ...]; for a dask collection, distributed.futures_of(client.persist(collection))."
         )
     found = list(parts)
     if not found:
@@ -195,7 +195,7 @@ def _is_lazy(part: Any) -> bool:
 
 
 def _futures_in(part: Any) -> list[Any]:
-    """Return the futures that a part is, or holds in lists, tuples and dicts."""
+    """Return the futures in a part, nested in lists, tuples and dicts."""
     if isinstance(part, distributed.Future):
         return [part]
     inside = part.values() if type(part) is dict else part if type(part) in (list, tuple) else ()

@@ -1,11 +1,11 @@
-"""What is sent to workers: a function, and at each step the point at which it is to be computed.
+"""Messages to workers: a function, and at each step the point at which it is computed.
 
-    Program(work, function, ...)     a function as bytes, with the variables that it reads named and not included
+    Program(work, function, ...)     a pickled function, with the variables that it reads by reference
     program.point(trees)             the numbers of one step: leaves of containers, and values of variables
-    loaded(sent)                     on a worker, the function again, once in each thread
+    loaded(sent)                     on a worker, the function, unpickled once per thread
 
-A function is made bytes anew at each step, and sent again only if they differ: what it closes over may have changed.
-Variables are not part of the bytes. On a worker a function reads twins of them, which get their values at each step.
+A function is pickled at each step, and sent again only if the bytes differ: the values it closes over may have
+changed. Variables are excluded. A worker replaces them by local copies, whose values are set at each step.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from fgrad.core.variable import Variable, VariableWatch, assign_all, creation_nu
 from fgrad.transforms.calls import name_of
 
 _KEPT = 8
-"""How many functions a thread of a worker keeps ready."""
+"""How many functions each thread of a worker caches."""
 
 _loaded = threading.local()
 
 
 class Point(NamedTuple):
-    """Where a function is to be computed: the leaves of each container, and the values of variables."""
+    """The point of a computation: the leaves of each container, and the values of variables."""
 
     leaves: list[list[Any]]
     values: list[tuple[str, bool, Any]]
 
 
 class Sent(NamedTuple):
-    """A function on its way: the classes of containers that it needs, and itself."""
+    """A pickled function, with the container classes that it needs."""
 
     digest: str
     classes: bytes
@@ -51,14 +51,14 @@ class Sent(NamedTuple):
 
 
 class Program:
-    """A function with what is done to it, ready to be sent.
+    """A function with the work to do, ready to be sent.
 
     Args:
-        work: `work(function, trees, part, chosen)` returns a list of what is summed over the parts, and aux.
-        function: the user's.
-        trees: containers like those that the function will be computed at.
-        chosen: variables that are handed to `work`.
-        has_aux: whether the aux is wanted.
+        work: `work(function, trees, part, chosen)` returns a list of terms to be added over the parts, and aux.
+        function: the user's function.
+        trees: containers with the structure of the function's arguments.
+        chosen: variables that are passed to `work`.
+        has_aux: whether the aux is returned.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Program:
         self._variables: list[Variable] = []
 
     def sent(self) -> Sent:
-        """Return the function as bytes; its variables are those that `point` takes the values of afterwards."""
+        """Return the pickled function; `point` then refers to its variables."""
         classes = cloudpickle.dumps(_registered(self._treedefs))
         pickler = _Pickler(self.chosen)
         body = pickler.bytes_of((self.work, self.function, self._treedefs, len(self.chosen)))
@@ -83,10 +83,10 @@ class Program:
         return Sent(hashlib.blake2b(classes + body).hexdigest(), classes, body)
 
     def point(self, trees: Sequence[Any]) -> Point:
-        """Return the numbers of a step, with the values that variables have now.
+        """Return the numbers of a step, with the current values of variables.
 
         Raises:
-            ExportError: a trace follows one of them.
+            ExportError: one of them is traced.
         """
         leaves = [[_plain(leaf) for leaf in flatten(tree)[0]] for tree in trees]
         return Point(leaves, [(v.name, v.trainable, _plain(v)) for v in self._variables])
@@ -98,20 +98,20 @@ class Program:
 
 
 def _of_file(make: Callable[..., CodeType], args: tuple[Any, ...], name: str) -> CodeType:
-    """Return code that knows its file."""
+    """Return code with its file name."""
     return make(*args).replace(co_filename=name)
 
 
 def _with_file(code: CodeType) -> tuple[Any, ...]:
-    """Return how code is made again with the name of its file, which cloudpickle leaves out from version 3.1.3 on.
+    """Return the pickling of code with its file name, which cloudpickle omits from version 3.1.3 on.
 
-    Errors on workers name the user's line by it.
+    Errors on workers need it for the user's line.
     """
     return _of_file, (*cloudpickle.Pickler.dispatch_table[CodeType](code), code.co_filename)
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
-    """Writes functions, and for a variable its place in a list."""
+    """Pickler of functions, which replaces a variable by its index in a list."""
 
     dispatch_table: ClassVar[Any] = ChainMap({CodeType: _with_file}, cloudpickle.Pickler.dispatch_table)
 
@@ -140,10 +140,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
 
 
 def _plain(leaf: Any) -> Any:
-    """Return a leaf as a number or array that can leave this process.
+    """Return a leaf as a number or array that can be sent.
 
     Raises:
-        ExportError: a trace follows it.
+        ExportError: it is traced.
     """
     value = strip_ended(leaf)
     if type(value) is Tensor:
@@ -152,7 +152,7 @@ def _plain(leaf: Any) -> Any:
 
 
 def _registered(treedefs: Sequence[Any]) -> list[tuple[type, Any, Any]]:
-    """Return the user's classes of containers in trees, and how to open and close them."""
+    """Return the user-defined container classes in trees, with their flatten and unflatten functions."""
     kinds = dict.fromkeys(kind for treedef in treedefs for kind in _kinds(treedef))
     entries = [optree.register_pytree_node.get(kind, namespace=NAMESPACE) for kind in kinds]
     return [
@@ -173,7 +173,7 @@ def _kinds(treedef: Any) -> Iterator[type]:
 
 
 class _Unpickler(cloudpickle.pickle.Unpickler):  # type: ignore[misc]  # which is Any
-    """Reads functions, which get twins in place of the variables that they read."""
+    """Unpickler of functions, which replaces variables by local copies."""
 
     def __init__(self, data: bytes, twins: Sequence[Variable]) -> None:
         super().__init__(io.BytesIO(data))
@@ -204,7 +204,7 @@ class Loaded:
 
 
 def loaded(sent: Sent, point: Point) -> Loaded:
-    """Return a function that was sent; a thread has its own, since two threads may be at two steps."""
+    """Return a received function; each thread has its own, since two threads may be at different steps."""
     kept: OrderedDict[str, Loaded] = _loaded.__dict__.setdefault("kept", OrderedDict())
     if sent.digest not in kept:
         kept[sent.digest] = Loaded(sent, point)
@@ -215,7 +215,7 @@ def loaded(sent: Sent, point: Point) -> Loaded:
 
 
 class _Twins(VariableWatch):
-    """Sees to it that a function on a worker reads twins alone, and does not assign them."""
+    """Check that a function on a worker reads only local copies of variables, and does not assign them."""
 
     def __init__(self, twins: Sequence[Variable]) -> None:
         super().__init__(ReverseTrace(), all_trainable=False)
@@ -225,9 +225,9 @@ class _Twins(VariableWatch):
     def read(self, variable: Variable, value: Any) -> Any:
         if variable not in self._known and variable.number < self._first:
             raise errors.ParameterError(
-                f"the loss reads the variable {variable.name!r} of a module, and a worker that imports the module has "
-                f"one of its own, with another value.\n  at {errors.users_line()}\n"
-                "Let the function close over the variable, pass its value in params, or have the module sent along: "
+                f"the loss reads the variable {variable.name!r} of a module, but a worker that imports the module has "
+                f"its own variable, with another value.\n  at {errors.users_line()}\n"
+                "Let the function close over the variable, pass its value in params, or send the module, too: "
                 "cloudpickle.register_pickle_by_value(module)."
             )
         return value
@@ -235,6 +235,6 @@ class _Twins(VariableWatch):
     def assigns(self, variable: Variable) -> None:
         if variable in self._known:
             raise errors.ParameterError(
-                f"the loss assigns the variable {variable.name!r}, and the new value would stay on the worker.\n"
+                f"the loss assigns the variable {variable.name!r}, but the new value would stay on the worker.\n"
                 f"  at {errors.users_line()}\nReturn it as aux, and assign it after the step."
             )

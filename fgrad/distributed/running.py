@@ -1,9 +1,9 @@
-"""Steps of an optimizer on a loss over partitions, in a run that goes on after its process was killed.
+"""Optimizer runs over partitions, which can be resumed after the process was killed.
 
     run(loss, params, partitions, steps, optimizer, client=client, save_to=path)
 
-After some steps the run is saved as a whole: parameters, the state of the optimizer, and the history. A run that finds
-the file of its path begins where the file ends.
+The run is saved regularly as a whole: parameters, the state of the optimizer, and the history. A run whose file
+exists is resumed from it.
 """
 
 from __future__ import annotations
@@ -53,33 +53,33 @@ def run(
     save_to: str | os.PathLike[str] | None = None,
     every: int = 10,
 ) -> History:
-    """Minimize the sum of a loss over partitions in a number of steps.
+    """Minimize the sum of a loss over partitions in a given number of steps.
 
-    It is `fg.optimizers.run` with the gradients of `fgrad.distributed.value_and_grad`, and the same for any number of
-    workers, to the last bit.
+    It is `fg.optimizers.run` with the gradients of `fgrad.distributed.value_and_grad`, and has the same result for any
+    number of workers, to the last bit.
 
     Args:
         loss: returns one real number: `loss(part)` for variables, `loss(params, part)` for a container of arrays.
         params: the variables, one or a container of them, or a container of floating-point arrays.
         partitions: as for `value_and_grad`; a list of arrays is sent once, at the beginning.
-        steps: how many, together with those of an earlier run in the file.
+        steps: the number of steps, including those of an earlier run in the file.
         optimizer, state, progress, callback, check_finite: as for `fg.optimizers.run`.
-        client: of the cluster, or None to compute in this process.
-        save_to: path of a file, in which the run is saved at its beginning, after steps, and when it ends, also by
-            Ctrl-C. If the file is there already, the run goes on from it, and is the same then as one that was never
-            interrupted; `params` and `state` are not looked at but for their structure. One file belongs to one run:
-            the loss, the data, and what the optimizer was made with are not in it. Needs safetensors.
-        every: after how many steps it is saved.
+        client: a client of the cluster, or None to compute in this process.
+        save_to: path of a file, in which the run is saved at its beginning, regularly between steps, and at its end,
+            also after Ctrl-C. If the file exists, the run is resumed, with the same result as without an
+            interruption; only the structure of `params` and `state` is then used. Use one file per run:
+            the loss, the data, and the settings of the optimizer are not stored. Needs safetensors.
+        every: the number of steps between saves.
 
     Returns:
-        A `History` of all steps, also of those before the run was interrupted.
+        A `History` of all steps, including those before an interruption.
 
     Raises:
         PartitionError: a RuntimeError; the loss failed for a part, or a part is lost.
-        LoadError: a ValueError; the file is damaged, or that of a run with other parameters, partitions or steps.
-        StateError: a ValueError; the file is that of another optimizer.
+        LoadError: a ValueError; the file is damaged, or belongs to a run with other parameters, partitions or steps.
+        StateError: a ValueError; the file belongs to another optimizer.
         MissingExtraError: an ImportError; safetensors is not installed, and `save_to` is given.
-        ParameterError: a ValueError; as for `value_and_grad` and `fg.optimizers.run`, or `every` is no number of steps.
+        ParameterError: a ValueError; as for `value_and_grad` and `fg.optimizers.run`, or `every` is not a step count.
         DivergenceError, NonScalarError, OutputError, NoGradientsError, StructureError, NotCallableError,
             NoVariablesError, IntegerInputError: as for `fg.optimizers.run`.
 
@@ -92,10 +92,10 @@ def run(
         History(20 steps, loss 2 to 7.27596e-12, stopped='steps')
     """
     if not callable(loss) or type(loss) in BOXES:
-        raise errors.NotCallableError(f"loss must be a function, and it is {loss!r}. Write run(loss, params, ...).")
+        raise errors.NotCallableError(f"loss must be a function, but it is {loss!r}. Write run(loss, params, ...).")
     check_steps(steps)
     if isinstance(every, bool) or not isinstance(every, (int, np.integer)) or every < 1:
-        raise errors.ParameterError(f"every must be a number of steps, 1 or more, and it is {every!r}.")
+        raise errors.ParameterError(f"every must be a number of steps, 1 or more, but it is {every!r}.")
     optimizer = checked_optimizer(optimizer)
     parts = as_partitions(partitions, checked_client(client))
     history = History(params, None, int(steps))
@@ -110,7 +110,7 @@ def run(
         if file is not None:
             file.keep(history, subject.result(), is_end)
 
-    save(is_end=True)  # whether it can be written is seen before the first step
+    save(is_end=True)  # detects an unwritable file before the first step
     take_steps(
         subject,
         history,
@@ -124,14 +124,14 @@ def run(
 
 
 def _subject(loss: Any, params: Any, parts: Partitions, optimizer: Optimizer, state: State | None) -> Subject:
-    """Return what is to be optimized.
+    """Return the parameters to be optimized.
 
     Raises:
-        StructureError, NoVariablesError: `params` are variables and arrays, or nothing.
-        ParameterError: `state` was given for variables.
+        StructureError, NoVariablesError: `params` mixes variables and arrays, or is empty.
+        ParameterError: `state` is given together with variables.
     """
     if params is None:
-        raise errors.NoVariablesError("run needs the variables, or the container of arrays, and params is None.")
+        raise errors.NoVariablesError("run needs the variables, or the container of arrays, but params is None.")
     if not are_variables(params):
         slopes = value_and_grad(loss, client=parts.client)
         return OnContainer(lambda current: slopes(current, parts), params, optimizer, state)
@@ -147,14 +147,14 @@ def _subject(loss: Any, params: Any, parts: Partitions, optimizer: Optimizer, st
 
 
 class _File:
-    """The file in which a run is kept.
+    """The file of a run.
 
     Args:
-        path: of the file.
-        every: after how many steps it is written.
-        params: the parameters that the run was begun with.
-        optimizer: which may have schedules with a state of their own.
-        count: how many partitions there are, on which the order of sums depends.
+        path: the path of the file.
+        every: the number of steps between saves.
+        params: the initial parameters.
+        optimizer: the optimizer; its schedules may have a state.
+        count: the number of partitions, which determines the order of sums.
     """
 
     def __init__(self, path: str, every: int, params: Any, optimizer: Optimizer, count: int) -> None:
@@ -164,7 +164,7 @@ class _File:
         self._steps = -1
 
     def keep(self, history: History, result: tuple[Any, State | None], is_end: bool) -> None:
-        """Write the file, if it is time and something has happened since it was written."""
+        """Write the file, if it is due and there are new steps."""
         steps = len(history)
         if steps == self._steps or not (is_end or steps % self._every == 0):
             return
@@ -186,11 +186,11 @@ class _File:
         self._steps = steps
 
     def restored(self, history: History, params: Any, state: State | None) -> tuple[Any, State | None]:
-        """Return the parameters and the state to begin with, and fill the history: as given if there is no file.
+        """Return the initial parameters and state, and fill the history; without a file, the given ones.
 
         Raises:
-            LoadError: the file is damaged, or that of another run.
-            StateError: it is that of another optimizer.
+            LoadError: the file is damaged, or belongs to another run.
+            StateError: the file belongs to another optimizer.
         """
         if not os.path.exists(self._path):
             return params, state
@@ -212,13 +212,13 @@ class _File:
         return params, unflatten(like, content["state"])
 
     def _check(self, content: Any, planned: int) -> None:
-        """Refuse the file of another run.
+        """Reject the file of another run.
 
         Raises:
-            LoadError: it is one.
+            LoadError: the file belongs to another run.
         """
         if not isinstance(content, dict) or content.get("kind") != _KIND:
-            raise errors.LoadError(f"{self._path!r} is no file of fgrad.distributed.run.")
+            raise errors.LoadError(f"{self._path!r} is not a file of fgrad.distributed.run.")
         different = ""
         shapes = [np.shape(leaf) for leaf in content["params"]], [np.shape(leaf) for leaf in self._leaves]
         if shapes[0] != shapes[1]:
@@ -232,5 +232,5 @@ class _File:
         if different:
             raise errors.LoadError(
                 f"{self._path!r} is the file of a run with {different}.\n"
-                "Give each run a path of its own, or remove the file to begin anew."
+                "Give each run its own path, or remove the file to start again."
             )

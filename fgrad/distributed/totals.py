@@ -1,9 +1,9 @@
-"""The sum of what all parts give: by the workers of a cluster, or in this process.
+"""The sum of the results of all parts, by the workers of a cluster or in this process.
 
-    Totals(client).total(program, trees, partitions)      the numbers, summed, and the list of aux
+    Totals(client).total(program, trees, partitions)      the sums, and the list of aux
 
-On a cluster it takes a message to each worker with the numbers of the step, and then one message to the scheduler for
-each level of the tree in which is added. If a worker is lost on the way, the sum is made again, of the same numbers.
+On a cluster this takes one message to each worker with the numbers of the step, and one message to the scheduler for
+each level of the summation tree. If a worker is lost, the sum is computed again from the same numbers.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from fgrad.distributed.partitions import Partitions, as_partitions
 from fgrad.distributed.programs import Point, Program, Sent
 
 _LOST = (CancelledError, CommClosedError, TimeoutError)
-"""What is raised when a worker is gone: what was sent to it is lost, or it was to be sent something just then."""
+"""Errors after the loss of a worker: its data are lost, or a message to it failed."""
 _ATTEMPTS = 5
-"""How often a sum is begun; a worker that is lost costs one, and a cluster that loses more is broken."""
+"""How often a sum is attempted; each lost worker costs one attempt, and more losses mean a broken cluster."""
 _PAUSE = 0.1
-"""Seconds, once more for each attempt, in which the scheduler takes note of a worker that is gone."""
+"""Seconds, times the number of the attempt, for the scheduler to register the loss of a worker."""
 _GLANCE = 1.0
-"""Seconds between two looks whether the workers are still there."""
+"""Seconds between two checks that the workers are alive."""
 _LARGE = 1 << 18
-"""Bytes from which on numbers are handed on from worker to worker; fewer go to one, which the others ask for them."""
+"""Size in bytes from which numbers are passed from worker to worker; smaller data go to one worker and are fetched."""
 
 
 Sum = tuple[Share | Failure, list[Any]]
-"""What all parts give together, and the aux of each."""
+"""The sum of the results of all parts, and the aux of each."""
 
 
 class Totals:
-    """Computes sums over partitions, and remembers what it has sent for that.
+    """Computes sums over partitions; caches the data that it has sent.
 
     Args:
-        client: of the cluster, or None.
+        client: a client of the cluster, or None.
     """
 
     def __init__(self, client: Any) -> None:
@@ -49,16 +49,16 @@ class Totals:
         self._sent: tuple[str, Any] | None = None
 
     def total(self, program: Program, trees: list[Any], given: Any) -> tuple[list[Any], list[Any]]:
-        """Return the sum of what a function gives for each part, and what else it returns for each.
+        """Return the sum of a function's results over all parts, and the aux of each.
 
         Args:
             program: the function.
-            trees: the containers to compute it at.
+            trees: the containers at which it is computed.
             given: partitions, or parts.
 
         Raises:
             PartitionError: the loss failed for a part, or the part is lost.
-            ExportError: a trace follows a number in the containers.
+            ExportError: a number in the containers is traced.
         """
         self._partitions = partitions = as_partitions(given, self.client, self._partitions)
         if self.client is None:
@@ -70,7 +70,7 @@ class Totals:
         return total.terms, aux
 
     def _repeated(self, program: Program, trees: list[Any], partitions: Partitions) -> Sum:
-        """Return the sum on the cluster, which is made again if workers are lost with what was sent to them."""
+        """Return the sum on the cluster, again if workers are lost with data that they need."""
         sent = program.sent()
         point = program.point(trees)
         attempt = 1
@@ -81,8 +81,8 @@ class Totals:
                 if attempt >= _ATTEMPTS or self.client.status != "running":
                     raise errors.PartitionError(
                         f"{program.name} could not be computed for {len(partitions)} partitions: workers were lost in "
-                        f"each of {attempt} attempts. If it was for want of memory, make smaller parts.\n"
-                        f"The last time: {type(error).__name__}: {error!s:.300}"
+                        f"each of {attempt} attempts. If they ran out of memory, make smaller parts.\n"
+                        f"The last error: {type(error).__name__}: {error!s:.300}"
                     ) from error
             time.sleep(_PAUSE * attempt)
             attempt += 1
@@ -115,10 +115,10 @@ class Totals:
             raise _task_error(program.name, failed, len(shares), error) from error
 
     def _wait(self, total: Any, addresses: set[str]) -> None:
-        """Wait for a sum, as long as all workers are there that have to do with it.
+        """Wait for a sum while all workers that it depends on are alive.
 
         Raises:
-            CancelledError: one is gone, and what only it may compute waits for ever.
+            CancelledError: a worker is lost, and a task that only it could run would wait forever.
         """
         while True:
             try:
@@ -129,15 +129,15 @@ class Totals:
                     raise CancelledError from None
 
     def _program(self, sent: Sent) -> Any:
-        """Return a future of a function, which is sent if it differs from what was."""
+        """Return a future of a function, which is sent if it has changed."""
         if self._sent is None or self._sent[0] != sent.digest or self._sent[1].cancelled():
             self._sent = sent.digest, self._at_workers(sent)
         return self._sent[1]
 
     def _at_workers(self, value: Any) -> Any:
-        """Send something to all workers, and return a future of it.
+        """Send data to all workers, and return a future.
 
-        What is small is the argument of a task, which the scheduler has and repeats if its worker is lost.
+        Small data are the argument of a task, which the scheduler stores and repeats if its worker is lost.
         """
         if size_of(value) < _LARGE:
             return self.client.submit(same, value, pure=False)
@@ -145,19 +145,19 @@ class Totals:
 
 
 def same(value: Any) -> Any:
-    """Return a value: the task by which it comes to a worker."""
+    """Return a value unchanged: the task by which it is sent to a worker."""
     return value
 
 
 def size_of(value: Any) -> int:
-    """Return about how many bytes are in bytes and arrays, nested in lists and tuples."""
+    """Return approximately how many bytes bytes objects and arrays have, nested in lists and tuples."""
     if isinstance(value, (list, tuple)):
         return sum(map(size_of, value))
     return len(value) if isinstance(value, bytes) else int(getattr(value, "nbytes", 8))
 
 
 def _here(program: Program, point: Point, partitions: Partitions) -> Sum:
-    """Return the sum that is made in this process, of as many numbers at a time as the tree is deep."""
+    """Return the sum in this process, with the same grouping as on the cluster."""
     sizes, aux = levels(len(partitions)), []
 
     def node(level: int, place: int) -> Share | Failure:
@@ -179,18 +179,16 @@ def _partition_error(name: str, failure: Failure, count: int) -> errors.Partitio
         f"{name} failed for partition {failure.number} of {count}: {type(error).__name__}: {first}{where}",
         failure.number,
     )
-    if error.__traceback__ is None:  # it comes from a worker
+    if error.__traceback__ is None:  # the exception is from a worker
         error.add_note(f"Raised by a worker:\n\n{failure.text}")
     found.__cause__ = error
     return found
 
 
 def _task_error(name: str, number: int, count: int, error: Exception) -> errors.PartitionError:
-    """Return the error for a task that has not run to its end: a part was not made, or no worker survives it."""
+    """Return the error for an unfinished task: a part was not computed, or no worker survives it."""
     what = f"partition {number} of {count} could not be made, or {name} could not be computed for it"
     if isinstance(error, distributed.KilledWorker):
-        what = (
-            f"all workers that had partition {number} of {count} to compute {name} for were lost; if it was for want "
-        )
+        what = f"all workers that had partition {number} of {count} to compute {name} for were lost; if they ran out "
         what += "of memory, make smaller parts"
     return errors.PartitionError(f"{what}: {type(error).__name__}: {error!s:.300}", number)

@@ -1,1 +1,1 @@
-"""Libraries that run recorded programs in place of native code, each in a room of its own."""
+"""Libraries that run recorded programs in place of native code, one subpackage each."""

@@ -1,8 +1,8 @@
-"""How the data and functions of other libraries meet tensors.
+"""Data and functions of other libraries together with tensors.
 
-from_jax(f)          a function of JAX, as one operation here
-from_torch(f)        a function of PyTorch, as one operation here
-register_einops()    lets the functions of einops take tensors
+from_jax(f)          a JAX function, as one operation
+from_torch(f)        a PyTorch function, as one operation
+register_einops()    support of tensors in the functions of einops
 to_torch(f)          a function of arrays, as one operation of PyTorch
 """
 

@@ -1,7 +1,7 @@
-"""Containers of one's own: dataclasses whose fields are seen by every transform.
+"""User-defined containers: dataclasses whose fields every transform traverses.
 
-@register_dataclass                     every field that the class is made of holds children
-@register_dataclass(static=("name",))   but for those that are named
+@register_dataclass                     every init field holds children
+@register_dataclass(static=("name",))   except those that are named
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ def register_dataclass(cls: C, static: Sequence[str] = ()) -> C: ...
 @overload
 def register_dataclass(cls: None = None, static: Sequence[str] = ()) -> Callable[[C], C]: ...
 def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
-    """Make a dataclass a container, like a dict of its fields. A decorator, bare and with arguments.
+    """Register a dataclass as a container, like a dict of its fields. Usable as a decorator with or without arguments.
 
-    Instances around other leaves, such as the tensors of a trace, are made without calling the class: fields are
-    set, `__init__` and `__post_init__` do not run again, and attributes that are no fields are not kept. A class may be
+    Instances with other leaves, such as traced tensors, are made without calling the class: fields are
+    set, `__init__` and `__post_init__` do not run again, and attributes that are not fields are not kept. A class may be
     registered again, as by a cell of a notebook that runs again.
 
     Args:
-        cls: a dataclass; its subclasses are registered on their own.
-        static: names of fields that hold nothing to differentiate, such as sizes and names. They must
+        cls: a dataclass; its subclasses must be registered separately.
+        static: names of fields without anything to differentiate, such as sizes and names. They must
             compare with `==`.
 
     Returns:
         The class.
 
     Raises:
-        ParameterError: a ValueError; `static` names no field.
-        StructureError: a TypeError; the class is no dataclass, or has a field with `init=False`, which would
-            not follow those that it is computed from.
+        ParameterError: a ValueError; `static` names an unknown field.
+        StructureError: a TypeError; the class is not a dataclass, or has a field with `init=False`, which would
+            not be updated with the fields that it is computed from.
         ValueError: the class is one of fgrad's, and a container already.
 
     Example:
@@ -56,8 +56,8 @@ def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
         return lambda cls: register_dataclass(cls, static)
     if not isinstance(cls, type) or not dataclasses.is_dataclass(cls):
         raise errors.StructureError(
-            f"register_dataclass takes a dataclass, and it was given {cls!r}.\n"
-            "Write @dataclasses.dataclass below it; for other classes there is fg.register_pytree_node."
+            f"register_dataclass takes a dataclass, but the argument is {cls!r}.\n"
+            "Write @dataclasses.dataclass below it; for other classes use fg.register_pytree_node."
         )
     _check(cls, static)
     names = [field.name for field in dataclasses.fields(cls)]
@@ -71,7 +71,7 @@ def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
     def unflatten_node(metadata: Any, values: Any) -> Any:
         node = object.__new__(cls)
         for name, value in zip(children + kept, (*values, *metadata), strict=True):
-            object.__setattr__(node, name, value)  # also where the class is frozen
+            object.__setattr__(node, name, value)  # also for frozen classes
         return node
 
     register_pytree_node(cls, flatten_node, unflatten_node)
@@ -79,7 +79,7 @@ def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
 
 
 def _check(cls: Any, static: Sequence[str]) -> None:
-    """Refuse fields that there are not, and fields that are computed from others."""
+    """Reject unknown fields, and fields that are computed from others."""
     if isinstance(static, str):
         raise errors.ParameterError(f"static must be a list or tuple of names, ({static!r},) in place of {static!r}.")
     fields = dataclasses.fields(cls)

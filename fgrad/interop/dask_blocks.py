@@ -1,7 +1,7 @@
-"""Elementwise functions of plain arrays on arrays that come in blocks, as those of dask do.
+"""Elementwise functions of plain arrays, applied to chunked arrays such as those of dask.
 
-Such an array knows NumPy's functions by name, and no others; but a function in which each element depends on one of
-each argument can be run on the blocks, one after the other, when they are computed. There it meets plain arrays.
+Such an array supports NumPy functions only. But an elementwise function can be applied to its chunks, one after
+the other, when they are computed; the chunks are plain arrays.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from fgrad.core import foreign
 
 
 def on_blocks(function: Callable[..., Any], args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-    """Return what an elementwise function gives for arrays of which some are of dask; NotImplemented if none is."""
-    library = sys.modules.get("dask.array")  # where there is such an array, it has been imported
+    """Return the result of an elementwise function for dask arrays among its arguments; NotImplemented without one."""
+    library = sys.modules.get("dask.array")  # an existing dask array implies that the module is imported
     if library is None or not any(isinstance(x, library.Array) for x in args):
         return NotImplemented
     of_block = functools.partial(function, **metadata) if metadata else function
@@ -34,7 +34,7 @@ def _as_array(function: Callable[..., Any], *blocks: Any) -> Any:
 
 
 def _on_one_element(function: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """Return the result for one element of each array, which tells its dtype and number of axes."""
+    """Return the result for one element of each array, which gives its dtype and number of axes."""
     ones = [np.ones((1,) * len(x.shape), x.dtype) if hasattr(x, "shape") else x for x in args]
     with np.errstate(all="ignore"):
         result = function(*ones)

@@ -1,6 +1,6 @@
-"""Tensors for einops, whose functions look for what knows the type of an array.
+"""Tensors for einops: a backend for its lookup by array type.
 
-register_einops()    from then on `einops.rearrange(t, "a b -> b a")` and its kin take tensors
+register_einops()    afterwards `einops.rearrange(t, "a b -> b a")` and its kin accept tensors
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from fgrad.ops.creation import constant
 
 @functools.cache
 def register_einops() -> None:
-    """Let the functions of einops take tensors, traced ones among them.
+    """Make the functions of einops accept tensors, including traced ones.
 
-    einops asks the subclasses of its class of backends which of them knows a type; this enters one. The functions of
-    `einops.array_api` take tensors without it.
+    einops searches the subclasses of its backend class for one that supports a type; this function adds one. The
+    functions of `einops.array_api` accept tensors without it.
 
     Raises:
         MissingExtraError: an ImportError; einops is not installed.
@@ -33,7 +33,7 @@ def register_einops() -> None:
     of_numpy: Any = load("einops", install="einops")._backends.NumpyBackend
 
     class Backend(of_numpy):  # type: ignore[misc]  # of a library without types
-        """What einops does to arrays of NumPy, by NumPy's functions, which are differentiated."""
+        """The einops backend for tensors, based on NumPy functions, which are differentiable."""
 
         framework_name = "fgrad"
 
@@ -50,4 +50,4 @@ def register_einops() -> None:
 
 
 _backends: list[type] = []
-"""The class that was entered: einops finds it among the subclasses of its own, which do not keep it alive."""
+"""The registered class. einops finds it among the subclasses of its own class, which are weak references."""

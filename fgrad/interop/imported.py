@@ -1,12 +1,12 @@
-"""Functions of other libraries as operations here: what is the same for all libraries.
+"""Functions of other libraries as operations: the common part for all libraries.
 
-    call(library, function, args, keywords)    one call, by way of the traces that follow its arguments
-    Library                                    what a library has to offer for that; one subclass for each
+    call(library, function, args, keywords)    one call, handled by the traces of its arguments
+    Library                                    interface of a library; one subclass per library
 
-Such a function takes and returns arrays of its library, in containers. To a trace it is one operation: its value and
-its derivatives are computed over there, and arrays cross the border as they are. What pulls cotangents back is a
-function of that library, too; a trace below that follows what it is given makes one operation of it in its turn. So
-come all orders, both modes and batches, from four things that a library can do: run, pull back, push forward, map.
+Such a function takes and returns arrays of its library, in containers. For a trace it is one operation: the library
+computes its value and its derivatives, and arrays are passed unchanged. The pullback is a function of that library,
+too; if its arguments are traced at a lower level, it becomes one operation again. All orders, both modes and batches
+follow from four methods of a library: run, pull back, push forward, map.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ Theirs = Callable[[list[Any]], list[Any]]
 """A function of a library: from a list of its arrays to a list of its arrays."""
 
 Numbers = Callable[[Leaves], Leaves]
-"""A linear map on lists of NumPy's arrays."""
+"""A linear map on lists of NumPy arrays."""
 
 
 class Library(ABC):
-    """What another library offers: its functions run, and are differentiated and mapped, over there.
+    """Interface of another library, which runs, differentiates and maps its own functions.
 
-    Where `moving` is asked for, it says which arrays are of floating point; cotangents and tangents are those of
-    moving arrays and moving results alone.
+    The argument `moving` says which arrays are of floating point; cotangents and tangents belong to
+    these arrays and to floating-point results only.
 
     Attributes:
-        name: what messages call it.
-        array: what messages call its arrays.
+        name: the name of the library in messages.
+        array: the name of its arrays in messages.
     """
 
     name: str
@@ -53,47 +53,47 @@ class Library(ABC):
 
     @abstractmethod
     def is_result(self, x: Any) -> bool:
-        """Return whether a function of the library may return this in place of an array."""
+        """Return whether this is a valid array result of a function of the library."""
 
     @abstractmethod
     def mode(self, arrays: Leaves) -> AbstractContextManager[Any]:
-        """Return a block in which to run functions of such arrays."""
+        """Return a context manager for running functions of such arrays."""
 
     @abstractmethod
     def run(self, function: Theirs, arrays: Leaves) -> list[Any]:
-        """Return the results for NumPy's arrays, as such."""
+        """Return the results for NumPy arrays, as NumPy arrays."""
 
     @abstractmethod
     def pulling(self, function: Theirs, arrays: Leaves, name: str | None) -> tuple[list[Any], Numbers]:
-        """Return the results, and the pullback at the arrays; `name` is that of the user's own function."""
+        """Return the results, and the pullback at the arrays; `name` is that of the user's function."""
 
     @abstractmethod
     def pushing(self, function: Theirs, arrays: Leaves) -> tuple[list[Any], Numbers | None]:
-        """Return the results, and the pushforward at the arrays; None: `pushed` is as fast."""
+        """Return the results, and the pushforward at the arrays; None if `pushed` is as fast."""
 
     @abstractmethod
     def pulled(self, function: Theirs, moving: Sequence[bool]) -> Theirs:
-        """Return the function of arrays and cotangents that pulls back, in the users' convention."""
+        """Return the pullback as a function of arrays and cotangents, in the public convention."""
 
     @abstractmethod
     def pushed(self, function: Theirs, moving: Sequence[bool]) -> Theirs:
-        """Return the function of arrays and tangents that pushes forward."""
+        """Return the pushforward as a function of arrays and tangents."""
 
     @abstractmethod
     def mapped(self, function: Theirs, axes: Sequence[int | None], name: str) -> Theirs:
-        """Return the function of many examples, which lie along the first axis of those arrays with axis 0."""
+        """Return the batched function, with batch axis 0 for those arrays whose axis is 0."""
 
     def pinned(self, function: Theirs) -> tuple[Theirs, Callable[[], None]]:
-        """Return the function with random numbers as they are drawn now, and what to call after the first run."""
+        """Return the function with its current random state, and a callback for after the first run."""
         return function, lambda: None
 
 
 def load(module: str, install: str = "") -> Any:
-    """Return a module of a library that is optional.
+    """Return a module of an optional library.
 
     Args:
-        module: its name.
-        install: what `pip install` is to be told; by default the extra of that name.
+        module: the name of the module.
+        install: the argument of `pip install`; by default the extra of that name.
 
     Raises:
         MissingExtraError: it is not installed.
@@ -108,7 +108,7 @@ def load(module: str, install: str = "") -> Any:
 
 
 def call(library: Library, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Return the result of a function of another library, as tensors in the containers that it has made."""
+    """Return the result of a function of another library, as tensors in the same containers."""
     leaves, treedef = flatten((args, keywords))
     leaves = [_known(leaf) for leaf in leaves]
     places = _places(leaves)
@@ -127,14 +127,14 @@ def call(library: Library, function: Callable[..., Any], args: tuple[Any, ...], 
 
 
 def _known(leaf: Any) -> Any:
-    """Return a leaf as the tensor or array that it stands for, if it stands for one."""
+    """Return a leaf converted to a tensor or array if it represents one."""
     return settled(leaf) if isinstance(leaf, (Tensor, Variable)) else leaf
 
 
 def _places(leaves: Leaves) -> list[bool]:
-    """Return which leaves are handed over as arrays; the others reach the function as they are.
+    """Return which leaves are passed as arrays; all others are passed unchanged.
 
-    A number of Python's stays one beside arrays of floating point, whose dtype is then that of the result, as in NumPy.
+    A Python number stays one beside floating-point arrays, whose dtype then determines that of the result, as in NumPy.
     """
     arrays = [isinstance(x, (Tensor, np.ndarray, np.generic)) and x.dtype.kind in "biufc" for x in leaves]
     if any(own and x.dtype.kind in "fc" for x, own in zip(leaves, arrays, strict=True)):
@@ -143,31 +143,31 @@ def _places(leaves: Leaves) -> list[bool]:
 
 
 def _native(x: Any) -> Any:
-    """Return an array in this machine's order of bytes, the only one that other libraries know."""
+    """Return an array in native byte order, the only one that other libraries support."""
     if type(x) is Tensor:
         return x
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def _results(library: Library, function: Callable[..., Any], result: Any) -> tuple[list[Any], list[Any]]:
-    """Return the arrays in what a function has returned, and how they are nested.
+    """Return the arrays in the result of a function, and its structure.
 
     Raises:
-        ClosureError: there is a tensor in it.
-        OutputError: something in it is no array of the library.
+        ClosureError: the result contains a tensor.
+        OutputError: a leaf of the result is not an array of the library.
     """
     results, treedef = flatten(result)
     wrong = [x for x in results if not library.is_result(x)]
     if any(isinstance(x, (Tensor, Variable)) for x in wrong):
         raise errors.ClosureError(
-            f"{name_of(function)} is to be a function of {library.name}, and it computes with tensors of fgrad that "
+            f"{name_of(function)} must be a function of {library.name}, but it computes with tensors of fgrad that "
             "are not among its arguments.\nPass them as arguments."
         )
     if result is None or wrong:
         what = "None" if result is None else f"{wrong[0]!r:.100} of type {type(wrong[0]).__name__}"
         raise errors.OutputError(
-            f"{name_of(function)} is to be a function of {library.name}, and it returned {what}.\n"
-            f"Return {library.array}, or containers of them; a class of one's own is a container after "
+            f"{name_of(function)} must be a function of {library.name}, but it returned {what}.\n"
+            f"Return {library.array}, or containers of them; a class of your own is a container after "
             "fg.register_pytree_node."
         )
     return results, [treedef]
@@ -175,13 +175,13 @@ def _results(library: Library, function: Callable[..., Any], result: Any) -> tup
 
 @dataclass(eq=False)
 class _Operation(Rule):
-    """A function of another library, as a rule that knows how it is mapped and which mode a trace wants.
+    """A function of another library as a rule, with its batching and differentiation.
 
     Attributes:
-        library: the other one.
-        theirs: the function, of lists of its arrays.
-        title: what messages call it.
-        is_own: it is the user's, and not what was derived from that.
+        library: the other library.
+        theirs: the function of lists of its arrays.
+        title: the name in messages.
+        is_own: whether it is the user's function, rather than a derivative of it.
     """
 
     library: Any = None
@@ -194,17 +194,17 @@ class _Operation(Rule):
         return self.title
 
     def mapped(self, ours: Sequence[bool], trace: Any = None) -> Rule:
-        """Return the rule of many examples, which the library maps itself."""
+        """Return the batched rule; the library maps the function itself."""
         axes = [0 if own else None for own in ours]
         theirs = self.library.mapped(self.theirs, axes, self.title)
         return _operation(self.library, self.function, theirs, self.title, self.is_own)
 
     def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
-        """Return the results as tensors of a trace; one that remembers will pull back, another pushes forward."""
+        """Return the results as tensors of a trace, with a pullback (reverse mode) or a pushforward (forward mode)."""
         return Rule.followed(replace(self, linearize=_Linearization(self, trace.remembers)), trace, leaves)
 
     def derived(self, theirs: Theirs, inputs: Leaves) -> list[Any]:
-        """Return what a function that was derived from this one makes of arrays, as an operation in its turn."""
+        """Return the result of a function derived from this one, as an operation."""
         return apply_rule(_operation(self.library, self.function, theirs, self.title, False), inputs)
 
 
@@ -224,14 +224,14 @@ def _operation(
 
 @dataclass
 class _Linearization:
-    """How an operation is linearized for a trace.
+    """The linearization of an operation for a trace.
 
-    Where no other trace follows the arrays, the library computes the value and keeps what the derivative needs of it.
-    Elsewhere value and derivative are each an operation on what the traces below follow, so the function runs twice.
+    If the arrays have no other trace, the library computes the value and keeps its residuals. Otherwise value and
+    derivative are operations for the traces below, so the function runs twice.
 
     Attributes:
         operation: the function.
-        backward: cotangents are to be pulled back, and not tangents pushed forward.
+        backward: whether cotangents are pulled back, rather than tangents pushed forward.
     """
 
     operation: _Operation
@@ -269,7 +269,7 @@ class _Linearization:
         return results, pull, push
 
     def _linear(self, kept: Numbers | None, derived: Theirs, leaves: Leaves, given: Leaves) -> Leaves:
-        """Return the image of directions, by what the library has kept or by the function that was derived."""
+        """Return the image of cotangents or tangents, from the library's residuals or by the derived function."""
         if kept is None or any(type(x) is Tensor for x in given):
             return self.operation.derived(derived, [*leaves, *given])
         with self.operation.library.mode(leaves):
@@ -277,14 +277,14 @@ class _Linearization:
 
 
 class _Again:
-    """A function of another library that draws the random numbers again that it drew in its first run."""
+    """A function of another library with replayed random numbers: the same as in its first run."""
 
     def __init__(self, operation: _Operation) -> None:
         self._states = RandomStates(operation.function)
         self._theirs, self.has_run_there = operation.library.pinned(operation.theirs)
 
     def has_run(self) -> None:
-        """Keep the states of those generators alone that the first run has drawn from."""
+        """Keep only the states of generators that the first run has used."""
         self._states.keep_used()
         self.has_run_there()
 
@@ -299,7 +299,7 @@ def _moving(arrays: Leaves) -> list[bool]:
 
 
 def _conformed(direction: Any, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return a cotangent or tangent in the form of its primal, which other libraries insist on."""
+    """Return a cotangent or tangent with the shape and dtype of its primal, as other libraries require."""
     direction = settled(direction)
     if direction.shape != shape:
         direction = np.broadcast_to(direction, shape)

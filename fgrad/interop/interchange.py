@@ -1,12 +1,12 @@
-"""How other libraries take tensors: DLPack for the memory, and the array API standard for functions.
+"""Interchange with other libraries: DLPack for memory, and the array API standard for functions.
 
-    np.from_dlpack(t), torch.from_dlpack(t)     the value, read-only without a copy where the other side can
-    jax.numpy.sin(t)                            an array of JAX, of the value
-    t.__array_namespace__()                     `fgrad.numpy`, whose functions are differentiated
+    np.from_dlpack(t), torch.from_dlpack(t)     the value, read-only without a copy where supported
+    jax.numpy.sin(t)                            a JAX array, from the value
+    t.__array_namespace__()                     `fgrad.numpy`, whose functions are differentiable
 
-DLPack hands over memory, so it is refused to a tensor that a trace follows. A function that is written for
-the array API (https://data-apis.org/array-api/) asks its argument for a namespace and works on traced
-tensors as it does on arrays.
+DLPack exports memory, so it is refused for traced tensors. A function written for
+the array API (https://data-apis.org/array-api/) takes the namespace from its argument and works with traced
+tensors as with arrays.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from fgrad.ops.creation import EXTENSIONS
 from fgrad.ops.families import answers_member
 
 _EXAMPLE = np.empty(0)
-"""An array to ask what NumPy would say."""
+"""An array for checks of NumPy's behaviour."""
 
 
 @answers_member("__array_namespace__")
 def array_namespace(x: Any, /, *, api_version: str | None = None) -> Any:
-    """Return the module of functions that work on tensors."""
+    """Return the module of functions for tensors."""
     _EXAMPLE.__array_namespace__(api_version=api_version)  # type: ignore[arg-type]  # whatever was asked for
     return fgrad.numpy
 
 
 def special() -> Any:
-    """Return the namespace of special functions, which SciPy looks for in that of the array."""
+    """Return the namespace of special functions, which SciPy expects in the namespace of an array."""
     if importlib.util.find_spec("scipy") is None:
         raise AttributeError("fgrad.numpy.special needs the library SciPy, which is not installed: pip install scipy")
     return importlib.import_module("fgrad.scipy.special")
@@ -50,14 +50,14 @@ def dlpack(x: Any, /, *, max_version: tuple[int, int] | None, copy: bool | None,
     """Return a capsule of the value, for `from_dlpack` of another library.
 
     Raises:
-        ExportError: a BufferError; a trace follows the tensor.
-        BufferError: the dtype has no form in DLPack, or a copy is needed and `copy` is False.
+        ExportError: a BufferError; the tensor is traced.
+        BufferError: DLPack has no such dtype, or a copy is needed and `copy` is False.
     """
     value = strip_ended(x)
     if type(value) is Tensor:
         raise errors.ExportError("DLPack", errors.users_line())
     array = np.asarray(value)
-    # A tensor never changes, so nobody may write into its memory; before version 1.0 there was no way to say so.
+    # Tensors are immutable, so their memory must be read-only; before version 1.0 DLPack could not express this.
     if copy or (copy is None and (max_version is None or max_version[0] < 1)):
         array = array.copy()
     else:
@@ -70,11 +70,11 @@ def dlpack(x: Any, /, *, max_version: tuple[int, int] | None, copy: bool | None,
 
 @answers_member("__jax_array__")
 def jax_array(x: Any, /) -> Any:
-    """Return the value as an array of JAX, which asks for it; it has 64 bits where JAX is set to have them."""
+    """Return the value as a JAX array, for JAX's conversion protocol; with 64 bits if JAX is configured for them."""
     return sys.modules["jax"].numpy.asarray(np.asarray(strip_ended(x)))
 
 
 @answers_member("__dlpack_device__")
 def dlpack_device(x: Any, /) -> tuple[int, int]:
-    """Return where the value is, as DLPack counts devices."""
+    """Return the device of the value in DLPack's numbering."""
     return _EXAMPLE.__dlpack_device__()

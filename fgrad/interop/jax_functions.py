@@ -1,6 +1,6 @@
-"""Functions of JAX as operations here.
+"""JAX functions as operations.
 
-from_jax(f)    f, on arrays and tensors; differentiated and mapped by JAX
+from_jax(f)    f for arrays and tensors; differentiated and mapped by JAX
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from fgrad.transforms.calls import decorator
 P = ParamSpec("P")
 
 _SMALL = 1 << 16
-"""Bytes up to which an array is copied on its way to JAX."""
+"""Size in bytes up to which an array is copied for JAX."""
 
 
 class _Jax(Library):
-    """What JAX offers: functions of functions, which compose as those here do."""
+    """The interface of JAX, whose transforms compose like those of fgrad."""
 
     name = "JAX"
     array = "arrays of JAX"
@@ -36,12 +36,12 @@ class _Jax(Library):
 
     @override
     def is_result(self, x: Any) -> bool:
-        # JAX lets nothing of what it follows become one of NumPy's arrays or a number: these are constants.
+        # JAX never converts its traced arrays to NumPy arrays or numbers: these are constants.
         return isinstance(x, (self._jax.Array, np.ndarray, np.generic, bool, int, float, complex))
 
     @override
     def mode(self, arrays: Leaves) -> AbstractContextManager[Any]:
-        """Let JAX compute with 64 bits if an array has them: it would make it one of 32 bits otherwise."""
+        """Enable 64 bits in JAX if an array has them: otherwise JAX would convert it to 32 bits."""
         numbers = [x.dtype for x in arrays]
         narrow = any(dtype.kind in "fc" for dtype in numbers) and not any(map(_is_wide, numbers))
         return nullcontext() if narrow else self._jax.enable_x64(True)
@@ -94,7 +94,7 @@ class _Jax(Library):
         return self._jax.vmap(function, in_axes=(list(axes),))  # type: ignore[no-any-return]
 
     def _pulled_back(self, pull: Callable[[Any], Any], cotangents: list[Any]) -> list[Any]:
-        """Pull back in the users' convention; JAX's pullbacks transpose and do not conjugate."""
+        """Pull back in the public convention; JAX's pullbacks transpose and do not conjugate."""
         conjugate = self._numpy.conjugate
         return [conjugate(x) for x in pull(tuple(conjugate(ct) for ct in cotangents))]
 
@@ -103,7 +103,7 @@ class _Jax(Library):
         return bool(self._numpy.issubdtype(self._numpy.result_type(x), self._numpy.inexact))
 
     def _over(self, arrays: Leaves) -> list[Any]:
-        """Return arrays of JAX, which share memory where JAX can.
+        """Return JAX arrays, which share memory where JAX can.
 
         Raises:
             DtypeError: JAX has no such dtype.
@@ -117,13 +117,13 @@ class _Jax(Library):
     def _put(self, x: Any) -> Any:
         if x.dtype.itemsize > (16 if x.dtype.kind == "c" else 8):
             raise _no_such_dtype(x.dtype, None)
-        # A copy is quicker to make than to avoid where it is small; beyond that, JAX decides whether it needs one.
+        # Copying small arrays is faster than avoiding it; for larger ones JAX decides whether a copy is needed.
         return self._numpy.array(x) if x.nbytes <= _SMALL else self._jax.device_put(x)
 
     def _back(self, results: Sequence[Any], given: Leaves) -> list[Any]:
-        """Return NumPy's arrays on the memory of JAX's, which nobody may write to.
+        """Return read-only NumPy arrays on the memory of JAX arrays.
 
-        What lies in the memory of an array that was given, whose owner may write to it, is copied.
+        Results in the memory of an argument are copied, since its owner may write to it.
 
         Raises:
             DtypeError: NumPy has no such dtype.
@@ -133,14 +133,14 @@ class _Jax(Library):
         for x in arrays:
             if x.dtype.kind not in "biufc":
                 raise errors.DtypeError(
-                    f"a function of JAX returned an array of dtype {x.dtype}, which NumPy does not compute with.\n"
+                    f"a function of JAX returned an array of dtype {x.dtype}, which NumPy does not support.\n"
                     "Let it return x.astype(jax.numpy.float32)."
                 )
         return [x.copy() if any(np.may_share_memory(x, each) for each in shared) else x for x in arrays]
 
 
 class _Split:
-    """A function of the arrays that are differentiated by, to results of floating point; all results are its aux."""
+    """A function of the differentiated arrays to the floating-point results, with all results as aux."""
 
     def __init__(self, library: _Jax, function: Theirs, arrays: Sequence[Any], moving: Sequence[bool]) -> None:
         self._library, self._function, self._arrays, self._moving = library, function, arrays, moving
@@ -158,7 +158,7 @@ def _is_wide(dtype: np.dtype[Any]) -> bool:
 
 def _no_such_dtype(dtype: Any, instead: Any) -> errors.DtypeError:
     return errors.DtypeError(
-        f"JAX has no arrays of dtype {dtype}" + (f", and would take {instead} for it" if instead else "") + ".\n"
+        f"JAX has no arrays of dtype {dtype}" + (f", and would convert it to {instead}" if instead else "") + ".\n"
         "Convert it before the call: x.astype(np.float64)."
     )
 
@@ -171,28 +171,28 @@ def _run_from_jax(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
 
 
 def from_jax(function: Callable[P, Any]) -> Callable[P, Any]:
-    """Make a function that is written with JAX one operation here.
+    """Make a function written with JAX one operation.
 
-    JAX computes its value and its derivatives; all transforms work through it, in both modes and to any order, and
-    `vmap` is `jax.vmap`. JAX compiles what is under `jax.jit`: wrap that, `from_jax(jax.jit(f))`, for speed.
+    JAX computes its value and its derivatives; all transforms support it, in both modes and to any order, and
+    `vmap` is `jax.vmap`. JAX compiles functions under `jax.jit`: for speed, use `from_jax(jax.jit(f))`.
 
-    An array of 64 bits stays one: the call, and its derivatives, run with `jax.enable_x64`. If all arrays of floating
-    point have 32 bits, and no integer has 64, they run as JAX is set. Memory is shared where JAX can share it.
+    Arrays keep their 64 bits: the call and its derivatives run with `jax.enable_x64`. If all floating-point arrays
+    have 32 bits, and no integer has 64, they run with JAX's own setting. Memory is shared where JAX can share it.
 
     Args:
-        function: takes and returns arrays of JAX, or containers of them. Arrays, tensors and, where there is no array
-            of floating point, numbers of floating point reach it as arrays of JAX; all else, such as Python's
-            integers, as it is. It has to be pure, as JAX demands: it is run again where it is differentiated.
-            Traced values that it closes over are refused, with an `ArrayConversionError`; pass them as arguments.
+        function: takes and returns JAX arrays, or containers of them. Arrays and tensors become JAX arrays, and
+            so are floats if there is no floating-point array; other arguments, such as Python integers, are passed
+            unchanged. It must be pure, as JAX requires: it runs again when it is differentiated.
+            Traced values that it closes over raise an `ArrayConversionError`; pass them as arguments.
 
     Returns:
-        A function of NumPy's arrays, tensors and containers of them, which returns tensors.
+        A function of NumPy arrays, tensors and containers of them, which returns tensors.
 
     Raises:
         MissingExtraError: an ImportError, from a call; JAX is not installed.
         NotCallableError: a TypeError; `function` is not a function.
-        OutputError: a TypeError, from a call; `function` returned something that is no array.
-        DtypeError: a TypeError, from a call; JAX has no arrays of a dtype, or NumPy has none of a result's.
+        OutputError: a TypeError, from a call; `function` returned something that is not an array.
+        DtypeError: a TypeError, from a call; JAX does not support the dtype of an argument, or NumPy that of a result.
 
     Example:
         >>> import jax.numpy as jnp, numpy as np, fgrad as fg

@@ -1,7 +1,7 @@
-"""Columns and frames of pandas in operators and ufuncs with tensors: the result is a column with the same labels.
+"""Operators and ufuncs of tensors with pandas columns and frames: the result is a column with the same labels.
 
-It holds one tensor, as an array of pandas' own kind (an extension array), so that what pandas does with it by labels
-later, such as alignment, is as in a plain run. What such an array does not have raises.
+It holds one tensor as a pandas extension array, so that later operations of pandas with labels, such as alignment,
+work as usual. Unsupported operations raise.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fgrad.core.primitive import BOXES, UFUNCS, Primitive
 from fgrad.core.tensor import Tensor, apply, strip_ended
 
 _OF_INTEGERS = {np.floor_divide, np.remainder, np.divmod}
-"""What pandas computes otherwise than NumPy where an integer is divided by 0."""
+"""Operations for which pandas treats integer division by 0 differently from NumPy."""
 
 
 def find_partner(kind: type) -> Callable[..., Any] | None:
-    """Return how operations of tensors with a type of pandas' columns are computed; None for other types."""
+    """Return the handler for operations of tensors with a pandas type; None for other types."""
     pandas: Any = sys.modules.get("pandas")
     if pandas is None or not hasattr(pandas, "DataFrame"):
         return None
@@ -36,7 +36,7 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
     """Return the result of an operation on tensors and columns.
 
     Raises:
-        StructureError: a TypeError; there is no column that could hold it.
+        StructureError: a TypeError; no column could hold the result.
     """
     ufunc = next(ufunc for ufunc, entry in UFUNCS.items() if entry is primitive)
     args = [strip_ended(x) for x in args]
@@ -53,7 +53,7 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
     if ufunc.signature is not None:
         raise refused(x)
     run = _Elementwise(primitive, ufunc, x, args)
-    with np.errstate(all="ignore"):  # as pandas does
+    with np.errstate(all="ignore"):  # as in pandas
         return run.on_frame() if type(x) is pandas.DataFrame else run.on_series(x, args)
 
 
@@ -62,7 +62,7 @@ def _is_column(x: Any) -> bool:
 
 
 def _product(primitive: Primitive, x: Any, args: Sequence[Any]) -> Any:
-    """Return the matrix product of a tensor with a column, which has no labels, or with a frame, which has."""
+    """Return the matrix product of a tensor with a column, without labels, or with a frame, with labels."""
     pandas: Any = sys.modules["pandas"]
     if type(x) is pandas.Series:
         return apply(primitive, [numbers_of(each) if each is x else each for each in args])
@@ -80,11 +80,11 @@ class _Elementwise:
         self.primitive, self.ufunc, self.x, self.args = primitive, ufunc, x, args
 
     def on_series(self, series: Any, args: Sequence[Any]) -> Any:
-        """Return a column, or several, for arguments among which is one."""
+        """Return a column, or several, for arguments that include a column."""
         values = numbers_of(series)
         args = [values if each is series else each for each in args]
         if self.ufunc in _OF_INTEGERS and all(np.result_type(each).kind in "biu" for each in args):
-            raise refused(series, f"pandas has {self.ufunc.__name__} of integers in a way of its own")
+            raise refused(series, f"pandas defines {self.ufunc.__name__} of integers differently from NumPy")
         results = apply(self.primitive, args)
         several = results if isinstance(results, tuple) else (results,)
         for result in several:
@@ -92,13 +92,13 @@ class _Elementwise:
                 raise errors.ShapeError(
                     f"a column of {len(series)} elements cannot hold the shape {result.shape}.\n"
                     f"  at {errors.users_line()}\n"
-                    "Pass a number or one for each element; or use the column's numbers alone, x.to_numpy()."
+                    "Pass a number or one for each element; or use the values without labels, x.to_numpy()."
                 )
         columns = tuple(type(series)(_held(result), series.index, name=series.name) for result in several)
         return columns if isinstance(results, tuple) else columns[0]
 
     def on_frame(self) -> Any:
-        """Return a frame, or several; a tensor of one axis has an element for each of its columns."""
+        """Return a frame, or several; a tensor with one axis has one element per column of the frame."""
         frame = self.x
         size = frame.shape[1]
         others = [each if each is frame or np.ndim(each) < 1 else self._spread(each) for each in self.args]
@@ -115,7 +115,7 @@ class _Elementwise:
         return self._joined(results)
 
     def _spread(self, x: Any) -> Any:
-        """Return an array or tensor with an element for each column, or for each of the frame's."""
+        """Return an array or tensor with one element per column, or per element of the frame."""
         frame = self.x
         if np.ndim(x) == 1:
             if len(x) == frame.shape[1]:
@@ -136,16 +136,16 @@ class _Elementwise:
 
 
 def numbers_of(series: Any) -> Any:
-    """Return what a column holds: an array of numbers, or a tensor.
+    """Return the contents of a column: an array of numbers, or a tensor.
 
     Raises:
-        StructureError: a TypeError; it holds something else, such as text, or marks what is missing.
+        StructureError: a TypeError; it holds something else, such as text, or marks for missing values.
     """
     held = getattr(series.array, "tensor", None)
     if type(held) is Tensor:
         return held
     if not isinstance(series.dtype, np.dtype) or series.dtype.kind not in "biufc":
-        raise refused(series, f"its dtype is {series.dtype}, which does not take tensors")
+        raise refused(series, f"its dtype is {series.dtype}, which is not supported with tensors")
     return series.to_numpy()
 
 

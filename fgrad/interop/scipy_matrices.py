@@ -1,4 +1,4 @@
-"""Sparse matrices of SciPy in operators with tensors: they are computed with as arrays of `fgrad.scipy.sparse`."""
+"""Operators of tensors with SciPy's sparse matrices, which are converted to arrays of `fgrad.scipy.sparse`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
 
 
 def find_partner(kind: type) -> Callable[..., Any] | None:
-    """Return how operations of tensors with a type of sparse matrices are computed; None for other types."""
+    """Return the handler for operations of tensors with a sparse matrix type; None for other types."""
     library: Any = sys.modules.get("scipy.sparse")
     is_sparse = library is not None and (issubclass(kind, library.sparray) or issubclass(kind, library.spmatrix))
     return _computed if is_sparse else None
@@ -34,7 +34,7 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
     """Return the result of an operation on tensors and sparse matrices.
 
     Raises:
-        StructureError: a TypeError; sparse matrices do not have the operation.
+        StructureError: a TypeError; sparse matrices do not support the operation.
     """
     sparse: Any = importlib.import_module("fgrad.scipy.sparse.arrays")
     meant = next((compute for ufunc, compute in _OPERATORS.items() if UFUNCS[ufunc] is primitive), None)
@@ -47,7 +47,7 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
             "tensors, besides a.toarray()."
         )
     if meant is operator.mul and isinstance(matrix, sys.modules["scipy.sparse"].spmatrix):
-        meant = operator.matmul if all(np.ndim(x) for x in args) else meant  # as matrices mean it, and arrays do not
+        meant = operator.matmul if all(np.ndim(x) for x in args) else meant  # `*` of matrices is the matrix product
     return meant(*(sparse.as_constant(x) if sparse.issparse(x) else x for x in args))
 
 

@@ -1,4 +1,4 @@
-"""Which functions and classes of SciPy there are here, too: `fgrad.scipy` is imported when an error asks for one."""
+"""Names of SciPy that `fgrad.scipy` supports; it is imported when an error message needs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fgrad.errors import HAS_TWIN
 
 
 def has_twin(name: str) -> bool:
-    """Return whether there is a name of SciPy's, such as `scipy.linalg.expm`, in `fgrad.scipy`."""
+    """Return whether `fgrad.scipy` has a SciPy name, such as `scipy.linalg.expm`."""
     library, _, rest = name.partition(".")
     area, _, rest = rest.partition(".")
     if library != "scipy":

@@ -1,7 +1,7 @@
-"""The array of a pandas column that holds a tensor. It is imported where a column meets a traced tensor.
+"""The array of a pandas column that holds a tensor. It is imported when a column is combined with a traced tensor.
 
-held(result)     what a column holds of a result: a TensorArray where a trace follows it, else a plain array
-TensorArray      pandas' interface for such arrays: elements, missing values, arithmetic, reductions
+held(result)     the array of a column for a result: a TensorArray if it is traced, otherwise a plain array
+TensorArray      an extension array of pandas: elements, missing values, arithmetic, reductions
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _SKIPPING: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "var": (np.nanvar, np.var),
     "std": (np.nanstd, np.std),
 }
-"""The function that computes a reduction without missing values, and with them."""
+"""Functions of reductions without missing values, and with them."""
 
 _ACCUMULATING: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "cumsum": (np.nancumsum, np.cumsum),
     "cumprod": (np.nancumprod, np.cumprod),
 }
-"""The function that accumulates without missing values, and with them."""
+"""Functions of accumulations without missing values, and with them."""
 
 
 def held(result: Any) -> Any:
-    """Return what a column holds of a result: the tensor, or the plain array of what no trace follows.
+    """Return the array of a column for a result: the tensor, or a plain array if nothing is traced.
 
-    What has another number of axes is no column, and is returned as it is.
+    A result without exactly one axis is not a column, and is returned unchanged.
     """
     value = strip_ended(result)
     if np.ndim(value) != 1:
@@ -52,7 +52,7 @@ def held(result: Any) -> Any:
 
 
 def _is_plain(tensor: Tensor) -> bool:
-    """Return whether a tensor holds integers or truth values that are known."""
+    """Return whether a tensor holds concrete integers or booleans."""
     return tensor.dtype.kind in "bui" and type(below(tensor, is_undecided)) is not Tensor
 
 
@@ -95,13 +95,13 @@ class TensorDtype(ExtensionDtype):  # type: ignore[misc]
 
 
 class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
-    """The array of a column that holds a tensor of one axis.
+    """The array of a column that holds a tensor with one axis.
 
-    NaN is a missing value, as in pandas' arrays of floating-point numbers. As an array of NumPy's, it is an array of
+    NaN is a missing value, as in floating-point arrays of pandas. Converted to NumPy, it is an array of
     traced numbers.
 
     Args:
-        tensor: of one axis; it is not copied.
+        tensor: a tensor with one axis, which is not copied.
     """
 
     def __init__(self, tensor: Any) -> None:
@@ -181,7 +181,7 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         """Return an array of traced numbers.
 
         Raises:
-            ArrayConversionError: a TypeError; plain numbers are asked for.
+            ArrayConversionError: a TypeError; the conversion needs plain numbers.
         """
         return self.tensor._object_array(dtype, copy)
 
@@ -193,11 +193,11 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         return tuple(map(held, result)) if isinstance(result, tuple) else held(result)
 
     def _operand(self, x: Any) -> Any:
-        """Return the tensor of an array like this one, and a plain array or number as it is."""
+        """Return the tensor of a TensorArray; plain arrays and numbers are returned unchanged."""
         if isinstance(x, ExtensionArray) and not isinstance(x, TensorArray):
             x = x.to_numpy() if isinstance(x.dtype, np.dtype) else x
             if isinstance(x, ExtensionArray):
-                raise refused(x, f"its dtype is {x.dtype}, which does not take tensors")
+                raise refused(x, f"its dtype is {x.dtype}, which is not supported with tensors")
         return x.tensor if isinstance(x, TensorArray) else x
 
     def _arith_method(self, other: Any, op: Callable[..., Any]) -> Any:
@@ -222,10 +222,10 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         return held(~self.tensor)
 
     def _accumulate(self, name: str, *, skipna: bool = True, **keywords: Any) -> Any:
-        """Return what is accumulated, by its name; where skipped values are missing, so is the result.
+        """Return an accumulation by name; where skipped values are missing, the result is missing.
 
         Raises:
-            UnsupportedError: a NotImplementedError; there is none of that name.
+            UnsupportedError: a NotImplementedError; the name is not supported.
         """
         if name not in _ACCUMULATING:
             raise _unsupported(name, _ACCUMULATING)
@@ -236,7 +236,7 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         """Return a reduction by its name.
 
         Raises:
-            UnsupportedError: a NotImplementedError; there is none of that name.
+            UnsupportedError: a NotImplementedError; the name is not supported.
         """
         if name not in _SKIPPING or keywords.pop("min_count", 0) > 0:
             raise _unsupported(name, _SKIPPING)
@@ -247,8 +247,8 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
 
 
 def _unsupported(name: str, known: Iterable[str]) -> errors.UnsupportedError:
-    """Return the error for what a column that holds a tensor does not have."""
+    """Return the error for a feature that a column with a tensor does not support."""
     return errors.UnsupportedError(
         f"a column that holds a tensor has no {name}.\n  at {errors.users_line()}\n"
-        f"It has {', '.join(known)}; x.to_numpy() is an array of traced numbers for functions of NumPy."
+        f"It has {', '.join(known)}; x.to_numpy() is an array of traced numbers for NumPy functions."
     )

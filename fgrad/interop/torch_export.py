@@ -1,9 +1,9 @@
 """Functions of arrays as operations of PyTorch.
 
-    to_torch(f)    f, on PyTorch's tensors; differentiated by fgrad under PyTorch's autograd
+    to_torch(f)    f for PyTorch tensors; differentiated by fgrad under PyTorch's autograd
 
-To PyTorch a call is one `autograd.Function`. Its backward pass is the pullback that fgrad has kept; where PyTorch
-follows that in its turn, the pullback is a function of arrays like any other and becomes such an operation again.
+For PyTorch a call is one `autograd.Function`. Its backward pass is fgrad's pullback; under a higher derivative in
+PyTorch, the pullback is a function of arrays like any other and becomes such an operation again.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Flat = Callable[[list[Any]], list[Any]]
 
 @dataclass(eq=False)
 class _Lent:
-    """One call of a function of arrays, as PyTorch's autograd is handed it.
+    """One call of a function of arrays, as an argument of PyTorch's autograd function.
 
     Attributes:
         function: from a list of arrays to a list of results.
-        wanted: which arrays PyTorch follows.
-        device: where the results are to be.
-        pull: from cotangents of the results that move to those of the arrays that are wanted, once it has run.
-        outside: which results move, which are those of floating point; known once it has run.
+        wanted: which arrays require gradients.
+        device: the device of the results.
+        pull: the pullback from floating-point results to the arrays in `wanted`, set by the run.
+        outside: which results are of floating point; set by the run.
     """
 
     function: Flat
@@ -50,7 +50,7 @@ class _Lent:
     outside: list[bool] = field(default_factory=list)
 
     def run(self, arrays: list[Any]) -> list[Any]:
-        """Return the results, and keep the pullback if it will be wanted."""
+        """Return the results, and keep the pullback if it is needed."""
         if not any(self.wanted):
             results = [settled(x) for x in self.function(arrays)]
         else:
@@ -59,12 +59,12 @@ class _Lent:
         return results
 
     def pulled(self) -> Flat:
-        """Return the function of arrays and cotangents that pulls back to the arrays that are wanted."""
+        """Return the pullback to the arrays in `wanted`, as a function of arrays and cotangents."""
         count = len(self.wanted)
         return lambda arrays: _pulling(self.function, arrays[:count], self.wanted)[1](arrays[count:])
 
     def pushed(self, moving: Sequence[bool]) -> Flat:
-        """Return the function of arrays and the tangents of those that move, to tangents of results that move."""
+        """Return the pushforward, as a function of the arrays and of the tangents of floating-point arrays."""
         count = len(moving)
 
         def pushed(arrays: list[Any]) -> list[Any]:
@@ -74,12 +74,12 @@ class _Lent:
         return pushed
 
     def mapped(self, axes: Sequence[int | None]) -> Flat:
-        """Return the function of many examples, which lie along the first axis of the arrays with axis 0."""
+        """Return the batched function, with batch axis 0 for those arrays whose axis is 0."""
         return vmap(self.function, in_axes=(list(axes),))
 
 
 def _split(function: Flat, arrays: list[Any], wanted: Sequence[bool]) -> tuple[list[Any], Callable[..., Any]]:
-    """Return the arrays that are differentiated by, and the function of them to the results that move, and to all."""
+    """Return the differentiated arrays, and the function of them to the floating-point results, and to all."""
 
     def run(*moved: Any) -> tuple[list[Any], list[Any]]:
         rest = iter(moved)
@@ -99,7 +99,7 @@ def _pulling(function: Flat, arrays: list[Any], wanted: Sequence[bool]) -> tuple
 
 @functools.cache
 def _operation() -> Any:
-    """Return the class by which PyTorch's autograd knows calls; PyTorch is imported by then."""
+    """Return the `autograd.Function` class of calls; PyTorch must be imported."""
     torch = load("torch")
 
     class FgradFunction(torch.autograd.Function):  # type: ignore[misc, name-defined]  # of a module that is Any
@@ -112,7 +112,7 @@ def _operation() -> Any:
         @staticmethod
         def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
             ctx.lent, *tensors = inputs
-            ctx.save_for_backward(*tensors)  # PyTorch refuses the pass if one of them was written to since
+            ctx.save_for_backward(*tensors)  # PyTorch rejects the backward pass if one of them was modified
             ctx.save_for_forward(*tensors)
             ctx.mark_non_differentiable(*(x for x in output if not _is_moving(x)))
 
@@ -150,14 +150,14 @@ def _operation() -> Any:
 
 
 def _apply(torch: Any, function: Flat, tensors: Sequence[Any], device: Any) -> Sequence[Any]:
-    """Return the results of a function of arrays as tensors that PyTorch follows."""
+    """Return the results of a function of arrays as tensors in PyTorch's graph."""
     follows = torch.is_grad_enabled()
     wanted = [follows and x.requires_grad for x in tensors]
     return _operation().apply(_Lent(function, wanted, device), *tensors)  # type: ignore[no-any-return]
 
 
 def _is_alone(torch: Any, x: Any) -> bool:
-    """Return whether no transform of torch.func holds a tensor, and it has no tangent."""
+    """Return whether a tensor has no torch.func transform and no tangent."""
     try:
         x.data_ptr()
     except RuntimeError:
@@ -170,7 +170,7 @@ def _is_moving(x: Any) -> bool:
 
 
 def _arrays(tensors: Sequence[Any]) -> list[Any]:
-    """Return tensors of fgrad on the memory of PyTorch's, into which nobody writes by them.
+    """Return read-only fgrad tensors on the memory of PyTorch tensors.
 
     Raises:
         DtypeError: NumPy has no such dtype.
@@ -180,7 +180,7 @@ def _arrays(tensors: Sequence[Any]) -> list[Any]:
     except TypeError:
         dtypes = ", ".join(str(dtype) for dtype in {x.dtype for x in tensors})
         raise errors.DtypeError(
-            f"NumPy does not have all of the dtypes {dtypes}, which tensors of PyTorch have here.\n"
+            f"NumPy does not have all of the dtypes {dtypes}, which PyTorch tensors among the arguments have.\n"
             "Convert them before the call: x.float()."
         ) from None
     for array in arrays:
@@ -189,7 +189,7 @@ def _arrays(tensors: Sequence[Any]) -> list[Any]:
 
 
 def _tensor(torch: Any, x: Any, device: Any) -> Any:
-    """Return a copy of an array as PyTorch's, where its functions may write into it."""
+    """Return a copy of an array as a PyTorch tensor, which may be written to."""
     return torch.from_numpy(np.array(x)).to(device)
 
 
@@ -213,10 +213,10 @@ def _run_to_torch(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
 
 
 def _results(function: Any, result: Any) -> tuple[list[Any], list[Any]]:
-    """Return the arrays in what a function has returned, and how they are nested.
+    """Return the arrays in the result of a function, and its structure.
 
     Raises:
-        OutputError: something in it is no array of numbers.
+        OutputError: a leaf of the result is not an array of numbers.
     """
     leaves, treedef = flatten(result)
     arrays = [settled(x) for x in leaves]
@@ -224,8 +224,8 @@ def _results(function: Any, result: Any) -> tuple[list[Any], list[Any]]:
     if result is None or wrong:
         what = "None" if result is None else f"{wrong[0]!r:.100} of type {type(wrong[0]).__name__}"
         raise errors.OutputError(
-            f"{name_of(function)} is to be an operation of PyTorch, and it returned {what}.\n"
-            "Return arrays, or containers of them; a class of one's own is a container after fg.register_pytree_node."
+            f"{name_of(function)} must return arrays, but it returned {what}.\n"
+            "Return arrays, or containers of them; a class of your own is a container after fg.register_pytree_node."
         )
     return arrays, [treedef]
 
@@ -234,22 +234,22 @@ def to_torch(function: Callable[P, Any]) -> Callable[P, Any]:
     """Make a function of arrays an operation of PyTorch.
 
     Under PyTorch's autograd, fgrad computes its derivatives: in both modes and to any order, with `create_graph=True`
-    or `torch.func`, and `torch.func.vmap` is `fg.vmap`. It runs on the processor; tensors on another device are
-    brought over and back.
+    or `torch.func`, and `torch.func.vmap` is `fg.vmap`. It runs on the CPU; tensors on another device are
+    copied there and back.
 
     Args:
-        function: written with NumPy and SciPy; takes and returns arrays or containers of them. PyTorch's tensors reach
-            it as tensors of fgrad, all else as it is. What it closes over is constant.
+        function: written with NumPy and SciPy; takes and returns arrays or containers of them. PyTorch tensors are
+            converted to fgrad tensors; other arguments are passed unchanged. Values that it closes over are constants.
 
     Returns:
-        A function of PyTorch's tensors, and of containers of them, which returns tensors of PyTorch in the dtypes of
-        the results, on the device of the first of its arguments.
+        A function of PyTorch tensors, and of containers of them, which returns PyTorch tensors in the dtypes of
+        the results, on the device of the first tensor argument.
 
     Raises:
         MissingExtraError: an ImportError, from a call; PyTorch is not installed.
         NotCallableError: a TypeError; `function` is not a function.
-        OutputError: a TypeError, from a call; `function` returned something that is no array.
-        DtypeError: a TypeError, from a call; NumPy has no arrays of a tensor's dtype.
+        OutputError: a TypeError, from a call; `function` returned something that is not an array.
+        DtypeError: a TypeError, from a call; NumPy does not support the dtype of a tensor.
 
     Example:
         >>> import numpy as np, torch

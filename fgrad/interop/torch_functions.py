@@ -1,6 +1,6 @@
-"""Functions of PyTorch as operations here.
+"""PyTorch functions as operations.
 
-from_torch(f, device=None)    f, on arrays and tensors; differentiated and mapped by PyTorch
+from_torch(f, device=None)    f for arrays and tensors; differentiated and mapped by PyTorch
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ P = ParamSpec("P")
 
 
 class _Torch(Library):
-    """What PyTorch offers: autograd for the first derivative, and torch.func for what is derived from it.
+    """The interface of PyTorch: autograd for first derivatives, and torch.func for everything derived from them.
 
-    autograd takes whatever PyTorch can differentiate; torch.func, whose transforms compose, refuses some of that.
+    autograd supports every function that PyTorch can differentiate; torch.func, whose transforms compose, does not.
 
     Args:
-        device: where tensors are put; None: PyTorch's default.
+        device: the device of its tensors; None: PyTorch's default.
     """
 
     name = "PyTorch"
@@ -46,7 +46,7 @@ class _Torch(Library):
 
     @override
     def is_result(self, x: Any) -> bool:
-        # A number or an array of NumPy's may have been taken out of a tensor on the way.
+        # A number or NumPy array may have been extracted from a tensor.
         return isinstance(x, self._torch.Tensor)
 
     @override
@@ -64,7 +64,7 @@ class _Torch(Library):
         with torch.enable_grad():
             given = self._over(arrays)
             moved = [x.requires_grad_() for x in given if self.is_moving(x)]
-            # Copies, into which the function may write: PyTorch refuses that for tensors at which a graph begins.
+            # Copies, since the function may write into them: PyTorch forbids that for leaf tensors of a graph.
             results = function([x.clone() if x.requires_grad else x for x in given])
         moving = [x for x in results if self.is_moving(x)]
         connected = [x.requires_grad for x in moving]
@@ -83,7 +83,7 @@ class _Torch(Library):
 
     @override
     def pushing(self, function: Theirs, arrays: Leaves) -> tuple[list[Any], None]:
-        # torch.func.linearize would write the program of the function down, which takes longer than to run it again.
+        # torch.func.linearize would trace the function, which takes longer than running it again.
         return self.run(function, arrays), None
 
     @override
@@ -144,7 +144,7 @@ class _Torch(Library):
         return bool(x.is_floating_point() or x.is_complex())
 
     def _split(self, function: Theirs, arrays: list[Any], moving: Sequence[bool]) -> tuple[tuple[Any, ...], Any]:
-        """Return the arrays that are differentiated by, and the function of them to results of floating point."""
+        """Return the differentiated arrays, and the function of them to the floating-point results."""
 
         def run(*moved: Any) -> tuple[Any, ...]:
             rest = iter(moved)
@@ -154,7 +154,7 @@ class _Torch(Library):
         return tuple(x for x, own in zip(arrays, moving, strict=True) if own), run
 
     def _over(self, arrays: Leaves) -> list[Any]:
-        """Return tensors of PyTorch: copies, since a function of PyTorch may write into what it is given.
+        """Return PyTorch tensors: copies, since a PyTorch function may write into its arguments.
 
         Raises:
             DtypeError: PyTorch has no such dtype.
@@ -169,7 +169,7 @@ class _Torch(Library):
             ) from None
 
     def _back(self, results: Sequence[Any]) -> list[Any]:
-        """Return copies as NumPy's arrays: the function may keep what it has returned, and write into it later.
+        """Return copies as NumPy arrays: the function may keep its results, and write into them later.
 
         Raises:
             DtypeError: NumPy has no such dtype.
@@ -196,13 +196,13 @@ class _RandomState:
         return [self._torch.get_rng_state(), *(self._torch.cuda.get_rng_state(device) for device in self._cuda)]
 
     def keep_used(self) -> None:
-        """Keep nothing if no random number was drawn since."""
+        """Discard the saved state if no random number was drawn since."""
         if self._states is not None and all(map(self._torch.equal, self._states, self._now())):
             self._states = None
 
     @contextmanager
     def again(self) -> Iterator[None]:
-        """Let the generators go on from where they were, in a block; afterwards they are as they are now."""
+        """Restore the saved generator states inside the block."""
         if self._states is None:
             yield
             return
@@ -215,13 +215,13 @@ class _RandomState:
 
 @contextlib.contextmanager
 def _noted(what: str) -> Iterator[None]:
-    """Say with an error of PyTorch's why its function was run under torch.func."""
+    """Add a note to a PyTorch error: why the function ran under torch.func."""
     try:
         yield
     except RuntimeError as error:
         if not getattr(error, "__notes__", None):
             error.add_note(
-                f"The function runs under torch.func here, for {what}; first derivatives in reverse mode need less."
+                f"The function ran under torch.func, for {what}; first derivatives in reverse mode use autograd."
             )
         raise
 
@@ -255,31 +255,31 @@ def from_torch(function: Callable[P, Any], device: Any = None) -> Callable[P, An
 @overload
 def from_torch(function: None = None, device: Any = None) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
 def from_torch(function: Any = None, device: Any = None) -> Any:
-    """Make a function that is written with PyTorch one operation here.
+    """Make a function written with PyTorch one operation.
 
-    PyTorch computes its value and its derivatives, and all transforms work through it. First derivatives in reverse
-    mode are autograd's; forward mode, higher orders and `vmap` are those of `torch.func`, which does not take every
-    function: an `autograd.Function` must have `setup_context` there, and no value may be asked for under `vmap`, which
-    then runs in a loop and says so. Where a function is run again for them, it draws the same random numbers.
+    PyTorch computes its value and its derivatives, and all transforms support it. First derivatives in reverse
+    mode use autograd; forward mode, higher orders and `vmap` use `torch.func`, which does not support every
+    function: an `autograd.Function` needs `setup_context`, and a function that needs concrete values under `vmap`
+    runs in a loop instead, with a warning. When a function is run again, it draws the same random numbers.
 
-    Arrays are copied on their way, since functions of PyTorch may write into tensors.
+    Arrays are copied, since PyTorch functions may write into tensors.
 
     Args:
-        function: takes and returns tensors of PyTorch, or containers of them; an `nn.Module` is one. Arrays, tensors
-            and, where there is no array of floating point, numbers of floating point reach it as tensors of the same
-            dtype; all else, such as Python's integers, as it is. Parameters of a module are constants:
+        function: takes and returns PyTorch tensors, or containers of them, such as an `nn.Module`. Arrays and tensors
+            are converted to PyTorch tensors of the same dtype, and so are floats if there is no floating-point array;
+            other arguments, such as Python integers, are passed unchanged. Parameters of a module are constants:
             `torch.func.functional_call` makes them arguments.
-        device: where its tensors are to be, such as "cuda"; None: PyTorch's default.
+        device: the device of its tensors, such as "cuda"; None: PyTorch's default.
 
     Returns:
-        A function of NumPy's arrays, tensors and containers of them, which returns tensors of fgrad.
+        A function of NumPy arrays, tensors and containers of them, which returns fgrad tensors.
 
     Raises:
         MissingExtraError: an ImportError, from a call; PyTorch is not installed.
         NotCallableError: a TypeError; `function` is not a function.
-        OutputError: a TypeError, from a call; `function` returned something that is no tensor of PyTorch.
-        DetachedError: a TypeError; no result is connected to the arguments, and derivatives are wanted.
-        DtypeError: a TypeError, from a call; PyTorch has no tensors of a dtype, or NumPy has none of a result's.
+        OutputError: a TypeError, from a call; `function` returned something that is not a PyTorch tensor.
+        DetachedError: a TypeError; no result depends on the arguments, and derivatives are needed.
+        DtypeError: a TypeError, from a call; PyTorch lacks the dtype of an argument, or NumPy that of a result.
 
     Example:
         >>> import numpy as np, fgrad as fg

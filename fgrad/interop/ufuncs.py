@@ -1,4 +1,4 @@
-"""How ufuncs of other libraries get their rules: SciPy's are entered when the first of them meets a tensor."""
+"""Registration of rules for ufuncs of other libraries: SciPy's are added when the first one is called with a tensor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fgrad.ops.methods import OTHERS_UFUNCS
 
 
 def enter_ufunc(ufunc: np.ufunc) -> bool:
-    """Enter the rule of a ufunc of SciPy's, and return whether there is one."""
+    """Register the rule of a SciPy ufunc, and return whether there is one."""
     if "scipy.special" not in sys.modules:
         return False
     if getattr(importlib.import_module("fgrad.scipy._special"), ufunc.__name__, None) is not ufunc:

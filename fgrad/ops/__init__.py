@@ -1,4 +1,4 @@
-"""The primitives, one file for each area of NumPy. Importing the package fills the table."""
+"""The primitives, one module per area of NumPy. Importing the package registers them."""
 
 from fgrad.ops import (
     chains,

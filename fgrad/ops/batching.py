@@ -1,6 +1,6 @@
-"""Batching rules by family: how an operation on one example becomes one on all of them.
+"""Batching rules by family: from the rule for one example to the rule for a batch.
 
-That examples do not mix tells what an operation mixes, so a family enters its pattern, too, where none is said.
+Examples do not mix, so the batching rule of a family also implies its sparsity pattern, unless another is declared.
 
 A rule is `batch(values, mapped, size, metadata)`: the arguments, which of them hold `size` examples
 along their first axis, and the metadata. It returns the results, each with its examples in front.
@@ -25,7 +25,7 @@ def ndim_of(value: Any, is_mapped: bool) -> int:
     """Return the number of axes of one example."""
     try:
         return len(value.shape) - is_mapped
-    except AttributeError:  # a number of Python's, or a list of them
+    except AttributeError:  # a Python number, or a list of Python numbers
         return np.ndim(value) - is_mapped
 
 
@@ -42,7 +42,7 @@ def aligned(values: Sequence[Any], mapped: Sequence[bool], at_least: int = 0) ->
 
 
 def all_mapped(values: Sequence[Any], mapped: Sequence[bool], size: int) -> list[Any]:
-    """Return arguments that all hold their examples, where need be the same one repeated."""
+    """Return arguments that all have the batch axis; unmapped ones are repeated where needed."""
     return [v if m else np.broadcast_to(v, (size, *np.shape(v))) for v, m in zip(values, mapped, strict=True)]
 
 
@@ -97,14 +97,14 @@ def joining_batch(primitive: Primitive) -> Batch:
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         axis = metadata["axis"]
-        # Counted from the end an axis stays where it is.
+        # An axis counted from the end keeps its number.
         return apply(primitive, all_mapped(values, mapped, size), {"axis": axis + 1 if axis >= 0 else axis})
 
     return batch
 
 
 def trailing_batch(primitive: Primitive) -> Batch:
-    """Return the rule of operations on one array that work on its last axes, whatever there is in front."""
+    """Return the rule of operations on the last axes of one array; leading axes are arbitrary."""
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         return apply(primitive, values, metadata)

@@ -1,4 +1,4 @@
-"""Powers, chains of products, and the products and parts of matrices that `np.linalg` has under its own names."""
+"""Matrix powers, chains of products, and the products and diagonals that `np.linalg` has under its own names."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 @answers_traced(np.linalg.multi_dot)
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
-    """Return the product of several matrices, of which the first and last may be vectors, in the best order."""
+    """Return the product of several matrices in the cheapest order; the first and last may be vectors."""
     no_out("linalg.multi_dot", out)
     arrays = [as_array(x) for x in arrays]
     ndims = [x.ndim for x in arrays]
@@ -95,7 +95,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 @answers_traced(np.linalg.cross)
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
-    """Return the cross products of vectors in space, which lie along an axis."""
+    """Return the cross products of three-dimensional vectors along an axis."""
     x1, x2 = as_array(x1), as_array(x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
         np.linalg.cross(np.zeros(x1.shape), np.zeros(x2.shape), axis=axis)  # NumPy's error
@@ -116,7 +116,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 
 
 def _renamed(function: Callable[..., Any], same: Callable[..., Any]) -> None:
-    """Let a name of `np.linalg` do what a function of NumPy does."""
+    """Register a name of `np.linalg` as an alias of a NumPy function."""
 
     def call(*args: Any, **keywords: Any) -> Any:
         return same(*args, **keywords)

@@ -1,7 +1,7 @@
-"""Operations that are linear in each of their arrays, such as `matmul`: their declaration, and what masks do to them.
+"""Multilinear operations such as `matmul`: their declaration, and their products with masked arguments.
 
     multilinear(f, rules)        declare one; the forward rule is a sum of operations
-    contract(primitive, args)    its result, also where exact zeros of an argument win over infinities of others
+    contract(primitive, args)    the result; exact zeros of a masked argument win over infinities of the others
 
 Zeros that a mask has put into a cotangent mean "not used": `where(False, a @ x, x[0])` has the derivative of `x[0]`,
 also where `a` holds an infinity. A product of two numbers is told so by `scale`; here are the sums of products.
@@ -25,7 +25,7 @@ from fgrad.ops.families import ForEach, Sample, register
 from fgrad.ops.patterns import without
 
 _guarded: dict[Primitive, Primitive] = {}
-"""By an operation, the one in which exact zeros of an argument win."""
+"""Per operation: the variant in which exact zeros of one argument win."""
 
 
 def multilinear(
@@ -38,8 +38,8 @@ def multilinear(
 ) -> Primitive:
     """Declare an operation that is linear in each array; its tangent is a sum over them.
 
-    Exact zeros of tangents, and after a mask those of cotangents, win over infinities: its rules may be handed
-    `Masked` arrays, and so may its batching rule, and pass them on to operators and to `contract`.
+    Exact zeros of tangents, and after a mask those of cotangents, win over infinities. The rules and the batching
+    rule may receive `Masked` arrays; they may pass them to operators and to `contract`.
     """
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
@@ -64,7 +64,7 @@ def multilinear(
 def _sum_over_tangents(
     primitive: Primitive, tangents: Sequence[Any], args: Any, metadata: Mapping[str, Any], guard: int | None = None
 ) -> Any:
-    """Return the sum of the operation with each tangent in place of its argument; zeros of the one at `guard` win."""
+    """Return the sum over tangents of the operation, with each in place of its argument; zeros at `guard` win."""
     total: Any = ZERO
     for place, t in enumerate(tangents):
         if t is not ZERO:
@@ -79,7 +79,7 @@ def _sum_over_tangents(
 
 
 def contract(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
-    """Return the result of an operation that is linear in each argument, of which one may be `Masked`."""
+    """Return the result of a multilinear operation, one argument of which may be `Masked`."""
     for guard, arg in enumerate(args):
         if type(arg) is Masked:
             plain = [*args]
@@ -92,17 +92,17 @@ PRODUCTS[np.matmul] = lambda a, b: contract(UFUNCS[np.matmul], (a, b))
 
 
 def _guarded_by(guard: int, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-    """Return the result of an operation in which exact zeros of the argument at a place win."""
+    """Return the result of an operation in which exact zeros of the argument at index `guard` win."""
     if not is_seen() and all(type(x) is np.ndarray for x in args):
-        return _without_unused(primitive, args, metadata, guard)  # to which `apply` would come, after some time
+        return _without_unused(primitive, args, metadata, guard)  # fast path; `apply` would have the same result
     return apply(_guarded[primitive], args, {**metadata, "guard": guard})
 
 
 def _guarded_twin(primitive: Primitive) -> Primitive:
-    """Return the operation in which exact zeros of one argument, at the place `guard`, win over infinities of others.
+    """Return the variant of an operation in which exact zeros of the argument at `guard` win over infinities.
 
-    Its rules are those of the operation itself, which are handed the argument as `Masked`; in the derivative by that
-    argument it is the cotangent, or the tangent, that is.
+    Its rules are those of the operation, called with this argument as `Masked`. In the derivative with respect to
+    this argument, the cotangent or tangent is `Masked` instead.
     """
 
     def implementation(*args: Any, guard: int, **metadata: Any) -> Any:
@@ -139,12 +139,12 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
 
 
 def _without_unused(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], guard: int) -> Any:
-    """Return sums of products in which what an exact zero of one argument multiplies counts as 0, whatever it is."""
+    """Return sums of products in which a factor that is exactly 0 makes the product 0, even times an infinity."""
     ans = primitive.implementation(*args, **metadata)
     if is_finite(ans):
         return ans
     if np.all(args[guard]) if is_at_hand(ans) else _are_finite(args[:guard]) and _are_finite(args[guard + 1 :]):
-        return ans  # which can be known where the result is not computed yet
+        return ans  # only if the result is computed already
     return _by_counting(lambda *args: primitive.implementation(*args, **metadata), ans, args, guard)
 
 
@@ -153,16 +153,16 @@ def _are_finite(args: Sequence[Any]) -> bool:
 
 
 def _by_counting(function: Callable[..., Any], ans: Any, args: Sequence[Any], guard: int) -> Any:
-    """Return the sums of finite factors, and an infinity where products with an infinite factor are used.
+    """Return sums of products: finite if all factors in use are finite, otherwise an infinity or NaN.
 
-    If these are as many as the sum of their signs, all have one sign; otherwise it is NaN. What is counted may be
-    rounded, as by Fourier transforms.
+    If the number of infinite products equals the absolute sum of their signs, all have one sign; otherwise the sum is
+    NaN. The counts may be rounded, as in Fourier transforms.
 
     Args:
         function: the sums of products; linear in each argument.
-        ans: what it gives.
+        ans: its value.
         args: its arguments.
-        guard: the place of the one whose zeros win.
+        guard: the index of the argument whose zeros win.
     """
     args = [as_payload(x) for x in args]
     finite = [np.isfinite(x) for x in args]
@@ -177,7 +177,7 @@ def _by_counting(function: Callable[..., Any], ans: Any, args: Sequence[Any], gu
 
 
 def _beyond_finite(function: Callable[..., Any], weights: Sequence[Any], finite: Sequence[Any]) -> Any:
-    """Return sums of products of whole weights, less those products in which all that they stand for is finite."""
+    """Return the sums of products with all weights, minus those of the weights whose other factors are all finite."""
     weights = [weight.astype(np.float64) for weight in weights]
     of_finite = function(*(weight * are for weight, are in zip(weights, finite, strict=True)))
     return np.rint(function(*weights) - of_finite)

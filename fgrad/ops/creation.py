@@ -1,6 +1,6 @@
-"""New tensors. NumPy cannot dispatch `zeros` and its kin; `fgrad.numpy` has them from here.
+"""New tensors: `fgrad.numpy.zeros` and its kin. NumPy cannot dispatch them, since they have no array argument.
 
-What they return are Tensors, so that traced values can be assigned to their elements.
+They return Tensors, so traced values can be assigned to their elements.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fgrad.ops.shaping import broadcast_to, promoted, stack
 
 
 def _like(function: Any) -> Callable[..., Any]:
-    """Make `zeros_like` and its kin, which need the shape and kind of array, not the values."""
+    """Make `zeros_like` and its kin, which depend on the shape and array type but not on the values."""
 
     @functools.wraps(function)
     def like(
@@ -85,7 +85,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
 def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0
 ) -> Any:
-    """Return a tensor from numbers, arrays, tensors or nested lists of them, with their derivatives."""
+    """Return a tensor from numbers, arrays, tensors or nested lists of them; derivatives are kept."""
     result = _array(object, dtype)
     return result.reshape((*(1,) * (ndmin - result.ndim), *result.shape)) if result.ndim < ndmin else result
 
@@ -98,7 +98,7 @@ def _array(object: Any, dtype: Any) -> Any:
 
 
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None) -> Any:
-    """Return a tensor; a tensor of the right dtype as it is."""
+    """Return a value as a tensor; a tensor of the right dtype is returned unchanged."""
     check_device(device)
     if type(a) in BOXES and (dtype is None or a.dtype == dtype) and not copy:
         return a
@@ -106,24 +106,24 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None,
 
 
 def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
-    """Return a tensor whose elements are all finite, which asks for the values themselves."""
+    """Return a tensor whose elements must all be finite; this needs concrete values."""
     result = asarray(a, dtype)
     np.asarray_chkfinite(values_of(result, "np.asarray_chkfinite"))
     return result
 
 
 def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
-    """Return a tensor; how its elements lie in memory is not for the caller to see."""
+    """Return a tensor; the memory order is not visible to the caller."""
     return asarray(a, dtype)
 
 
 class Joining:
-    """`fgrad.numpy.r_` and `c_`: join what stands between brackets, where slices are ranges.
+    """`fgrad.numpy.r_` and `c_`: join the parts between brackets; slices are ranges.
 
     Args:
-        axis: along which to join.
-        ndim: how many axes each part gets.
-        columns: vectors are columns.
+        axis: the axis along which the parts are joined.
+        ndim: the number of axes of each part.
+        columns: whether vectors are columns.
     """
 
     def __init__(self, axis: int, ndim: int, columns: bool) -> None:
@@ -152,10 +152,10 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
     Args:
         value: a number, array, tensor, or nested lists of them.
         dtype: by default NumPy's choice (a Python float gives float64).
-        shape: the shape to give it; one number fills it.
+        shape: the shape of the result; a single number is repeated.
 
     Returns:
-        A Tensor of its own: the values are copied.
+        A new Tensor with a copy of the values.
 
     Raises:
         ValueError: NumPy cannot make an array of `value`, or `shape` does not fit.
@@ -174,14 +174,14 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
 
 
 def convert_to_tensor(value: Any, dtype: Any = None) -> Tensor:
-    """Return a value as a Tensor; a Tensor of the right dtype as it is.
+    """Return a value as a Tensor; a Tensor of the right dtype is returned unchanged.
 
     Args:
         value: a number, array, tensor, variable, or nested lists of them.
         dtype: by default that of the value.
 
     Returns:
-        A Tensor; a variable gives the tensor that reading it gives.
+        A Tensor; for a variable, its current value.
 
     Raises:
         ValueError: NumPy cannot make an array of `value`.
@@ -197,13 +197,13 @@ def convert_to_tensor(value: Any, dtype: Any = None) -> Tensor:
 
 
 def is_traced(x: Any) -> bool:
-    """Return whether a running transform or an open tape follows a value.
+    """Return whether a running transform or an open tape traces a value.
 
     Args:
-        x: anything; of a container it is not asked what it holds.
+        x: any object. The elements of containers are not inspected.
 
     Returns:
-        True for a tensor or variable that is followed; False for one that nothing follows (any more), and for all else.
+        True for a tensor or variable that is being traced, False for any other object.
 
     Example:
         >>> import fgrad as fg
@@ -219,17 +219,17 @@ def is_traced(x: Any) -> bool:
 
 
 def to_numpy(tree: Any) -> Any:
-    """Return nested containers with NumPy's arrays in place of tensors, such as for a function of another library.
+    """Return nested containers with NumPy arrays in place of tensors, for example for another library.
 
     Args:
-        tree: a tensor or variable, or containers of them; what else it holds stays as it is.
+        tree: a tensor or variable, or containers of them. Other leaves are kept.
 
     Returns:
-        The same containers. A tensor becomes an array of its own, which may be written to, or one of NumPy's numbers if
+        The same containers. Each tensor becomes a new, writable array, or a NumPy scalar if
         its shape is `()`.
 
     Raises:
-        ExportError: a TypeError; something running follows a tensor, whose derivative would be lost.
+        ExportError: a TypeError; a tensor is being traced, and its derivative would be lost.
 
     Example:
         >>> import fgrad as fg
@@ -251,7 +251,7 @@ def _tensor(x: Any) -> Any:
     return x if type(x) in BOXES else boxed(as_array(x))
 
 
-# Rows of numbers between bounds that may be traced
+# Ranges whose bounds may be traced
 
 
 @answers(np.linspace)
@@ -266,7 +266,7 @@ def linspace(
     *,
     device: Any = None,
 ) -> Any:
-    """Return numbers at equal distances between two bounds."""
+    """Return evenly spaced numbers between two bounds."""
     check_device(device)
     count = index(num)
     if count < 0:
@@ -284,7 +284,7 @@ def linspace(
 
 
 def _of_dtype(x: Any, dtype: Any) -> Any:
-    """Return an array in a dtype; to integers it is rounded down."""
+    """Return an array in a dtype; for an integer dtype the values are rounded down."""
     if dtype is None:
         return x
     return astype(np.floor(x) if np.dtype(dtype).kind in "iu" else x, dtype)
@@ -294,7 +294,7 @@ def _of_dtype(x: Any, dtype: Any) -> Any:
 def logspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
 ) -> Any:
-    """Return powers of a base with exponents at equal distances."""
+    """Return powers of a base with evenly spaced exponents."""
     if np.ndim(base):
         start, stop, base = np.broadcast_arrays(*map(_tensor, (start, stop, base)))
         base = np.expand_dims(base, plain_axis(axis))
@@ -304,7 +304,7 @@ def logspace(
 
 @answers(np.geomspace)
 def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    """Return numbers of which each is the same multiple of the one before."""
+    """Return a geometric sequence."""
     count = index(num)
     # NumPy, too, computes numbers of single precision in double here.
     least = np.float64 if dtype is None else np.dtype(dtype)
@@ -324,7 +324,7 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
 
 
 def _creating(function: Any) -> Callable[..., Any]:
-    """Make a constructor of NumPy return a Tensor, also from tensors, for which NumPy would not ask."""
+    """Make a NumPy constructor return a Tensor, also for tensor arguments, which NumPy does not dispatch."""
     answer = FUNCTIONS.get(function, function)
 
     @functools.wraps(function)
@@ -373,8 +373,8 @@ CONSTRUCTORS: dict[str, Any] = {
         )
     },
 }
-"""The functions of `fgrad.numpy` that make tensors from plain values, by NumPy's names."""
+"""Functions of `fgrad.numpy` that create tensors from plain values, by NumPy's names."""
 
 EXTENSIONS: dict[str, Callable[[], Any]] = {}
-"""What finds further namespaces of `fgrad.numpy`, by names that NumPy does not have. It raises AttributeError where
-there is none."""
+"""Lookup of further names in `fgrad.numpy` that NumPy does not have; it raises AttributeError for an unknown
+name."""

@@ -1,6 +1,6 @@
-"""Sums, products and differences along an axis: each element of the result knows those before it.
+"""Sums, products and differences along an axis: each element of the result depends on those before it.
 
-`cumsum`, `cumprod` and `recurrence` are primitives. The derivative of a product so far is the solution
+`cumsum`, `cumprod` and `recurrence` are primitives. The derivative of a cumulative product is the solution
 of a recurrence, `y[k] = a[k] * y[k - 1] + b[k]`, which needs no division, so zeros do no harm:
 
     recurrence(a, b, axis)      solves it in time proportional to the size, halving the problem each time
@@ -58,7 +58,7 @@ def _flat_without_axis(a: Any, axis: Any, dtype: Any) -> tuple[Any, Any]:
 
 @answers(np.cumsum)
 def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the sums of the elements so far along an axis, by default of the flattened array."""
+    """Return the cumulative sums along an axis, by default of the flattened array."""
     a, axis = _flat_without_axis(a, axis, dtype)
     result = as_array(apply(_cumsum, (a,), {"axis": axis}), dtype)
     return result if out is None else written("np.cumsum", out, result)
@@ -93,19 +93,19 @@ _SHORT, _WIDE = 16, 512
 def _recurrence_value(a: Any, b: Any, axis: int, backwards: bool) -> Any:
     kind = np.result_type(a, b)
     a, b = np.moveaxis(a, axis, 0).astype(kind, copy=False), np.moveaxis(b, axis, 0).astype(kind, copy=False)
-    with np.errstate(all="ignore"):  # infinities are in the result for all to see
+    with np.errstate(all="ignore"):  # infinities are visible in the result
         solved = _solved(a[:0:-1], b[::-1])[::-1] if backwards else _solved(a[1:], b)
     return np.moveaxis(solved, 0, axis)
 
 
 def _before(x: Any, axis: int, first: float) -> Any:
-    """Return the elements one place further on, with a number in the first place."""
+    """Return the elements shifted one place towards the end, with a number in the first place."""
     lead = x[_cut(x.ndim, axis, 0, 1)]
     return np.concatenate([np.full_like(lead, first), x[_cut(x.ndim, axis, None, -1)]], axis)
 
 
 def _after(x: Any, axis: int) -> Any:
-    """Return the elements one place further back, with 0 in the last place."""
+    """Return the elements shifted one place towards the front, with 0 in the last place."""
     lead = x[_cut(x.ndim, axis, 0, 1)]
     return np.concatenate([x[_cut(x.ndim, axis, 1, None)], np.zeros_like(lead)], axis)
 
@@ -202,9 +202,9 @@ _cumprod.batch = reduction_batch(_cumprod)
 
 @answers(np.cumprod)
 def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """Return the products of the elements so far along an axis, by default of the flattened array.
+    """Return the cumulative products along an axis, by default of the flattened array.
 
-    Its derivative is exact through zeros.
+    The derivative is exact also where elements are 0.
     """
     a, axis = _flat_without_axis(a, axis, dtype)
     result = as_array(apply(_cumprod, (a,), {"axis": axis}), dtype)
@@ -212,7 +212,7 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None)
 
 
 def _cumulative(function: Any, accumulated: Callable[..., Any], start: int) -> None:
-    """Let `cumulative_sum` or `cumulative_prod` be `cumsum` or `cumprod`, on request after a first 0 or 1."""
+    """Make `cumulative_sum` or `cumulative_prod` from `cumsum` or `cumprod`, optionally with a leading 0 or 1."""
 
     def answer(
         x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
@@ -238,7 +238,7 @@ if hasattr(np, "cumulative_sum"):  # since NumPy 2.1
 
 
 def _without_nan(function: Any, accumulated: Callable[..., Any], neutral: int) -> None:
-    """Let `nancumsum` or `nancumprod` put 0 or 1 in place of NaNs."""
+    """Make `nancumsum` or `nancumprod`: NaNs count as 0 or 1."""
 
     def answer(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
         a = as_array(a)
@@ -258,7 +258,7 @@ _without_nan(np.nancumprod, cumprod, 1)
 
 
 def _as_slice(edge: Any, shape: tuple[int, ...], axis: int) -> Any:
-    """Return what goes before or after an array; a single number is repeated."""
+    """Return the values to prepend or append; a single number is repeated."""
     edge = as_array(edge)
     return np.broadcast_to(edge, (*shape[:axis], 1, *shape[axis + 1 :])) if edge.ndim == 0 else edge
 
@@ -288,7 +288,7 @@ _difference = linear(
 
 @answers_traced(np.diff)
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """Return the differences of neighbours along an axis, `n` times over."""
+    """Return the n-th discrete differences along an axis."""
     if n == 0:
         return a
     a = as_array(a)

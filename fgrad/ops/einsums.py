@@ -127,7 +127,7 @@ def einsum(
 
 
 def _as_tuple(path: Any) -> Any:
-    """Return what is asked for as a path in a form that can be looked up."""
+    """Return the `optimize` argument in a hashable form."""
     return tuple(map(_as_tuple, path)) if isinstance(path, (tuple, list)) else path
 
 

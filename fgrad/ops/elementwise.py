@@ -1,8 +1,7 @@
 """Elementwise operations: arithmetic, comparisons, exponentials, trigonometry, choices.
 
-One line is one operation with all its rules: the reverse rule of each argument stands in its
-column, and the same formula applied to a tangent is the forward rule. `None`: the derivative is 0.
-Formulas that are not school calculus name their source.
+One line is one operation with all its rules: one reverse rule per argument, in columns. The same formula applied
+to a tangent is the forward rule. `None`: the derivative is 0. Formulas beyond school calculus name their source.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def _negate(ct: Any) -> Any:
 
 
 def _halved(ct: Any, chosen: Any, tie: Any) -> Any:
-    """Give the cotangent to what was chosen, half of it at a tie, and exact zeros to the rest."""
+    """Return the cotangent where the element was chosen, half of it at a tie, and exact zeros elsewhere."""
     chosen, tie = strip_ended(chosen), strip_ended(tie)
     if type(tie) is not Tensor and is_at_hand(tie) and not np.count_nonzero(tie):
         return np.where(chosen, ct, 0)
@@ -52,12 +51,12 @@ def _halved(ct: Any, chosen: Any, tie: Any) -> Any:
 
 
 def _multiples(ans: Any, x: Any, y: Any) -> Any:
-    """Return how often `y` was taken off `x`: a whole number, although x / y may be rounded up to the next."""
+    """Return how many times `y` was subtracted from `x`, an integer; x / y may be rounded up to the next."""
     return np.rint((x - ans) / y)
 
 
 def share_in(x: Any, total: Any, power: np.ufunc = np.exp) -> Any:
-    """Return exp(x - total) of plain arrays; where both are infinite, which they are together, 0 below and 1 above."""
+    """Return exp(x - total) of plain arrays; where both are infinite, the limits 0 (below) and 1 (above)."""
     if not is_finite(total):
         lowest, highest = _LIMITS[total.dtype.char]
         x, total = np.minimum(x, highest), np.minimum(np.maximum(total, lowest), highest)
@@ -66,11 +65,11 @@ def share_in(x: Any, total: Any, power: np.ufunc = np.exp) -> Any:
 
 
 _LIMITS = {char: (np.array(np.finfo(char).min), np.array(np.finfo(char).max)) for char in "efdg"}
-"""As arrays, which a ufunc takes faster than NumPy's scalars."""
+"""Convert to arrays, which ufuncs handle faster than NumPy scalars."""
 
 
 def _unless_infinite(ans: Any, total: Any) -> Any:
-    """Return a share, and 0 where the sum is infinite: there shares are 0 or 1 on either side, and do not change."""
+    """Return the share, and 0 where the sum is infinite: the shares there are constantly 0 or 1."""
     return np.where(np.isinf(total), 0, ans)
 
 
@@ -93,9 +92,9 @@ _share_of_2 = elementwise(
 
 
 def share(x: Any, total: Any) -> Any:
-    """Return which part of a sum of exponentials an element is, from its logarithm and that of the sum."""
+    """Return the share of an element in a sum of exponentials, from its logarithm and that of the sum."""
     if type(x) is np.ndarray and type(total) is np.ndarray and not is_seen():
-        return share_in(x, total)  # to which `apply` would come, after some time
+        return share_in(x, total)  # fast path; `apply` would have the same result
     return apply(_share, (x, total))
 
 
@@ -125,7 +124,7 @@ def _tanh_slope(x: Any) -> Any:
 
 
 NUMBERS = (int, float, complex)
-"""Python's own, which adapt to the dtype of the array that they meet, as long as no function of NumPy got them."""
+"""Python numbers, which adapt to the dtype of an array operand unless a NumPy function has converted them."""
 
 
 def _squared(x: Any) -> Any:
@@ -133,7 +132,7 @@ def _squared(x: Any) -> Any:
 
 
 def power_slope(x: Any, y: Any) -> Any:
-    """Return the derivative of x**y along x, which is 0 for y = 0 whatever x is."""
+    """Return the derivative of x**y with respect to x; it is 0 for y = 0 whatever x is."""
     if type(y) in NUMBERS:
         return y * x ** (y - 1) if y else scale(0.0, x)
     if type(x) in PLAIN and type(y) in PLAIN and not is_seen():
@@ -142,7 +141,7 @@ def power_slope(x: Any, y: Any) -> Any:
 
 
 def exponent_slope(ans: Any, x: Any, y: Any) -> Any:
-    """Return the derivative of x**y along y; of plain arrays by the power itself, and 0 where that is 0."""
+    """Return the derivative of x**y with respect to y; of plain arrays from the power, and 0 where that is 0."""
     if type(x) in (int, float) and x > 0:
         return ans * log(x)
     x = ans.dtype.type(x) if type(x) in NUMBERS else x if x.dtype == ans.dtype else x.astype(ans.dtype)
@@ -152,15 +151,15 @@ def exponent_slope(ans: Any, x: Any, y: Any) -> Any:
 
 
 def power_derivative(by_x: int, by_y: int, x: Any, y: Any) -> Any:
-    """Return the derivative of x**y of these orders along both."""
+    """Return the mixed derivative of x**y of the given orders."""
     return apply(_derivative_of_power, (by_x, by_y, x, y))
 
 
 def _derivative_value(by_x: int, by_y: int, x: Any, y: Any) -> Any:
-    """Return x**(y - by_x) times a polynomial in log(x), of which the coefficients are polynomials in y.
+    """Return x**(y - by_x) times a polynomial in log(x), whose coefficients are polynomials in y.
 
-    It is one operation, since at x = 0 the factors are zeros and infinities whose slopes do not make up that of the
-    product. There a coefficient 0 wins over the logarithm, then the polynomial over the power, and a power 0 over all.
+    This is one operation, since at x = 0 the factors are zeros and infinities, and the product rule fails. There a
+    coefficient 0 wins over the logarithm, then the polynomial over the power, and a power 0 over everything.
     """
     power = x ** np.subtract(y, by_x)
     # y (y - 1) ... (y - by_x + 1) as a Taylor series in the exponent
@@ -174,21 +173,21 @@ def _derivative_value(by_x: int, by_y: int, x: Any, y: Any) -> Any:
 
 
 def _of_result(ct: Any, ans: Any) -> Any:
-    """Return the product of a cotangent or tangent with the result, to be scaled further; after a mask its zeros win.
+    """Return a cotangent or tangent times the result, to be scaled further; after a mask its zeros win.
 
-    That comes first, as in `ct * ans / y`: `ans / y` leaves the range of numbers where neither `ans` nor the derivative
-    does, such as in the second derivative of a density whose scale is 1e160.
+    This product comes first, as in `ct * ans / y`: `ans / y` may overflow where neither `ans` nor the derivative
+    does, for example in the second derivative of a density whose scale is 1e160.
     """
     return ct * ans if type(ct) is not Masked else Masked(ct * ans)
 
 
 def _falling_power(ans: Any, x: Any, y: Any) -> Any:
-    """Return the pullback of a power below 0; the power below that leaves the range of numbers before `ans` does."""
+    """Return the pullback of a negative power; the next lower power would overflow before `ans` does."""
     return lambda ct: _of_result(ct, ans) / x * y
 
 
 def _root_of_difference(x: Any) -> Any:
-    """Return sqrt(1 - x * x); of complex numbers on the side of its cut where they lie (Kahan 1987)."""
+    """Return sqrt(1 - x * x); for complex numbers on the correct side of the branch cut (Kahan 1987)."""
     if x.dtype.kind != "c":
         return np.sqrt((1 - x) * (1 + x))
     return np.sqrt(-(x - 1)) * np.sqrt(x + 1)
@@ -200,7 +199,7 @@ def _root_of_sum(x: Any) -> Any:
 
 
 def _contracting_second(ans: Any, x: Any, y: Any) -> Any:
-    shape = x.shape  # alone, since the pullback needs no more of `x`
+    shape = x.shape  # only the shape, since the pullback does not use the values of `x`
     return lambda ct: scaled_sum(ct, y, shape)
 
 
@@ -215,7 +214,7 @@ def _negated_sum(ans: Any, x: Any, y: Any) -> Any:
 
 
 def _quotient_contracted(ct: Any, ans: Any, y: Any) -> Any:
-    """Return the cotangent of a divisor that was repeated: it divides the sum of products, and not each of them."""
+    """Return the cotangent of a broadcast divisor: divide the sum of products once, not each product."""
     total = summed_product(ct, ans, y.shape)
     return -total / y if total is not None else conform(-(_of_result(ct, ans) / y), y.shape, y.dtype)
 
@@ -346,14 +345,14 @@ for _ufunc in (np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.gr
                np.floor_divide, np.logical_and, np.logical_or, np.logical_xor):
     elementwise(_ufunc, None, None, scales="", complex=False, shapes=(((3,), ()), ((2, 1), (3,))))
 
-# Of integers, or dates, alone
+# For integers or dates only
 for _ufunc in (np.invert, np.bitwise_count, np.isnat):
     elementwise(_ufunc, None, scales="", complex=False, shapes=())
 for _ufunc in (np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.left_shift, np.right_shift, np.gcd, np.lcm):
     elementwise(_ufunc, None, None, scales="", complex=False, shapes=())
 # fmt: on
 
-# What reports call them
+# Names in reports
 for _kind, _ufuncs in {
     "rounding": (np.floor, np.ceil, np.trunc, np.rint, np.floor_divide),
     "comparison": (
@@ -382,7 +381,7 @@ _imag = elementwise(np.imag, _imaginary_part, jvp=lambda tangents, ans, x: np.im
 
 @answers(np.real)
 def real(val: Any) -> Any:
-    """Return the real part; of real numbers, the numbers themselves."""
+    """Return the real part; real input is returned unchanged."""
     return view(_real, val, {})
 
 
@@ -392,7 +391,7 @@ def imag(val: Any) -> Any:
     return view(_imag, val, {})
 
 
-# What they are to series
+# Taylor rules
 for _ufunc in (
     np.add,
     np.subtract,
@@ -427,7 +426,7 @@ def float_power(x: Any, y: Any) -> Any:
 
 @answers(np.real_if_close)
 def real_if_close(a: Any, tol: float = 100) -> Any:
-    """Return the real part where the imaginary one is only rounding, which asks for the values themselves."""
+    """Return the real part if the imaginary part is only rounding; this needs concrete values."""
     if a.dtype.kind != "c":
         return a
     limit = tol if tol <= 1 else tol * np.finfo(a.dtype).eps
@@ -464,11 +463,11 @@ def fix(x: Any, out: Any = None) -> Any:
     return written("np.fix", out, np.trunc(x))
 
 
-# The functions of `np.emath` go over to complex numbers where real ones have no result
+# The functions of `np.emath` have complex results where real ones are undefined
 
 
 def _extended(name: str, ufunc: np.ufunc, leaves_domain: Any) -> None:
-    """Let a function of `np.emath` be the ufunc, on complex numbers where a real one leaves its domain."""
+    """Make a function of `np.emath` from the ufunc, with complex arguments where a real one leaves its domain."""
 
     def extended(x: Any) -> Any:
         return ufunc(_complex_where(leaves_domain, x, f"np.emath.{name}"))
@@ -500,7 +499,7 @@ for _name in ("arccos", "arcsin", "arctanh"):
 
 @answers(np.emath.logn)
 def emath_logn(n: Any, x: Any) -> Any:
-    """Return the logarithm to a base, complex where need be."""
+    """Return the logarithm to a base, complex where necessary."""
     return np.divide(*(np.log(_complex_where(_is_negative, each, "np.emath.logn")) for each in (x, n)))
 
 
@@ -526,12 +525,12 @@ _where = elementwise(
     shapes=(((), (), ()), ((3,), (3,), (3,)), ((3,), (2, 3), ()), ((2, 1), (3,), (2, 3)), ((0,), (0,), ())),
 )
 
-_where.kind = "comparison"  # as far as its condition goes
+_where.kind = "comparison"  # for its condition
 
 
 @answers(np.where)
 def where(condition: Any, *choices: Any) -> Any:
-    """Choose elements from two arrays; what is not chosen contributes exactly 0 to a derivative."""
+    """Choose elements from two arrays; elements that are not chosen contribute exactly 0 to a derivative."""
     if not choices:
         return nonzero(condition)
     return apply(_where, (condition, *choices))
@@ -548,13 +547,13 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 @answers(np.allclose)
 def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
-    """Return whether two arrays are equal within a tolerance, which asks for the values themselves."""
+    """Return whether two arrays are equal within a tolerance; this needs concrete values."""
     return bool(np.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
 @answers(np.array_equal)
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
-    """Return whether two arrays have one shape and equal elements, which asks for the values themselves."""
+    """Return whether two arrays have the same shape and equal elements; this needs concrete values."""
     if np.shape(a1) != np.shape(a2):
         return False
     equal = np.equal(a1, a2)
@@ -563,23 +562,23 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
 
 @answers(np.array_equiv)
 def array_equiv(a1: Any, a2: Any) -> bool:
-    """Return whether two arrays broadcast and are equal then, which asks for the values themselves."""
+    """Return whether two arrays are equal after broadcasting; this needs concrete values."""
     return np.array_equiv(*(values_of(as_array(a), "np.array_equiv") for a in (a1, a2)))
 
 
 @answers(np.nonzero)
 def nonzero(a: Any) -> Any:
-    """Return the indices of the elements that are not zero, which asks for the values themselves."""
+    """Return the indices of nonzero elements; this needs concrete values."""
     return np.nonzero(values_of(a, "np.nonzero"))
 
 
 @answers(np.clip)
 def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
-    """Limit values to an interval; a bound that is met exactly shares the derivative with `a`."""
+    """Limit values to an interval; an element equal to a bound shares the derivative with it."""
     lower = a_min if a_min is not None else min
     upper = a_max if a_max is not None else max
     dtype = as_array(a).dtype
-    if dtype.kind in "iu":  # as NumPy does, which else refuses integers of Python's beyond the dtype
+    if dtype.kind in "iu":  # as in NumPy, which otherwise rejects Python integers outside the dtype's range
         lower = None if type(lower) is int and lower <= np.iinfo(dtype).min else lower
         upper = None if type(upper) is int and upper >= np.iinfo(dtype).max else upper
     result = np.positive(a) if lower is None else np.maximum(a, lower)
@@ -618,14 +617,14 @@ if hasattr(np, "astype"):
 
     @answers(np.astype)
     def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-        """Convert to another dtype, as the method does."""
+        """Convert to another dtype, like the method."""
         check_device(device)
         return astype(x, dtype, copy=copy)
 
 
 @answers(np.copy)
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    """Return a tensor of its own with the same value, which lies in memory as NumPy's copy would."""
+    """Return a new tensor with the same value, in the memory order of NumPy's copy."""
     value = boxed(strip_ended(a))
     array = layout(value)
     if not isinstance(array, np.ndarray):
@@ -636,15 +635,15 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     if not value.shape or {"C": flags.c_contiguous, "F": flags.f_contiguous, "K": flags.forc}[order]:
         return own_handle(value)
     if order == "K":
-        return astype(value, value.dtype)  # in memory without gaps
+        return astype(value, value.dtype)  # contiguous
     flat = flattened(value, order)
     shaped: Any = np.reshape(flat, value.shape) if order == "C" else np.transpose(np.reshape(flat, value.shape[::-1]))
-    return own_handle(shaped)  # it is no view of what it was put together in
+    return own_handle(shaped)  # not a view of its intermediate array
 
 
 @answers_member("copy")
 def copied(x: Any, order: str = "C") -> Any:
-    """Return what the method of arrays does, whose order is another one than that of `np.copy`."""
+    """Return the result of the `copy` method, whose default order differs from `np.copy`."""
     return copy(x, order)
 
 
@@ -655,5 +654,5 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def stop_gradient_of(x: Any) -> Any:
-    """Return a tensor with the value of `x` and no connection to what it was computed from."""
+    """Return a tensor with the value of `x` that is not connected to its history."""
     return apply(_stop_gradient, (x,))

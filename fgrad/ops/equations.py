@@ -1,8 +1,8 @@
 """Equations: `solve`, `pinv`, `lstsq`, `tensorsolve`, `tensorinv`.
 
-With SciPy `solve` factors a matrix once, for the value and for derivatives of every order. A factorization that NumPy
-does not hand out cannot be used again: without SciPy, and in stacks, the reverse rule factors the transposed matrix
-once, for both arguments. That of `pinv` needs nothing but products.
+With SciPy, `solve` factors a matrix once, for the value and for derivatives of every order. NumPy does not return
+its factorization: without SciPy, and for stacks, the reverse rule factors the transposed matrix once for both
+arguments. The rule of `pinv` needs only products.
 
 Sources: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation" (2008), https://doi.org/10.1007/978-3-540-68942-3_4, section 2.3, for `solve`; G. Golub and
@@ -89,7 +89,7 @@ _solve.batch = _batched_solve
 
 
 _SMALL = 32
-"""Up to this size a matrix is solved in less time than it takes to join it with its right-hand sides."""
+"""Up to this size, solving again is faster than joining the right-hand sides."""
 
 
 def _joined_solve(joined: Any, columns: int) -> Any:
@@ -104,8 +104,8 @@ def _joined_solve_rule(ans: Any, joined: Any, columns: int) -> Callable[[Any], A
     return where_used(pullback, joined)
 
 
-# When a matrix and its right-hand side both have a derivative, they go in side by side, so that one
-# reverse rule answers for both and factors the transposed matrix once.
+# When both a matrix and its right-hand side have a derivative, they are stacked, so that one reverse rule
+# handles both and factors the transposed matrix once.
 _solve_both = register(
     Primitive(
         "solve_both",
@@ -124,8 +124,8 @@ _solve_both.batch = stacked_batch(_solve_both)
 def _is_factored(a: Any, b: Any) -> bool:
     """Return whether the factors of a matrix are kept.
 
-    LAPACK takes one at a time, where NumPy has loops for stacks. With factors each argument's rule solves for itself;
-    to solve for both at once saves more than to factor once, where there are many right-hand sides.
+    LAPACK factors one matrix per call; NumPy loops over stacks in compiled code. With stored factors, each argument's
+    rule solves separately; for many right-hand sides one combined solve saves more than the factors do.
     """
     if a.dtype != b.dtype or a.dtype.char not in "fdFD" or not a.size or raw_array(a).ndim > 2:
         return False
@@ -168,10 +168,10 @@ def _product(x: Any, y: Any, z: Any) -> Any:
 
 
 def _check_rank(a: Any, pinv: Any) -> None:
-    """Refuse a cutoff that has dropped more than singular values that are zero to rounding.
+    """Refuse a cutoff that drops singular values that are not zero to rounding.
 
     Raises:
-        NoDerivativeError: a ValueError; it has.
+        NoDerivativeError: a ValueError; such values are dropped.
     """
     a, pinv = raw_array(a), raw_array(pinv)
     lost = np.max(np.abs(a - a @ (pinv @ a)), initial=0)
@@ -227,8 +227,8 @@ _NOT_GIVEN: Any = object()
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_GIVEN) -> Any:
     """Return the pseudo-inverses of matrices.
 
-    The derivative holds for changes that keep the rank: where that is not full, others have none.
-    A Hermitian matrix is read from its lower triangle, which alone gets a derivative.
+    The derivative holds for changes that keep the rank; at matrices without full rank, other changes have none.
+    Only the lower triangle of a Hermitian matrix is read, and only it has a derivative.
     """
     if rcond is not None and rtol is not _NOT_GIVEN:
         raise ValueError("`rtol` and `rcond` can't be both set.")
@@ -298,7 +298,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     pinv, s = apply(_pinv_and_values, (a,), {"cutoff": cutoff})
     x = pinv @ columns
     rank = np.sum(s > cutoff * np.max(s, axis=-1, keepdims=True, initial=0), axis=-1, dtype=np.intc)
-    # Under vmap the residuals are there for all examples or for none: for matrices of full rank.
+    # Under vmap the residuals exist for all examples or for none: only if the matrices have full rank.
     if rows > size and np.all(raw_array(rank) == size):
         left = columns - a @ x
         residuals = np.sum(real(left * conjugated(left)), axis=0)

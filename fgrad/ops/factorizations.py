@@ -1,16 +1,17 @@
 """Factorizations: `cholesky`, `qr`, `eigh`, `eig`, `svd`, and `eigvalsh`, `eigvals`, `svdvals`.
 
-Where a function reads only one triangle of a matrix, that triangle alone gets a derivative: the derivative
-is that of NumPy's function, as finite differences show it. For a symmetric matrix that is computed from
-parameters this makes no difference to theirs.
+Where a function reads only one triangle of a matrix, only that triangle has a derivative, in agreement with
+finite differences of NumPy's function. For a symmetric matrix that is computed from parameters, the derivative
+with respect to the parameters is the same.
 
-Vectors of repeated values span a space, in which NumPy chooses a basis; complex vectors have an arbitrary
-phase. A loss that depends on these has no derivative, and the reverse rules see it and refuse. A function of the
-matrix such as `v @ diag(f(w)) @ v.T` has one, but needs at repeated values more than vectors and values tell; so the
-rules refuse losses that use both, and name `fgrad.scipy.linalg.funm`, which has it. They refuse, too, what may depend
-on a basis along axes, as of a diagonal matrix, where to turn it would not be seen. Of other losses the first
-derivative is right. Forward mode does not know the loss: the tangents of vectors of repeated values are NaN where the
-change of the matrix mixes them. Second derivatives are NaN at repeated values that the change splits.
+The vectors of repeated values span a space, in which NumPy chooses a basis; complex vectors have an arbitrary
+phase. A loss that depends on these choices has no derivative, and the reverse rules detect this and raise. A function
+of the matrix such as `v @ diag(f(w)) @ v.T` has one, but at repeated values the cotangents of vectors and values do
+not determine it; the rules reject losses that use both, and refer to `fgrad.scipy.linalg.funm`. They also reject
+losses that may depend on a basis along coordinate axes, as of a diagonal matrix, where a rotation has no first-order
+effect. For other losses the first derivative is correct. In forward mode the loss is unknown: the tangents of vectors
+of repeated values are NaN where the change of the matrix mixes them. Second derivatives are NaN at repeated values
+that the change splits.
 
 Sources: I. Murray, "Differentiation of the Cholesky decomposition" (2016), https://arxiv.org/abs/1602.07527,
 sections 3.1 and 4; M. Seeger et al., "Auto-differentiating linear algebra" (2017),
@@ -68,7 +69,7 @@ from fgrad.ops.tracing import answers_traced, raw_array
 _SMALL = 64
 """Triangles up to this size are treated as a whole: smaller products are no faster."""
 _SMALL_FOLLOWED = 128
-"""The same where each operation is recorded in its turn."""
+"""The same, while operations are recorded one by one."""
 
 
 def _quarters(x: Any) -> tuple[Any, Any, Any]:
@@ -78,7 +79,7 @@ def _quarters(x: Any) -> tuple[Any, Any, Any]:
 
 
 def _of_quarters(upper: Any, corner: Any, lower: Any) -> Any:
-    if type(upper) is np.ndarray:  # written into place, where to join twice would copy twice
+    if type(upper) is np.ndarray:  # written in place; joining twice would copy twice
         half, size = upper.shape[-1], upper.shape[-1] + lower.shape[-1]
         whole = np.zeros((*corner.shape[:-2], size, size), corner.dtype)
         whole[..., :half, :half], whole[..., half:, :half], whole[..., half:, half:] = upper, corner, lower
@@ -110,7 +111,7 @@ def _half_triangle(x: Any) -> Any:
 def _product_with_inverse(factor: Any) -> Callable[[Any], Any]:
     """Return the product of the transposed inverse of lower triangular matrices with what is on its right.
 
-    LAPACK solves the equation of one matrix; for each matrix of a stack to call it takes longer than NumPy's `inv`.
+    LAPACK solves one equation per call; for stacks, NumPy's `inv` is faster than a loop of calls.
     """
     if raw_array(factor).ndim == 2 and lapack("trtrs", factor.dtype.char):
         return lambda x: by_triangle(factor, x, "lower", of_transpose=True)
@@ -121,8 +122,8 @@ def _product_with_inverse(factor: Any) -> Callable[[Any], Any]:
 def _cholesky_back(factor: Any, ct: Any) -> Any:
     """Return the cotangent of the lower triangle of the matrix that has this factor.
 
-    By halves, as Murray's blocked algorithm (section 4): a sixth of the products of the formula for the
-    whole, which is what is done with small matrices.
+    Computed by halves, as in Murray's blocked algorithm (section 4): a sixth of the products of the formula for the
+    whole matrix, which is used for small matrices.
     """
     is_plain = type(factor) is np.ndarray and type(ct) is np.ndarray
     if factor.shape[-1] <= (_SMALL if is_plain else _SMALL_FOLLOWED):
@@ -156,7 +157,7 @@ _cholesky.batch = stacked_batch(_cholesky)
 
 @answers_traced(np.linalg.cholesky)
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
-    """Return the triangular factors of positive definite matrices, of which one triangle is read."""
+    """Return the triangular factors of positive definite matrices; only one triangle is read."""
     a = as_matrices(a)
     return adjoint(apply(_cholesky, (adjoint(a),))) if upper else apply(_cholesky, (a,))
 
@@ -165,18 +166,18 @@ def _inverse_of_upper(r: Any) -> Any:
     """Return the transposed inverses of the triangular factors of QR.
 
     Raises:
-        NoDerivativeError: a ValueError; there is none, up to rounding.
+        NoDerivativeError: a ValueError; a factor is singular to rounding.
     """
     if not _is_singular(r):
         with contextlib.suppress(np.linalg.LinAlgError):
             return _inverse_of_lower(transposed(r))
     raise errors.NoDerivativeError(
-        "np.linalg.qr has no derivative here: the columns of the matrix, or its first ones, are not independent."
+        "np.linalg.qr has no derivative here: the columns of the matrix, or the first ones, are linearly dependent."
     )
 
 
 def _is_singular(r: Any) -> bool:
-    """Return whether a triangular factor has no inverse but one that rounding makes; in a program nobody knows."""
+    """Return whether a triangular factor is singular to rounding; False while recording, where it is unknown."""
     r = below(r, is_program)
     if type(r) is Tensor:
         return False
@@ -223,10 +224,10 @@ _QRResult = type(np.linalg.qr(np.eye(1)))
 
 @answers_traced(np.linalg.qr)
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """Return factors with orthonormal columns, and triangular ones; the first columns must be independent.
+    """Return orthonormal factors and triangular ones; the first columns must be independent.
 
     Raises:
-        NoDerivativeError: a ValueError; `mode` asks for columns that NumPy chooses arbitrarily, or for
+        NoDerivativeError: a ValueError; for this `mode`, NumPy chooses columns arbitrarily, or returns
             the raw output of LAPACK.
     """
     a = as_matrices(a)
@@ -308,24 +309,24 @@ def _triangle(name: str) -> str:
 
 @answers_traced(np.linalg.eigh)
 def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803  # NumPy's name
-    """Return eigenvalues and eigenvectors of Hermitian matrices, of which one triangle is read."""
+    """Return eigenvalues and eigenvectors of Hermitian matrices; only one triangle is read."""
     return _EighResult(*apply(_eigh, (as_matrices(a),), {"triangle": _triangle(UPLO)}))
 
 
 @answers_traced(np.linalg.eigvalsh)
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
-    """Return eigenvalues of Hermitian matrices, of which one triangle is read; their vectors are kept."""
+    """Return eigenvalues of Hermitian matrices, whose eigenvectors are kept for the rule; only one triangle is read."""
     return apply(_eigh, (as_matrices(a),), {"triangle": _triangle(UPLO), "vectors": False})[0]
 
 
-# Matrices of any kind
+# General matrices
 
 
 def _refuse_defective(w: Any, v: Any) -> None:
-    """Refuse matrices whose vectors of a repeated value are not independent.
+    """Refuse defective matrices: their eigenvectors of a repeated value are dependent.
 
     Raises:
-        NoDerivativeError: a ValueError; at such a matrix the values split like roots of its change.
+        NoDerivativeError: a ValueError; the eigenvalues of such a matrix are not differentiable.
     """
     values, vectors = raw_array(w), raw_array(v)
     equal = np.any(inverse_gaps(values)[0] & ~np.eye(values.shape[-1], dtype=np.bool_), axis=(-2, -1))
@@ -380,7 +381,7 @@ _eig = register(
         lambda a, vectors=True: tuple(np.linalg.eig(a)),
         (_eig_rule,),
         _eig_tangent,
-        # Of two rows with positive elements the eigenvalues are real and differ.
+        # A two by two matrix with positive elements has different, real eigenvalues.
         samples=(sample((2, 2), domain=(0.5, 2), complex=False), sample((3, 2, 2), domain=(0.5, 2), complex=False)),
     )
 )
@@ -391,11 +392,11 @@ _EigResult = type(np.linalg.eig(np.eye(1)))
 
 @answers_traced(np.linalg.eig)
 def eig(a: Any) -> Any:
-    """Return eigenvalues and eigenvectors of square matrices; the vectors have length 1."""
+    """Return eigenvalues and eigenvectors of square matrices; the eigenvectors have length 1."""
     return _EigResult(*apply(_eig, (as_matrices(a),)))
 
 
 @answers_traced(np.linalg.eigvals)
 def eigvals(a: Any) -> Any:
-    """Return eigenvalues of square matrices; their vectors are kept."""
+    """Return eigenvalues of square matrices; their eigenvectors are kept for the rule."""
     return apply(_eig, (as_matrices(a),), {"vectors": False})[0]

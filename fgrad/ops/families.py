@@ -1,17 +1,17 @@
-"""How primitives are declared: by what kind of operation they are, so that most rules follow.
+"""Declarations of primitives by family: most rules follow from the kind of operation.
 
     elementwise(np.sin, rule)     one reverse rule per argument; the forward rule is the same formula
-    without_closed_form(f, "v")   a rule that says why there is none
+    without_closed_form(f, "v")   a rule that raises: the derivative has no closed form
     linear(f, transpose)          linear in its only argument; the forward rule is the operation
-    constant_in_pieces(f)         with the derivative 0
-    jointly_linear(f, rules)      linear in all arguments together; any number of them
-    @answers(np.sum)              the function that a call of `np.sum` on Tensors reaches
-    @answers_member("sort")       the one that a method or attribute of arrays reaches
-    @answers_form(np.add, "at")   the one that a form of a ufunc reaches
+    constant_in_pieces(f)         piecewise constant: the derivative is 0
+    jointly_linear(f, rules)      linear in all arguments together, any number of them
+    @answers(np.sum)              the implementation of `np.sum` for Tensors
+    @answers_member("sort")       the implementation of a method or attribute of arrays
+    @answers_form(np.add, "at")   the implementation of a form of a ufunc
 
-A reverse rule is `lambda ct, ans, x: ...`: a function of the cotangent and of what it saves, `ans` and arguments by
-their names. Its parameters declare what stays in memory. Where metadata or a choice come in, it is
-`lambda ans, x, **metadata: lambda ct: ...`, of which every argument is kept as it was.
+A reverse rule is `lambda ct, ans, x: ...`: a function of the cotangent and of its residuals, `ans` and arguments
+by name. Its parameters declare what stays in memory. With metadata or a choice between formulas it is
+`lambda ans, x, **metadata: lambda ct: ...`, which keeps every argument.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ Domain = tuple[float, float]
 
 @dataclass(frozen=True)
 class Sample:
-    """One call of a primitive for the generic tests: shapes of its array arguments, and metadata.
+    """One call of a primitive for the generic tests: shapes of array arguments, and metadata.
 
     Attributes:
-        shapes: one per array; the arrays are drawn at random.
-        metadata: keyword arguments. An array may come from a function without arguments.
-        domain: the interval that values are drawn from; for complex numbers both parts. A tuple of
-            intervals is one for each array.
+        shapes: one per array; the elements are random.
+        metadata: keyword arguments. For an array, give a function without arguments that returns it.
+        domain: the interval from which values are drawn; for complex numbers, of both parts. A tuple of
+            intervals gives one for each array.
         constants: arguments that follow the arrays and are not differentiated.
         complex: whether the arrays may be complex.
         leading: arguments that stand before the arrays and are not differentiated.
@@ -91,11 +91,11 @@ BINARY = (
 TERNARY = (((), (), ()), ((3,), (), (2, 1)), ((2, 1), (1, 3), (3,)), ((0, 3), (3,), ()))
 QUATERNARY = (((), (), (), ()), ((3,), (), (2, 1), (2, 3)), ((0, 3), (3,), (), (1,)))
 SHAPES: dict[int, tuple[tuple[tuple[int, ...], ...], ...]] = {1: UNARY, 2: BINARY, 3: TERNARY, 4: QUATERNARY}
-"""The shapes of samples by the number of arrays: numbers, arrays that broadcast, arrays without elements."""
+"""Shapes of samples by the number of arrays: scalars, arrays that broadcast, empty arrays."""
 
 
 def register(primitive: Primitive) -> Primitive:
-    """Enter a primitive into the table, and let calls of its ufunc reach it."""
+    """Register a primitive, and dispatch its ufunc to it."""
     if primitive.name in PRIMITIVES:
         raise errors.ParameterError(
             f"a primitive named {primitive.name!r} is registered already.\n"
@@ -108,7 +108,7 @@ def register(primitive: Primitive) -> Primitive:
 
 
 def answers(*functions: Any) -> Callable[[F], F]:
-    """Let a function answer calls of NumPy's functions on Tensors."""
+    """Register a function as the implementation of NumPy functions for Tensors."""
 
     def enter(answer: F) -> F:
         for function in functions:
@@ -122,7 +122,7 @@ def answers(*functions: Any) -> Callable[[F], F]:
 
 
 def answers_form(ufunc: np.ufunc, form: str) -> Callable[[F], F]:
-    """Let a function answer a form of a ufunc: a method, `"__call__"`, or a call with `"keywords"`."""
+    """Register a function as a form of a ufunc: a method, `"__call__"`, or a call with `"keywords"`."""
 
     def enter(answer: F) -> F:
         UFUNC_FORMS[ufunc, form] = answer
@@ -132,7 +132,7 @@ def answers_form(ufunc: np.ufunc, form: str) -> Callable[[F], F]:
 
 
 def answers_member(name: str) -> Callable[[F], F]:
-    """Let a function answer a method of arrays, or an attribute, which has no other arguments."""
+    """Register a function as a method of arrays, or as an attribute if it has no other arguments."""
 
     def enter(answer: F) -> F:
         METHODS[name] = answer
@@ -142,13 +142,13 @@ def answers_member(name: str) -> Callable[[F], F]:
 
 
 def check_device(device: Any) -> None:
-    """Raise NumPy's error unless an array can be made on a device; tensors, too, lie where NumPy's arrays do."""
+    """Raise NumPy's error for an unsupported device; tensors have the same devices as NumPy arrays."""
     if device is not None:
         np.empty(0, device=device)
 
 
 def plain_axis(axis: Any) -> Any:
-    """Return an axis, or a tuple of them, as Python integers; NumPy's integers and tensors are taken too."""
+    """Return an axis, or a tuple of axes, as Python integers; NumPy integers and tensors are accepted."""
     if axis is None or type(axis) is int:
         return axis
     return tuple(map(operator.index, axis)) if np.iterable(axis) else operator.index(axis)
@@ -158,7 +158,7 @@ def checked_axis(axis: Any, x: Any) -> Any:
     """Return axes of an array as Python integers.
 
     Raises:
-        AxisError: NumPy's, an IndexError and ValueError; the array does not have them.
+        AxisError: NumPy's, an IndexError and ValueError; the array lacks one of the axes.
     """
     if axis is None:
         return None
@@ -169,7 +169,7 @@ def checked_axis(axis: Any, x: Any) -> Any:
 
 
 def reduced_axis(axis: Any, x: Any) -> Any:
-    """Return axes of an array that is reduced; of a number, 0 and -1 stand for none, as for NumPy."""
+    """Return the axes of a reduction; for a scalar, 0 and -1 mean no axis, as in NumPy."""
     if axis is None or (type(axis) is int and -(ndim := x.ndim) <= axis < ndim):
         return axis
     axis = plain_axis(axis)
@@ -177,13 +177,13 @@ def reduced_axis(axis: Any, x: Any) -> Any:
 
 
 def identity(ct: Any) -> Any:
-    """The pullback of an argument that is passed on as it is."""
+    """The identity pullback."""
     return ct
 
 
 def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
-    """Return the forward rule that takes tangents through reverse rules."""
-    # The same without loops, of one argument and of two
+    """Return the forward rule that applies the reverse rules to tangents."""
+    # Specializations without loops, for one and two arguments
     if len(rules) == 1:
         (alone,) = rules
         return lambda tangents, ans, x: ZERO if alone is None else _taken(alone, tangents[0], (ans, x))
@@ -202,7 +202,7 @@ def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
 
 
 def _taken(rule: Rule, tangent: Any, values: tuple[Any, ...]) -> Any:
-    """Return a tangent as a reverse rule takes it forward, for `(ans, *args)`."""
+    """Return a tangent pushed forward by a reverse rule, for `(ans, *args)`."""
     if type(rule) is ReverseRule:
         return rule.pull(tangent, rule.pick(values))
     return rule(*values)(tangent)
@@ -217,7 +217,7 @@ def _tangent_of_two(first: Rule | None, second: Rule | None, tangents: Sequence[
 
 
 _quiet = np.errstate(all="ignore")
-"""Around a function takes half of the time of a block inside of it."""
+"""As a decorator, `errstate` takes half the time of a block inside the function."""
 
 
 def elementwise(
@@ -233,22 +233,22 @@ def elementwise(
     shapes: Sequence[tuple[tuple[int, ...], ...]] | None = None,
     leading: tuple[Any, ...] = (),
 ) -> Primitive:
-    """Declare an operation in which each element of the result depends on one of each argument.
+    """Declare an operation in which each element of the result depends on one element of each argument.
 
     Args:
-        implementation: a ufunc, which then reaches the primitive, or any function that broadcasts.
-        rules: a reverse rule for each argument. The Jacobian is diagonal and thus its own transpose,
+        implementation: a ufunc, which is then dispatched to the primitive, or any function that broadcasts.
+        rules: one reverse rule per argument. The Jacobian is diagonal and thus its own transpose,
             so the same formula takes a tangent forward.
         name: by default the implementation's.
-        names: of the arguments, by which rules say what they save.
+        names: names of the arguments, which rules use to declare what they save.
         jvp: the forward rule where the formula differs (functions of complex numbers without a
             complex derivative).
-        domain: where samples may lie; a tuple of intervals is one for each array.
+        domain: the interval of samples; a tuple of intervals gives one for each array.
         complex: whether samples may be complex.
-        scales, masks: see `Primitive`. By default the rules scale, `ct * slope` or `ct / slope`, and the forward rule
-            does if it is made of them.
+        scales, masks: see `Primitive`. By default the rules scale, `ct * slope` or `ct / slope`, and so does a forward
+            rule that is made of them.
         shapes: the shapes of samples; by default those of one or two arguments that broadcast.
-        leading: arguments of the samples that stand before the arrays and are not differentiated.
+        leading: arguments of the samples that precede the arrays and are not differentiated.
     """
     rules = tuple(reverse_rule(rule, names.split()) for rule in rules)
     forward = _elementwise_tangent(rules)
@@ -274,18 +274,18 @@ def elementwise(
 
 
 def scaled_sum(ct: Any, slope: Any, shape: tuple[int, ...]) -> Any:
-    """Return the cotangent of an argument that was repeated, of a shape: the sum of products with a slope."""
+    """Return the cotangent of a broadcast argument of the given shape: the sum of products with a slope."""
     total = summed_product(ct, slope, shape)
     return conform(ct * slope, shape, ct.dtype) if total is None else total
 
 
 def without_closed_form(function: str, argument: str, instead: str = "") -> Rule:
-    """Return the rule of an argument in which the derivative has no closed form: an error that says so.
+    """Return a rule that raises: the derivative with respect to an argument has no closed form.
 
     Args:
-        function: as users write it, such as `scipy.special.jv`.
+        function: the public name, such as `scipy.special.jv`.
         argument: its name in the documentation of the function.
-        instead: what to write; a sentence.
+        instead: a sentence with the alternative.
     """
 
     def rule(ans: Any, *args: Any) -> Any:
@@ -303,7 +303,7 @@ def linear(
     batch: Callable[[Primitive], Batch] | None = None,
     pattern: Rule | None = None,
 ) -> Primitive:
-    """Declare an operation that is linear in its only array; its tangent is the operation's, by default by itself."""
+    """Declare an operation that is linear in its only array; by default the forward rule is the operation itself."""
 
     def forward(tangents: Sequence[Any], ans: Any, x: Any, **metadata: Any) -> Any:
         return apply(primitive, tangents, metadata)
@@ -324,18 +324,18 @@ def linear(
 def constant_in_pieces(
     implementation: Callable[..., Any], batch: Callable[[Primitive], Batch], *samples: Sample
 ) -> Primitive:
-    """Declare an operation on one array whose derivative is 0 wherever it has one."""
+    """Declare a piecewise constant operation on one array: the derivative is 0 wherever it exists."""
     primitive = Primitive(implementation.__name__, implementation, (None,), samples=samples)
     primitive.batch = batch(primitive)
     return register(primitive)
 
 
 class ForEach:
-    """The reverse rules of any number of arguments, from one rule that is told which it is for."""
+    """The reverse rules of any number of arguments, from one rule with the argument's index as a parameter."""
 
     def __init__(self, rule: Callable[..., Any]) -> None:
         self._rule = rule
-        self._rules: dict[int, Rule] = {}  # what is known of a rule is kept by the rule, so there is one for each place
+        self._rules: dict[int, Rule] = {}  # rules cache their properties, so each index has a rule object of its own
 
     def __getitem__(self, argnum: int) -> Rule:
         if argnum not in self._rules:
@@ -346,7 +346,7 @@ class ForEach:
 def jointly_linear(
     implementation: Callable[..., Any], parted: Rule, *samples: Sample, name: str | None = None
 ) -> Primitive:
-    """Declare an operation that joins arrays; its tangent is the operation's, its cotangent is taken apart."""
+    """Declare an operation that joins arrays: linear, with a pullback that splits the cotangent."""
 
     def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
         filled = [np.zeros_like(x) if t is ZERO else t for x, t in zip(args, tangents, strict=True)]
@@ -386,9 +386,9 @@ _scale.kind, _scale.linear = "guard", "each"
 
 
 def scale(cotangent: Any, slope: Any) -> Any:
-    """Return the product of a cotangent or tangent with a slope; where the former is 0, exactly 0."""
+    """Return a cotangent or tangent times a slope; exactly 0 where the former is 0."""
     if type(cotangent) in PLAIN and type(slope) in PLAIN and not is_seen():
-        return _scaled(cotangent, slope)  # to which `apply` would come, after some time
+        return _scaled(cotangent, slope)  # fast path; `apply` would have the same result
     return apply(_scale, (cotangent, slope))
 
 

@@ -1,14 +1,14 @@
 """Fourier transforms: all of `numpy.fft`.
 
-`fft`, `ifft`, `rfft` and `irfft` along one axis are primitives; the transforms of many axes and of Hermitian
-signals are made of them, as NumPy's own are. A transform is linear, so its tangent is the transform
-of the tangent, and its cotangent goes back through a transform again:
+`fft`, `ifft`, `rfft` and `irfft` along one axis are primitives; transforms of several axes and of Hermitian signals
+are composed of them, as in NumPy. A transform is linear, so its tangent is the transform of the tangent, and its
+cotangent is again a transform of the cotangent:
 
     fft, ifft      symmetric matrices, hence their own transposes
     rfft           back through `hfft`, with the frequencies that stand for two halved
     irfft          back through `ihfft`, with those frequencies doubled
 
-`fftfreq` and `rfftfreq` are NumPy's own: they compute with a traced sample spacing as they are.
+`fftfreq` and `rfftfreq` are NumPy's: they accept a traced sample spacing without changes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fgrad.ops.tracing import answers_traced
 
 
 def along_axis_batch(primitive: Primitive) -> Batch:
-    """Return the rule of operations along one axis, which examples in front move by one place."""
+    """Return the batching rule of operations along one axis: a leading batch axis shifts the axis by one."""
     if primitive.pattern is None:
         primitive.pattern = along_axis
 
@@ -42,7 +42,7 @@ def along_axis_batch(primitive: Primitive) -> Batch:
 
 
 def _resized(x: Any, size: int, axis: int) -> Any:
-    """Return `x` cut to a size along an axis, or filled up with zeros: what the transpose of that does, too."""
+    """Return `x` truncated or zero-padded to a size along an axis; the transpose has the same form."""
     missing = size - x.shape[axis]
     if missing == 0:
         return x
@@ -54,9 +54,9 @@ def _resized(x: Any, size: int, axis: int) -> Any:
 
 
 def _multiplicities(n: int, axis: int, like: Any) -> Any:
-    """Return how often each frequency of a real signal of `n` points stands in its full spectrum.
+    """Return how often each frequency of a real signal of `n` points occurs in its full spectrum.
 
-    All but the first, and for an even `n` the last, stand for their conjugates at negative frequencies, too.
+    All but the first, and for even `n` the last, also represent their conjugates at negative frequencies.
     """
     counts = np.full(n // 2 + 1, 2, like.real.dtype)
     counts[0] = 1
@@ -95,7 +95,7 @@ def _irfft_rule(ans: Any, x: Any, n: int, axis: int, norm: Any) -> Callable[[Any
 
 
 def _transform(function: Any, rule: Callable[..., Any], default_size: Callable[[int], int], *samples: Any) -> None:
-    """Declare a transform along one axis, and let it answer NumPy's function."""
+    """Declare a transform along one axis, and register it for NumPy's function."""
     name = function.__name__
     primitive = linear(
         lambda x, n, axis, norm: function(x, n, axis, norm), rule, *samples, name=name, batch=along_axis_batch
@@ -117,12 +117,12 @@ def _same_size(size: int) -> int:
 
 
 def _size_of_signal(size: int) -> int:
-    """Return how many points a real signal has, if an even number, from its number of frequencies."""
+    """Return the even number of points of a real signal that has this number of frequencies."""
     return 2 * (size - 1)
 
 
 def _samples(default_size: Callable[[int], int], complex: bool = True) -> tuple[Any, ...]:
-    """Return even and odd sizes, cut and filled up, of every axis and norm."""
+    """Return samples with even and odd sizes, truncated and padded, for every axis and norm."""
     calls: tuple[tuple[tuple[int, ...], int, int, str | None], ...] = (
         ((4,), default_size(4), -1, None), ((5,), 5, 0, "ortho"), ((2, 3), 5, -1, "forward"),
         ((5, 2), 2, 0, "backward"), ((2, 3, 2), 4, 1, None), ((2, 4), 3, -1, "ortho"), ((3,), 1, 0, None),
@@ -157,7 +157,7 @@ def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = No
 def _sizes_and_axes(a: Any, s: Any, axes: Any) -> tuple[list[int | None], list[int]]:
     """Return one size for each axis of a transform; None is the default of the transform along it.
 
-    NumPy is about to drop two forms, and warns of them; so does this.
+    NumPy has deprecated two forms; the same warnings are given here.
     """
     if axes is None and s is not None:
         _warn_of("`s` without `axes`", "name the axes, too: axes=tuple(range(-len(s), 0))")
@@ -179,14 +179,14 @@ def _warn_of(form: str, remedy: str) -> None:
 
 
 def _in_turn(a: Any, sizes: Sequence[Any], axes: Sequence[int], transform: Callable[..., Any], norm: Any) -> Any:
-    """Transform along one axis after the other, beginning with the first."""
+    """Transform along one axis after the other, starting with the first."""
     for size, axis in zip(sizes, axes, strict=True):
         a = transform(a, size, axis, norm)
     return a
 
 
 def _complex_transform(function: Any, along_axis: Callable[..., Any], default_axes: Any) -> None:
-    """Let the complex transforms of several axes be those of one axis after the other."""
+    """Make a complex transform of several axes from transforms along one axis."""
 
     @answers_traced(function)
     def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
@@ -198,7 +198,7 @@ def _complex_transform(function: Any, along_axis: Callable[..., Any], default_ax
 
 
 def _real_transform(function: Any, default_axes: Any) -> None:
-    """Let the transforms of real signals be `rfft` of the last axis, then `fft` of the others."""
+    """Make a transform of real signals from `rfft` of the last axis and `fft` of the others."""
 
     @answers_traced(function)
     def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
@@ -211,7 +211,7 @@ def _real_transform(function: Any, default_axes: Any) -> None:
 
 
 def _inverse_real_transform(function: Any, default_axes: Any) -> None:
-    """Let the transforms back to real signals be `ifft` of all axes but the last, then `irfft` of that."""
+    """Make a transform to real signals from `ifft` of all axes but the last, then `irfft` of the last."""
 
     @answers_traced(function)
     def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
@@ -240,7 +240,7 @@ _inverse_real_transform(np.fft.irfft2, _PLANE)
 
 
 def _middle(x: Any, axes: Any) -> tuple[list[int], list[int]]:
-    """Return the axes to shift along, by default all, and half the size of each."""
+    """Return the axes of the shift, by default all, and half the size of each."""
     axes = list(np.lib.array_utils.normalize_axis_tuple(range(x.ndim) if axes is None else axes, x.ndim))
     return axes, [x.shape[axis] // 2 for axis in axes]
 

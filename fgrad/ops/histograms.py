@@ -1,7 +1,7 @@
-"""Histograms: counts are constant in pieces; weights, densities and edges have derivatives.
+"""Histograms: counts are piecewise constant; weights, densities and edges have derivatives.
 
-The derivative of a weighted count goes to the weights of what was counted. Edges that NumPy lays between the
-smallest and the largest element move with these, and a density is a count over the width of its bin.
+The derivative of a weighted count goes to the weights of the counted elements. Edges that NumPy places between the
+smallest and the largest element depend on these two elements, and a density is a count divided by the bin width.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fgrad.ops.tracing import answers_traced, raw_array
 
 
 def _tallied(weights: Any, places: Any, length: int) -> Any:
-    """Return for each place the sum of the weights that go there."""
+    """Return for each bin the sum of its weights."""
     if weights.dtype.kind == "c":
         parts = [np.bincount(places, part, length) for part in (weights.real, weights.imag)]
         return parts[0] + 1j * parts[1]
@@ -31,7 +31,7 @@ def _tallied(weights: Any, places: Any, length: int) -> Any:
 def _batched_tally(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     weights, places = all_mapped(values, mapped, size)
     length = metadata["length"]
-    # One count, in which every example has places of its own.
+    # One count for the whole batch, with separate bins for each example.
     apart = places + length * np.arange(size)[:, None]
     counted = apply(_tally, (np.ravel(weights), np.ravel(apart)), {"length": size * length})
     return np.reshape(counted, (size, length))
@@ -53,13 +53,13 @@ _tally = register(
 
 
 def tally(weights: Any, places: Any, length: int) -> Any:
-    """Return for each of `length` places the sum of the weights that go there."""
+    """Return for each of `length` bins the sum of its weights."""
     return apply(_tally, (weights, places), {"length": length})
 
 
 @answers_traced(np.bincount)
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
-    """Return how often each integer occurs, or the sums of the weights that belong to it."""
+    """Return how often each integer occurs, or the sums of its weights."""
     x = as_array(x)
     value = values_of(x, "np.bincount")
     length = len(np.bincount(value, None, minlength))  # NumPy's checks
@@ -81,12 +81,12 @@ def _span(a: Any, given: Any) -> tuple[Any, Any]:
         first, last = np.min(a), np.max(a)
     else:
         first, last = np.asarray(0), np.asarray(1)
-    widened = np.equal(first, last)  # then NumPy makes room for one bin
+    widened = np.equal(first, last)  # NumPy then widens the range for one bin
     return np.where(widened, first - 0.5, first), np.where(widened, last + 0.5, last)
 
 
 def _even_edges(first: Any, last: Any, count: int, dtype: Any) -> Any:
-    """Return the edges of bins of one width, to the last digit those of `np.linspace`."""
+    """Return the edges of bins of equal width, equal to those of `np.linspace` to the last digit."""
     step = (last - first) / count
     inner = np.arange(count).astype(step.dtype) * step + first
     return as_array(np.concatenate([inner, np.reshape(last, (1,))]), dtype)
@@ -107,7 +107,7 @@ def _edges(a: Any, bins: Any, span: Any, weights: Any) -> Any:
             np.histogram_bin_edges(np.zeros(0), raw_array(bins))  # NumPy's messages
         return bins
     if span is not None or a.size:
-        # NumPy's checks of what is finite and in order
+        # NumPy checks that the edges are finite and in order
         np.histogram_bin_edges(np.zeros(0) if plain_span else np.ravel(raw_array(a)), 1, _overall(plain_span))
     first, last = _span(a, span)
     given = (first, last) if span is None else span
@@ -116,13 +116,13 @@ def _edges(a: Any, bins: Any, span: Any, weights: Any) -> Any:
 
 
 def _overall(span: Any) -> Any:
-    """Return one interval for the checks; under `vmap` there is one for each example."""
+    """Return one interval for the checks; under `vmap` each example has its own."""
     return None if span is None else tuple(np.ravel(edge)[0] for edge in span)
 
 
 @answers_traced(np.histogram_bin_edges)
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
-    """Return the edges of the bins that `histogram` takes."""
+    """Return the bin edges as `histogram` computes them."""
     return _edges(np.ravel(as_array(a)), bins, range, weights)
 
 
@@ -130,7 +130,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 
 
 def _bins_of(a: Any, edges: Any) -> Any:
-    """Return the number of each element's bin, from 1; 0 and the one after the last are outside."""
+    """Return each element's bin number, from 1; 0 and the number after the last bin mean outside."""
     places = np.searchsorted(edges, a.astype(edges.dtype) if a.dtype != edges.dtype else a, side="right")
     return np.where(np.equal(a, edges[-1]), edges.shape[0] - 1, places)
 
@@ -140,7 +140,7 @@ def _counted(places: Any, weights: Any, length: int) -> Any:
 
 
 def _widely(weights: Any) -> Any:
-    """Return weights in the dtype in which NumPy adds them up."""
+    """Return weights in the dtype of NumPy's sums."""
     return as_array(weights, np.complex128 if weights.dtype.kind == "c" else np.float64)
 
 
@@ -165,7 +165,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 
 
 def _are_several(bins: Any) -> bool:
-    """Return whether there is something for each dimension, and not one number for all."""
+    """Return whether there is one entry per dimension rather than one number for all."""
     return isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0) > 0
 
 
@@ -188,7 +188,7 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
     for x, edge, size in zip(columns, edges, sizes, strict=True):
         place = place * size + _bins_of(x, edge)
     weights = None if weights is None else as_array(weights, np.float64)
-    counted = _counted(place, weights, int(np.prod(sizes))).astype(np.float64)  # of no points they are integers
+    counted = _counted(place, weights, int(np.prod(sizes))).astype(np.float64)  # without points the counts are integers
     result = np.reshape(counted, sizes)[(slice(1, -1),) * count]
     if density:
         total = np.sum(result)

@@ -1,7 +1,7 @@
-"""Reading and writing by index: `x[key]`, `x[key] = v`, and what is made of them.
+"""Reading and writing by index: `x[key]`, `x[key] = v`, and functions built on them.
 
-A key has two parts: its arrays, which are arguments of the primitive, and a template of the rest
-(integers, slices, None, Ellipsis) in which `ARRAY` stands where an array goes.
+A key has two parts: its arrays, which are arguments of the primitive, and a template of everything else
+(integers, slices, None, Ellipsis), in which `ARRAY` marks the position of each array.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from fgrad.ops.families import answers, answers_member, register, sample
 from fgrad.ops.patterns import Chain, Step, added, moved, whole
 
 ARRAY = object()
-"""Stands in a template for an array of the key."""
+"""Marks the position of an array in a template."""
 
 
 def _parted(key: Any) -> tuple[Any, list[Any]]:
-    """Part a key into template and arrays."""
+    """Split a key into template and arrays."""
     items = key if type(key) is tuple else (key,)
     if all([_is_plain(item) for item in items]):  # noqa: C419  # a generator takes twice the time
         return items, []
@@ -65,13 +65,13 @@ def _parted(key: Any) -> tuple[Any, list[Any]]:
         elif _is_like_array(item):  # a column of another library, a range, ...
             template.append(ARRAY)
             arrays.append(_index_array(item))
-        else:  # NumPy refuses what is no index
+        else:  # NumPy rejects invalid indices
             template.append(item)
     return tuple(template), arrays
 
 
 def _is_like_array(item: Any) -> bool:
-    """Return whether NumPy makes an array of integers or truth values of what is no array, if it is an index."""
+    """Return whether NumPy converts a non-array index to an array of integers or booleans."""
     if item is None or item is Ellipsis or isinstance(item, (bool, np.generic, str)) or FOREIGN[type(item)]:
         return False
     try:
@@ -101,19 +101,19 @@ def _index_array(item: Any) -> Any:
 
 
 def _plain_slice(item: slice) -> slice:
-    """Return a slice whose bounds are plain integers, also where they were integer tensors."""
+    """Return a slice with plain integer bounds; integer tensors are converted."""
     bounds = (item.start, item.stop, item.step)
     return slice(*(None if bound is None else bound.__index__() for bound in bounds))
 
 
 def _joined(template: tuple[Any, ...], arrays: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Put arrays and template together again."""
+    """Insert the arrays into the template again."""
     rest = iter(arrays)
     return tuple([next(rest) if item is ARRAY else item for item in template])
 
 
 class _First:
-    """Reverse rules for the leading arguments; those that follow are arrays of the key."""
+    """Reverse rules for the leading arguments; the remaining arguments are arrays of the key."""
 
     def __init__(self, *rules: Rule) -> None:
         self.rules = rules
@@ -149,7 +149,7 @@ def _index_rule(ans: Any, x: Any, *arrays: Any, template: tuple[Any, ...]) -> Ca
 
 
 def _scattering(ct: Any, arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
-    """Return zeros to which a cotangent is added at a key; large ones are not made before there is more to add."""
+    """Return zeros with a cotangent added at a key; large zeros are delayed until more cotangents are added."""
     is_plain = type(ct) in _PLAIN and not (arrays and Tensor in map(type, arrays))
     if math.prod(shape) >= _FEW and (is_plain or _are_masks(arrays)):
         return Gathered(part=_Part(ct, arrays, template, shape))
@@ -163,7 +163,7 @@ def _scattering(ct: Any, arrays: Any, template: tuple[Any, ...], shape: tuple[in
 
 
 class _Part(NamedTuple):
-    """A cotangent of what a key has found in an array of a shape."""
+    """The cotangent of the elements that a key selects from an array of a given shape."""
 
     values: Any
     arrays: tuple[Any, ...]
@@ -171,12 +171,12 @@ class _Part(NamedTuple):
     shape: tuple[int, ...]
 
     def alone(self) -> Any:
-        """Return the part, and zeros around it."""
+        """Return the part padded with zeros to the full shape."""
         whole = apply(_scatter, (self.values, *self.arrays), {"template": self.template, "shape": self.shape})
         return as_now(whole)
 
     def add_to(self, array: Any) -> Any:
-        """Return an array to which the part is added, at its place: the same, unless the part is traced."""
+        """Return an array with the part added at its place; in place, unless the part is traced."""
         if Tensor not in map(type, (array, self.values, *self.arrays)):
             _add_at(array, self.values, self.arrays, self.template)
         elif _are_masks(self.arrays):
@@ -201,7 +201,7 @@ _index: Primitive = register(
 
 
 def _are_masks(arrays: Any) -> bool:
-    """Return whether a key has no integer array, in which an index could occur twice."""
+    """Return whether a key has no integer array, the only kind in which an index could occur twice."""
     for array in arrays:  # noqa: SIM110  # all() takes four times as long
         if array.dtype.kind != "b":
             return False
@@ -210,11 +210,11 @@ def _are_masks(arrays: Any) -> bool:
 
 def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Return zeros of `shape` to which `values` are added at a key."""
-    if type(values) in _PLAIN:  # of which there is a faster way to make zeros
+    if type(values) in _PLAIN:  # zeros of plain arrays are made faster
         result = np.zeros(shape, values.dtype)
     else:
         result = np.zeros_like(values, shape=shape, order="C")
-    if not is_at_hand(values) and None in template:  # which is no place to write to for all libraries
+    if not is_at_hand(values) and None in template:  # not every library can write to such a key
         template = tuple(item for item in template if item is not None)
         values = values.reshape(np.broadcast_to(False, shape)[_joined(template, arrays)].shape)
     if _are_masks(arrays):
@@ -231,7 +231,7 @@ def _add_at(array: Any, values: Any, arrays: Any, template: tuple[Any, ...]) -> 
         array[key] += values
     elif array.ndim == 1 or values.size < max(_FEW, array.size // 8):
         np.add.at(array, key, values)
-    else:  # of a flat array NumPy does it much faster, which pays for a look at every place
+    else:  # NumPy is much faster on a flat array, which outweighs the cost of flattening
         places = np.arange(array.size).reshape(array.shape)[key]
         sums = np.zeros(array.size, array.dtype)
         np.add.at(sums, places.reshape(-1), values.reshape(-1))
@@ -241,7 +241,7 @@ def _add_at(array: Any, values: Any, arrays: Any, template: tuple[Any, ...]) -> 
 _PLAIN = {np.ndarray, np.float64}
 
 _FEW = 10_000
-"""Of fewer elements a sum is not worth another look at the key, nor zeros a delay."""
+"""Below this size neither specialized sums nor delayed zeros are worthwhile."""
 
 
 def _scatter_pattern(step: Step) -> Chain:
@@ -274,22 +274,22 @@ _scatter: Primitive = register(
 
 
 def _through(x: Any, path: Path, lead: int) -> Any:
-    """Return the view of `x` to which steps lead; the examples of batches lie along its first axes."""
+    """Return the view of `x` after a series of steps; batch axes come first."""
     for primitive, metadata, _ in path:
         x = VIEWS[primitive](x, lead, **metadata)
     return x
 
 
 def _replaced(x: Any, value: Any, *arrays: Any, template: tuple[Any, ...], path: Path = (), lead: int = 0) -> Any:
-    """Return `x` with `value` at a key of a view of it."""
+    """Return `x` with `value` written at a key of one of its views."""
     return _assigned(now_written.own(x), value, _joined(template, arrays), path, lead)
 
 
 def _assigned(array: Any, value: Any, key: Any, path: Path, lead: int) -> Any:
     """Write into a view of an array, and return the array.
 
-    What the user sees as a view of a primal may be none of its tangent or cotangent, whose axes can lie in another
-    order in memory. Then it is written into a copy in which it is one.
+    A view of a primal need not be a view of its tangent or cotangent, whose axes can have another
+    order in memory. In this case a contiguous copy is written to instead.
     """
     if not path:
         array[key] = value
@@ -319,7 +319,7 @@ def _replaced_rule(ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) 
 
 
 def _cleared(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
-    """Return a cotangent with zeros where something else was written."""
+    """Return a cotangent with zeros at the overwritten elements."""
     if type(ct) is not Gathered:
         ct = Gathered(own_handle(ct) if type(ct) is Tensor else np.array(ct))
     whole = ct.finished()
@@ -343,13 +343,13 @@ def _as_written(shape: tuple[int, ...], dtype: Any, pull: Callable[[Any], Any]) 
 
 
 def _where_written(ct: Any, arrays: Any, template: Any, path: Path = (), lead: int = 0) -> Any:
-    """Return the cotangents of the values that were written, and stayed: an index may occur twice."""
+    """Return the cotangents of the written values that were not overwritten again: an index may occur twice."""
     view = _through(ct, path, lead)
     if any(primitive.name == "imag" for primitive, *_ in path):
         view = -view  # the transpose of v -> i v
     found = apply(_index, (view, *arrays), {"template": template})
     if _are_masks(arrays):
-        return in_memory_of_its_own(found)  # the cotangent itself may be written to next
+        return in_memory_of_its_own(found)  # the cotangent array itself may be overwritten next
     order = np.arange(found.size).reshape(found.shape)
     last = apply(_replace, (np.zeros(view.shape, order.dtype), order, *arrays), {"template": template})
     return np.where(np.equal(apply(_index, (last, *arrays), {"template": template}), order), found, 0)
@@ -367,7 +367,7 @@ def _replace_pattern(step: Step) -> Chain:
     moves = tuple(each for each in path if each[0].name not in _PARTS)
     is_known = all(map(step.is_known, range(2, len(step.args))))
     if step.argnum == 0 and not (is_known and moves == path):
-        return ()  # what is written to may stay, or a part of it
+        return ()  # the array that is written to may keep its old elements, or some of them
     return moved(replace(step, metadata={**step.metadata, "path": moves}))
 
 
@@ -387,21 +387,21 @@ _replace: Primitive = register(
 )
 
 
-# Batching: the number of the example is one more index array, in front of all others
+# Batching: the example number is one more index array, before all others
 
 
 class _BatchedKey:
-    """A key for arrays that hold their examples in front, or whose index arrays do.
+    """A key for batched arrays, or for batched index arrays.
 
-    NumPy puts the axes that index arrays make where the first of them stands, or in front if they are
-    apart. With the examples' own index array in front it is always in front, so they are moved.
+    NumPy places the axes of index arrays at the position of the first one, or in front if they are
+    not adjacent. With the example index in front they are always in front, and are moved afterwards.
 
     Args:
         template, arrays: the key of one example.
-        mapped: which of the arrays differ between examples.
+        mapped: which of the arrays are batched.
         size: the number of examples.
         ndim: the number of axes of one example.
-        with_examples: index the examples, too.
+        with_examples: whether the examples are indexed, too.
     """
 
     def __init__(
@@ -423,7 +423,7 @@ class _BatchedKey:
             self.arrays = [np.arange(size).reshape((size,) + (1,) * self._count), *self.arrays]
 
     def in_order(self, found: Any) -> Any:
-        """Return what the key found with its axes in the order of one example, examples in front."""
+        """Return the selected elements with axes in the order of one example, batch axis first."""
         if not self._place or not self._count:
             return found
         return np.moveaxis(found, range(1, 1 + self._count), range(1 + self._place, 1 + self._place + self._count))
@@ -435,7 +435,7 @@ class _BatchedKey:
         return np.moveaxis(values, range(1 + self._place, 1 + self._place + self._count), range(1, 1 + self._count))
 
     def examples_first(self, found: Any) -> Any:
-        """Return what the key found in an array without examples, with the examples in front."""
+        """Return the selected elements of an unbatched array, batch axis first."""
         return np.moveaxis(found, self._place, 0) if self._place else found
 
 
@@ -444,7 +444,7 @@ def _is_integer(item: Any) -> bool:
 
 
 def _without_masks(template: Any, arrays: list[Any], mapped: list[bool]) -> tuple[Any, list[Any], list[bool]]:
-    """Return a key with the indices of their true elements in place of masks."""
+    """Return a key with masks replaced by the indices of their true elements."""
     items: list[Any] = []
     indices: list[Any] = []
     differ: list[bool] = []
@@ -464,7 +464,7 @@ def _without_masks(template: Any, arrays: list[Any], mapped: list[bool]) -> tupl
 
 
 def _without_ellipsis(template: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
-    """Return a template that names every axis."""
+    """Return an equivalent template that covers every axis."""
     named = sum(item is not None and item is not Ellipsis for item in template)
     place = next((i for i, item in enumerate(template) if item is Ellipsis), len(template))
     return (*template[:place], *(slice(None),) * (ndim - named), *template[place + 1 :])
@@ -499,17 +499,17 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
 
 
 SELECTING = {_index, _scatter}
-"""Operations in which an argument that is a mask decides on the shape of the result, or of another argument."""
+"""Operations in which a mask argument determines the shape of the result, or of another argument."""
 GATHERING.add(_replace)
 VIEWS[_index] = lambda x, lead, template: x[(slice(None),) * lead + template]
 _index.batch, _scatter.batch, _replace.batch = _batched_index, _batched_scatter, _batched_replace
 
 
-# Writing into an argument: the handle of a tensor then stands for another value
+# Writing into an argument: the handle of a tensor then refers to another value
 
 
 def values_of(x: Any, what: str) -> Any:
-    """Return the values themselves as a plain array, for an operation that must know them.
+    """Return the values as a plain array, for an operation that needs concrete values.
 
     Raises:
         ConcretizationError: under `vmap` and while recording there is no value.
@@ -518,22 +518,22 @@ def values_of(x: Any, what: str) -> Any:
 
 
 def traced(*values: Any) -> bool:
-    """Return whether a running trace follows one of the values."""
+    """Return whether any of the values is traced."""
     return any(type(strip_ended(x)) is Tensor for x in values)
 
 
 def written(name: str, out: Any, result: Any) -> Any:
-    """Return a result, where it is asked for by writing it into `out`: a tensor, or an array if nothing is traced.
+    """Return a result for writing into `out`: a tensor, or an array if nothing is traced.
 
     Raises:
-        InPlaceError: a traced result was to be written into a plain array.
+        InPlaceError: a TypeError; a traced result cannot be written into a plain array.
     """
     if out is None:
         return result
     if type(out) in BOXES:
         out[...] = result
     elif is_of_objects(out):
-        for place in np.ndindex(out.shape):  # of an array of traced numbers
+        for place in np.ndindex(out.shape):  # an array of traced numbers
             out[place] = np.broadcast_to(result, out.shape)[place]
     elif traced(result) and result.dtype.kind in "fc":
         raise errors.InPlaceError(name, errors.users_line())
@@ -543,14 +543,14 @@ def written(name: str, out: Any, result: Any) -> Any:
 
 
 def scatter_add(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
-    """Return zeros of `shape` with values added at a key; what occurs several times in it is summed."""
+    """Return zeros of `shape` with values added at a key; values at repeated indices are summed."""
     template, arrays = _parted(key)
     return apply(_scatter, (values, *arrays), {"template": template, "shape": shape})
 
 
 @answers_member("__getitem__")
 def getitem(x: Any, key: Any) -> Any:
-    """Return the elements at a key of any kind that NumPy has."""
+    """Return the elements at a key of any kind that NumPy supports."""
     is_simple = type(key) is int or (type(key) is slice and _is_plain(key))
     template, arrays = ((key,), []) if is_simple else _parted(key)
     if not is_simple and _names_truth(template, arrays):
@@ -565,7 +565,7 @@ def getitem(x: Any, key: Any) -> Any:
 
 
 def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Any) -> Any:
-    """Return the elements of what was written to: a copy of a small part leaves the rest hidden, if it is."""
+    """Return elements of a modified tensor: a small part is copied, so that pending writes stay pending."""
     metadata = {"template": template}
     root, path = origin(x)
     hidden = hidden_value(root)
@@ -576,12 +576,12 @@ def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Any) -> Any:
 
 
 def sliced(part: Any, x: Any, key: tuple[Any, ...]) -> Any:
-    """Let a tensor be the view of `x` at a key of slices and integers, as which it was found in another way."""
+    """Mark a tensor as the view of `x` at a key of slices and integers, where it was computed differently."""
     return seen(part, x, _index, {"template": key})
 
 
 def _names_truth(template: tuple[Any, ...], arrays: list[Any]) -> bool:
-    """Return whether a key holds a single truth value, or a mask without axes."""
+    """Return whether a key contains a scalar boolean, or a mask without axes."""
     for array in arrays:  # any() takes three times as long
         if array.dtype.kind == "b" and not array.ndim:
             return True
@@ -592,7 +592,7 @@ def _names_truth(template: tuple[Any, ...], arrays: list[Any]) -> bool:
 
 
 def _with_axes_for_truth(key: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """Return two keys in place of one with truth values: each is the index 0, or none, along an axis of its own."""
+    """Return two keys in place of one with scalar booleans: each is the index 0, or none, along a new axis."""
     axes: list[Any] = []
     rest: list[Any] = []
     for item in key if type(key) is tuple else (key,):
@@ -611,11 +611,11 @@ def _with_axes_for_truth(key: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
 @answers_member("__setitem__")
 def write(x: Any, key: Any, value: Any) -> None:
-    """Write a value at a key, into the memory of `x`, whatever else is a view of it.
+    """Write a value at a key into the memory of `x`, so that all its views change.
 
     Raises:
-        DtypeError: a TypeError; the value cannot be cast to the dtype of the tensor without loss of kind.
-        ValueError: `x` is a view that can only be read, or the shapes do not fit.
+        DtypeError: a TypeError; the value cannot be cast to the dtype of the tensor under `same_kind` rules.
+        ValueError: `x` is a read-only view, or the shapes do not fit.
     """
     template, arrays = _parted(key)
     has_truth = _names_truth(template, arrays)
@@ -652,9 +652,9 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
 
 
 def to_write(value: Any, dtype: Any) -> Any:
-    """Return what is written into an array of a dtype.
+    """Return a value as an array of the dtype that it is written into.
 
-    An integer of Python's that the dtype does not hold is NumPy's error, also when it comes to a program later.
+    A Python integer out of the dtype's range is NumPy's error, also if a program receives it later.
     """
     if dtype.kind not in "iu":
         return as_array(value)
@@ -672,7 +672,7 @@ def _check_kind(x: Any, value: Any) -> None:
 
 
 def _is_there(value: Any, root: Any, path: Path, template: Any) -> bool:
-    """Return whether a value is the view itself that it is written to, as after `x[key] += y`."""
+    """Return whether a value is the view that it is written to, as after `x[key] += y`."""
     if type(value) is not Tensor or origin(value)[0] is not root:
         return False
     steps = origin(value)[1]
@@ -685,7 +685,7 @@ def _is_there(value: Any, root: Any, path: Path, template: Any) -> bool:
 
 
 def _is_alike(x: Any, value: Any) -> bool:
-    """Return whether a tensor could be taken in place of another one: the same shape, dtype and order in memory."""
+    """Return whether a tensor can replace another one: same shape, dtype and order in memory."""
     return (
         type(value) is Tensor
         and origin(value)[0] is value
@@ -709,7 +709,7 @@ def compute_in_place(x: Any, ufunc: np.ufunc, other: Any) -> None:
 
 @answers(np.copyto)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
-    """Write into a tensor, as `dst[...] = src` does, and into none but a tensor."""
+    """Write into a tensor, as `dst[...] = src` does; only tensors are accepted."""
     if type(dst) not in BOXES and type(strip_ended(src)) is not Tensor:
         np.copyto(dst, strip_ended(src), casting, strip_ended(where))  # type: ignore[arg-type]
         return

@@ -1,8 +1,8 @@
 """Inverses and determinants: `inv`, `det`, `slogdet`.
 
-The derivative of a determinant are its cofactors, `det(a) * inv(a).T`, where there is an inverse. They are a
-primitive of their own, `cofactors`, which is computed by singular values where there is none; its derivatives
-are again cofactors, along one more direction, so that no rule divides by a determinant.
+The derivative of a determinant is its cofactor matrix, `det(a) * inv(a).T` if the inverse exists. Cofactors are a
+primitive, `cofactors`, computed from singular values for singular matrices; their derivatives are again cofactors
+along one more direction, so that no rule divides by a determinant.
 
 Source: M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
 differentiation" (2008), https://doi.org/10.1007/978-3-540-68942-3_4, sections 2.2.3 and 2.2.4.
@@ -53,7 +53,7 @@ def _cofactors_by_singular_values(a: Any, directions: tuple[Any, ...]) -> Any:
     determinant (the Cauchy-Binet formula).
     """
     is_finite = np.all(np.isfinite(a), axis=(-2, -1), keepdims=True)
-    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))  # which LAPACK may look for forever where there are infinities
+    u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))  # LAPACK may not terminate on infinities
     unit = np.linalg.det(u) * np.linalg.det(vh)
     if not directions:
         inner = on_diagonal(_products_of_others(s)).astype(a.dtype)
@@ -81,7 +81,7 @@ def _cofactors_by_inverse(a: Any, inverse: Any, directions: tuple[Any, ...], det
 
 
 def _cofactors_of(a: Any, *directions: Any, det: Any = None) -> Any:
-    """Return the cofactors of matrices, differentiated along each of the directions; `det` may be known."""
+    """Return the cofactors of matrices, differentiated along each of the directions; `det` may be given."""
     try:
         with np.errstate(all="ignore"):
             inverse = np.linalg.inv(a)
@@ -100,7 +100,7 @@ def _cofactors_of(a: Any, *directions: Any, det: Any = None) -> Any:
 
 
 def _cofactors_rule(argnum: int, ans: Any, a: Any, *directions: Any) -> Callable[[Any], Any]:
-    """The form is symmetric in all directions, and the cotangent is one more, or takes the place of one."""
+    """The form is symmetric in all directions; the cotangent is one more direction, or replaces one."""
     others = tuple(t for place, t in enumerate(directions, 1) if place != argnum)
     return where_used(lambda ct: cofactors(a, ct, *others), a)
 
@@ -135,7 +135,7 @@ def cofactors(a: Any, *directions: Any) -> Any:
 
 def _det_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     def pullback(ct: Any) -> Any:
-        is_plain = type(a) is np.ndarray  # and then the determinant need not be computed again
+        is_plain = type(a) is np.ndarray  # the determinant is available
         return ct[..., None, None] * (_cofactors_of(a, det=ans) if is_plain else cofactors(a))
 
     return pullback
@@ -167,7 +167,7 @@ def _slogdet_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
         slope = transposed(inverse(a, strict=False))
         pulled = np.zeros_like(slope) if ct_log is None else ct_log[..., None, None] * slope
         if ct_sign is not None and a.dtype.kind == "c":
-            turned = np.imag(ct_sign * sign)[..., None, None]  # the sign turns by the imaginary part of the trace
+            turned = np.imag(ct_sign * sign)[..., None, None]  # phase change of the sign
             pulled = pulled + scale(turned * 1j, slope)
         return pulled
 
@@ -206,7 +206,7 @@ def slogdet(a: Any) -> Any:
 
 
 def _inverse(a: Any, strict: bool) -> Any:
-    """Return inverses; of singular matrices, unless `strict`, the infinities that they tend to."""
+    """Return inverses; for singular matrices, unless `strict`, their infinite limits."""
     try:
         return np.linalg.inv(a)
     except np.linalg.LinAlgError:
@@ -239,7 +239,7 @@ _inv.batch = stacked_batch(_inv)
 
 
 def inverse(a: Any, strict: bool = True) -> Any:
-    """Return inverses; of singular matrices, unless `strict`, infinities in place of an error."""
+    """Return inverses; for singular matrices, unless `strict`, infinities instead of an error."""
     return apply(_inv, (a,), {"strict": strict})
 
 

@@ -1,4 +1,4 @@
-"""How far arguments are from a point at which an operation has another slope, or jumps: `distance` of a primitive."""
+"""Distances of arguments from a kink or jump of an operation: `distance` of a primitive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fgrad.ops import reductions as reductions
 
 
 def _apart(metadata: Mapping[str, Any], x: Any, y: Any) -> float:
-    """Return how close two arguments are, compared with their size."""
+    """Return how close two arguments are, relative to their size."""
     scale = np.maximum(np.maximum(np.abs(x), np.abs(y)), 1e-300)
     apart = np.abs(np.subtract(x, y, dtype=np.float64)) / np.where(scale > 1, scale, 1)
     return float(np.nanmin(apart, initial=math.inf))
@@ -30,7 +30,7 @@ def _from_integer(metadata: Mapping[str, Any], x: Any, *others: Any) -> float:
 
 
 def _from_other_integer(metadata: Mapping[str, Any], x: Any) -> float:
-    """Return how close a number is to where its conversion to an integer, which cuts off, jumps."""
+    """Return how close a number is to a jump of its conversion to an integer, which truncates."""
     return _from_integer(metadata, x) if metadata["dtype"].kind in "iu" else math.inf
 
 
@@ -40,7 +40,7 @@ def _from_half(metadata: Mapping[str, Any], x: Any) -> float:
 
 
 def _from_tie(metadata: Mapping[str, Any], x: Any) -> float:
-    """Return how close two elements are of which the largest or smallest is chosen."""
+    """Return how close the two best candidates of a maximum or minimum are."""
     axis = metadata.get("axis")
     axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     rows = np.moveaxis(x, axes, range(-len(axes), 0))
@@ -59,4 +59,4 @@ _MEASURES: dict[Callable[..., float], tuple[str, ...]] = {
     _from_tie: ("max", "min"),
 }
 DISTANCES = {PRIMITIVES[name]: measure for measure, names in _MEASURES.items() for name in names}
-"""How far plain arrays are from a point at which the slope or the value jumps: `distance(metadata, *args)`."""
+"""Distances of plain arrays from a kink or jump: `distance(metadata, *args)`."""

@@ -1,10 +1,10 @@
-"""Single matrices by LAPACK, where SciPy is installed, and what calls it for stacks of matrices.
+"""LAPACK for single matrices, where SciPy is installed, and loops over stacks of matrices.
 
-NumPy hands out no factors, and solves triangular equations as if they were any others. SciPy is imported when a
-function of LAPACK is first asked for.
+NumPy does not return factors, and solves triangular equations as general ones. SciPy is imported when a
+LAPACK function is first requested.
 
-    lapack("trtrs", "d")         a function of LAPACK for a dtype; None without SciPy
-    in_stacks(f, a, b)           a function of single matrices, called for each of a stack
+    lapack("trtrs", "d")         a LAPACK function for a dtype; None without SciPy
+    in_stacks(f, a, b)           apply a function of single matrices to each matrix of a stack
     fixed("lu", f)               the operation without a derivative that computes `f`, such as a factorization
 """
 
@@ -31,15 +31,15 @@ def scipys() -> Any:
 
 @functools.cache
 def lapack(name: str, char: str) -> Any:
-    """Return a function of LAPACK for a dtype, by the letter that NumPy has for it; None without SciPy."""
+    """Return a LAPACK function for a dtype, given by NumPy's letter; None without SciPy."""
     return None if scipys() is None else scipys().get_lapack_funcs((name,), dtype=np.dtype(char))[0]
 
 
 def in_stacks(function: Callable[..., Any], *arrays: Any) -> Any:
-    """Call a function of matrices for each of a stack; stacks are broadcast.
+    """Apply a function of matrices to each matrix of a stack; stacks are broadcast.
 
     Args:
-        function: takes and returns plain matrices, or a tuple of them.
+        function: takes and returns plain matrices, or returns a tuple of them.
         arrays: plain; the last two axes are those of the matrices.
     """
     if all(x.ndim == 2 for x in arrays):
@@ -65,11 +65,11 @@ def _for_all(function: Callable[[Any], Any], result: Any) -> Any:
 
 
 def fixed(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the operation that computes facts about matrices through which no derivative flows.
+    """Return an operation on matrices without a derivative.
 
     Args:
-        name: as graphs show it.
-        implementation: takes and returns stacks of matrices, or a tuple of them.
+        name: the name in graphs.
+        implementation: takes and returns stacks of matrices, or returns a tuple of them.
     """
     primitive = Primitive(name, implementation)
     primitive.batch = stacked_batch(primitive)

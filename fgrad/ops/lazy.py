@@ -1,7 +1,7 @@
-"""The operations for which a lazy array would have to be computed: they look at values, or want plain arrays.
+"""Operations that force the computation of a lazy array: they need values, or plain arrays.
 
-They factorize, sort, search, write into an array, or iterate until something is small enough. Elementwise operations
-run block by block instead, and those made of sums and products, of moving and joining, are planned as NumPy's own are.
+They factorize, sort, search, write into an array, or iterate until convergence. Elementwise operations run block
+by block instead; sums, products, moves and joins are planned like NumPy's.
 """
 
 from fgrad.core.foreign import LOOKING_AT_VALUES

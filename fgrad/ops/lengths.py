@@ -1,9 +1,10 @@
-"""Lengths: `abs`, `hypot`, norms and standard deviations, and what is measured by them: `sign`, `arctan2`.
+"""Lengths: `abs`, `hypot`, norms and standard deviations, and functions of them: `sign`, `arctan2`.
 
-Where a length is 0 it has a kink. The derivative that is chosen there, 0, has no derivative in its turn: the second
-one is infinite or NaN. The square of a length is smooth, and people write `norm(x)**2`: so a length knows its square.
+A length has a kink at 0. Its derivative there is 0 by convention, but has no derivative itself: the second
+derivative is infinite or NaN. The square of a length is smooth, and `norm(x)**2` is common: so a length carries
+its square.
 
-    along(ct, x, r)     ct * x / r, where r is the length of x, or of what x is a part of
+    along(ct, x, r)     ct * x / r, where r is the length of x, or of an array that contains x
     product_into(ct, y) ct * y in the memory of y
     length(x, axis)     the square root of the sum, or mean, of squares along axes
 """
@@ -34,7 +35,7 @@ def unless_zero(x: Any) -> Any:
 
 
 def product_into(ct: Any, fresh: Any) -> Any:
-    """Return the product of a cotangent with an array that nobody else has, which it overwrites where it fits."""
+    """Return a cotangent times a temporary array, which is overwritten where the result fits."""
     if not (type(ct) is np.ndarray and type(fresh) is np.ndarray and ct.dtype == fresh.dtype and ct.ndim == fresh.ndim):
         return ct * fresh
     fits = all(size in (1, own) for size, own in zip(ct.shape, fresh.shape, strict=True))
@@ -42,7 +43,7 @@ def product_into(ct: Any, fresh: Any) -> Any:
 
 
 def along(ct: Any, x: Any, r: Any) -> Any:
-    """Return ct * x / r, where r is the length of x or of what x is a part of; 0 where r is 0."""
+    """Return ct * x / r, where r is the length of x or of an array that contains x; 0 where r is 0."""
     return ct * apply(_along, (1.0, x, r)) if type(ct) is Masked else apply(_along, (ct, x, r))
 
 
@@ -59,13 +60,13 @@ _along = elementwise(
 _along.kind = "guard"
 
 
-# The square that a length knows
+# The square of a length
 
 
 def of_square(length: Any, square: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
-    """Let a tensor that is a length know its square, an operation on the same arguments; return the tensor.
+    """Attach the square to a length, as an operation on the same arguments; return the tensor.
 
-    Beside plain arrays and columns it does not: they may be overwritten before the square is taken.
+    With plain array arguments it is not attached: they may be overwritten before the square is computed.
     """
     if type(length) is Tensor and length._trace.level:
         held = [_as_now(x) for x in args]
@@ -75,13 +76,13 @@ def of_square(length: Any, square: Primitive, args: Sequence[Any], metadata: Map
 
 
 def _as_now(x: Any) -> Any:
-    """Return what stays as it is, whatever the user writes into a tensor or assigns to a variable."""
+    """Return a value that later writes to tensors and assignments to variables do not change."""
     x = strip_ended(x) if type(x) in BOXES else x
     return own_handle(x) if type(x) is Tensor else x
 
 
 def _knows(ufunc: np.ufunc, square: Primitive) -> None:
-    """Let the results of a ufunc know their squares."""
+    """Attach squares to the results of a ufunc."""
     primitive = UFUNCS[ufunc]
     ANSWERS[ufunc] = lambda *args: of_square(apply(primitive, args), square, args)
 
@@ -94,8 +95,8 @@ def _squared(x: Any) -> Any:
 ANSWERS[np.square] = _squared
 
 
-# Of numbers. The functions of complex numbers have no complex derivative: the rules follow from
-# dz -> a dz + b conj(dz), whose transpose takes ct to a ct + conj(b ct).
+# Scalars. The functions of complex numbers have no complex derivative: the rules follow from
+# dz -> a dz + b conj(dz), whose transpose maps ct to a ct + conj(b ct).
 
 
 def _along_number(ct: Any, x: Any, r: Any) -> Any:
@@ -138,11 +139,11 @@ def _unit_tangent(tangents: Any, ans: Any, x: Any) -> Any:
 elementwise(np.sign, _unit_slope, jvp=_unit_tangent, scales="")
 
 
-# Of pairs
+# Pairs
 
 
 def _turned(ct: Any, x: Any, r: Any) -> Any:
-    """Return ct * x / r**2, also where the square would be 0 or infinity; and 0 where r is 0."""
+    """Return ct * x / r**2, also where the square would underflow or overflow; 0 where r is 0."""
     return along(ct, x, r) / unless_zero(r)
 
 
@@ -157,7 +158,7 @@ _knows(np.hypot, elementwise(lambda x, y: np.square(np.hypot(x, y)),
 # fmt: on
 
 
-# Of vectors. Axes are kept, and counted from the end; the sum of squares is divided by `count`.
+# Vectors. Axes are kept, and counted from the end; the sum of squares is divided by `count`.
 
 
 def squared(x: Any) -> Any:
@@ -166,7 +167,7 @@ def squared(x: Any) -> Any:
 
 
 def divided(total: Any, number: Any) -> Any:
-    """Return a total divided by how many elements went into it, in the dtype of the total."""
+    """Return a total divided by the number of its elements, in the dtype of the total."""
     result = np.true_divide(total, number)
     return result.astype(total.dtype) if total.dtype.kind in "fc" and result.dtype != total.dtype else result
 
@@ -214,7 +215,7 @@ _length_squared = _of_vectors(
 
 
 def length(x: Any, axis: Any, keepdims: bool = False, count: Any = 1) -> Any:
-    """Return the square roots of the sums of squares along axes, divided by `count`, whose shape keeps the axes."""
+    """Return the square roots of the sums of squares along axes, which are kept, divided by `count`."""
     axes = np.lib.array_utils.normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
     metadata = {"axis": tuple(a - x.ndim for a in axes)}
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)

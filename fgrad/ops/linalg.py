@@ -1,4 +1,4 @@
-"""Contractions: `matmul`, and what it and `einsum` make: `dot`, `inner`, `outer`, `tensordot`."""
+"""Contractions: `matmul`, and functions made of it and `einsum`: `dot`, `inner`, `outer`, `tensordot`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Shapes = tuple[tuple[int, ...], tuple[int, ...]]
 
 @lru_cache(maxsize=4096)
 def _pulled(argnum: int, shapes: Shapes) -> str:
-    """Return the subscripts by which a product's cotangent and the other argument give an argument's cotangent.
+    """Return the `einsum` subscripts for an argument's cotangent, from the cotangent and the other argument.
 
-    Axes of size 1, which may have been repeated for many products, are summed over.
+    Broadcast axes of size 1 are summed over.
     """
     stacks = [shape[:-2] for shape in shapes]
     labels = string.ascii_letters[: max(map(len, stacks))]
@@ -47,12 +47,12 @@ def _pulled(argnum: int, shapes: Shapes) -> str:
 
 
 def _stacked(argnum: int, ct: Any, other: Any, shapes: Shapes) -> Any:
-    """Return the cotangent of an argument of products that were repeated, or of vectors: one sum over all of them."""
+    """Return the cotangent of a broadcast argument, or of vectors: one sum over all products."""
     return contract(einsums.primitive, (ct, other), {"subscripts": _pulled(argnum, shapes)}).reshape(shapes[argnum])
 
 
 def _are_pairs(x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> bool:
-    """Return whether there are as many matrices on either side, so that no cotangents are summed."""
+    """Return whether both sides have the same number of matrices, so that no cotangents are summed."""
     return len(x_shape) > 1 and len(y_shape) > 1 and x_shape[:-2] == y_shape[:-2]
 
 
@@ -114,7 +114,7 @@ _matmul = multilinear(
 def _batched_matmul(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     (x, y), (x_mapped, y_mapped) = values, mapped
     ndims = ndim_of(x, x_mapped), ndim_of(y, y_mapped)
-    # One product with all examples as its rows is much faster than a product for each of them.
+    # One product with all examples as rows is much faster than one product per example.
     if not y_mapped and ndims == (1, 2):
         return x @ y
     if not x_mapped and ndims == (2, 1):
@@ -136,7 +136,7 @@ _matmul.batch = _batched_matmul
 
 @answers(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """Return the dot product: over the last axis of `a` and the last but one of `b`."""
+    """Return the dot product: over the last axis of `a` and the last but one axis of `b`."""
     a, b = as_array(a), as_array(b)
     if a.ndim == 0 or b.ndim == 0:
         product = _scaled(a, b)
@@ -148,7 +148,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def _scaled(a: Any, b: Any) -> Any:
-    """Return an array times a number. BLAS adds vectors and matrices to zeros, which makes 0.0 of -0.0."""
+    """Return an array times a number. BLAS adds products to zeros, which changes -0.0 to 0.0."""
     product = np.multiply(a, b)
     is_for_blas = product.dtype.char in "fdFD" and product.ndim <= 2 and product.size != 1
     return product + 0 if is_for_blas else product
@@ -179,7 +179,7 @@ def inner(a: Any, b: Any, /) -> Any:
 
 @answers(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """Return all products of two elements of the flattened arrays."""
+    """Return all products of an element of one flattened array and an element of the other."""
     product = np.multiply(_flat(a)[:, None], _flat(b))
     return written("np.outer", out, product)
 
@@ -207,7 +207,7 @@ def _summed_over(a_ndim: int, b_ndim: int, a_axes: tuple[int, ...], b_axes: tupl
     if a_ndim + b_ndim - len(b_axes) > len(string.ascii_letters):
         raise errors.ParameterError(
             f"np.tensordot of arrays with {a_ndim} and {b_ndim} axes: more than {len(string.ascii_letters)} different "
-            "axes cannot be followed.\nReshape the arrays to matrices and multiply these."
+            "axes are not supported.\nReshape the arrays to matrices and multiply these."
         )
     letters = iter(string.ascii_letters)
     a_term = "".join(next(letters) for _ in range(a_ndim))

@@ -1,16 +1,16 @@
-"""What the rules of `np.linalg` share: transposes, triangles, gaps between values, and what cannot be differentiated.
+"""Helpers of the rules of `np.linalg`: transposes, triangles, gaps between values, and checks for missing derivatives.
 
-    transposed(x), adjoint(x)       the last two axes exchanged; and the conjugate
-    hermitian_from(x, "L")          the matrix that NumPy reads from one triangle
+    transposed(x), adjoint(x)       the last two axes exchanged; and conjugated
+    hermitian_from(x, "L")          the Hermitian matrix given by one triangle, as in NumPy
     to_triangle(ct, "L")            its transpose: the cotangent of that triangle
-    where_used(pullback, a)         the pullback that gives exactly 0 to matrices of which nothing is used
+    where_used(pullback, a)         a pullback with exactly 0 for matrices whose results are not used
     inverse_gaps(values)            1 / (b - a) for all pairs; 0 for pairs that are equal to rounding
-    require_invariance(part, ...)   refuse a loss that depends on a choice NumPy made
-    refuse_unseen(turned, ...)      refuse a loss of which the vectors do not show whether it depends on their basis
-    refuse_mixture(flags, ...)      refuse a loss that uses repeated values along with their vectors
-    warn_of_rounding(turned, ...)   warn of a derivative of which values that are close leave few digits
-    unless_split(tangent, split)    the same in forward mode: NaN
-    sealed(vectors, ...)            vectors whose derivative is NaN where it is not known
+    require_invariance(part, ...)   refuse a loss that depends on an arbitrary choice of NumPy
+    refuse_unseen(turned, ...)      refuse a loss whose dependence on the basis cannot be decided
+    refuse_mixture(flags, ...)      refuse a loss that uses repeated values together with their vectors
+    warn_of_rounding(turned, ...)   warn of a derivative that is inaccurate because values are close
+    unless_split(tangent, split)    NaN in forward mode in place of an undetermined tangent
+    sealed(vectors, ...)            vectors whose second derivative is NaN where it is undetermined
 
 Rules transpose and do not conjugate cotangents (see `fgrad/core/README.md`): the formulas of the papers,
 which are for gradients `d/dx + i d/dy`, appear here with every factor conjugated.
@@ -37,7 +37,7 @@ from fgrad.ops.tracing import raw_array
 
 
 def as_matrices(x: Any) -> Any:
-    """Return `x` as a stack of matrices, or raise NumPy's error for what has fewer than two axes."""
+    """Return `x` as a stack of matrices; raise NumPy's error for fewer than two axes."""
     x = as_array(x)
     if x.ndim < 2:
         np.linalg.det(np.zeros(x.shape))
@@ -50,17 +50,17 @@ def transposed(x: Any) -> Any:
 
 
 def conjugated(x: Any) -> Any:
-    """Return the complex conjugate; real numbers as they are."""
+    """Return the complex conjugate; real arrays are returned unchanged."""
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
 def adjoint(x: Any) -> Any:
-    """Exchange the last two axes, and conjugate."""
+    """Return the conjugate transpose of the last two axes."""
     return transposed(conjugated(x))
 
 
 def real(x: Any) -> Any:
-    """Return the real part; real numbers as they are."""
+    """Return the real part; real arrays are returned unchanged."""
     return np.real(x) if x.dtype.kind == "c" else x
 
 
@@ -75,7 +75,7 @@ def on_diagonal(x: Any) -> Any:
 
 
 def skew(x: Any) -> Any:
-    """Return a matrix less its adjoint."""
+    """Return a matrix minus its adjoint."""
     return x - adjoint(x)
 
 
@@ -85,21 +85,21 @@ def _places(size: int) -> tuple[Any, Any]:
 
 
 def hermitian_from(x: Any, triangle: str) -> Any:
-    """Return the Hermitian matrices of which one triangle ("L" or "U") and the real diagonal are those of `x`."""
+    """Return the Hermitian matrices given by one triangle ("L" or "U") and the real diagonal of `x`."""
     rows, columns = _places(x.shape[-1])
     whole = np.where(rows >= columns if triangle == "L" else rows <= columns, x, adjoint(x))
     return np.where(rows == columns, real(whole), whole) if x.dtype.kind == "c" else whole
 
 
 def to_triangle(ct: Any, triangle: str) -> Any:
-    """Return the cotangent of the triangle from which `hermitian_from` makes a matrix with the cotangent `ct`."""
+    """Return the cotangent of a triangle, where `ct` is that of the matrix made by `hermitian_from`."""
     both = ct + adjoint(ct)
     off_diagonal = np.tril(both, -1) if triangle == "L" else np.triu(both, 1)
     return off_diagonal + on_diagonal(0.5 * diagonal(both))
 
 
 def rounding(values: Any) -> Any:
-    """Return how far computed eigenvalues or singular values may be off, along the last axis, which is kept."""
+    """Return an error bound of computed eigenvalues or singular values, along the last axis, which is kept."""
     if not values.shape[-1]:
         return np.zeros((*values.shape[:-1], 1))
     largest = np.max(np.abs(values), axis=-1, keepdims=True)
@@ -107,7 +107,7 @@ def rounding(values: Any) -> Any:
 
 
 def inverse_gaps(values: Any) -> tuple[Any, Any]:
-    """Return which pairs of values are equal to rounding, and 1 / (value j - value i), where that is not so."""
+    """Return which pairs of values are equal to rounding, and 1 / (value j - value i) for all other pairs."""
     gaps = values[..., None, :] - values[..., :, None]
     equal = np.abs(gaps) <= rounding(values)[..., None]
     return equal, np.where(equal, 0, 1 / np.where(equal, 1, gaps))
@@ -121,45 +121,45 @@ CHOICE = "the phase of vectors, or the basis of those of a repeated value"
 
 
 def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what: str) -> None:
-    """Refuse a cotangent that asks how a result depends on an arbitrary choice.
+    """Refuse a cotangent that depends on an arbitrary choice.
 
     Args:
-        part: what must be 0, to rounding, if the loss does not depend on the choice.
-        cotangents: those that have come in, of which it is a part in another basis.
-        function: the function of NumPy.
-        what: the choice.
+        part: must be 0, to rounding, if the loss does not depend on the choice.
+        cotangents: the incoming cotangents, from which it is computed by a change of basis.
+        function: the name of the NumPy function.
+        what: the arbitrary choice, in words.
 
     Raises:
-        NoDerivativeError: a ValueError; it is not 0.
+        NoDerivativeError: a ValueError; `part` is not 0.
     """
     left = np.abs(raw_array(part))
     size = max(np.max(np.abs(raw_array(ct)), initial=0) for ct in cotangents)
     if np.max(left, initial=0) > _tolerance(left) * size:
         raise errors.NoDerivativeError(
             f"the loss depends on {what}, which np.linalg.{function} chooses arbitrarily: there is no derivative.\n"
-            "Let the loss depend on what is the same for every choice, such as the values, |v|**2 of a vector v, "
+            "Use quantities that are the same for every choice, such as the values, |v|**2 of a vector v, "
             "v @ v.conj().T of its span, or u @ vh."
         )
 
 
 def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
-    """Refuse a loss that weights vectors of a repeated value differently where they lie along axes.
+    """Refuse a loss with different weights for the vectors of a repeated value, if they lie along coordinate axes.
 
-    Where a vector is 0, elementwise functions such as `v**2` have the derivative 0: to turn such a basis changes
-    nothing to first order, whether the loss depends on it or not. Cotangents are then the same as those of
-    `c @ diag(v @ v.T)`, which does not.
+    Where a component of a vector is 0, elementwise functions such as `v**2` have the derivative 0: a rotation of such a
+    basis has no first-order effect, whether the loss depends on it or not. The cotangents are then the same as those of
+    `c @ diag(v @ v.T)`, which is independent of the basis.
 
     Args:
         turned: the cotangent in the basis of the vectors.
-        equal: which pairs have the same value.
+        equal: which pairs of vectors have the same value.
         vectors: as columns.
         function: the function of NumPy.
 
     Raises:
-        NoDerivativeError: a ValueError; it cannot be seen.
+        NoDerivativeError: a ValueError; the dependence cannot be decided.
 
     Warns:
-        BasisWarning: it cannot be seen, and other terms of the loss hide that, or nothing speaks against it.
+    BasisWarning: the dependence cannot be decided: other terms of the loss hide it, or nothing indicates it.
     """
     turned, vectors = raw_array(turned), raw_array(vectors)
     along_axis = np.count_nonzero(vectors, axis=-2) == 1
@@ -189,10 +189,10 @@ def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
 def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], function: str) -> None:
     """Refuse a loss that uses both values and vectors where values are repeated.
 
-    With `v @ diag(f(w)) @ v.T` it has the derivative `f'(w)` times a whole matrix, of which the cotangents hold
-    `f'(w)` times the diagonal and `f(w)` times the rest: they do not tell it. At the identity, the sums of the elements
-    beside the diagonal of `v @ v.T`, which is constant, and of `v @ diag(w) @ v.T`, which is the matrix, have the same
-    cotangents. Only what is exactly 0 is not used.
+    For `v @ diag(f(w)) @ v.T` the derivative is `f'(w)` times a full matrix, but the cotangents contain `f'(w)` times
+    the diagonal and `f(w)` times the rest: they do not determine it. At the identity, the sums of the off-diagonal
+    elements of `v @ v.T`, which is constant, and of `v @ diag(w) @ v.T`, which is the matrix, have the same
+    cotangents. Only an exactly zero cotangent counts as unused.
 
     Raises:
         NoDerivativeError: a ValueError; both are used.
@@ -211,7 +211,7 @@ def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], 
 
 
 def warn_of_rounding(turned: Any, gaps: Any, values: Any, ct_values: Any, function: str) -> None:
-    """Warn if differences of cotangents over small differences of values are mostly rounding.
+    """Warn if quotients of differences of cotangents and small differences of values are mostly rounding.
 
     Args:
         turned: the cotangent in the basis of the vectors.
@@ -247,7 +247,7 @@ def _warn_of_close(function: str, what: str) -> None:
 
 
 def warn_of_close_tangent(inner: Any, gaps: Any, values: Any, function: str) -> None:
-    """Warn if a tangent mixes vectors of values that are so close that their difference is mostly rounding.
+    """Warn if a tangent mixes vectors of values so close that their difference is mostly rounding.
 
     Args:
         inner: the tangent of the matrix, in the basis of the vectors.
@@ -265,15 +265,15 @@ def warn_of_close_tangent(inner: Any, gaps: Any, values: Any, function: str) -> 
 
 
 def has_other(equal: Any) -> Any:
-    """Return which values are equal to another one."""
+    """Return which values are equal to another value."""
     return np.any(equal & ~np.eye(equal.shape[-1], dtype=np.bool_), axis=-2)
 
 
 def unless_split(tangent: Any, split: Any) -> Any:
-    """Return the tangent of vectors, with NaN in those of equal values that the change of the matrix mixes.
+    """Return the tangent of vectors; NaN for vectors of equal values that the change of the matrix mixes.
 
-    It splits the values in another basis than NumPy's, and what a function of both makes of that is `f'(w)` times
-    what was mixed, which no tangent of the vectors gives. Forward mode does not know which function follows.
+    The change splits the values in another basis than NumPy's, and a function of both values and vectors has `f'(w)`
+    times the mixed part, which no tangent of the vectors gives. The function is unknown in forward mode.
 
     Args:
         tangent: with vectors as columns.
@@ -283,7 +283,7 @@ def unless_split(tangent: Any, split: Any) -> Any:
 
 
 def mixed(inner: Any, equal: Any) -> Any:
-    """Return where the change of a matrix, in the basis of its vectors, mixes different ones of equal values."""
+    """Return where the change of a matrix, in the basis of its vectors, mixes different vectors of equal values."""
     sizes = np.abs(inner)
     flat = np.reshape(sizes, (*sizes.shape[:-2], sizes.shape[-2] * sizes.shape[-1]))
     beyond = sizes > rounding(flat)[..., None]
@@ -291,9 +291,9 @@ def mixed(inner: Any, equal: Any) -> Any:
 
 
 def where_used(pullback: Callable[[Any], Any], a: Any) -> Callable[[Any], Any]:
-    """Return the pullback of an operation on matrices `a` by which one of which a mask uses nothing gets exactly 0.
+    """Return a pullback that gives exactly 0 to each matrix of `a` whose results a mask excludes.
 
-    Its own products and quotients cannot tell which of their infinities are used. The primitive is said to scale.
+    The rule's own products and quotients cannot exclude unused infinities. The primitive is declared to scale.
     """
 
     def pull(ct: Any) -> Any:
@@ -301,7 +301,7 @@ def where_used(pullback: Callable[[Any], Any], a: Any) -> Callable[[Any], Any]:
             return pullback(ct)
         is_used = np.any(ct.derivative != 0, axis=(-2, -1), keepdims=True)
         pulled = pullback(ct.derivative)
-        # Where all is finite it is 0 anyhow, and the mask would cut its derivative by the cotangent.
+        # If everything is finite the result is 0 anyway, and the mask would cut its derivative.
         is_finite = _are_finite(pulled) & _are_finite(a)
         return np.where(is_used | is_finite, pulled, np.zeros((), pulled.dtype))
 
@@ -313,7 +313,7 @@ def _are_finite(matrices: Any) -> Any:
 
 
 def cotangent_of(cts: Any, place: int) -> Any:
-    """Return the cotangent of one of several results, or None where none has come in."""
+    """Return the cotangent of one of several results, or None if there is none."""
     if type(cts) is Masked:
         part = cotangent_of(cts.derivative, place)
         return None if part is None else Masked(part)
@@ -321,7 +321,7 @@ def cotangent_of(cts: Any, place: int) -> Any:
 
 
 def stacked_batch(primitive: Primitive) -> Callable[..., Any]:
-    """Return the rule of operations on stacks of matrices: examples are one more axis of the stack."""
+    """Return the batching rule of operations on stacks of matrices: the batch is one more axis of the stack."""
     if primitive.pattern is None:
         primitive.pattern = of_matrices
 
@@ -340,7 +340,7 @@ def _of_equal(values: Any) -> Any:
 
 
 def _is_loose(values: Any, right: Any, vectors: Any) -> Any:
-    """Return which singular vectors are of the value 0, where vectors outside of the span have it, too."""
+    """Return which singular vectors have the value 0, if vectors outside of the span have it, too."""
     if right.shape[-2] == vectors.shape[-2]:
         return np.zeros((), np.bool_)
     return np.abs(values) <= rounding(values)
@@ -386,7 +386,7 @@ _sealed = register(
 
 def _sealed_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
     vectors, *rest = values
-    if not mapped[0]:  # the result is these vectors, once for each example
+    if not mapped[0]:  # the result is these vectors, repeated for each example
         vectors = np.broadcast_to(vectors, (size, *vectors.shape))
     return apply(_sealed, aligned([vectors, *rest], [True, *mapped[1:]], 2), metadata)
 
@@ -395,17 +395,17 @@ _sealed.batch = _sealed_batch
 
 
 def sealed(vectors: Any, a: Any, values: Any, right: Any, kind: str) -> Any:
-    """Return vectors for use in a rule, so that a second derivative which they do not determine is NaN.
+    """Return vectors for use in a rule, such that an undetermined second derivative is NaN.
 
-    Where values are equal, NumPy chooses a basis. A change of the matrix that splits the values turns it at
-    once, and the rules, which leave it as it is, miss what that does to the first derivative. The first derivative
-    itself, of losses that no choice of basis changes, needs no such caution.
+    For equal values NumPy chooses a basis. A change of the matrix that splits the values rotates it discontinuously.
+    The rules treat the basis as constant, and miss the effect of this rotation on the first derivative. The first
+    derivative of losses that are the same in every basis is not affected.
 
     Args:
         vectors: as columns.
         a: the matrix they belong to.
         values: along the last axis.
-        right: the vectors on the other side of the matrix; the same, unless they are singular vectors.
+        right: the vectors on the other side of the matrix; the same ones, unless they are singular vectors.
         kind: "L" or "U" for the triangle of a Hermitian matrix, "svd" or "any".
     """
     return apply(_sealed, (vectors, a, values[..., None, :], right), {"kind": kind})

@@ -1,10 +1,10 @@
-"""The less common ways to call a ufunc, and those methods of arrays that the tensor does not define itself.
+"""The less common forms of ufunc calls, and array methods that the tensor class does not define itself.
 
 np.add(x, y, out=z, where=mask, dtype=...)      call_ufunc
-np.subtract.reduce(x), .accumulate, .reduceat   folds, for every ufunc of two arguments
+np.subtract.reduce(x), .accumulate, .reduceat   folds, for every binary ufunc
 np.multiply.outer(x, y)                         broadcasting
 np.add.at(x, key, v)                            a functional update of the handle `x`
-x.diagonal(), x.sort(), x.flat, x.fill(0)       looked up by the tensor when it lacks a method
+x.diagonal(), x.sort(), x.flat, x.fill(0)       found by attribute lookup of tensors
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ ASSOCIATIVE = {
     np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot,
     np.logical_and, np.logical_or, np.logical_xor, np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.gcd, np.lcm,
 }  # fmt: skip
-"""What may be computed in any order, hence half of it at once."""
+"""Associative ufuncs, which can be reduced by halves."""
 
 TOTALS: dict[np.ufunc, tuple[Any, Any]] = {
     np.subtract: (np.sum, np.cumsum),
     np.true_divide: (np.prod, np.cumprod),
 }
-"""Of a - b - c = a - (b + c) and a / b / c = a / (b * c): what is done first."""
+"""Inner ufuncs of left folds: a - b - c = a - (b + c) and a / b / c = a / (b * c)."""
 
 
 NEUTRAL = {np.subtract: 0, np.true_divide: 1, np.power: 1}
-"""What may be on the right of an operation, although not on the left, and changes nothing."""
+"""Right identities, which need not be left identities."""
 
 
 OTHERS_UFUNCS: list[Callable[[np.ufunc], bool]] = []
-"""What enters the rule of another library's ufunc when it is called, and returns whether there is one."""
+"""Hook that registers a rule for another library's ufunc on its first call; it returns whether there is one."""
 
 
 @answers_member("called_by_ufunc")
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
-    """Answer the less common forms of a ufunc: its methods, and `out`, `where`, `dtype` and `casting`."""
+    """Implement the less common forms of a ufunc: its methods, and `out`, `where`, `dtype` and `casting`."""
     answer = UFUNC_FORMS.get((ufunc, "__call__"))
     if ufunc not in UFUNCS and answer is None:
         if any(enter(ufunc) for enter in OTHERS_UFUNCS):
@@ -81,12 +81,12 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
 
 
 def _is_batched(where: Any) -> bool:
-    """Return whether a mask is another one for each example, or in each run of a program."""
+    """Return whether a mask differs between examples, or between runs of a program."""
     return type(below(strip_ended(where), is_undecided)) is Tensor
 
 
 def _where_chosen(ufunc: np.ufunc, inputs: Any, out: Any, where: Any) -> Any:
-    """Compute nothing but the elements that a mask chooses, and write these."""
+    """Compute and write only the elements that a mask selects."""
     arrays = [as_array(x) for x in inputs]
     shape = broadcast_shapes(np.shape(where), *(x.shape for x in arrays), *(x.shape for x in out))
     chosen = np.broadcast_to(values_of(where, "the mask of a ufunc"), shape)
@@ -103,7 +103,7 @@ def _where_chosen(ufunc: np.ufunc, inputs: Any, out: Any, where: Any) -> Any:
 
 
 def _write(ufunc: np.ufunc, out: Any, result: Any, where: Any) -> Any:
-    """Return a result as it is, or where it was to be written."""
+    """Return a result, or write it into `out`."""
     if out is not None and where is not True:
         result = np.where(where, result, out)
     return written(numpys_name(ufunc), out, result)
@@ -119,7 +119,7 @@ def _converted(
     order: Any = "K",
     subok: bool = True,
 ) -> list[Any]:
-    """Return the arguments in the dtypes of the loop that NumPy would choose."""
+    """Return the arguments converted to the dtypes of the loop that NumPy would choose."""
     wanted = dtype if dtype is not None else signature if signature is not None else sig
     if wanted is not None and not isinstance(wanted, (str, tuple)):
         wanted = (None,) * ufunc.nin + (np.dtype(wanted),) * ufunc.nout
@@ -134,7 +134,7 @@ def _converted(
 
 
 def _call_method(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
-    """Run a method of a ufunc, whose result may be wanted in `out`."""
+    """Run a method of a ufunc; the result may be written into `out`."""
     name = f"{numpys_name(ufunc)}.{method}"
     if method == "at":
         return _at(name, ufunc, *inputs)
@@ -179,7 +179,7 @@ def _reduce(
 
 
 def _neutral(ufunc: np.ufunc, initial: Any) -> Any:
-    """Return what changes nothing when it is combined with what came before."""
+    """Return the identity of a ufunc."""
     if ufunc.identity is not None:
         return ufunc.identity
     if ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
@@ -195,7 +195,7 @@ def _folded(ufunc: np.ufunc, rows: Any) -> Any:
     if count == 0:
         return ufunc.reduce(np.zeros(rows.shape, rows.dtype))
     if count == 1 and ufunc in (np.hypot, np.gcd):
-        return ufunc(0, rows[0])  # as NumPy begins, so that there is no sign
+        return ufunc(0, rows[0])  # as NumPy starts, so that there is no -0.0
     if count == 1 and ufunc in ASSOCIATIVE:
         return np.not_equal(rows[0], 0) if ufunc.__name__.startswith("logical_") else rows[0]
     if ufunc in TOTALS and count > 1:
@@ -218,9 +218,9 @@ def _all_folds(ufunc: np.ufunc, rows: Any) -> list[Any]:
 
 
 def _accumulate(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> Any:
-    """Combine the elements so far along an axis.
+    """Accumulate the elements along an axis.
 
-    Associative operations double the stretch that each element covers until all is covered (Hillis and
+    For associative operations the number of elements that each result covers doubles in every step (Hillis and
     Steele, https://doi.org/10.1145/7902.7903).
     """
     a = as_array(a)
@@ -262,7 +262,7 @@ def _spread_segments(starts: tuple[int, ...], axis: int, size: int) -> Callable[
 
 
 def _reduceat(ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0, dtype: Any = None) -> Any:
-    """Combine the elements of stretches, each from its index up to the next."""
+    """Reduce slices, each from its index up to the next."""
     a = as_array(a)
     axis = np.lib.array_utils.normalize_axis_index(plain_axis(axis), a.ndim)
     starts = np.asarray(values_of(indices, "the indices of reduceat"), np.intp)
@@ -282,7 +282,7 @@ def _reduceat(ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0, dtype: Any =
 
 
 def _outer(ufunc: np.ufunc, a: Any, b: Any, **keywords: Any) -> Any:
-    """Combine each element of `a` with each of `b`."""
+    """Apply a ufunc to each pair of an element of `a` and an element of `b`."""
     a, b = as_array(a), as_array(b)
     return ufunc(np.reshape(a, (*a.shape, *(1,) * b.ndim)), b, **keywords)
 
@@ -298,7 +298,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
 def _accumulated_by(function: Callable[..., Any]) -> Callable[..., Any]:
     def accumulate(a: Any, axis: int = 0, dtype: Any = None) -> Any:
         if reduced_axis(axis, a) is None:
-            raise TypeError("cannot accumulate on a scalar")  # which the functions take, in NumPy's words
+            raise TypeError("cannot accumulate on a scalar")  # NumPy's message; the functions accept scalars
         return function(a, axis, dtype)
 
     return accumulate
@@ -309,7 +309,7 @@ UFUNC_FORMS[np.multiply, "accumulate"] = _accumulated_by(np.cumprod)
 
 
 def _at(name: str, ufunc: np.ufunc, a: Any, indices: Any, *second: Any) -> None:
-    """Apply a ufunc at the elements of a key; an element that occurs in it twice is changed twice."""
+    """Apply a ufunc at the elements of a key, repeatedly where an element occurs more than once."""
     if type(a) not in BOXES:
         if traced(*second, indices):
             raise errors.InPlaceError(name, errors.users_line())
@@ -336,7 +336,7 @@ def _plain(item: Any) -> Any:
 
 
 def _rounds(places: Any) -> Iterator[Any]:
-    """Yield sets of positions in which no place occurs twice: the first occurrences, the second, and so on."""
+    """Yield sets of positions without repeated places: the first occurrences, the second ones, and so on."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
     turn = np.arange(places.size) - np.searchsorted(ordered, ordered)
@@ -344,11 +344,11 @@ def _rounds(places: Any) -> Iterator[Any]:
         yield order[turn == number]
 
 
-# The methods of arrays that are functions of NumPy, or made of them
+# Array methods that are NumPy functions, or composed of them
 
 
 def _enter_method(name: str, function: Any) -> None:
-    """Let the method of a tensor be the function of NumPy, with the tensor as first argument."""
+    """Make a method of tensors from a NumPy function, with the tensor as first argument."""
 
     def method(x: Any, *args: Any, **keywords: Any) -> Any:
         return function(x, *args, **keywords)
@@ -375,7 +375,7 @@ def flatten(x: Any, order: Any = "C") -> Any:
 
 @answers_member("view")
 def view_of(x: Any, *dtype_and_type: Any, **keywords: Any) -> Any:
-    """Return a view of the whole; as another dtype of the values alone, which no derivative follows."""
+    """Return a view of the whole tensor; a view as another dtype contains the values only and has no derivative."""
     if dtype_and_type or keywords:
         return call_without_rule(np.ndarray.view, "ndarray.view", (x, *dtype_and_type), keywords)
     return x[...]
@@ -383,13 +383,13 @@ def view_of(x: Any, *dtype_and_type: Any, **keywords: Any) -> Any:
 
 @answers_member("sort")
 def sort(x: Any, axis: int = -1, kind: Any = None, order: Any = None, **others: Any) -> None:
-    """Sort the tensor of this handle along an axis."""
+    """Sort the tensor of this handle in place along an axis."""
     x[...] = np.sort(x, axis, kind, order, **others)
 
 
 @answers_member("partition")
 def partition(x: Any, kth: Any, axis: int = -1, kind: Any = "introselect", order: Any = None) -> None:
-    """Bring the element that sorting would put at `kth` there, smaller ones in front of it."""
+    """Partition the tensor of this handle in place around the element `kth`."""
     x[...] = np.partition(x, kth, axis, kind, order)
 
 
@@ -401,9 +401,9 @@ def fill(x: Any, value: Any) -> None:
 
 @answers_member("resize")
 def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
-    """Give the tensor of this handle another shape, with zeros for elements that are new."""
+    """Resize the tensor of this handle in place; new elements are zeros."""
     if type(x) is not Tensor:
-        x[...] = x  # which says what to do instead
+        x[...] = x  # raises the error with the remedy
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     count = int(np.prod(sizes, dtype=int))
     missing = np.zeros(max(count - x.size, 0), x.dtype)
@@ -417,18 +417,18 @@ def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
 
 @answers_member("nbytes")
 def nbytes(x: Any) -> int:
-    """Return how many bytes the elements take."""
+    """Return the number of bytes of all elements."""
     return x.size * x.dtype.itemsize  # type: ignore[no-any-return]
 
 
 @answers_member("itemsize")
 def itemsize(x: Any) -> int:
-    """Return how many bytes one element takes."""
+    """Return the number of bytes of one element."""
     return x.dtype.itemsize  # type: ignore[no-any-return]
 
 
 def _value_method(name: str) -> None:
-    """Let a method that stores or shows the values work on them; a trace notes that they were asked for."""
+    """Make a method that stores or shows values; a trace records that concrete values were used."""
 
     def method(x: Any, *args: Any, **keywords: Any) -> Any:
         return getattr(values_of(x, f"ndarray.{name}"), name)(*args, **keywords)
@@ -443,10 +443,10 @@ for _name in ("tobytes", "tofile", "dump", "dumps"):
 
 @answers_member("flat")
 class Flat:
-    """The elements of a tensor in one row, as `x.flat`: to read, to write and to run through.
+    """The flattened elements of a tensor, as `x.flat`: reading, writing and iteration.
 
     Args:
-        tensor: whose handle stands for another value when an element is written.
+        tensor: its handle refers to another value after an element is written.
     """
 
     def __init__(self, tensor: Any) -> None:
@@ -458,7 +458,7 @@ class Flat:
     def __setitem__(self, key: Any, value: Any) -> None:
         flat = flattened(self.base)
         value = as_array(value)
-        count = np.arange(flat.size)[key].size  # a value that is too short is used again
+        count = np.arange(flat.size)[key].size  # values that are too short are repeated
         value = value if value.ndim == 0 else np.resize(value, count)
         self.base[...] = np.reshape(setitem(flat, key, value), self.base.shape)
 
@@ -476,12 +476,12 @@ if hasattr(np.ndarray, "device"):
 
     @answers_member("device")
     def device(x: Any) -> str:
-        """Return where the elements lie, as the array API asks."""
+        """Return the device, for the array API."""
         return "cpu"
 
     @answers_member("to_device")
     def to_device(x: Any, device: str, /, *, stream: Any = None) -> Any:
-        """Return the tensor, which lies on the only device there is."""
+        """Return the tensor itself: "cpu" is the only device."""
         if device != "cpu":
             raise ValueError(f'Unsupported device: {device}. Only "cpu" is accepted.')
         return x

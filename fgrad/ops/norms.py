@@ -1,7 +1,7 @@
-"""Norms and what is measured by them: `norm`, `vector_norm`, `matrix_norm`, `cond`, `matrix_rank`.
+"""Norms and functions of them: `norm`, `vector_norm`, `matrix_norm`, `cond`, `matrix_rank`.
 
-They are made of other operations. A norm has the derivative 0 where it is 0, whatever its order: the
-subgradient of least norm. So have singular values that are zero to rounding, in all norms made of them.
+They are composed of other operations. A norm of any order has the derivative 0 where it is 0: the
+subgradient of least norm. The same holds in all matrix norms for singular values that are zero to rounding.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ Axis = Any
 
 
 def _as_numbers(x: Any) -> Any:
-    """Return `x` as an array or tensor of numbers that a root can be taken of."""
+    """Return `x` as an array or tensor of floats or complex numbers."""
     x = as_array(x)
     return x if x.dtype.kind in "fcO" else x.astype(float)
 
 
 def absolute_power(x: Any, order: Any) -> Any:
-    """Return |x|**order of real numbers. Up to order 1, where 0 is a kink or a cusp, it has the derivatives 0 there."""
+    """Return |x|**order of real numbers. Up to order 1, where 0 is a kink or a cusp, derivatives at 0 are 0."""
     is_cusp = np.logical_and(np.equal(x, 0), np.less_equal(order, 1))
     return np.where(is_cusp, 0, apply(_absolute_power, (x, order)))
 
 
 def _absolute_slope(x: Any, order: Any) -> Any:
-    """Return x |x|**(order - 2) order: through |x|, of which the slope at 0 is 0, a square would not bend there."""
+    """Return the slope of |x|**order, x |x|**(order - 2) order; |x| itself would give a square the curvature 0 at 0."""
     return scale(x, order * apply(_absolute_power, (x, order - 2)))
 
 
@@ -53,9 +53,9 @@ _absolute_power = elementwise(
 
 
 def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
-    """Return the norm of a vector of another order than 0, 1, 2 or infinity.
+    """Return the norm of a vector of an order other than 0, 1, 2 or infinity.
 
-    Below order 1 an element that is 0 stands at a cusp: it has the derivative 0.
+    Below order 1 there is a cusp where an element is 0: the derivative with respect to it is 0.
     """
     lengths = np.abs(x)
     if order < 1:
@@ -67,7 +67,7 @@ def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
     total = np.sum(powers, axis=axis, keepdims=keepdims)
     is_regular = (total != 0) & (total != np.inf)
     root = np.where(is_regular, total, 1) ** (1 / order)
-    # Another norm that is 0 there has second derivatives that are as little 0 as those of this one.
+    # Another norm that is 0 there has nonzero second derivatives, as this one does.
     zero = length(x, axis, keepdims) if order >= 1 else np.zeros((), root.dtype)
     at_edge = np.where((total == 0) == (order > 0), zero, np.array(np.inf, root.dtype))
     return np.where(is_regular, root, at_edge)
@@ -90,7 +90,7 @@ def _vector_norm(x: Any, order: Any, axis: Axis, keepdims: Any) -> Any:
 
 
 def _without_zeros(s: Any) -> Any:
-    """Return singular values; those that are zero have the derivative 0."""
+    """Return singular values; those equal to zero have the derivative 0."""
     return np.where(s <= rounding(s), stop_gradient_of(s), s)
 
 
@@ -100,7 +100,7 @@ def _by_singular_values(x: Any, order: Any) -> Any:
         return np.sum(s, axis=-1)
     if not s.shape[-1]:
         return np.zeros(s.shape[:-1], s.dtype) if order == 2 else np.min(s, axis=-1)
-    # Values that are equal to rounding share the derivative, which then does not depend on the basis.
+    # Values that are equal to rounding share the derivative, which is then independent of the basis.
     extreme = np.max(s, axis=-1, keepdims=True) if order == 2 else np.min(s, axis=-1, keepdims=True)
     return np.mean(s, axis=-1, where=np.abs(s - extreme) <= rounding(s))
 
@@ -146,7 +146,7 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
 
 @answers_traced(np.linalg.vector_norm)
 def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """Return norms of vectors, whose elements may lie along several axes."""
+    """Return norms of vectors; the elements of a vector may extend over several axes."""
     x = _as_numbers(x)
     axis = tuple(range(x.ndim)) if axis is None else plain_axis(axis)
     axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
@@ -160,13 +160,13 @@ def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: An
 
 @answers_traced(np.linalg.matrix_norm)
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Return norms of matrices, in the last two axes."""
+    """Return norms of matrices in the last two axes."""
     return _matrix_norm(_as_numbers(as_matrices(x)), ord, (-2, -1), keepdims)
 
 
 @answers_traced(np.linalg.cond)
 def cond(x: Any, p: Any = None) -> Any:
-    """Return the condition numbers of matrices; of singular ones infinity."""
+    """Return the condition numbers of matrices; infinity for singular matrices."""
     x = as_matrices(x)
     if prod_of(x.shape[-2:]) == 0:
         raise np.linalg.LinAlgError("cond is not defined on empty arrays")
@@ -195,5 +195,5 @@ _matrix_rank = constant_in_pieces(
 
 @answers_traced(np.linalg.matrix_rank)
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:  # noqa: N803
-    """Return the ranks of matrices, which have the derivative 0."""
+    """Return the ranks of matrices; their derivative is 0."""
     return apply(_matrix_rank, (as_array(A),), {"hermitian": hermitian, "tol": tol, "rtol": rtol})

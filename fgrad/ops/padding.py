@@ -17,10 +17,10 @@ Widths = tuple[int, int]
 
 @answers(np.pad)
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Any:
-    """Put elements in front of an array and behind it along its axes.
+    """Pad an array with elements before and after it along its axes.
 
-    In the modes `mean`, `median`, `maximum` and `minimum` integers are rounded as NumPy rounds them. A
-    function as mode fills the ends of each vector, which it is given as a tensor.
+    In the modes `mean`, `median`, `maximum` and `minimum` integers are rounded as in NumPy. A
+    function as mode fills the ends of each vector, which it receives as a tensor.
     """
     array = as_array(array)
     if isinstance(pad_width, dict):
@@ -46,12 +46,12 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
 
 
 def _placeholder(name: str, value: Any) -> Any:
-    """Return what stands for a value in NumPy's checks: the kind of its shape, not the number."""
+    """Return a placeholder with the shape of a value for NumPy's checks."""
     return np.zeros(np.shape(as_array(value)), np.int8) if name in ("constant_values", "end_values") else value
 
 
 def _by_axis(value: Any, ndim: int) -> list[Any]:
-    """Return a setting for each axis as a pair: what holds before, and what behind."""
+    """Return a setting as one pair per axis: before and after."""
     if value is None:
         return [(None, None)] * ndim
     value = np.broadcast_to(as_array(value), (ndim, 2))
@@ -65,7 +65,7 @@ def _ends(array: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _between(array: Any, axis: int, widths: Widths, before: Any, after: Any) -> Any:
-    """Join an array with slices that are repeated to the width wanted on either side."""
+    """Join an array with end slices repeated to the pad widths."""
 
     def spread(part: Any, width: int) -> Any:
         shape = (*array.shape[:axis], width, *array.shape[axis + 1 :])
@@ -113,7 +113,7 @@ def _statistic(function: Any) -> Callable[..., Any]:
 
 
 def _by_index(mode: Any) -> Callable[..., Any]:
-    """Return a padding that repeats elements of the array: NumPy says which."""
+    """Return a padding with copies of elements of the array, whose indices come from NumPy."""
 
     def pad_axis(array: Any, axis: int, widths: Widths) -> Any:
         return np.take(array, np.pad(np.arange(array.shape[axis]), widths, mode), axis)
@@ -122,11 +122,11 @@ def _by_index(mode: Any) -> Callable[..., Any]:
 
 
 def _oddly_reflected(array: Any, axis: int, widths: Widths, mode: Any) -> Any:
-    """Reflect at the ends, turned upside down: 2 * end - element.
+    """Pad with the odd reflection: 2 * end - element.
 
-    Each element of the result is sign * x[i] + a * x[0] + b * x[-1]. NumPy's own padding of three
-    vectors tells which: of 0, 1, 2, ... with and without the turn, and of one that is 0 at both ends.
-    As constants are padded with themselves, sign + a + b = 1.
+    Each element of the result is sign * x[i] + a * x[0] + b * x[-1]. The coefficients follow from NumPy's padding
+    of three vectors: 0, 1, 2, ... with odd and even reflection, and a vector that is 0 at both ends.
+    Since constants are padded with themselves, sign + a + b = 1.
     """
     last = array.shape[axis] - 1
     if last == 0:
@@ -144,12 +144,12 @@ def _oddly_reflected(array: Any, axis: int, widths: Widths, mode: Any) -> Any:
 
 
 def _part(share: Any, end: Any) -> Any:
-    """Return a share of an end; where there is none it does not matter that the end may be infinite."""
+    """Return a multiple of an end element; 0 times an infinite end is 0."""
     return np.where(share == 0, 0, share * end)
 
 
 def _by_function(array: Any, widths: Any, function: Any, keywords: dict[str, Any]) -> Any:
-    """Let a function of the user's fill the ends of each vector along each axis."""
+    """Let a user-defined function fill the ends of each vector along each axis."""
     inner = tuple(slice(before, before + size) for (before, _), size in zip(widths, array.shape, strict=True))
     shape = tuple(before + size + after for (before, after), size in zip(widths, array.shape, strict=True))
     result = scatter_add(array, inner, shape)

@@ -1,10 +1,10 @@
-"""How plain arrays are contracted: which matrix products an `einsum` is, found once and kept.
+"""Contraction of plain arrays: the matrix products of an `einsum`, planned once and cached.
 
-    contracted(x, y, subscripts="ij,jk->ik")    the sum of products, as `np.einsum`
+    contracted(x, y, subscripts="ij,jk->ik")    the sum of products, like `np.einsum`
 
-NumPy's own loop goes through all labels at once and multiplies number by number. Two operands that share a summed label
-are a matrix product, for which BLAS is there; more than two are taken two at a time. NumPy's loop is left what is no
-product of matrices (outer products, sums of one operand), what is too small, and dtypes that BLAS does not know.
+NumPy's einsum loop iterates over all labels together and multiplies element by element. Two operands with a common
+summed label are a matrix product, which BLAS computes; more than two are contracted in pairs. NumPy's loop handles the
+rest: outer products, sums of one operand, small products, and dtypes that BLAS does not support.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Run = Callable[..., Any]
 
 _BLAS = "fdFD"
 _LEAST_OF_ALL = 512
-"""Multiplications below which NumPy's loop has ended before a matrix product is set up."""
+"""Number of multiplications below which NumPy's loop is faster than setting up a matrix product."""
 _LEAST_OF_A_MATRIX = 24
-"""The same for each of many products: of shorter ones, NumPy's loop makes more in a time."""
+"""The same limit for each of many products: for shorter ones NumPy's loop is faster."""
 _UNLIMITED = 2**62
 
 
@@ -32,8 +32,8 @@ class Step(NamedTuple):
     """One contraction of a path.
 
     Attributes:
-        places: of the operands that it takes from the list; its result goes to the end.
-        run: computes it.
+        places: the indices of its operands in the list; the result is appended.
+        run: computes the result.
     """
 
     places: tuple[int, ...]
@@ -41,7 +41,7 @@ class Step(NamedTuple):
 
 
 def contracted(*operands: Any, subscripts: str, optimize: Any = False) -> Any:
-    """Return the sum of products that subscripts, with an arrow and without an ellipsis, describe."""
+    """Return the sum of products given by subscripts with an arrow and without an ellipsis."""
     if len(operands) > 1 and _are_for_blas(operands):
         steps = _steps(subscripts, tuple([x.shape for x in operands]), optimize)
         if steps:
@@ -57,7 +57,7 @@ def _are_for_blas(operands: Sequence[Any]) -> bool:
 
 
 def _as_asked(optimize: Any) -> Any:
-    """Return a path as the list that NumPy wants."""
+    """Return a path in the list form of NumPy."""
     return [*optimize] if isinstance(optimize, tuple) and "einsum_path" in optimize else optimize
 
 
@@ -79,14 +79,14 @@ def _run(steps: Sequence[Step], operands: Sequence[Any]) -> Any:
 
 
 def _alike(operands: Sequence[Any]) -> Sequence[Any]:
-    """Return operands of the dtype of the result, which that of the first two, or of a sum of one, may not be."""
+    """Return operands converted to the dtype of the result, which can differ from that of a partial product."""
     dtype = np.result_type(*operands)
     return [x.astype(dtype, copy=False) for x in operands]
 
 
 @lru_cache(maxsize=4096)
 def _steps(subscripts: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[Step, ...]:
-    """Return the contractions that come to the same; none for NumPy's loop over all, or where it says what is wrong."""
+    """Return the equivalent contractions; none where NumPy's loop should run, or should raise the error."""
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
     sizes = _sizes(terms, shapes)
@@ -98,12 +98,12 @@ def _steps(subscripts: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[S
         return ()
     if (is_small or len(terms) == 2) and isinstance(optimize, bool):
         return tuple(_along(at_once, terms, list(shapes), output))
-    path = _path(subscripts, shapes, optimize)  # which also says what is wrong with what was asked for
+    path = _path(subscripts, shapes, optimize)  # also checks `optimize`
     return tuple(_along(at_once if is_small else path, terms, list(shapes), output))
 
 
 def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int] | None:
-    """Return the sizes of labels; None where there are no elements, or shapes of which NumPy says what is wrong."""
+    """Return the sizes of labels; None for empty arrays, or for shapes that NumPy rejects."""
     sizes: dict[str, int] = {}
     for term, shape in zip(terms, shapes, strict=True):
         if len(term) != len(shape) or len({*zip(term, shape, strict=True)}) != len({*term}):
@@ -120,10 +120,10 @@ def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int] | No
 
 
 def _path(subscripts: str, shapes: Sequence[Shape], optimize: Any) -> Sequence[tuple[int, ...]]:
-    """Return the places of the operands of each contraction.
+    """Return the indices of the operands of each contraction.
 
-    A user who asks for a path gets the one with the fewest multiplications; else no result on the way is larger than
-    the largest array that there is anyway.
+    If a path is requested, it is the one with the fewest multiplications; otherwise no intermediate result is larger
+    than the largest operand or the result.
     """
     if isinstance(optimize, tuple) and "einsum_path" in optimize:
         return _numpys_path(subscripts, shapes, [*optimize])
@@ -153,7 +153,7 @@ def _numpys_path(subscripts: str, shapes: Sequence[Shape], optimize: Any) -> Seq
 
 @lru_cache(maxsize=1)
 def _opt_einsum() -> Any:
-    """Return the library that finds better paths, where it is installed."""
+    """Return the library for better paths, if it is installed."""
     try:
         return importlib.import_module("opt_einsum")
     except ImportError:
@@ -161,7 +161,7 @@ def _opt_einsum() -> Any:
 
 
 def _along(path: Sequence[tuple[int, ...]], terms: list[str], shapes: list[Shape], output: str) -> list[Step]:
-    """Return the steps of a path; each result keeps the labels that are needed afterwards."""
+    """Return the steps of a path; each result keeps the labels that later steps need."""
     steps = []
     for places in path:
         taken, shapes_taken = [terms[place] for place in places], [shapes[place] for place in places]
@@ -181,16 +181,16 @@ def _numpys_loop(subscripts: str) -> Run:
     return lambda *operands: np.einsum(subscripts, *operands)
 
 
-# A matrix product
+# Matrix products
 
 
 class Side(NamedTuple):
-    """How an operand becomes a matrix, or a stack of them.
+    """The conversion of an operand to a matrix, or to a stack of matrices.
 
     Attributes:
-        own: subscripts that take diagonals and sums of the operand alone; empty where there are none.
-        order: of the axes.
-        shape: of the stack of matrices.
+        own: subscripts of diagonals and sums of the operand alone; empty if there are none.
+        order: the order of the axes.
+        shape: the shape of the stack of matrices.
     """
 
     own: str
@@ -201,12 +201,12 @@ class Side(NamedTuple):
 def _as_matrices(x: Any, side: Side) -> Any:
     x = np.einsum(side.own, x) if side.own else x
     x = x.transpose(side.order).reshape(side.shape)
-    # BLAS steps over rows or over columns, not both; NumPy would multiply number by number instead.
+    # BLAS needs contiguous rows or columns; otherwise NumPy would multiply element by element.
     return x if x.itemsize in x.strides[-2:] else np.ascontiguousarray(x)
 
 
 def _matrix_product(terms: Sequence[str], shapes: Sequence[Shape], output: str) -> Run | None:
-    """Return a function that contracts two operands by a product of matrices; None where there is none that pays."""
+    """Return a function that contracts two operands by a matrix product; None where this would be slower."""
     sizes = _sizes(terms, shapes) or {}
     x_labels, y_labels = _own_labels(terms, shapes, output, sizes)
     batch = [label for label in output if label in x_labels and label in y_labels]
@@ -215,7 +215,7 @@ def _matrix_product(terms: Sequence[str], shapes: Sequence[Shape], output: str) 
     if rows and columns and output.index(columns[0]) < output.index(rows[0]):
         turned = _matrix_product(terms[::-1], shapes[::-1], output)
         return turned and (lambda x, y: turned(y, x))
-    larger = max(x_labels, y_labels, key=len)  # which is better not moved
+    larger = max(x_labels, y_labels, key=len)  # avoid transposing the larger operand
     summed = [label for label in larger if label in x_labels and label in y_labels and label not in output]
     m, k, n = (prod(sizes[label] for label in labels) for labels in (rows, summed, columns))
     if not summed or m * k * n < _LEAST_OF_A_MATRIX or prod(sizes.values()) < _LEAST_OF_ALL:
@@ -234,10 +234,10 @@ def _matrix_product(terms: Sequence[str], shapes: Sequence[Shape], output: str) 
 
 
 def _own_labels(terms: Sequence[str], shapes: Sequence[Shape], output: str, sizes: dict[str, int]) -> tuple[str, str]:
-    """Return the labels of each operand that take part in the product.
+    """Return the labels of each operand that occur in the product.
 
-    Along an axis of size 1 that meets a longer one, and one that is summed and that no other operand has, an operand is
-    summed beforehand; of an axis that it has twice it gives the diagonal.
+    An operand is summed beforehand along an axis of size 1 that is broadcast, and along a summed axis that no other
+    operand has; for a repeated label its diagonal is taken.
     """
     long = [
         "".join(label for label in dict.fromkeys(term) if sizes[label] == dict(zip(term, shape, strict=True))[label])

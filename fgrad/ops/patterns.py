@@ -1,18 +1,18 @@
-"""Which elements of a result depend on which elements of an argument, by kind of operation.
+"""Sparsity patterns: which elements of a result depend on which elements of an argument, by kind of operation.
 
-A rule is `pattern(step)`. It returns sparse matrices of ones, as `Links`, whose product has an element wherever the
-derivative may have one, the last to be applied first; none at all is the identity. It goes by shapes and metadata, and
-never by the values of what has a derivative: so it holds wherever a function takes the same branches.
+A rule is `pattern(step)`. It returns sparse matrices of ones, as `Links`, in the order of application; their product
+is nonzero wherever the derivative may be. An empty tuple is the identity. A rule uses shapes and metadata, and
+never the values of differentiated arguments: so it is valid wherever a function takes the same branches.
 
     whole            everything depends on everything
     elementwise      broadcast arguments
-    along_axis       reductions, and what mixes the elements along `axis` alone
-    as_einsum(...)   axes are tied as `np.einsum` says it
+    along_axis       reductions, and operations that mix only elements along `axis`
+    as_einsum(...)   axes are tied as in the subscripts of `np.einsum`
     of_system        systems of equations
-    of_matrices      what works on stacks of matrices
-    moved            elements are put elsewhere, or left out: asked of the operation itself
-    joined           arrays are put together; asked for all of them at once
-    so_far           each element depends on those before it along `axis`, and itself
+    of_matrices      operations on stacks of matrices
+    moved            elements are moved or left out: found by running the operation on indices
+    joined           arrays are joined: found for all of them together
+    so_far           each element depends on itself and those before it along `axis`
     tied(...)        axes with the same label are tied to each other, as in `einsum`
     windowed(...)    each element depends on its neighbours
 """
@@ -30,7 +30,7 @@ from fgrad.core.primitive import BOXES, Primitive
 
 
 class Links(NamedTuple):
-    """A sparse matrix of ones: element `rows[k]` of what comes out depends on element `columns[k]` of what goes in."""
+    """A sparse matrix of ones: element `rows[k]` of the output depends on element `columns[k]` of the input."""
 
     rows: Any
     columns: Any
@@ -42,13 +42,13 @@ Chain = tuple[Links, ...]
 
 @dataclass(frozen=True)
 class Step:
-    """One operation, as the rule of its pattern is handed it.
+    """One operation, the argument of pattern rules.
 
     Attributes:
         primitive, args, metadata: the operation.
-        argnum: the argument in question.
-        ans: the result in question; of several, that at `place`.
-        decided: the places of integer arguments that are computed from what is followed.
+        argnum: the index of the argument.
+        ans: the result; `place` is its index if there are several.
+        decided: the indices of integer arguments that are computed from traced values.
     """
 
     primitive: Primitive
@@ -60,7 +60,7 @@ class Step:
     decided: frozenset[int] = frozenset()
 
     def of(self, argnum: int, place: int, ans: Any) -> Step:
-        """Return the same for another argument and result."""
+        """Return the same operation for another argument and result."""
         return replace(self, argnum=argnum, place=place, ans=ans)
 
     @property
@@ -75,7 +75,7 @@ class Step:
 
     @property
     def ndim(self) -> int:
-        """How many axes the argument with the most axes has."""
+        """The largest number of axes of an argument."""
         return max(len(np.shape(x)) for x in self.args)
 
     def is_known(self, place: int) -> bool:
@@ -83,7 +83,7 @@ class Step:
         return place not in self.decided and type(self.args[place]) not in BOXES
 
     def has_derivative(self, place: int) -> bool:
-        """Return whether an argument is data, and not an index or a mask."""
+        """Return whether an argument holds data rather than an index or a mask."""
         return self.primitive.vjps is not None and self.primitive.vjps[place] is not None
 
 
@@ -91,20 +91,20 @@ Rule = Callable[[Step], Chain]
 
 
 def taken(numbers: Any, size: int) -> Links:
-    """Return the links of what takes elements with these numbers, of so many; none where a number is negative."""
+    """Return the links of an operation that takes the elements with these indices; negative indices mean none."""
     numbers = np.reshape(np.asarray(numbers, np.intp), -1)
     rows = np.flatnonzero(numbers >= 0)
     return Links(rows, numbers[rows], (len(numbers), size))
 
 
 def sent(numbers: Any, size: int) -> Links:
-    """Return the links of what adds its elements up at these places, of so many."""
+    """Return the links of an operation that adds its elements at these indices of the output."""
     rows, columns, shape = taken(numbers, size)
     return Links(columns, rows, shape[::-1])
 
 
 def whole(step: Step) -> Chain:
-    """The pattern of what is not known better: all elements depend on all."""
+    """The dense pattern: all elements depend on all elements."""
     return tied(step.shape, _labels("in", step.shape), step.ans.shape, _labels("out", step.ans.shape))
 
 
@@ -113,24 +113,24 @@ def _labels(name: str, shape: tuple[int, ...]) -> list[Any]:
 
 
 def tied(shape: tuple[int, ...], labels: Sequence[Any], out: tuple[int, ...], out_labels: Sequence[Any]) -> Chain:
-    """Return the pattern of an operation in which an element depends on those at the same place along tied axes.
+    """Return the pattern of an operation in which an element depends on those at the same index along tied axes.
 
     Args:
-        shape, labels: of the argument, with a label for each axis; a label that is there twice means the diagonal.
-        out, out_labels: of the result. An axis of the argument that has one element is tied to all places.
+        shape, labels: those of the argument, one label per axis; a repeated label means the diagonal.
+        out, out_labels: those of the result. An axis of the argument of size 1 is tied to all indices.
     """
     both = [label for label in dict.fromkeys(labels) if label in out_labels]
     sizes = [shape[labels.index(label)] for label in both]
     groups = np.arange(prod(sizes)).reshape(sizes)
     from_groups = taken(_numbers(groups, both, out, out_labels), groups.size)
-    if list(labels) == both:  # nothing is united
+    if list(labels) == both:  # no axes are merged
         return (from_groups,)
     united = sent(_numbers(groups, both, shape, labels), groups.size)
     return (united,) if _is_identity(from_groups) else (from_groups, united)
 
 
 def _numbers(groups: Any, both: Sequence[Any], shape: tuple[int, ...], labels: Sequence[Any]) -> Any:
-    """Return the number of the group of each element of a shape; -1 beside a diagonal."""
+    """Return the group number of each element of a shape; -1 off the diagonal."""
     grid = np.ogrid[tuple(map(slice, shape))]
     places = {label: grid[axis] for axis, label in reversed(list(enumerate(labels)))}
     key = tuple(np.minimum(places[label], size - 1) for label, size in zip(both, groups.shape, strict=True))
@@ -156,7 +156,7 @@ def elementwise(step: Step) -> Chain:
 
 
 def along_axis(step: Step) -> Chain:
-    """The pattern of operations that reduce, or mix, the elements along `axis` alone, or several of them."""
+    """The pattern of operations that reduce or mix elements along one or several axes only."""
     ndim = len(step.shape)
     axis = step.metadata.get("axis")
     axes = {each % ndim for each in ((axis,) if isinstance(axis, int) else range(ndim) if axis is None else axis)}
@@ -166,7 +166,7 @@ def along_axis(step: Step) -> Chain:
 
 
 def of_matrices(step: Step) -> Chain:
-    """The pattern of operations on stacks of matrices: all of a matrix depends on all of those it is computed from."""
+    """The pattern of operations on stacks of matrices: each matrix depends on all of its source matrices."""
     lead, own = step.ndim - 2, len(step.shape)
     labels = [*range(lead - (own - 2), lead), "row", "column"] if own >= 2 else _labels("in", step.shape)
     out_labels = [axis if axis < lead else ("out", axis) for axis in range(step.ans.ndim)]
@@ -174,7 +174,7 @@ def of_matrices(step: Step) -> Chain:
 
 
 def as_einsum(subscripts: str) -> Rule:
-    """Return the pattern of operations whose axes are tied as `np.einsum` says it; axes in front are broadcast."""
+    """Return the pattern of operations with axes tied as in `np.einsum`; leading axes are broadcast."""
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
 
@@ -189,13 +189,13 @@ def as_einsum(subscripts: str) -> Rule:
 
 
 of_system = as_einsum("ij,kc,lm,no->rc")
-"""The pattern of solutions of systems of equations, a column of unknowns for each column of right-hand sides."""
+"""The pattern of solutions of linear systems: each column of unknowns depends on its column of right-hand sides."""
 
 
 def moved(step: Step) -> Chain:
-    """The pattern of operations that put elements elsewhere; they are run on the numbers of the elements.
+    """The pattern of operations that move elements; they are run on the indices of the elements.
 
-    Where an index is computed from what is followed, it may be any other: along the axis, if there is one.
+    An index that is computed from traced values may be any index along the axis, or any at all without an axis.
     """
     args: list[Any] = []
     for place, x in enumerate(step.args):
@@ -212,7 +212,7 @@ def moved(step: Step) -> Chain:
 
 
 def joined(step: Step) -> Chain:
-    """The pattern of operations that join arrays, in all of them, whose elements are counted one after the other."""
+    """The pattern of operations that join arrays; the elements of all arrays are numbered consecutively."""
     sizes = [prod(np.shape(x)) for x in step.args]
     starts = np.cumsum([0, *sizes])
     numbers = [
@@ -223,22 +223,22 @@ def joined(step: Step) -> Chain:
 
 
 def added(step: Step, transposed: Callable[[Any], Any]) -> Chain:
-    """Return the pattern of operations that put elements elsewhere and add them up, by the move that goes back.
+    """Return the pattern of operations that move and add elements, from the transposed operation.
 
     Args:
-        step: of the only argument.
-        transposed: from an array of the shape of the result to one of that of the argument.
+        step: an operation with one argument.
+        transposed: maps an array of the shape of the result to one of the shape of the argument.
     """
     places = np.arange(step.ans.size).reshape(step.ans.shape)
     return (sent(transposed(places), step.ans.size),)
 
 
 def linked(out: tuple[int, ...], shape: tuple[int, ...], pairs: Callable[[Any, Any], tuple[Any, Any]]) -> Links:
-    """Return the links of which it is known which elements belong together.
+    """Return the links of an operation whose dependent elements are known.
 
     Args:
-        out, shape: of the result and of the argument, which may lack axes in front.
-        pairs: from the numbers of all elements of the result and of the argument to those that belong together, which
+        out, shape: shapes of the result and of the argument, which may lack leading axes.
+        pairs: maps the indices of all elements of the result and of the argument to pairs of dependent ones, which
             are broadcast.
     """
     sizes = prod(out), prod(shape)
@@ -248,7 +248,7 @@ def linked(out: tuple[int, ...], shape: tuple[int, ...], pairs: Callable[[Any, A
 
 
 def so_far(step: Step) -> Chain:
-    """The pattern of sums so far along `axis`, from the end with `backwards`."""
+    """The pattern of cumulative operations along `axis`, from the end with `backwards`."""
     axis = step.metadata["axis"] % len(step.shape) - len(step.shape)
     size = step.shape[axis]
     return windowed(step, {axis: range(size) if step.metadata.get("backwards") else range(1 - size, 1)})
@@ -258,8 +258,8 @@ def windowed(step: Step, offsets: Mapping[int, range]) -> Chain:
     """Return the pattern of operations in which an element depends on its neighbours along axes.
 
     Args:
-        step: of an argument that may lack axes in front.
-        offsets: by an axis, how far off they are.
+        step: the operation; the argument may lack leading axes.
+        offsets: for each axis, the offsets of the neighbours.
     """
     out = step.ans.shape
     shape = (*out[: len(out) - len(step.shape)], *step.shape)
@@ -275,9 +275,9 @@ def windowed(step: Step, offsets: Mapping[int, range]) -> Chain:
 def _windows(shape: tuple[int, ...], out: tuple[int, ...], axis: int, offsets: range) -> Chain:
     """Return the pattern of windows along an axis.
 
-    Each element is united with the next one, then with that two further on, four, and so on (Hillis and Steele,
-    https://doi.org/10.1145/7902.7903), so that no factor has more than two elements in a row. What lies in front of
-    the array is added before, as windows may begin there.
+    Each element is merged with its next neighbour, then with the element two further on, four, and so on (Hillis and
+    Steele, https://doi.org/10.1145/7902.7903), so that no factor has more than two elements in a row. Windows may
+    begin before the array, so it is padded in front.
     """
     length = len(offsets)
     wide = (*shape[:axis], shape[axis] + max(length - 1, 0), *shape[axis + 1 :])
@@ -291,7 +291,7 @@ def _windows(shape: tuple[int, ...], out: tuple[int, ...], axis: int, offsets: r
 
 
 def _shifted(shape: tuple[int, ...], out: tuple[int, ...], axis: int, *offsets: int) -> Links:
-    """Return the links of elements to those that are so far off along an axis, as far as there are such."""
+    """Return the links of elements to those at an offset along an axis, where these exist."""
     count, size = prod(shape), shape[axis]
     parts = []
     for offset in offsets if count else ():

@@ -1,16 +1,16 @@
-"""Polynomials as NumPy's older functions have them: the coefficient of the highest power first.
+"""Polynomials in the convention of NumPy's older functions: the coefficient of the highest power comes first.
 
 `polyval`, `roots` and the characteristic polynomial of a matrix are primitives; sums, products, quotients,
-derivatives, integrals and fits of polynomials are made of operations that are there.
+derivatives, integrals and fits of polynomials are composed of other operations.
 
-A `numpy.poly1d` holds traced coefficients and computes with them: `np.poly1d(c)(x)`, `p * q`, `p.deriv()`;
-of two of them write `np.polydiv(p.coeffs, q.coeffs)`, because `p / q` turns them into plain arrays.
-The classes and functions of `numpy.polynomial` make an array of traced numbers of coefficients, and compute with
-those; fits and roots are the exceptions, which say what to write. NumPy dispatches two of the functions, `polyval2d`
-and `polygrid2d`.
+A `numpy.poly1d` may hold traced coefficients: `np.poly1d(c)(x)`, `p * q` and `p.deriv()` are differentiable.
+Use `np.polydiv(p.coeffs, q.coeffs)` for a quotient, because `p / q` converts both to plain arrays.
+The classes and functions of `numpy.polynomial` convert coefficients to an object array of traced numbers, and
+compute with these; fits and roots raise an error that names the alternative. NumPy dispatches two of the functions,
+`polyval2d` and `polygrid2d`.
 
-Where the length of a result depends on the values, as where leading zeros are left out, it is NumPy's.
-Under `vmap` and while recording, where there are no values, leading zeros stay.
+Where the length of a result depends on the values, for example after leading zeros are removed, it is NumPy's.
+Under `vmap` and while recording, where values are unknown, leading zeros are kept.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from fgrad.ops.tracing import answers_traced
 
 
 def _coefficients(p: Any) -> Any:
-    """Return coefficients as an array or tensor with an axis."""
+    """Return coefficients as an array or tensor with at least one axis."""
     p = as_array(p.coeffs if isinstance(p, np.poly1d) else p)
     return p.reshape((1,)) if p.ndim == 0 else p
 
 
 def _like_arguments(result: Any, *arguments: Any) -> Any:
-    """Return coefficients, or a `poly1d` of them if an argument was one."""
+    """Return coefficients, or a `poly1d` of them if one of the arguments is a `poly1d`."""
     return np.poly1d(result) if any(isinstance(each, np.poly1d) for each in arguments) else result
 
 
@@ -57,7 +57,7 @@ def _value_of(x: Any, what: str) -> Any:
 
 
 def _slopes(p: Any) -> Any:
-    """Return the coefficients of the derivative; of several polynomials, one in each column."""
+    """Return the coefficients of the derivative; several polynomials are the columns of an array."""
     powers = np.arange(p.shape[0] - 1, 0, -1).astype(p.real.dtype)
     return p[:-1] * powers.reshape((-1,) + (1,) * (p.ndim - 1))
 
@@ -116,7 +116,7 @@ def _batched_polyval(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     p, x = values
     own = ndim_of(p, mapped[0]) - 1
     depth = max(own, ndim_of(x, mapped[1]))
-    if mapped[0]:  # the powers stay in front of the examples
+    if mapped[0]:  # the powers stay before the batch axis
         p = np.moveaxis(p, 0, 1)
         p = p.reshape((*p.shape[:2], *(1,) * (depth - own), *p.shape[2:]))
     return apply(_polyval, (p, *aligned((x,), mapped[1:], depth)))
@@ -127,7 +127,7 @@ _polyval.batch = _batched_polyval
 
 @answers_traced(np.polyval)
 def polyval(p: Any, x: Any) -> Any:
-    """Return the values of a polynomial at numbers, or the polynomial of a polynomial."""
+    """Return the values of a polynomial, or its composition with another polynomial."""
     p = as_array(p)
     if isinstance(x, np.poly1d):
         total: Any = 0
@@ -147,7 +147,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
     x = astype(x, np.promote_types(x.dtype, int))
     count = x.shape[0] if N is None else N
     if count < 1:
-        return np.zeros_like(x, shape=(x.shape[0], count))  # of a negative count NumPy says what it thinks
+        return np.zeros_like(x, shape=(x.shape[0], count))  # NumPy raises the error for a negative count
     columns = [np.ones_like(x)]
     for _ in range(count - 1):
         columns.append(columns[-1] * x if len(columns) > 1 else x)
@@ -158,7 +158,7 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:  # no
 
 
 def _same_length(a1: Any, a2: Any) -> tuple[Any, Any]:
-    """Return two coefficient arrays, the shorter one with zeros in front."""
+    """Return two coefficient arrays of equal length; the shorter one has zeros in front."""
     a1, a2 = _coefficients(a1), _coefficients(a2)
     length = max(a1.shape[0], a2.shape[0])
     return tuple(  # type: ignore[return-value]
@@ -180,7 +180,7 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 
 def _leading_zeros(p: Any) -> int:
-    """Return how many leading coefficients NumPy leaves out, because they are 0: not the last one."""
+    """Return the number of leading zeros that NumPy removes; the last coefficient is kept."""
     value = _value_of(p, "np.polymul")
     if value is None:
         return 0
@@ -192,7 +192,7 @@ def _leading_zeros(p: Any) -> int:
 def polymul(a1: Any, a2: Any) -> Any:
     """Return the product of two polynomials, without leading zeros of the factors.
 
-    Such a zero has a derivative: it adds to the coefficients that are there. So it is left out at the end.
+    A zero coefficient has a derivative, so leading zeros are removed from the product only.
     """
     first, second = (x if x.shape[0] else np.zeros(1, x.dtype) for x in (_coefficients(a1), _coefficients(a2)))
     product = np.convolve(first, second)[_leading_zeros(first) + _leading_zeros(second) :]
@@ -218,7 +218,7 @@ def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
 
 
 def _vanished(rest: Any, steps: int) -> int:
-    """Return how many leading coefficients of a remainder are 0, or are known to become 0; not the last one."""
+    """Return the number of leading coefficients of a remainder that are 0, or will become 0; the last is kept."""
     value, count = _value_of(rest, "np.polydiv"), 0
     if value is None:
         return min(steps, len(rest) - 1)
@@ -253,8 +253,8 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     return _like_arguments(result, p)
 
 
-# Roots. From p(r) = 0 follows dr = -dp(r) / p'(r) (implicit function theorem). A multiple root moves infinitely
-# fast, and its derivative is infinite or NaN.
+# Roots. From p(r) = 0 follows dr = -dp(r) / p'(r) (implicit function theorem). A multiple root is not
+# differentiable: the rule gives infinity or NaN.
 
 
 def _roots_rule(ans: Any, p: Any) -> Callable[[Any], Any]:
@@ -388,7 +388,7 @@ def polyval2d(x: Any, y: Any, c: Any) -> Any:
 @answers_traced(np.polynomial.polynomial.polygrid2d)
 def polygrid2d(x: Any, y: Any, c: Any) -> Any:
     """Return the values of a polynomial of two variables on a grid."""
-    x, y = (each if np.isscalar(each) else as_array(each) for each in (x, y))  # a number has no precision of its own
+    x, y = (each if np.isscalar(each) else as_array(each) for each in (x, y))  # a scalar has no precision of its own
     return _horner(_with_axes(_horner(_with_axes(as_array(c), np.ndim(x)), x), np.ndim(y)), y)
 
 
@@ -403,7 +403,7 @@ def _with_axes(c: Any, count: int) -> Any:
 def polyfit(
     x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: Any = None, cov: bool | str = False
 ) -> Any:
-    """Return the polynomial that fits points best, by least squares."""
+    """Return the least-squares fit of a polynomial to points."""
     x, y = as_array(x) + 0.0, as_array(y) + 0.0
     w = None if w is None else as_array(w) + 0.0
     order = int(deg) + 1
@@ -428,8 +428,8 @@ def polyfit(
     if cov != "unscaled":
         if x.shape[0] <= order:
             raise errors.ParameterError(
-                f"np.polyfit with cov=True scales by what {x.shape[0]} points leave over after {order} coefficients: "
-                "nothing.\nGive more points, or cov='unscaled'."
+                f"np.polyfit with cov=True needs more points than coefficients: {x.shape[0]} points, {order} "
+                "coefficients.\nGive more points, or cov='unscaled'."
             )
         scaling = residuals / (x.shape[0] - order)
         return c, covariance * scaling if y.ndim == 1 else covariance[:, :, None] * scaling
@@ -437,7 +437,7 @@ def polyfit(
 
 
 def _misfits(x: Any, y: Any, w: Any) -> bool:
-    """Return whether the points of a fit are none, or their coordinates and weights do not belong together."""
+    """Return whether the fit has no points, or coordinates and weights of incompatible shapes."""
     if x.ndim != 1 or not x.size or y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
         return True
     return w is not None and w.shape != x.shape

@@ -1,4 +1,4 @@
-"""Products that are made of `matmul` and `multiply`: of vectors along an axis, of Kronecker, crosswise."""
+"""Products made of `matmul` and `multiply`: products of vectors along an axis, Kronecker and cross products."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import reshape
 
 CORES = {"matmul": (2, 2, 2), "vecdot": (1, 1, 0), "matvec": (2, 1, 1), "vecmat": (1, 2, 1)}
-"""How many axes the arguments and the result of NumPy's generalized ufuncs have in themselves."""
+"""Numbers of core axes of the arguments and the result of NumPy's generalized ufuncs."""
 
 
 def _core_last(name: str, x: Any, y: Any, axes: Any, dtype: Any) -> tuple[Any, Any, Any]:
-    """Return arguments whose own axes, which `axes` names, are last; and where those of the result go."""
+    """Return arguments with their core axes, given by `axes`, moved last, and the core axes of the result."""
     arrays = [as_array(each) if dtype is None else astype(as_array(each), dtype) for each in (x, y)]
     counts = CORES[name]
     for place, (each, count) in enumerate(zip(arrays, counts[:2], strict=True)):
@@ -40,7 +40,7 @@ def _core_last(name: str, x: Any, y: Any, axes: Any, dtype: Any) -> tuple[Any, A
 
 
 def _placed(result: Any, axes: Any) -> Any:
-    """Return a result with its own axes where they are wanted."""
+    """Return a result with its core axes moved to the requested positions."""
     return np.moveaxis(result, range(-len(axes), 0), axes) if axes else result
 
 
@@ -68,20 +68,20 @@ def matvec(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
 
 
 def vecmat(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
-    """Return the products of vectors, which are conjugated, with matrices."""
+    """Return the products of conjugated vectors with matrices."""
     x, y, own = _core_last("vecmat", x1, x2, axes, dtype)
     product = np.matmul(_conjugate(x)[..., None, :], y)
     return _placed(reshape(product, (*product.shape[:-2], product.shape[-1])), own)
 
 
 for _answer in (vecdot, matvec, vecmat):
-    if hasattr(np, _answer.__name__):  # the youngest came with NumPy 2.2
+    if hasattr(np, _answer.__name__):  # the newest one needs NumPy 2.2
         answers(getattr(np, _answer.__name__))(_answer)
 
 
 @answers_form(np.matmul, "keywords")
 def matmul_with_keywords(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
-    """Return the matrix product of arrays whose matrices lie along given axes."""
+    """Return the matrix product; `axes` gives the positions of the matrix axes."""
     x, y, own = _core_last("matmul", x1, x2, axes, dtype)
     return _placed(np.matmul(x, y), own)
 
@@ -100,11 +100,11 @@ def kron(a: Any, b: Any) -> Any:
 
 _NEXT = [1, 2, 0]
 _FEW = 300
-"""Elements of which it takes less time to move all than to compute with each of three."""
+"""Size up to which moving all elements is faster than computing with each component separately."""
 
 
 def _crossed(a: Any, b: Any) -> Any:
-    """Return the cross products of vectors of three elements, which lie along the last axes."""
+    """Return the cross products of three-dimensional vectors along the last axes."""
     if max(a.size, b.size) > _FEW:
         return _by_parts(a, b)
     turned = a * np.take(b, _NEXT, -1) - np.take(a, _NEXT, -1) * b
@@ -119,7 +119,7 @@ def _by_parts(a: Any, b: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _of_vectors(a: Any, b: Any) -> Any:
-    """Return cross products, of which one argument may be `Masked`: then each product of numbers is told so."""
+    """Return cross products, where one argument may be `Masked`: the mask is applied to each product of numbers."""
     return _by_parts(a, b) if Masked in (type(a), type(b)) else apply(_cross, (a, b))
 
 
@@ -153,7 +153,7 @@ _cross: Primitive = register(
 
 @answers(np.cross)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
-    """Return the vectors at right angles to two others, of three elements each."""
+    """Return the cross products of two arrays of three-dimensional vectors."""
     if axis is not None:
         axisa = axisb = axisc = axis
     a, b = _with_axis_last(a, axisa, "axisa"), _with_axis_last(b, axisb, "axisb")
@@ -162,7 +162,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         np.cross(np.zeros(sizes[0]), np.zeros(sizes[1]))  # NumPy's checks, messages and warnings
         a, b = _in_space(a), _in_space(b)
     product = apply(_cross, (a, b))
-    if sizes == (2, 2):  # of vectors in the plane, what is not 0
+    if sizes == (2, 2):  # of vectors in the plane, the third component
         return product[..., 2]
     return product if axisc == -1 else np.moveaxis(product, -1, plain_axis(axisc))
 
@@ -174,7 +174,7 @@ def _with_axis_last(vectors: Any, axis: Any, name: str) -> Any:
 
 
 def _in_space(vectors: Any) -> Any:
-    """Return vectors in the plane with 0 for the third element."""
+    """Return vectors in the plane with a third element 0."""
     if vectors.shape[-1] == 3:
         return vectors
     return np.concatenate([vectors, np.zeros((*vectors.shape[:-1], 1), vectors.dtype)], axis=-1)
@@ -182,6 +182,6 @@ def _in_space(vectors: Any) -> Any:
 
 @answers(np.einsum_path)
 def einsum_path(*operands: Any, **keywords: Any) -> Any:
-    """Return in which order `np.einsum` would best contract, which depends on shapes alone."""
+    """Return the best contraction order of `np.einsum`, which depends on shapes alone."""
     shown = [np.broadcast_to(0.0, x.shape) if hasattr(x, "shape") else x for x in operands]
     return np.einsum_path(*shown, **keywords)

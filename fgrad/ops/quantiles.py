@@ -1,7 +1,7 @@
-"""Medians, percentiles and quantiles: elements of certain ranks, and what lies between two of them.
+"""Medians, percentiles and quantiles: elements of certain ranks, and interpolation between two of them.
 
-The derivative goes to the elements that were picked; of equal ones, to those which a stable sort would
-put there. By `q` it is the slope between the two neighbours, where the method interpolates; at an
+The derivative goes to the selected elements; among equal elements, to those that a stable sort would select.
+The derivative with respect to `q` is the slope between the two neighbours, where the method interpolates; at an
 element itself, the slope above it. Formulas: Hyndman and Fan, "Sample Quantiles in Statistical
 Packages", The American Statistician 50 (1996), https://doi.org/10.2307/2684934.
 """
@@ -20,11 +20,11 @@ from fgrad.ops.families import plain_axis, register, sample
 from fgrad.ops.sorting import along_last, ranked, stable_order
 from fgrad.ops.tracing import answers_traced, raw_array
 
-# Rows: the axes that are reduced, merged into the last one
+# Rows: the reduced axes, merged into the last axis
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    """Return the axes that are reduced, as numbers from 0."""
+    """Return the reduced axes as nonnegative integers."""
     if axis is None:
         return tuple(range(ndim))
     return np.lib.array_utils.normalize_axis_tuple(plain_axis(axis), ndim)
@@ -38,19 +38,19 @@ def _rows(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """Return the shape that is left when axes are reduced."""
+    """Return the shape that remains after the reduction of axes."""
     if keepdims:
         return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
 
 def _counts(rows: Any) -> Any:
-    """Return how many elements of each row are numbers, as `(..., 1)`."""
+    """Return how many elements of each row are not NaN, as `(..., 1)`."""
     return np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True)
 
 
 def _unless(missing: Any, result: Any) -> Any:
-    """Return a result with NaN, and no derivative, in some places."""
+    """Return a result with NaN, and without a derivative, at some places."""
     return np.where(missing, np.nan, result)
 
 
@@ -62,19 +62,19 @@ def _kept(keepdims: Any) -> bool:
 
 
 def _ranks(index: Any) -> Any:
-    """Return ranks as `rank_places` takes them, never below 0."""
+    """Return ranks clipped to be nonnegative, for `rank_places`."""
     return np.maximum(index, 0)
 
 
 def _middle(rows: Any, counts: Any) -> Any:
-    """Return the mean of the two elements in the middle, which may be the same one."""
+    """Return the mean of the two middle elements, which coincide for odd lengths."""
     lower, upper = _ranks((counts - 1) // 2), _ranks(counts // 2)
     both = ranked(rows, np.concatenate([lower, upper], axis=-1))
     return np.where(lower == upper, both[..., 1:], np.mean(both, axis=-1, keepdims=True))[..., 0]
 
 
 def _median(function: Any, skips_nan: bool) -> None:
-    """Let `median` or `nanmedian` be the middle of each row."""
+    """Make `median` or `nanmedian` from the middle of each row."""
 
     def answer(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
         a = as_array(a)
@@ -105,7 +105,7 @@ _median(np.median, False)
 _median(np.nanmedian, True)
 
 
-# Where among n sorted elements a quantile lies, counted from 0
+# Position of a quantile among n sorted elements, counted from 0
 
 
 def _plotting(alpha: float, beta: float) -> Callable[[Any, Any], Any]:
@@ -114,7 +114,7 @@ def _plotting(alpha: float, beta: float) -> Callable[[Any, Any], Any]:
 
 
 def _steps(index: Any, stays: Any) -> Any:
-    """Return the position of a step function: where it stays, the lower neighbour, else the upper one."""
+    """Return the position of a step function: at a discontinuity the lower neighbour, elsewhere the upper one."""
     lower = np.floor(index)
     return _ranks(np.where(stays(index - lower, lower), lower, lower + 1))
 
@@ -135,11 +135,11 @@ _POSITIONS: dict[str, Callable[[Any, Any], Any]] = {
     "nearest": lambda n, q: np.round((n - 1) * q),
 }
 _PICKING = {"inverted_cdf", "closest_observation", "lower", "higher", "nearest"}
-"""The methods that pick an element and never mix two."""
+"""Methods that select an element and never interpolate."""
 
 
 def _share(method: str, position: Any, lower: Any) -> Any:
-    """Return how much of the upper neighbour goes into the result."""
+    """Return the weight of the upper neighbour."""
     rest = position - lower
     if method not in _SHARES:
         return rest
@@ -148,7 +148,7 @@ def _share(method: str, position: Any, lower: Any) -> Any:
 
 
 _SHARES = {"averaged_inverted_cdf": (0.5, 1.0), "midpoint": (0.0, 0.5)}
-"""For methods that do not interpolate: the share at an element, and that between two."""
+"""For methods that do not interpolate: the weight at an element, and between two."""
 
 
 def _interpolated(rows: Any, counts: Any, q: Any, method: str, weak: bool) -> Any:
@@ -175,7 +175,7 @@ def _interpolated(rows: Any, counts: Any, q: Any, method: str, weak: bool) -> An
 
 
 def weighted_places(x: Any, weights: Any, q: Any, skips_nan: bool) -> Any:
-    """Return where in each row the quantiles lie for which elements count by their weights.
+    """Return the positions of weighted quantiles in each row.
 
     Args:
         x, weights: of shape `(..., n)`; axes before the last broadcast.
@@ -204,7 +204,7 @@ def _weighted_row(x: Any, weights: Any, q: Any, skips_nan: bool) -> Any:
     if q.dtype.kind == "f":
         below = below.astype(q.dtype)
     if below[0] == 0:
-        below[below == 0] = -1  # for q = 0 an element without weight is not meant
+        below[below == 0] = -1  # for q = 0, elements without weight do not count
     return order[np.minimum(np.searchsorted(below, q), order.size - 1)]
 
 
@@ -229,7 +229,7 @@ _weighted_places = register(
 
 
 def fitted_weights(weights: Any, a: Any, axes: tuple[int, ...] | None) -> Any:
-    """Return weights in a shape that broadcasts against the array that they weigh.
+    """Return weights in a shape that broadcasts against the array.
 
     Raises:
         TypeError: the shapes differ, and no axis is given.
@@ -259,7 +259,7 @@ def _checked_weights(weights: Any, a: Any, axes: tuple[int, ...] | None, method:
 
 
 def _check(function: Any, dtype: Any, q: Any, method: str, scale: float) -> None:
-    """Let NumPy look at the dtype, at `q` and at the name of the method, and raise what it does."""
+    """Run NumPy's checks of the dtype, `q` and the method name, with NumPy's errors."""
     one = np.zeros(1, dtype)
     function(one, np.ravel(raw_array(q)) if q.size else np.zeros(1), method=method)
     function(one, np.full((1,) * q.ndim, scale), method=method)
@@ -293,7 +293,7 @@ def _quantiles(
 
 
 def _quantile(function: Any, scale: float) -> None:
-    """Let `quantile` or one of its kin, with `q` from 0 to `scale`, be quantiles of rows."""
+    """Make `quantile` or one of its kin, with `q` from 0 to `scale`, from the quantiles of rows."""
 
     def answer(
         a: Any,

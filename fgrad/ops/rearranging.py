@@ -1,4 +1,4 @@
-"""Operations that turn, shift, repeat, remove and insert elements: `flip`, `roll`, `tile`, `insert`, `diag` ..."""
+"""Operations that flip, shift, repeat, remove and insert elements: `flip`, `roll`, `tile`, `insert`, `diag` ..."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ axis_index = np.lib.array_utils.normalize_axis_index
 axis_indices = np.lib.array_utils.normalize_axis_tuple
 
 
-# Turning and shifting
+# Flipping and shifting
 
 
 @answers(np.flip)
@@ -89,7 +89,7 @@ _roll.batch = _batched_roll
 
 @answers(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
-    """Shift elements along axes, the last ones to the front; without an axis, of the flattened array."""
+    """Shift elements along axes, with wrap-around; without an axis, of the flattened array."""
     a, shift = as_array(a), plain_axis(values_of(shift, "the shift of np.roll").tolist())
     if axis is None:
         total = shift if isinstance(shift, int) else sum(shift)
@@ -137,7 +137,7 @@ def repeat_elements(a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 @answers(np.resize)
 def resize(a: Any, new_shape: Any) -> Any:
-    """Return the elements in another shape, repeated where there are too few."""
+    """Return the elements in another shape, repeated if there are too few."""
     shape = tuple(np.atleast_1d(values_of(new_shape, "the shape of np.resize")).tolist())
     if any(size < 0 for size in shape):
         raise ValueError("all elements of `new_shape` must be non-negative")
@@ -152,7 +152,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 @answers(np.append)
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """Join values to the end of an array; without an axis both are flattened."""
+    """Append values to an array; without an axis both are flattened."""
     return concatenate([arr, values], axis)
 
 
@@ -182,7 +182,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         places = np.flatnonzero(places)
     if places.ndim == 0:
         values = np.moveaxis(values, 0, axis)
-    count = values.shape[axis] if places.size == 1 else places.size  # one place takes all values
+    count = values.shape[axis] if places.size == 1 else places.size  # a single position receives all values
     values = np.broadcast_to(values, (*arr.shape[:axis], count, *arr.shape[axis + 1 :]))
     order = np.insert(np.arange(size), places, size + np.arange(count))
     return np.take(concatenate([arr, values], axis), order, axis)
@@ -190,7 +190,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
 @answers(np.trim_zeros)
 def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
-    """Return an array without its leading and trailing zeros, which asks for the values themselves."""
+    """Return an array without its leading and trailing zeros; this needs concrete values."""
     filt, trim = as_array(filt), trim.lower()
     places = np.argwhere(values_of(filt, "np.trim_zeros"))
     axes = range(filt.ndim) if axis is None else axis_indices(plain_axis(axis), filt.ndim)
@@ -220,7 +220,7 @@ _windows = linear(
 
 
 def _overlapped(sizes: tuple[int, ...], axes: tuple[int, ...], shape: tuple[int, ...]) -> Callable[[Any], Any]:
-    """Return the pullback of windows: each element gets the sum over the windows that it is in."""
+    """Return the pullback of windows: each element gets the sum over the windows that contain it."""
     counts = list(shape)
     for size, axis in zip(sizes, axes, strict=True):
         counts[axis] -= size - 1
@@ -253,7 +253,7 @@ VIEWS[_windows] = lambda x, lead, sizes, axes: np.lib.stride_tricks.sliding_wind
 def sliding_window_view(
     x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:
-    """Return all windows of a size, along axes that come last."""
+    """Return all windows of a given size along axes, which come last."""
     if writeable and traced(x):
         raise errors.InPlaceError("np.lib.stride_tricks.sliding_window_view(..., writeable=True)", errors.users_line())
     x = as_array(x)
@@ -266,7 +266,7 @@ def sliding_window_view(
 
 
 def _on_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
-    """Return zeros whose last two axes have a shape, with values on a diagonal of those."""
+    """Return zeros with values on a diagonal of the last two axes, which have the given shape."""
     if not isinstance(values, np.ndarray):
         return _chosen_diagonal(values, shape, offset)
     rows = np.arange(values.shape[-1]) + max(-offset, 0)
@@ -276,7 +276,7 @@ def _on_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
 
 
 def _chosen_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
-    """Return the same without writing into an array: each row has all values, and the diagonal is chosen."""
+    """Return the same result without writing into an array: each row has all values, and the diagonal is kept."""
     before = max(offset, 0)
     sizes = before, shape[1] - before - values.shape[-1]
     left, right = (np.zeros_like(values, shape=(*values.shape[:-1], size)) for size in sizes)
@@ -317,7 +317,7 @@ VIEWS[_diagonal] = lambda x, lead, offset: np.diagonal(x, offset, -2, -1)
 
 @answers(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Return a diagonal in the plane of two axes; it becomes the last axis."""
+    """Return a diagonal in the plane of two axes, as the last axis."""
     a = as_array(a)
     np.diagonal(np.broadcast_to(0, a.shape), offset, axis1, axis2)  # NumPy's checks and messages
     return view(_diagonal, np.moveaxis(a, (axis1, axis2), (-2, -1)), {"offset": plain_axis(offset)})
@@ -325,7 +325,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 @answers(np.diag)
 def diag(v: Any, k: int = 0) -> Any:
-    """Return a diagonal of a matrix, or the matrix that has a vector as diagonal."""
+    """Return a diagonal of a matrix, or the matrix with a vector as its diagonal."""
     v, k = as_array(v), plain_axis(k)
     if v.ndim == 2:
         return diagonal(v, k)
@@ -337,7 +337,7 @@ def diag(v: Any, k: int = 0) -> Any:
 
 @answers(np.diagflat)
 def diagflat(v: Any, k: int = 0) -> Any:
-    """Return the matrix that has the flattened elements as diagonal."""
+    """Return the matrix with the flattened elements as its diagonal."""
     return diag(np.ravel(as_array(v)), k)
 
 
@@ -362,13 +362,13 @@ def triu(m: Any, k: int = 0) -> Any:
 
 
 def _lower(m: Any, k: int) -> Any:
-    """Return where in the last two axes of an array its lower triangle is."""
+    """Return the lower triangle of the last two axes of an array, as a mask."""
     sizes = m.shape[-2:]
     return np.tri(sizes[0], sizes[-1], plain_axis(k), bool)
 
 
 def _indices_of_shape(function: Any) -> None:
-    """Answer `tril_indices_from` and its kin, which need the shape alone."""
+    """Implement `tril_indices_from` and its kin, which depend on the shape alone."""
 
     def indices(arr: Any, *args: Any, **keywords: Any) -> Any:
         return function(np.broadcast_to(0, arr.shape), *args, **keywords)
@@ -386,7 +386,7 @@ for _function in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_fr
 
 @answers(np.meshgrid)
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Any, ...]:
-    """Return the coordinates of all points of a grid, from those along its axes."""
+    """Return the coordinates of all points of a grid, from those along each axis."""
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
     ndim = len(xi)
@@ -404,7 +404,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
 
 @answers(np.ix_)
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """Return vectors of indices so shaped that together they name every combination."""
+    """Return index vectors reshaped to broadcast to all combinations (an open mesh)."""
     arrays = [as_array(x) for x in args]
     if any(x.ndim != 1 for x in arrays):
         raise ValueError("Cross index must be 1 dimensional")

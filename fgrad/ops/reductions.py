@@ -1,6 +1,6 @@
 """Sums, products, extrema and statistics over axes.
 
-`sum`, `mean`, `prod`, `max`, `min`, `nanmax`, `nanmin` and `logsumexp` are primitives; the rest is made of them.
+`sum`, `mean`, `prod`, `max`, `min`, `nanmax`, `nanmin` and `logsumexp` are primitives; all others are composed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _SAMPLES = (
 
 
 def _kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
-    """Return the shape with 1 for each axis that is reduced."""
+    """Return the shape with 1 for each reduced axis."""
     if axis is None:
         return (1,) * len(shape)
     if type(axis) is int:
@@ -54,7 +54,7 @@ def _kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
 
 
 def _count(shape: tuple[int, ...], axis: Axis) -> int:
-    """Return how many elements go into each result."""
+    """Return how many elements contribute to each result."""
     if axis is None:
         return prod_of(shape)
     return prod_of(shape[a] for a in ((axis,) if isinstance(axis, int) else axis))
@@ -79,13 +79,13 @@ _sum = linear(
 )
 
 _SHORT, _MANY = 128, 512
-"""Up to how many elements a row is summed as well by a product as by NumPy, and in how many it takes less time."""
+"""Bounds for sums by a product with ones: the largest accurate row length, and the smallest size that is faster."""
 
 
 def _summed(t: Any, axis: Axis, keepdims: bool) -> Any:
-    """Return the sum of a tangent; of short rows it is their product with ones, in a tenth of the time.
+    """Return the sum of a tangent; for short rows as a product with ones, in a tenth of the time.
 
-    The value of a sum is NumPy's to the last bit, so that equal rows of an array have equal sums, and ties stay ties.
+    The primal sum is NumPy's to the last bit, so that equal rows of an array have equal sums, and ties are preserved.
     """
     if (
         type(t) is np.ndarray
@@ -102,10 +102,10 @@ def _summed(t: Any, axis: Axis, keepdims: bool) -> Any:
 
 
 def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:
-    """Return where the extremum stands, and among how many equal elements a derivative is shared; None: nowhere.
+    """Return where the extremum is, and the number of ties that share the derivative; None if there is no extremum.
 
-    NaN is equal to nothing. So if as many elements were chosen as there are extrema that are numbers, there is one for
-    each of these.
+    NaN is not equal to itself. So if as many elements were selected as there are extrema that are not NaN, each of
+    these has exactly one.
     """
     kept = reshaped(ans, _kept(x.shape, axis))
     chosen, numbers = strip_ended(np.equal(x, kept)), strip_ended(np.equal(kept, kept))
@@ -152,7 +152,7 @@ def _extremum(name: str, ufunc: np.ufunc) -> Primitive:
 
 
 _max, _min = _extremum("max", np.maximum), _extremum("min", np.minimum)
-# NaN is equal to nothing, not even to itself, so it is never what was chosen.
+# NaN is not equal to itself, so it is never selected.
 _nanmax, _nanmin = _extremum("nanmax", np.fmax), _extremum("nanmin", np.fmin)
 
 
@@ -194,13 +194,13 @@ _prod = _reducing(
 def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     largest = reduced(np.maximum, x, axis, True)
     total = reduced(np.add, share_in(x, largest), axis, True)
-    # The largest element adds 1 to the total; where it is minus infinity, the total is 0, and of no account.
+    # The largest element adds 1 to the total; where it is minus infinity, the total is 0 and is not used.
     result = np.log(np.maximum(total, 1)) + largest
     return result if keepdims else result.squeeze(axis)[()]
 
 
 def _product_with_new(ct: Any, slope: Any) -> Any:
-    """Return the product of a cotangent with a slope that was just computed, in the memory of the latter."""
+    """Return a cotangent times a temporary slope, in the memory of the slope."""
     if type(slope) is np.ndarray and type(ct) is np.ndarray and ct.dtype is slope.dtype:
         return np.multiply(ct, slope, out=slope)
     return ct * slope
@@ -230,7 +230,7 @@ _logsumexp = _reducing(
 
 
 def _reduction(primitive: Primitive) -> Callable[..., Any]:
-    """Make the NumPy function of a reduction from its primitive: `dtype`, `initial` and `where` too."""
+    """Make the NumPy function of a reduction from its primitive, with `dtype`, `initial` and `where`."""
 
     def reduce(
         a: Any,
@@ -249,11 +249,11 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         axis = reduced_axis(axis, a)
         if initial is not None and not a.size and primitive.name in ("max", "min"):
             shape = np.add.reduce(np.zeros(a.shape), axis=axis, keepdims=keepdims).shape
-            result = np.broadcast_to(initial, shape)  # there is nothing else to choose
+            result = np.broadcast_to(initial, shape)  # no elements
         else:
             result = apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
         if dtype is not None:
-            result = as_array(result, dtype)  # short integers are added up as long ones
+            result = as_array(result, dtype)  # short integers are summed as long ones
         if initial is not None:
             result = _COMBINE[primitive.name](result, as_start(initial, result.dtype))
         return result if out is None else written(f"np.{primitive.name}", out, result)
@@ -263,10 +263,10 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
 
 
 def as_start(initial: Any, dtype: Any) -> Any:
-    """Return what a reduction starts with as NumPy does: in the dtype of the result, where 0.5 is the integer 0.
+    """Return the initial value of a reduction in the dtype of the result, as in NumPy: 0.5 is the integer 0.
 
     Raises:
-        OverflowError, TypeError: NumPy's; there is no such number in that dtype.
+        OverflowError, TypeError: NumPy's; the dtype cannot represent the value.
     """
     if type(initial) in BOXES:
         return astype(to_write(initial, dtype), dtype)
@@ -279,7 +279,7 @@ _COMBINE: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximu
 
 
 def masked(a: Any, where: Any, neutral: Any) -> Any:
-    """Return an array with something else in place of what a mask leaves out.
+    """Return an array with another value where a mask is False.
 
     Raises:
         ValueError: NumPy's; the mask has more elements than the array.
@@ -290,7 +290,7 @@ def masked(a: Any, where: Any, neutral: Any) -> Any:
 
 
 def _neutral(name: str, initial: Any) -> Any:
-    """Return what stands in for elements that a mask leaves out."""
+    """Return the replacement for elements that a mask excludes."""
     if name in ("sum", "prod"):
         return 0 if name == "sum" else 1
     if initial is None:
@@ -302,7 +302,7 @@ def _neutral(name: str, initial: Any) -> Any:
 
 
 def _given(value: Any, default: Any = None) -> Any:
-    """Return the value of an option, or the default where NumPy's mark says that there is none."""
+    """Return the value of an option, or the default for NumPy's `_NoValue`."""
     return default if value is np._NoValue else value
 
 
@@ -334,7 +334,7 @@ def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
 def max(
     a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """Return the largest element along axes; equal ones share the derivative."""
+    """Return the largest element along axes; ties share the derivative."""
     return _largest(a, axis, None, out, keepdims, initial, where)
 
 
@@ -342,7 +342,7 @@ def max(
 def min(
     a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
 ) -> Any:
-    """Return the smallest element along axes; equal ones share the derivative."""
+    """Return the smallest element along axes; ties share the derivative."""
     return _smallest(a, axis, None, out, keepdims, initial, where)
 
 
@@ -362,7 +362,7 @@ for _ufunc, _function in (
 
 
 def _nan_extremum(primitive: Primitive, function: Any, without_nan: Callable[..., Any], combine: np.ufunc) -> None:
-    """Let `nanmax` or `nanmin` pass over NaNs, which get the derivative 0."""
+    """Make `nanmax` or `nanmin`, which skip NaNs; the derivative of these is 0."""
 
     def answer(
         a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
@@ -417,7 +417,7 @@ def _mean_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
 
 
 _SUMMED_AS: dict[str, Any] = {"e": np.float32, **dict.fromkeys("?bBhHiIlLqQ", np.float64)}
-"""In which dtype NumPy computes the mean of short floats and of integers."""
+"""NumPy's accumulator dtypes for means of short floats and of integers."""
 
 
 def _mean_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
@@ -429,13 +429,13 @@ _mean = linear(_mean_value, _mean_rule, *_SAMPLES, name="mean", batch=reduction_
 
 
 def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
-    """Return how many elements go into each result, also when a mask chooses them."""
+    """Return how many elements contribute to each result, also with a mask."""
     if where is True:
         return _count(a.shape, axis)
     return total(np.broadcast_to(where, a.shape), axis=axis, dtype=np.intp, keepdims=keepdims)
 
 
-# Variances and standard deviations. Deviations from the mean add up to 0, so the mean adds nothing to the derivatives.
+# Variances and standard deviations. Deviations from the mean sum to 0, so the mean has no effect on the derivatives.
 
 
 def _variance_value(x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Any:
@@ -454,17 +454,17 @@ def _along_deviation(ct: Any, x: Any, ans: Any, number: float, axis: Axis) -> An
 
 
 def _doubled(ct: Any, number: Any) -> Any:
-    """Return twice a derivative over a number, which keeps fractions exact."""
+    """Return twice a derivative divided by a number, in an order that keeps fractions exact."""
     return ct * 2 / number if number else ct * np.inf
 
 
 def _along_unit_deviation(ct: Any, x: Any, ans: Any, number: Any, axis: Axis) -> Any:
-    """Return the same of the standard deviation, which is 0 where all elements are equal."""
+    """Return the same for the standard deviation; it is 0 where all elements are equal."""
     return along(ct, conjugated(x - _mean_of(x, axis, keepdims=True)), ans * number)
 
 
 def _of_deviations(name: str, value: Callable[..., Any], product: Callable[..., Any]) -> Primitive:
-    """Declare a function of the deviations from the mean, by the product of a derivative with its slope."""
+    """Declare a function of the deviations from the mean, given the product of a derivative with its slope."""
 
     def rule(ans: Any, x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
         kept = _kept(x.shape, axis)
@@ -504,7 +504,7 @@ def var(
     mean: Any = None,
     correction: float | None = None,
 ) -> Any:
-    """Return the variance along axes, by the deviations from the mean or from what is given as such."""
+    """Return the variance along axes, from the deviations from the mean, which may be given."""
     a, axis, number = _spread_in(a, axis, dtype, ddof, keepdims, where, correction)
     if where is True and _given(mean) is None:
         result = apply(_variance, (a,), {"number": number, "axis": axis, "keepdims": keepdims})
@@ -515,7 +515,7 @@ def var(
 
 
 def _from_center(a: Any, axis: Axis, where: Any, mean: Any) -> Any:
-    """Return deviations from the mean, or from what is given as such."""
+    """Return deviations from the mean, which may be given."""
     center = _given(mean)
     return a - (_mean_of(a, axis, keepdims=True, where=where) if center is None else center)
 
@@ -523,7 +523,7 @@ def _from_center(a: Any, axis: Axis, where: Any, mean: Any) -> Any:
 def _spread_in(
     a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any, correction: float | None
 ) -> tuple[Any, Axis, Any]:
-    """Return an array, the axes, and by what the sum of squared deviations from its mean is divided."""
+    """Return an array, the axes, and the divisor of the sum of squared deviations."""
     a = _prepared(a, dtype)
     axis = checked_axis(axis, a)
     ddof = degrees(ddof, correction)
@@ -538,7 +538,7 @@ _mean_of = mean
 
 
 def degrees(ddof: float, correction: float | None) -> float:
-    """Return by how much the number of elements is lessened, which NumPy calls by two names.
+    """Return the correction of the number of elements, which NumPy calls by two names.
 
     Raises:
         ValueError: both are given.
@@ -566,7 +566,7 @@ def std(
     """Return the standard deviation along axes; its derivative is 0 where all elements are equal."""
     a, axis, number = _spread_in(a, axis, dtype, ddof, True, where, correction)
     if where is True and _given(mean) is None and number == 1 and degrees(ddof, correction) == 0:
-        result = sum(np.real(a - a), axis, keepdims=keepdims)  # that of one element, which is 0 wherever that is
+        result = sum(np.real(a - a), axis, keepdims=keepdims)  # of one element: 0 where it is finite
     elif where is True and _given(mean) is None:
         metadata = {"number": number, "axis": axis, "keepdims": keepdims}
         result = of_square(apply(_deviation, (a,), metadata), _deviation_squared, (a,), metadata)
@@ -584,7 +584,7 @@ def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
 
 
 def _without_derivative(function: Any, batch: Any, kind: str, *samples: Any) -> Primitive:
-    """Let a reduction to indices or truth values be a primitive with the derivative 0."""
+    """Make a primitive with the derivative 0 from a reduction to indices or booleans."""
     primitive = constant_in_pieces(function, batch, *samples)
     primitive.kind = kind
 
@@ -599,7 +599,7 @@ def _without_derivative(function: Any, batch: Any, kind: str, *samples: Any) -> 
 
 
 def _truth(function: Any, neutral: bool) -> None:
-    """Let `all` or `any` take a mask, too."""
+    """Add a mask argument to `all` or `any`."""
     primitive = _without_derivative(function, reduction_batch, "comparison", *_INDEX_SAMPLES)
 
     def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:

@@ -1,7 +1,7 @@
-"""Reductions of plain arrays along their last axis where that is short: column by column, which NumPy does row by row.
+"""Reductions of plain arrays along a short last axis: column by column, where NumPy proceeds row by row.
 
-A row of three elements takes NumPy twenty times as long as its three additions, since each row starts a loop of its
-own. Columns are added in the order in which NumPy adds the elements of a row, so results are the same to the last bit.
+NumPy takes twenty times as long for a row of three elements as for three additions, since each row starts a new
+loop. Columns are added in NumPy's order of the elements of a row, so results are equal to the last bit.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from fgrad.core.foreign import reduced_by
 
 _LONGEST: dict[Any, int] = {np.add: 15, np.maximum: 32, np.minimum: 32}
-"""Up to which length of rows columns are faster; from 16 on NumPy adds in another order."""
+"""Largest row length for which columns are faster; from 16 on NumPy adds in another order."""
 _ROWS_FOR_EACH = 64
-"""How many rows make up for the time that it takes to begin a column."""
+"""Number of rows that outweighs the overhead of one column."""
 _BLOCK = 4096
-"""Rows that are taken at once, so that their columns are read from the cache."""
+"""Number of rows per block, so that its columns are read from the cache."""
 
 
 def reduced(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
@@ -38,7 +38,7 @@ def reduced(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
 def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: Any) -> bool:
     return (
         type(x) is np.ndarray
-        and x.size >= 4 * _ROWS_FOR_EACH  # which small arrays are not
+        and x.size >= 4 * _ROWS_FOR_EACH  # small arrays fail this test
         and axis is not None
         and x.ndim > 1
         and (axis == -1 or axis == x.ndim - 1)
@@ -52,7 +52,7 @@ def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: Any) -> bool:
 def _combined(ufunc: np.ufunc, columns: list[Any]) -> Any:
     if ufunc is not np.add:
         return functools.reduce(ufunc, columns)
-    # Pairwise summation, as NumPy has it: https://github.com/numpy/numpy/pull/3685. It begins with 0, which is not -0.
+    # Pairwise summation, as in NumPy: https://github.com/numpy/numpy/pull/3685. It starts with 0, not with -0.0.
     halves = 8 if len(columns) >= 8 else 1
     return functools.reduce(np.add, columns[halves:], _by_halves(columns[:halves])) + 0
 

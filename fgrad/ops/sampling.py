@@ -1,7 +1,7 @@
 """Functions of sampled signals: convolution, interpolation, differences, integrals, phases.
 
-`convolve` and `interp` are primitives, and so are the two families of Bessel functions to which the
-derivatives of `sinc` and `i0` belong; the rest is made of operations that are there.
+`convolve` and `interp` are primitives, and so are the two families of Bessel functions that contain the
+derivatives of `sinc` and `i0`; all others are composed of existing operations.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from fgrad.ops.tracing import answers_traced
 _POINTS = np.array([-1.0, 0.0, 1.5, 2.0])
 
 
-# Convolution: a window of the full one. Transposed, it is a window of another convolution, so that
-# all derivatives are convolutions again.
+# A convolution is a window of the full convolution. Its transpose is a window of another convolution, so
+# derivatives of all orders are convolutions.
 
 
 _MODES: tuple[Any, ...] = ("full", "same", "valid")
 
 
 def _window(n: int, m: int, mode: str) -> tuple[int, int]:
-    """Return where the result of a mode begins in the full convolution of n and m points, and its length."""
+    """Return the start of a mode's result in the full convolution of n and m points, and its length."""
     if mode == "full":
         return 0, n + m - 1
     shorter, longer = sorted((n, m))
@@ -52,7 +52,7 @@ def _convolved(a: Any, v: Any, start: int, length: int) -> Any:
         for mode in _MODES:
             if _window(n, m, mode) == (start, length):
                 return np.convolve(a, v, mode)
-    # What the window needs of the longer one, with zeros where it reaches over the ends.
+    # The part of the longer operand that the window needs, zero-padded at the ends.
     before, after = m - 1 - start, start + length - n
     kept = a[..., max(0, -before) : n - max(0, -after)]
     kept = np.pad(kept, [(0, 0)] * (a.ndim - 1) + [(max(0, before), max(0, after))])
@@ -63,7 +63,7 @@ def _convolved(a: Any, v: Any, start: int, length: int) -> Any:
 
 
 def _convolve_rule(other: Any, size: int, start: int) -> Callable[[Any], Any]:
-    """Return the pullback to an operand of a size: the convolution with the other one reversed."""
+    """Return the pullback to an operand of a given size: the convolution with the reversed other one."""
     window = {"start": other.shape[-1] - 1 - start, "length": size}
     return lambda ct: contract(_convolve, (ct, other[..., ::-1]), window)
 
@@ -97,7 +97,7 @@ _convolve.batch = lambda values, mapped, size, metadata: contract(_convolve, ali
 
 
 def _mode(mode: Any) -> str:
-    """Return the full name of a mode; NumPy says which others it takes."""
+    """Return the full name of a mode; NumPy raises the error for an unknown one."""
     if type(mode) is str and mode in _MODES:
         return mode
     return {4: "full", 3: "same", 2: "valid"}[np.convolve(np.zeros(3), np.zeros(2), mode).size]
@@ -122,7 +122,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     mode = _mode(mode)
     start, length = _window(a.size, v.size, mode)
     if mode == "same" and a.size < v.size:
-        start = a.size // 2  # counted from the other end, because NumPy exchanges the two and then reverses
+        start = a.size // 2  # counted from the other end, because NumPy swaps the two and then reverses
     return apply(_convolve, (a, np.conjugate(v)[::-1]), {"start": start, "length": length})
 
 
@@ -131,7 +131,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 
 
 def _by_example(function: Callable[..., Any], x: Any, *tables: Any) -> Any:
-    """Return what a function of queries and tables gives along the last axes; those in front hold examples."""
+    """Return the values of a function of queries and tables along the last axes; leading axes are batch axes."""
     if all(table.ndim == 1 for table in tables):
         return np.asarray(function(x, *tables))
     lead = np.broadcast_shapes(*(each.shape[:-1] for each in (x, *tables)))
@@ -142,16 +142,16 @@ def _by_example(function: Callable[..., Any], x: Any, *tables: Any) -> Any:
 
 
 class _Line:
-    """The pieces of the line that an interpolation follows: one for each element of `x`.
+    """The linear pieces of an interpolation, one for each element of `x`.
 
-    At a sample point the piece that begins there counts, and at the last one the piece that ends there.
-    Beyond the ends, and where the last two sample points are the same, the line is constant.
+    At a sample point the piece on its right is used, and at the last one the piece on its left.
+    Beyond the ends, and where the last two sample points coincide, the function is constant.
 
     Attributes:
-        shape: of the tables, with the axes in front that hold examples.
-        lower, upper: the places of the sample points around it in the flattened tables.
-        share: how much the upper one counts, between 0 and 1.
-        width: of the interval; infinite where the line is constant, so that its slope is 0.
+        shape: the shape of the tables, with leading batch axes.
+        lower, upper: the indices of the neighbouring sample points in the flattened tables.
+        share: the weight of the upper one, between 0 and 1.
+        width: the width of the interval; infinite where the function is constant, so that its slope is 0.
     """
 
     def __init__(self, x: Any, fp: Any, xp: Any) -> None:
@@ -178,13 +178,13 @@ class _Line:
         return (self._taken(fp, self.upper) - self._taken(fp, self.lower)) / self.width
 
     def transposed(self, ct: Any) -> Any:
-        """Return what goes back to each sample point: the transpose of the interpolation of values."""
+        """Return the cotangent of the values at the sample points: the transpose of the interpolation."""
         parts = np.stack([ct * (1 - self.share), ct * self.share])
         return scatter_add(parts, np.stack([self.lower, self.upper]), (prod(self.shape),)).reshape(self.shape)
 
 
 def _searched(x: Any, xp: Any) -> Any:
-    """Return how many sample points are at or below each element of `x`."""
+    """Return how many sample points are less than or equal to each element of `x`."""
     if xp.ndim == 1:
         return np.searchsorted(xp, x, "right")
     lead = np.broadcast_shapes(x.shape[:-1], xp.shape[:-1])
@@ -230,7 +230,7 @@ _interp.batch = lambda values, mapped, size, metadata: apply(_interp, aligned(va
 
 @answers_traced(np.interp)
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    """Return the values at `x` of the lines between sample points; at a point, the slope on its right counts."""
+    """Return the piecewise linear interpolation at `x`; at a sample point, the derivative is the slope on its right."""
     x, xp, fp = as_array(x), as_array(xp), as_array(fp)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0 or (type(period) in (int, float) and not period):
         np.interp(0.0, np.zeros(xp.shape), np.zeros(fp.shape), period=period)  # which raises NumPy's error
@@ -245,7 +245,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def _unrolled(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
-    """Bring all points into one period, in order, with the nearest ones of the periods before and after."""
+    """Map all points into one period, in order, with the nearest points of the adjacent periods."""
     x, xp = np.remainder(x, period), np.remainder(xp, period)
     order = np.argsort(xp)
     xp, fp = getitem(xp, order), getitem(fp, order)
@@ -272,7 +272,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 
 def _fits(f: Any, axes: Sequence[int], spacings: Sequence[Any], edge_order: int) -> bool:
-    """Return whether the arguments of `gradient` fit together."""
+    """Return whether the arguments of `gradient` are compatible."""
     if edge_order > 2 or any(f.shape[axis] <= edge_order for axis in axes):
         return False
     if len(spacings) != len(axes):
@@ -281,18 +281,18 @@ def _fits(f: Any, axes: Sequence[int], spacings: Sequence[Any], edge_order: int)
 
 
 def _steps(spacing: Any) -> Any:
-    """Return the distances between neighbours: one number where they are known to be all the same."""
+    """Return the distances between neighbours: a single number if all are known to be equal."""
     if np.ndim(spacing) == 0:
         return spacing
     spacing = as_array(spacing)
     spacing = astype(spacing, np.float64) if spacing.dtype.kind in "iu" else spacing
     steps = spacing[1:] - spacing[:-1]
-    # Traced ones stay apart: a formula with only the first of them would lose the others' derivatives.
+    # Traced distances are kept separate: a formula with only the first would lose the others' derivatives.
     return steps[0] if isinstance(steps, np.ndarray) and np.all(steps == steps[0]) else steps
 
 
 def _apart(x: Any, axis: int, edge: int, reverse: bool) -> Any:
-    """Return each element's next neighbour less the one before; at the ends, `edge` times the element stands in."""
+    """Return each element's next neighbour minus the previous one; beyond the ends, `edge` times the end element."""
     result = np.empty_like(x)
     before, after = _cut(x, axis, None, -2), _cut(x, axis, 2, None)
     first, second = _cut(x, axis, 0, 1), _cut(x, axis, 1, 2)
@@ -317,7 +317,7 @@ _central: Primitive = linear(
     batch=along_axis_batch,
     pattern=lambda step: windowed(step, {step.metadata["axis"]: range(-1, 2)}),
 )
-"""Linear, and its own transpose but for the signs: with plus and minus exchanged, and the elements at the ends, too."""
+"""Linear; the transpose is the operation with the sign and that of `edge` reversed."""
 
 
 def _slope(f: Any, axis: int, steps: Any, edge_order: int) -> Any:
@@ -349,7 +349,7 @@ def _uneven_slope(f: Any, axis: int, steps: Any, edge_order: int) -> Any:
     first = (part(1, 2) - part(0, 1)) / step(0, 1)
     last = (part(-1, None) - part(-2, -1)) / step(-1, None)
     if edge_order != 1:
-        # A parabola through three points: the slope of the outer piece, less what it changes up to the end.
+        # The derivative of a parabola through three points: the slope of the outer piece, extrapolated to the end.
         inward = (part(2, 3) - part(1, 2)) / step(1, 2)
         first = first + (first - inward) * (step(0, 1) / (step(0, 1) + step(1, 2)))
         inward = (part(-2, -1) - part(-3, -2)) / step(-2, -1)
@@ -377,7 +377,7 @@ def _cut(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
 
 @answers_traced(np.unwrap)
 def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
-    """Return phases without jumps of more than half a period: what is added is constant in `p`."""
+    """Return phases without jumps of more than half a period; the correction is piecewise constant in `p`."""
     p = as_array(p)
     steps = np.diff(stop_gradient_of(p), axis=axis)
     dtype = np.result_type(steps, period)
@@ -390,12 +390,12 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
     return np.concatenate([astype(_cut(p, axis, None, 1), dtype), astype(later, dtype)], axis=axis)
 
 
-# Bessel functions. Each order's derivative is made of its neighbours', without a pole, so that sinc and i0
+# Bessel functions. The derivative of each order is a combination of its neighbours without a pole, so sinc and i0
 # have derivatives of every order, also at 0. Sections are those of https://dlmf.nist.gov.
 
 
 def _series(x: Any, quarter: float, steps: Sequence[float]) -> Any:
-    """Return the sum of terms of which each is `quarter * x * x / step` times the one before, the first being 1."""
+    """Return the series with first term 1 and ratios `quarter * x * x / step` of consecutive terms."""
     square = quarter * x * x
     total = np.ones_like(x)
     for step in reversed(steps):
@@ -404,7 +404,7 @@ def _series(x: Any, quarter: float, steps: Sequence[float]) -> Any:
 
 
 def _spherical_value(x: Any, n: int) -> Any:
-    """Return the spherical Bessel function j_n: its power series (10.53.1), beyond n + 1 the recurrence (10.51.1)."""
+    """Return the spherical Bessel function j_n: the power series (10.53.1), beyond n + 1 the recurrence (10.51.1)."""
     x = np.asarray(x)
     is_zero = x == 0
     divisor = np.where(is_zero, np.ones((), x.dtype), x)
@@ -423,7 +423,7 @@ def _spherical_value(x: Any, n: int) -> Any:
 
 
 def _modified_value(x: Any, n: int) -> Any:
-    """Return the modified Bessel function I_n: its power series (10.25.2), beyond 30 the expansion (10.40.1)."""
+    """Return the modified Bessel function I_n: the power series (10.25.2), beyond 30 the expansion (10.40.1)."""
     if n == 0:
         return np.i0(x)[()]
     x = np.asarray(x)
@@ -436,7 +436,7 @@ def _modified_value(x: Any, n: int) -> Any:
     expansion = np.ones_like(large)
     for k in range(20, 0, -1):
         expansion = 1 - expansion * ((4 * n * n - (2 * k - 1) ** 2) / (8 * k)) / large
-    # The exponential function in two factors, because the root brings some overflowing values back.
+    # The exponential is split in two factors, because the division by the root avoids some overflows.
     half = np.exp(large / 2)
     far = half * (half / np.sqrt(2 * np.pi * large)) * expansion * np.sign(x) ** n
     return np.where(is_small, series, far)[()]
@@ -455,7 +455,7 @@ def _modified_slope(x: Any, n: int) -> Any:
 
 
 def _family(name: str, value: Any, slope: Callable[..., Any], complex: bool) -> Primitive:
-    """Declare a family of functions of one variable whose derivatives belong to the family."""
+    """Declare a family of functions of one variable that contains their derivatives."""
     primitive = Primitive(
         name,
         value,

@@ -1,7 +1,7 @@
-"""Choosing elements by conditions and indices, writing them in place, and running a function over slices.
+"""Selection of elements by conditions and indices, in-place writes, and functions applied to slices.
 
-What writes into its first argument (`np.put`, `np.fill_diagonal`, ...) makes the handle of a tensor stand
-for another value, as `x[i] = v` does. Into a plain array no traced tensor can be written.
+Functions that write into their first argument (`np.put`, `np.fill_diagonal`, ...) make the handle of a tensor
+refer to another value, as `x[i] = v` does. A traced tensor cannot be written into a plain array.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fgrad.ops.indexing import getitem, setitem, to_write, traced, values_of, wr
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import promoted, reshape, unstack
 
-# Choosing
+# Selection
 
 
 @answers(np.select)
 def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
-    """Choose from the first array whose condition holds; what is not chosen contributes exactly 0."""
+    """Choose from the first array whose condition holds; elements that are not chosen contribute exactly 0."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
     if len(condlist) == 0:
@@ -38,7 +38,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     for place, condition in enumerate(conditions):
         if condition.dtype.kind != "b":
             raise TypeError(f"invalid entry {place} in condlist: should be boolean ndarray")
-    # Python's numbers adapt to the dtype of the others, which may cut off their bits.
+    # Python numbers adapt to the dtype of the others, which may truncate them.
     dtype = np.result_type(*map(promoted, [*choicelist, default]))
     *choices, result = (astype(as_array(x), dtype, copy=False) for x in (*choicelist, default))
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
@@ -48,7 +48,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 
 @answers(np.choose)
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
-    """Choose each element from the array of that number."""
+    """Choose each element from the array with the given index."""
     a = as_array(a)
     choices = unstack(choices) if hasattr(choices, "ndim") else list(choices)
     dtype, count = np.result_type(*map(promoted, choices)), len(choices)
@@ -60,7 +60,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     elif not traced(a) and a.size and not 0 <= np.min(a) <= np.max(a) < count:
         raise ValueError("invalid entry in choice array")
     else:
-        number = np.where(number < 0, count, number)  # for which there is no choice, rather than one from the end
+        number = np.where(number < 0, count, number)  # out of range, rather than an index from the end
     chosen = take_along_axis(np.stack(arrays), np.expand_dims(number, 0), 0)
     return written("np.choose", out, chosen[0])
 
@@ -69,8 +69,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """Compute each element by the function, or take the number, of the last condition that holds.
 
-    A function gets the elements where its condition holds. Under `vmap`, where it is not known which
-    those are, it gets all of them; the others contribute exactly 0 all the same.
+    A function receives the elements where its condition holds. Under `vmap` these are unknown, so it receives all
+    elements; the excluded ones still contribute exactly 0.
     """
     x, functions = as_array(x), list(funclist)
     conditions = _conditions(condlist, x)
@@ -96,7 +96,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
 
 
 def _conditions(condlist: Any, x: Any) -> list[Any]:
-    """Return a list of conditions, also where one alone was given."""
+    """Return a list of conditions; a single condition is wrapped."""
     first = condlist[0] if isinstance(condlist, (list, tuple)) else None
     if isinstance(condlist, (list, tuple)) and not np.isscalar(first):
         several = [as_array(each) for each in condlist]
@@ -109,7 +109,7 @@ def _conditions(condlist: Any, x: Any) -> list[Any]:
 
 @answers(np.compress)
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """Return the slices along an axis where a condition holds, which asks for its values."""
+    """Return the slices along an axis where a condition holds; this needs its values."""
     if np.ndim(condition) != 1:
         raise ValueError("condition must be a 1-d array")
     return written("np.compress", out, np.take(as_array(a), np.flatnonzero(values_of(condition, "np.compress")), axis))
@@ -117,19 +117,19 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 
 @answers(np.extract)
 def extract(condition: Any, arr: Any) -> Any:
-    """Return the elements where a condition holds, which asks for its values."""
+    """Return the elements where a condition holds; this needs its values."""
     return np.take(np.ravel(as_array(arr)), np.flatnonzero(values_of(condition, "np.extract")))
 
 
 @answers(np.argwhere)
 def argwhere(a: Any) -> Any:
-    """Return the indices of elements that are not zero, which asks for the values themselves."""
+    """Return the indices of nonzero elements; this needs concrete values."""
     return np.argwhere(values_of(a, "np.argwhere"))
 
 
 @answers(np.flatnonzero)
 def flatnonzero(a: Any) -> Any:
-    """Return the flat indices of elements that are not zero, which asks for the values themselves."""
+    """Return the flat indices of nonzero elements; this needs concrete values."""
     return np.flatnonzero(values_of(a, "np.flatnonzero"))
 
 
@@ -149,7 +149,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
 
 
 def _along_axis(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
-    """Return the key in which indices along one axis meet the same places along the others."""
+    """Return a key of the indices along one axis and matching indices along all others."""
     if indices.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
     if indices.ndim != x.ndim:
@@ -163,7 +163,7 @@ def _along_axis(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
 
 @answers(np.take_along_axis)
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
-    """Return the elements at indices along an axis, as `argsort` gives them."""
+    """Return the elements at indices along an axis, such as the result of `argsort`."""
     arr, indices = as_array(arr), as_array(indices)
     if axis is None:
         arr, axis = np.ravel(arr), 0
@@ -174,7 +174,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 
 def _in_place(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a function that computes the new value answer one that writes it into its first argument."""
+    """Make a function that writes into its first argument from one that computes the new value."""
 
     def enter(new_value: Callable[..., Any]) -> Callable[..., Any]:
         def write(x: Any, *args: Any, **keywords: Any) -> None:
@@ -196,7 +196,7 @@ def _in_place(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def _wherever(x: Any, places: Any, values: Any) -> Any:
-    """Return `x` with values at flat places; values that are too few are used again."""
+    """Return `x` with values at flat indices; values are repeated if there are too few."""
     values = np.ravel(to_write(values, x.dtype))
     if places.size and values.size:
         x = reshape(setitem(np.ravel(x), places, np.resize(values, places.size)), x.shape)
@@ -216,7 +216,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
 
 @_in_place(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> Any:
-    """Set the elements where a mask holds, one after the other, to values that are used again when too few."""
+    """Set the elements where a mask holds to consecutive values, repeated if there are too few."""
     mask = values_of(mask, "np.place")
     np.place(np.zeros(arr.shape), mask, np.zeros(np.size(vals)))  # NumPy's checks and messages
     return _wherever(arr, np.flatnonzero(mask), vals)
@@ -224,7 +224,7 @@ def place(arr: Any, mask: Any, vals: Any) -> Any:
 
 @_in_place(np.putmask)
 def putmask(a: Any, mask: Any, values: Any) -> Any:
-    """Set the elements where a mask holds to those at the same places of values repeated to the shape."""
+    """Set the elements where a mask holds to those at the same positions of the repeated values."""
     values = to_write(values, a.dtype)
     if tuple(values.shape) != tuple(a.shape):
         values = np.resize(values, a.shape)
@@ -242,7 +242,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
 
 @_in_place(np.fill_diagonal)
 def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
-    """Set the elements whose indices are all the same; in a tall matrix with `wrap` again below."""
+    """Set the diagonal; with `wrap`, it starts again below in a tall matrix."""
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
     if a.ndim > 2 and len(set(a.shape)) > 1:
@@ -252,12 +252,12 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
     return _wherever(a, np.arange(a.size)[:stop:step], val)
 
 
-# Running a function over slices
+# Functions applied to slices
 
 
 @answers(np.apply_along_axis)
 def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
-    """Run a function on every one-dimensional slice along an axis."""
+    """Apply a function to every one-dimensional slice along an axis."""
     arr = as_array(arr)
     axis = axis_index(plain_axis(axis), arr.ndim)
     free = (*arr.shape[:axis], *arr.shape[axis + 1 :])
@@ -273,7 +273,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
 
 @answers(np.apply_over_axes)
 def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
-    """Run a function of an array and an axis for one axis after the other; axes that it removes are put back."""
+    """Apply a function of an array and an axis to one axis after the other; removed axes are put back."""
     result = as_array(a)
     ndim = result.ndim
     for axis in np.atleast_1d(values_of(axes, "np.apply_over_axes")).tolist():
@@ -287,11 +287,11 @@ def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
     return result
 
 
-# Facts that need the values of integers or booleans, or none
+# Operations that need concrete integers or booleans, or no values
 
 
 def _by_values(function: Any) -> None:
-    """Let a function of integers or truth values, or one that stores or shows, work on the values themselves."""
+    """Make an operation on concrete values from a function of integers or booleans, or one that stores or shows."""
 
     def answer(*args: Any, **keywords: Any) -> Any:
         leaves, treedef = flatten((args, keywords))
@@ -314,7 +314,7 @@ for _function in (
 
 @answers(np.array_repr)
 def array_repr(arr: Any, *args: Any, **keywords: Any) -> str:
-    """Return the text that shows the tensor."""
+    """Return the text representation of the tensor."""
     return repr(arr)
 
 

@@ -1,4 +1,4 @@
-"""Operations that move, repeat, join and part elements without computing with them."""
+"""Operations that move, repeat, join and split elements without arithmetic."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def _batched_reshape(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     shape, order = _filled(metadata["shape"], prod_of(x.shape[1:])), metadata.get("order", "C")
     if order == "C":
         return np.reshape(x, (size, *shape))
-    # In Fortran's order the last axis is the slowest, so the examples go there and back.
+    # In Fortran order the last axis is the slowest, so the batch axis is moved last and back.
     return np.moveaxis(np.reshape(np.moveaxis(x, 0, -1), (*shape, size), order=order), -1, 0)
 
 
 def _filled(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
-    """Return a shape with the size that -1 stands for."""
+    """Return a shape with -1 replaced by the inferred size."""
     known = prod_of(size for size in shape if size != -1)
     return tuple(count // known if size == -1 else size for size in shape)
 
@@ -65,7 +65,7 @@ def _reshape_back(shape: tuple[int, ...], order: Any) -> Callable[[Any], Any]:
 
 
 def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
-    """Reshape what a rule works with: nobody writes to it, so no one need know that the result is a view of it."""
+    """Reshape an array inside a rule, where views need not be tracked since nothing is written in place."""
     return apply(_reshape, (x,), {"shape": shape}) if type(x) is Tensor else x.reshape(shape)
 
 
@@ -81,7 +81,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         array = layout(result)
         is_apart = not isinstance(array, np.ndarray) or array.flags.forc
         return result if is_apart else METHODS["astype"](result, result.dtype)
-    if order == "F":  # the same in C order of what is turned round, so that it can be a view
+    if order == "F":  # the C order of the transpose, so that the result can be a view
         return transpose(reshape(transpose(a), shape[::-1]))
     if a._trace.outdated and _stays_in_place(layout(a), a.ndim, shape):
         return view(_reshape, a, {"shape": shape, "order": order})
@@ -92,7 +92,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
 
 
 def _is_one_block(a: Tensor) -> bool:
-    """Return whether a tensor that is no view holds an array without gaps, which is what most of them do."""
+    """Return whether a tensor is no view and its array is contiguous, the common case."""
     if is_seen() or type(a._alias) is tuple:
         return False
     array = below(a)
@@ -100,7 +100,7 @@ def _is_one_block(a: Tensor) -> bool:
 
 
 def _stays_in_place(array: Any, ndim: int, shape: tuple[int, ...]) -> bool:
-    # An array of another library is never written to, so nobody can tell whether a result is a view of it.
+    # Arrays of other libraries are never written to, so views of them are equivalent to copies.
     return isinstance(array, np.ndarray) and np.may_share_memory(array, _reshaped_view(array, array.ndim - ndim, shape))
 
 
@@ -113,19 +113,17 @@ VIEWS[_reshape] = _reshaped_view
 
 @answers_member("reshaped_in_place")
 def _reshaped_in_place(x: Tensor, shape: Any) -> None:
-    """Do what `x.shape = shape` does with an array."""
+    """Implement `x.shape = shape`."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     array = layout(x)
     if isinstance(array, np.ndarray) and array.size and not _stays_in_place(array, len(x.shape), shape):
-        raise AttributeError(
-            f"the elements cannot be seen in the shape {shape} where they are: x = x.reshape({shape})."
-        )
+        raise AttributeError(f"the shape {shape} needs a copy of the elements: write x = x.reshape({shape}).")
     become_view(x, lambda before: reshape(before, shape))
 
 
 @answers(np.ravel)
 def ravel(a: Any, order: str = "C") -> Any:
-    """Return the elements in one dimension: a view if they lie in memory in that order without gaps, else a copy."""
+    """Return the elements in one dimension: a view if they are contiguous, otherwise a copy."""
     if type(a) is Tensor and order in ("C", "F"):
         array = layout(a)
         if not isinstance(array, np.ndarray):
@@ -137,13 +135,13 @@ def ravel(a: Any, order: str = "C") -> Any:
 
 
 def flattened(a: Any, order: str = "C") -> Any:
-    """Return the elements in one dimension, in memory of their own."""
+    """Return a flattened copy."""
     return reshape(a, -1, order, copy=True)
 
 
 @answers(np.expand_dims)
 def expand_dims(a: Any, axis: int | tuple[int, ...]) -> Any:
-    """Insert axes of size 1 at the given places of the result."""
+    """Insert axes of size 1 at the given positions of the result."""
     a, axis = as_array(a), plain_axis(axis)
     axes = (axis,) if isinstance(axis, int) else axis
     ndim = a.ndim + len(axes)
@@ -161,7 +159,7 @@ def squeeze(a: Any, axis: int | tuple[int, ...] | None = None) -> Any:
 
 
 def _permuted(x: Any, axes: Any) -> Any:
-    """Return what `np.transpose` does; of an array in half the time."""
+    """Return the result of `np.transpose`; of a plain array in half the time."""
     return x.transpose(axes) if type(x) is np.ndarray else np.transpose(x, axes)
 
 
@@ -178,7 +176,7 @@ _transpose = linear(
 
 
 def _inverse(axes: tuple[int, ...] | None) -> Any:
-    """Return the axes that undo a permutation."""
+    """Return the inverse of a permutation of axes."""
     if axes is None:
         return None
     places = {axis % len(axes): place for place, axis in enumerate(axes)}
@@ -211,11 +209,11 @@ VIEWS[_transpose] = _transposed
 
 
 def _permutation(function: Any) -> Callable[..., Any]:
-    """Make a function that permutes axes from NumPy's, which is asked for the permutation."""
+    """Make a function that permutes axes from NumPy's, which determines the permutation."""
 
     def permute(a: Any, *args: Any, **keywords: Any) -> Any:
         a = as_array(a)
-        # Axes of size 1 are told apart by their strides, where different sizes would soon be an array without end.
+        # Axes of size 1 are identified by their strides; distinct sizes would make the array huge.
         numbered = np.ndarray((1,) * a.ndim, np.bool_, b"\0", 0, tuple(range(a.ndim)))
         return transpose(a, function(numbered, *args, **keywords).strides)
 
@@ -229,7 +227,7 @@ for _function in (np.swapaxes, np.moveaxis, np.rollaxis, np.matrix_transpose):
 
 
 def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
-    """Return what `np.broadcast_to` does; of an array with the same number of axes in a third of the time."""
+    """Return the result of `np.broadcast_to`; for an array with the same number of axes in a third of the time."""
     if type(x) is not np.ndarray or x.ndim != len(shape) or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
     steps = x.strides
@@ -275,7 +273,7 @@ def _sum_to(shape: tuple[int, ...], dtype: Any) -> Callable[[Any], Any]:
 
 
 def repeat(x: Any, shape: tuple[int, ...]) -> Any:
-    """Repeat an array along axes of size 1 to a shape that is known to fit."""
+    """Broadcast an array along axes of size 1 to a shape that is known to be compatible."""
     return apply(_broadcast_to, (x,), {"shape": shape})
 
 
@@ -296,7 +294,7 @@ def _concatenate_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list
 
 @functools.lru_cache(maxsize=4096)
 def _places(axis: int, sizes: tuple[int, ...]) -> list[tuple[slice, ...]]:
-    """Return the keys of parts that have these sizes along an axis."""
+    """Return the keys of parts with the given sizes along an axis."""
     ends = list(itertools.accumulate(sizes))
     before = (slice(None),) * axis
     return [(*before, slice(start, end)) for start, end in zip([0, *ends], ends, strict=False)]
@@ -316,7 +314,7 @@ _concatenate = jointly_linear(
 def concatenate(
     arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> Any:
-    """Join arrays along an axis that they have; with `axis=None`, flattened."""
+    """Join arrays along an existing axis; with `axis=None`, flattened."""
     arrays = _cast_alike(arrays, dtype, casting)
     if axis is None:
         arrays, axis = [np.ravel(x) for x in arrays], 0
@@ -325,7 +323,7 @@ def concatenate(
 
 
 def _cast_alike(sequence: Any, dtype: Any, casting: Any) -> list[Any]:
-    """Return what is to be joined as arrays of a dtype, if one is asked for."""
+    """Return the arrays to be joined, converted to a dtype if one is given."""
     arrays: list[Any] = [as_array(x) for x in sequence]
     if dtype is None:
         return arrays
@@ -334,7 +332,7 @@ def _cast_alike(sequence: Any, dtype: Any, casting: Any) -> list[Any]:
 
 
 def promoted(x: Any) -> Any:
-    """Return what `np.result_type` is told of an argument: a dtype, or a Python number, which adapts to others."""
+    """Return an argument for `np.result_type`: a dtype, or a Python number, which adapts to others."""
     if type(x) in (int, float, complex):
         return x
     dtype = as_array(x).dtype
@@ -349,7 +347,7 @@ def _stack_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]
 def _stacked(*arrays: Any, axis: int) -> Any:
     shape = arrays[0].shape
     if not axis and all([x.shape == shape and is_at_hand(x) for x in arrays]):  # noqa: C419  # a generator takes twice the time
-        return np.array(arrays)  # the same in a fraction of the time, of numbers in a tenth
+        return np.array(arrays)  # the same result several times faster, for numbers ten times
     return np.stack(arrays, axis)
 
 
@@ -369,17 +367,17 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 
     Args:
         arrays: a sequence of tensors, arrays, numbers, or nested lists of them.
-        axis: where the new axis stands in the result.
+        axis: the index of the new axis in the result.
         out: a tensor to write the result into.
-        dtype: of the result; by default the one that NumPy promotes to.
-        casting: which conversions to `dtype` are allowed, as NumPy names them.
+        dtype: the dtype of the result; by default NumPy's promotion applies.
+        casting: the allowed conversions to `dtype`, as in NumPy.
 
     Returns:
         A Tensor with one axis more than each of `arrays`.
 
     Raises:
         ValueError: the shapes differ, or there is nothing to stack.
-        InPlaceError: a TypeError; `out` is a plain array, and a traced tensor was to be written into it.
+        InPlaceError: a TypeError; `out` is a plain array, and an argument is traced.
 
     Example:
         >>> import fgrad as fg
@@ -391,7 +389,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 
 
 def _joined(function: Any, prepare: Callable[[Any], Any], axis_of: Callable[[Any], int]) -> None:
-    """Let `hstack` and its kin be `concatenate` of arrays with enough axes."""
+    """Make `hstack` and its kin from `concatenate` of arrays with enough axes."""
 
     def join(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
         arrays = [prepare(as_array(x)) for x in tup]
@@ -402,7 +400,7 @@ def _joined(function: Any, prepare: Callable[[Any], Any], axis_of: Callable[[Any
 
 
 def _at_least(ndim: int) -> Callable[[Any], Any]:
-    """Return a function that gives an array as many axes as NumPy's `atleast_1d`, `atleast_2d` or `atleast_3d`."""
+    """Return a function that adds axes to an array as NumPy's `atleast_1d`, `atleast_2d` or `atleast_3d` does."""
 
     def extend(x: Any) -> Any:
         if x.ndim >= ndim:
@@ -430,12 +428,12 @@ def column_stack(tup: Any) -> Any:
 
 
 def _extending(function: Any, ndim: int) -> None:
-    """Answer `atleast_1d` and its kin."""
+    """Implement `atleast_1d` and its kin."""
     extend = _at_least(ndim)
 
     def extended(*arys: Any) -> Any:
         results = tuple(
-            # SciPy hands what comes back to compiled code, which wants arrays.
+            # SciPy passes the results to compiled code, which needs arrays.
             extend(as_array(x)) if traced(x) else function(np.asarray(strip_ended(x)))
             for x in arys
         )
@@ -452,7 +450,7 @@ _extending(np.atleast_3d, 3)
 
 @answers(np.block)
 def block(arrays: Any) -> Any:
-    """Join arrays in nested lists: the innermost along the last axis, the lists around along the one before."""
+    """Join arrays in nested lists: the innermost ones along the last axis, each outer level along the axis before."""
     depth = _depth(arrays)
     ndim = max(depth, *(x.ndim for x in _blocks(arrays)))
 
@@ -466,7 +464,7 @@ def block(arrays: Any) -> Any:
 
 
 def _depth(arrays: Any) -> int:
-    """Return how deep lists are nested.
+    """Return the depth of nested lists.
 
     Raises:
         ValueError: a list is empty, or the depths differ.
@@ -488,7 +486,7 @@ def _blocks(arrays: Any) -> list[Any]:
 @answers(np.broadcast_arrays)
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
     """Repeat arrays to the shape that they broadcast to."""
-    arrays = [as_array(x) if holds_tensors(x) else np.asarray(x) for x in args]  # others may hold any objects
+    arrays = [as_array(x) if holds_tensors(x) else np.asarray(x) for x in args]  # other arguments may hold any objects
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     return tuple((broadcast_to if type(x) in BOXES else np.broadcast_to)(x, shape) for x in arrays)
 
@@ -497,7 +495,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
 def _cuts(
     function: Any, shape: tuple[int, ...], sections: Any, axis: int
 ) -> tuple[tuple[tuple[slice, ...], ...], bool]:
-    """Return the keys of the parts into which NumPy's `split` or `array_split` cuts, and whether they overlap."""
+    """Return the keys of the parts made by NumPy's `split` or `array_split`, and whether they overlap."""
     function(np.broadcast_to(0, shape), sections, axis)  # NumPy's checks and messages
     numbers = np.arange(shape[axis])
     parts = function(numbers, sections)
@@ -533,7 +531,7 @@ _split.batch = _batched_split
 
 
 def _parting(function: Any) -> None:
-    """Let `split` or `array_split` be the primitive, with the places where NumPy would cut."""
+    """Make `split` or `array_split` from the primitive and NumPy's split points."""
 
     def part(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
         ary, sections = as_array(ary), indices_or_sections
@@ -552,7 +550,7 @@ def _parting(function: Any) -> None:
 
 
 def _parting_along(function: Any, axis_of: Callable[[Any], int]) -> None:
-    """Let `hsplit` and its kin be `split` along their axis."""
+    """Make `hsplit` and its kin from `split` along their axis."""
 
     def part(ary: Any, indices_or_sections: Any) -> Any:
         ary = as_array(ary)
@@ -571,7 +569,7 @@ _parting_along(np.dsplit, lambda x: 2)
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """Return the slices along an axis, without it."""
+    """Return the slices along an axis, with this axis removed."""
     if x.ndim == 0:
         raise ValueError("Input array must be at least 1-d.")
     count = x.shape[axis]
@@ -588,7 +586,7 @@ if hasattr(np, "unstack"):
     answers(np.unstack)(unstack)
 
 
-# Facts about shapes and dtypes, which need no value
+# Shapes and dtypes, which need no values
 
 
 @answers(np.shape)
@@ -623,20 +621,20 @@ def isrealobj(x: Any) -> bool:
 
 @answers(np.result_type)
 def result_type(*arrays_and_dtypes: Any) -> np.dtype[Any]:
-    """Return the dtype that NumPy's promotion gives."""
+    """Return the dtype of NumPy's type promotion."""
     return np.result_type(*(x.dtype if type(x) in BOXES else x for x in arrays_and_dtypes))
 
 
 @answers(np.can_cast)
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """Return whether a conversion is allowed; of a tensor, that of its dtype."""
+    """Return whether a conversion is allowed; for a tensor, from its dtype."""
     from_, to = (x.dtype if type(x) in BOXES else x for x in (from_, to))
     return np.can_cast(from_, to, casting)
 
 
 @answers(np.min_scalar_type)
 def min_scalar_type(a: Any, /) -> np.dtype[Any]:
-    """Return the smallest dtype that holds a number, which asks for the value itself; of arrays, their dtype."""
+    """Return the smallest dtype that holds a number, which needs its concrete value; for arrays, their dtype."""
     dtype: np.dtype[Any] = a.dtype
     return dtype if a.ndim else np.min_scalar_type(values_of(a, "np.min_scalar_type")[()])
 
@@ -649,7 +647,7 @@ def common_type(*arrays: Any) -> Any:
 
 @answers(np.may_share_memory, np.shares_memory)
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    """Return whether what is written into one tensor can show in the other; it never shows in an array."""
+    """Return whether writes to one tensor can be visible in the other; they are never visible in an array."""
     if type(a) is not Tensor or type(b) is not Tensor or origin(a)[0] is not origin(b)[0]:
         return False
     return np.may_share_memory(layout(a), layout(b), max_work)

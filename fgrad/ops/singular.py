@@ -1,17 +1,17 @@
 """Singular values and vectors: `svd`, `svdvals`.
 
-With `u @ diag(s) @ vh` and the moved matrix `m = u^H @ da @ v` in the basis of vectors, those turn by
+With `u @ diag(s) @ vh` and `m = u^H @ da @ v`, the change of the matrix in the basis of vectors, these rotate by
 
     u^H @ du = (sym(m) / (s_j - s_i) + skew(m) / (s_j + s_i)) / 2
     v^H @ dv = (sym(m) / (s_j - s_i) - skew(m) / (s_j + s_i)) / 2        sym, skew(m) = m +- m^H
 
-within their spans, and by `da @ v / s` and `da^H @ u / s` out of them. Written so, the second part stays right
-where singular values are equal, as in `u @ vh`. The vectors that `full_matrices` adds turn against the others.
+within their spans, and by `da @ v / s` and `da^H @ u / s` out of them. In this form the second part is also correct
+for equal singular values, as in `u @ vh`. The vectors that `full_matrices` adds rotate relative to the others.
 
 Sources: J. Townsend, "Differentiating the singular value decomposition" (2016),
 https://j-towns.github.io/papers/svd-derivative.pdf; for complex ones Z.-Q. Wan and S.-X. Zhang, "Automatic
-differentiation for complex valued SVD" (2019), https://arxiv.org/abs/1909.02659. What is said in
-`factorizations.py` of repeated values and of phases holds here.
+differentiation for complex valued SVD" (2019), https://arxiv.org/abs/1909.02659. The remarks in
+`factorizations.py` on repeated values and phases apply here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from fgrad.ops.tracing import answers_traced
 
 
 def _inverse_sums(s: Any) -> tuple[Any, Any]:
-    """Return which pairs of singular values are both zero, and 1 / (value j + value i), where that is not so."""
+    """Return which pairs of singular values are both zero, and 1 / (value j + value i) for all other pairs."""
     sums = s[..., None, :] + s[..., :, None]
     both_zero = sums <= 2 * rounding(s)[..., None]
     return both_zero, np.where(both_zero, 0, 1 / np.where(both_zero, 1, sums))
@@ -67,9 +67,9 @@ def _inverse_values(s: Any) -> tuple[Any, Any]:
 
 
 def _without_added(u: Any, ct_u: Any, kept: int) -> tuple[Any, Any]:
-    """Return the first columns and their cotangent, which answers for those of the columns that were added.
+    """Return the first columns and their cotangent, including the contribution of the added columns.
 
-    Those turn against the first ones: du2 = -u1 @ (du1^H @ u2).
+    The added columns rotate relative to the first ones: du2 = -u1 @ (du1^H @ u2).
     """
     if u.shape[-1] == kept or ct_u is None:
         return u[..., :kept], None if ct_u is None else ct_u[..., :kept]
@@ -79,7 +79,7 @@ def _without_added(u: Any, ct_u: Any, kept: int) -> tuple[Any, Any]:
 
 
 def _out_of_span(ct_u: Any, u: Any, turned: Any, inverse: Any, is_zero: Any) -> Any:
-    """Return what is asked of the vectors outside of their span, over the singular values."""
+    """Return the component of the cotangent outside of the span of the vectors, divided by the singular values."""
     rest = ct_u - conjugated(u) @ turned
     require_invariance(np.where(is_zero[..., None, :], rest, 0), [ct_u], "svd", CHOICE)
     return rest * inverse[..., None, :]
@@ -115,7 +115,7 @@ def _svd_back(u: Any, s: Any, v: Any, ct_u: Any, ct_s: Any, ct_v: Any) -> Any:
     require_invariance(np.where(equal, skew(together), 0), [ct_u, ct_v], "svd", CHOICE)
     require_invariance(np.where(both_zero, skew(apart), 0), [ct_u, ct_v], "svd", CHOICE)
     is_zero, inverse = _inverse_values(s)
-    has_space = is_zero & (u.shape[-2] != v.shape[-2])  # a vector of 0 may turn into those that are not there
+    has_space = is_zero & (u.shape[-2] != v.shape[-2])  # vectors of the value 0 may rotate out of the span
     refuse_mixture(has_other(equal) | has_space, ct_s, [ct_u, ct_v], "svd")
     refuse_unseen(together, equal, u, "svd")
     warn_of_rounding(together, gaps, s, ct_s, "svd")
@@ -131,14 +131,14 @@ def _svd_back(u: Any, s: Any, v: Any, ct_u: Any, ct_s: Any, ct_v: Any) -> Any:
 
 
 def _turned(u: Any, du_inner: Any, moved: Any, inverse: Any) -> Any:
-    """Return the tangent of vectors: how they turn within their span, and out of it."""
+    """Return the tangent of vectors: their rotation within their span, and out of it."""
     out = moved * inverse[..., None, :]
     turned = u @ du_inner
     return turned if u.shape[-2] == u.shape[-1] else turned + out - u @ (adjoint(u) @ out)
 
 
 def _escapes(u: Any, moved: Any, is_zero: Any) -> Any:
-    """Return as one row which vectors of the value 0 turn out of the span, to one of those that are not there."""
+    """Return as one row which vectors of the value 0 rotate out of the span."""
     if u.shape[-2] == u.shape[-1]:
         return np.zeros((1, u.shape[-1]), np.bool_)
     sizes = np.linalg.vector_norm(moved - u @ (adjoint(u) @ moved), axis=-2)
@@ -169,7 +169,7 @@ def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian
 
 def _decomposed(a: Any, full_matrices: bool, hermitian: bool, vectors: bool = True) -> Any:
     if not (hermitian or np.all(np.isfinite(a))):
-        raise np.linalg.LinAlgError("SVD did not converge")  # for infinities, NumPy's would never return
+        raise np.linalg.LinAlgError("SVD did not converge")  # for infinities; NumPy's function may not terminate
     return tuple(np.linalg.svd(a, full_matrices, hermitian=hermitian))
 
 
@@ -196,7 +196,7 @@ _SVDResult = type(np.linalg.svd(np.eye(1)))
 def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return singular values, the largest one first, between the left and right vectors.
 
-    A Hermitian matrix is read from its lower triangle, which alone gets a derivative.
+    Only the lower triangle of a Hermitian matrix is read, and only it has a derivative.
     """
     metadata = {"full_matrices": bool(full_matrices), "hermitian": bool(hermitian)}
     if compute_uv:
@@ -206,5 +206,5 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 @answers_traced(np.linalg.svdvals)
 def svdvals(x: Any, /) -> Any:
-    """Return singular values, the largest one first; their vectors are kept."""
+    """Return singular values, the largest one first; their vectors are kept for the rule."""
     return svd(x, compute_uv=False)

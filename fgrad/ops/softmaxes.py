@@ -1,4 +1,4 @@
-"""The shares of elements in a sum of exponentials, and their logarithms.
+"""Softmax and log-softmax.
 
 softmax(x, axis)        exp(x) / sum(exp(x))
 log_softmax(x, axis)    x - log(sum(exp(x)))
@@ -35,12 +35,12 @@ def _softmax_value(x: Any, axis: Any) -> Any:
 
 
 def _memory(array: Any, other: Any) -> Any:
-    """Return what is combined from two may be written into: an array that nobody else has; a number is none."""
+    """Return whether the result of a binary operation may be overwritten: a new array, and not a scalar."""
     return array if type(array) is np.ndarray and array.dtype is other.dtype else None
 
 
 def _sum_of_products(x: Any, y: Any, axis: Any) -> Any:
-    """Return the sums of products along axes, which stay with size 1."""
+    """Return the sums of products along axes, which are kept with size 1."""
     if axis == -1 and type(x) is np.ndarray and type(y) is np.ndarray and x.dtype.kind == "f":
         return np.vecdot(x, y)[..., None]
     return total(x * y, axis=axis, keepdims=True)
@@ -54,7 +54,7 @@ def _softmax_slope(t: Any, ans: Any, axis: Any) -> Any:
 def _log_softmax_value(x: Any, axis: Any) -> Any:
     largest = reduced(np.maximum, x, axis, True)
     shifted = x - np.where(np.isfinite(largest), largest, 0)
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is minus infinity, as it should be
+    with np.errstate(divide="ignore"):  # log(0) is minus infinity, as intended
         logarithm = np.log(reduced(np.add, np.exp(shifted), axis, True))
     return np.subtract(shifted, logarithm, out=_memory(shifted, logarithm))
 
@@ -64,7 +64,7 @@ def _log_softmax_rule(ans: Any, x: Any, axis: Any) -> Callable[[Any], Any]:
 
 
 def _along_axes(name: str, value: Callable[..., Any], rule: Rule, jvp: Rule) -> Primitive:
-    """Declare a function with a result for each element, computed from all along the same axes."""
+    """Declare a function with one result per element, computed from all elements along the axes."""
     primitive = Primitive(name, value, (rule,), jvp, samples=_SAMPLES)
     primitive.batch = reduction_batch(primitive)
     return register(primitive)
@@ -85,7 +85,7 @@ _log_softmax = _along_axes(
 
 
 def softmax(x: Any, axis: Any = None) -> Any:
-    """Return the share of each element in the sum of exponentials along axes."""
+    """Return exp(x) / sum(exp(x)) along axes."""
     return apply(_softmax, (x,), {"axis": reduced_axis(axis, x)})
 
 

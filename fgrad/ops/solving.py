@@ -1,16 +1,16 @@
-"""Solving with a factorization that is there already: neither order of derivative factors a matrix again.
+"""Solving with an existing factorization: derivatives of all orders reuse the factors.
 
     by_triangle(a, b, "lower")      with one triangle of `a`
-    by_factors(a, b)                with `a`, of which the factors of LU are computed once
+    by_factors(a, b)                with `a`, whose LU factors are computed once
     by_cholesky(a, b)               with positive definite `a`, likewise
 
-The matrices and right-hand sides are stacks, which are broadcast; a right-hand side is a matrix. With
-`of_transpose=True` the equation is that of the transpose, in which nothing is conjugated.
+Matrices and right-hand sides are stacks, which are broadcast; a right-hand side is a matrix. With
+`of_transpose=True` the transposed equation is solved, without conjugation.
 
 For `x = inv(a) @ b` the cotangents are `inv(a).T @ ct` of `b`, and that times `-x.T` of `a` (M. Giles,
 "Collected matrix derivative results for forward and reverse mode algorithmic differentiation" (2008),
-https://doi.org/10.1007/978-3-540-68942-3_4, section 2.3.1). The factors are constants in all of this: what
-depends on `a` is written in terms of `a` itself.
+https://doi.org/10.1007/978-3-540-68942-3_4, section 2.3.1). The factors are constants in the rules: derivatives
+with respect to `a` are written in terms of `a` itself.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from fgrad.ops.lapack import fixed, in_stacks, lapack, scipys
 from fgrad.ops.matrices import conjugated, stacked_batch, transposed, where_used
 from fgrad.ops.patterns import of_system
 
-# One matrix, by LAPACK
+# Single matrices, by LAPACK
 
 
 def _by_triangle(is_lower: bool, is_transposed: bool, a: Any, b: Any) -> Any:
     trtrs = lapack("trtrs", np.result_type(a, b).char)
     if a.flags.f_contiguous:
         x, info = trtrs(a, b, lower=is_lower, trans=int(is_transposed))
-    else:  # the transpose lies in memory as LAPACK wants it, and is not copied
+    else:  # the transpose has LAPACK's memory order, and is not copied
         x, info = trtrs(a.T, b, lower=not is_lower, trans=int(not is_transposed))
     if info > 0:
         raise np.linalg.LinAlgError(f"singular matrix: resolution failed at diagonal {info - 1}")
@@ -62,7 +62,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-# Stacks of them, and their rules
+# Stacks of matrices, and their rules
 
 
 def _solved(a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
@@ -78,7 +78,7 @@ def _solved(a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> A
 
 
 def _of_triangle(x: Any, method: str) -> Any:
-    """Return that part of a cotangent or tangent of a matrix which its method of solving reads."""
+    """Return the part of a matrix cotangent or tangent that the solution method reads."""
     return {"lower": np.tril, "upper": np.triu}.get(method, lambda x: x)(x)
 
 
@@ -146,7 +146,7 @@ def _refuse_singular(info: int) -> None:
 
 
 def _lu(a: Any, warns: bool) -> tuple[Any, Any]:
-    """Return the factors of LU in one matrix, and the rows exchanged with each, counted from 0, as a column."""
+    """Return the LU factors in one matrix, and the row interchanges, counted from 0, as a column."""
     lu, pivots, info = lapack("getrf", a.dtype.char)(a)
     if not warns and info > 0:
         raise np.linalg.LinAlgError("Singular matrix")
@@ -164,7 +164,7 @@ def _cholesky(a: Any) -> Any:
 
 
 def _no_factor(a: Any) -> bool:
-    """Return whether matrices have no elements, which LAPACK does not take."""
+    """Return whether matrices are empty, which LAPACK does not accept."""
     return not a.shape[-1]
 
 
@@ -179,24 +179,24 @@ _cholesky_factor = fixed("cholesky_factor", lambda a: a if _no_factor(a) else in
 
 
 def _held(factor: Any) -> Any:
-    """Return a factor as a tensor: nobody has the array to write to, so no pullback needs a copy or a fingerprint."""
+    """Return a factor as a tensor. The array is private, so no pullback needs a copy or a fingerprint."""
     return boxed(factor) if type(factor) is np.ndarray else factor
 
 
-# What the other files use
+# Functions for other modules
 
 
 def by_triangle(a: Any, b: Any, triangle: str, of_transpose: bool = False) -> Any:
-    """Return the `x` with `a @ x = b`, where one triangle of `a`, "lower" or "upper", is read.
+    """Return the `x` with `a @ x = b`, where only one triangle of `a`, "lower" or "upper", is read.
 
     Raises:
-        LinAlgError: a ValueError; there is a 0 on the diagonal.
+        LinAlgError: a ValueError; the diagonal contains a 0.
     """
     return apply(_solve, (a, b), {"method": triangle, "of_transpose": of_transpose})
 
 
 def by_factors(a: Any, b: Any, of_transpose: bool = False, warns: bool = True) -> Any:
-    """Return the `x` with `a @ x = b`; as SciPy does, warn of an `a` that is singular to rounding, or as NumPy do not.
+    """Return the `x` with `a @ x = b`; for an `a` singular to rounding, warn as SciPy does, or not, as NumPy.
 
     Raises:
         LinAlgError: a ValueError; `a` is singular.
@@ -206,7 +206,7 @@ def by_factors(a: Any, b: Any, of_transpose: bool = False, warns: bool = True) -
 
 
 def by_cholesky(a: Any, b: Any, of_transpose: bool = False) -> Any:
-    """Return the `x` with `a @ x = b`, where all of a Hermitian positive definite `a` is given.
+    """Return the `x` with `a @ x = b` for a Hermitian positive definite `a`, given in full.
 
     Raises:
         LinAlgError: a ValueError; `a` is not positive definite.
@@ -215,5 +215,5 @@ def by_cholesky(a: Any, b: Any, of_transpose: bool = False) -> Any:
 
 
 def conjugating(solver: Callable[..., Any], a: Any, b: Any, *args: Any) -> Any:
-    """Return the solution for the adjoint of `a`, by a solver of the transposed equation."""
+    """Return the solution for the adjoint of `a`, using a solver of the transposed equation."""
     return conjugated(solver(a, conjugated(b), *args, of_transpose=True))

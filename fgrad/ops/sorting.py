@@ -1,7 +1,7 @@
-"""Sorting, searching and sets: results that pick elements get the derivative of what they picked.
+"""Sorting, searching and sets: results that select elements have the derivatives of these.
 
-Which elements those are is an answer without a derivative. Of equal elements the first in the array
-comes first, as in a stable sort; sets take the first of equal elements.
+The selection itself has no derivative. Equal elements keep their order, as in a stable sort; sets take the
+first of equal elements.
 
     stable_order(x, axis)       the permutation that sorts
     permuted(x, order, axis)    elements in that order
@@ -28,7 +28,7 @@ from fgrad.ops.tracing import answers_traced, boxed_leaves, raw_array
 
 
 def stable_order(x: Any, axis: int, descending: bool = False) -> Any:
-    """Return the indices that sort along an axis, equal elements in the order in which they stand."""
+    """Return the indices that sort along an axis; equal elements keep their order."""
     if descending:
         return _sort_backwards(x, axis, stable=True, descending=True)
     if x.size < _SMALL or x.dtype.char not in "df" or np.isnan(np.max(x)):
@@ -37,23 +37,23 @@ def stable_order(x: Any, axis: int, descending: bool = False) -> Any:
 
 
 _SMALL = 1000
-_sort_backwards: Any = np.argsort  # which has `descending` since NumPy 2.5
+_sort_backwards: Any = np.argsort  # has `descending` since NumPy 2.5
 
 
 def _packed_order(x: Any) -> Any:
-    """Return the stable order along the last axis of single or double numbers, none of them NaN.
+    """Return the stable order along the last axis of single or double precision numbers without NaN.
 
-    An integer with the leading bits of a number in front and its index behind is sorted several times as
-    fast as numbers with indices beside them, and equal numbers stay in order. What agrees in the leading
-    bits, and not in the others, is put in order afterwards. Few arrays are made, because for large ones
-    their pages take more time than the computing does.
+    Sorting integers composed of the leading bits of a number and its index is several times as fast as sorting
+    numbers with separate indices, and equal numbers stay in order. Numbers that agree only in the leading
+    bits are put in order afterwards. Few arrays are allocated, because for large ones page faults take more time
+    than the computation.
     """
     x = np.ascontiguousarray(x, np.float64)
     bits = max(x.shape[-1] - 1, 1).bit_length()
     index = (1 << bits) - 1
     keys = x.view(np.int64) >> 63
     keys &= np.iinfo(np.int64).max
-    keys ^= x.view(np.int64)  # the larger the bits of a negative number, the smaller it is
+    keys ^= x.view(np.int64)  # among negative numbers, larger bits mean a smaller number
     np.putmask(keys, keys == -1, 0)  # -0 is equal to 0
     keys &= ~index
     places = np.arange(x.shape[-1])
@@ -68,13 +68,13 @@ def _packed_order(x: Any) -> Any:
 
 
 def _mend(order: Any, x: Any, alike: Any) -> None:
-    """Put elements whose keys are those of the element before them in order by their values, in place."""
+    """Sort, in place, elements whose keys equal their predecessor's by their values."""
     places = np.flatnonzero(alike)
     if not places.size:
         return
     n = x.shape[-1]
     found, numbers = order.reshape(-1), x.reshape(-1)
-    starts = places - places % n  # of the rows
+    starts = places - places % n  # start of each row
 
     def value(at: Any) -> Any:
         return numbers[starts + found[at]]
@@ -82,7 +82,7 @@ def _mend(order: Any, x: Any, alike: Any) -> None:
     unlike = value(places) != value(places - 1)
     if unlike.any():
         member = alike.reshape(-1).copy()
-        member[places - 1] = True  # the first of each run, too
+        member[places - 1] = True  # also the first of each run
         candidates = np.flatnonzero(member)
         run = np.cumsum(~alike.reshape(-1)[candidates])
         mixed = np.zeros(run[-1] + 1, np.bool_)
@@ -99,7 +99,7 @@ _stable_order = constant_in_pieces(
 
 
 def argsorted(x: Any, axis: int, **how: Any) -> Any:
-    """Return what `np.argsort` does."""
+    """Return the result of `np.argsort`."""
     return np.argsort(x, axis, **how)
 
 
@@ -110,7 +110,7 @@ _argsort.kind = "position"
 
 
 def argpartitioned(x: Any, kth: Any, axis: int, kind: Any) -> Any:
-    """Return what `np.argpartition` does."""
+    """Return the result of `np.argpartition`."""
     return np.argpartition(x, kth, axis, kind)
 
 
@@ -121,12 +121,12 @@ _argpartition.kind = "position"
 
 
 def partition_order(x: Any, kth: Any, axis: int, kind: Any) -> Any:
-    """Return the permutation that makes of `x` exactly what `np.partition` does."""
+    """Return the permutation that reproduces the result of `np.partition` exactly."""
     order = np.argpartition(x, kth, axis, kind)
     found = np.partition(x, kth, axis, kind)
     if np.array_equal(_permuted(x, order, axis), found, equal_nan=x.dtype.kind in "fc"):
         return order
-    # Both ways leave other elements elsewhere; what sorts the one is matched with what sorts the other.
+    # The two partitions order the other elements differently; matching their sorted orders gives the permutation.
     return _unpermuted(stable_order(x, axis), stable_order(found, axis), axis)
 
 
@@ -136,7 +136,7 @@ _partition_order = constant_in_pieces(partition_order, reduction_batch, sample((
 def _constant(
     name: str, implementation: Callable[..., Any], batch: Any, *samples: Any, arguments: int = 2
 ) -> Primitive:
-    """Declare an operation on several arrays that answers with integers or truth values."""
+    """Declare an operation on several arrays whose results are integers or booleans."""
     primitive = Primitive(name, implementation, (None,) * arguments, samples=samples)
     primitive.batch = batch
     return register(primitive)
@@ -159,7 +159,7 @@ def _unpermuted(x: Any, order: Any, axis: int) -> Any:
 
 
 def _permutation(name: str, implementation: Callable[..., Any], transpose: str) -> Primitive:
-    """Declare an operation that puts elements into another order, given the one that puts them back."""
+    """Declare an operation that permutes elements, given its inverse."""
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Any) -> Any:
         x, order = all_mapped(values, mapped, size)
@@ -195,11 +195,11 @@ def permuted(x: Any, order: Any, axis: int) -> Any:
 # Ranks
 
 _MANY = 8
-"""From this number of ranks on, sorting once is faster than looking for each of them."""
+"""Number of ranks from which one sort is faster than one selection per rank."""
 
 
 def rank_places(x: Any, ranks: Any) -> Any:
-    """Return where along the last axis the elements of given ranks stand, in the order of a stable sort.
+    """Return the positions along the last axis of the elements with given ranks, in the order of a stable sort.
 
     Args:
         x: of shape `(..., n)`.
@@ -218,9 +218,9 @@ def rank_places(x: Any, ranks: Any) -> Any:
 
 
 def _place(x: Any, value: Any, rank: Any) -> Any:
-    """Return where the element of a rank stands, whose value is known."""
+    """Return the position of the element with a rank, given its value."""
     equal = x == value
-    earlier = rank - np.count_nonzero(x < value, -1, keepdims=True)  # equal elements that come before it
+    earlier = rank - np.count_nonzero(x < value, -1, keepdims=True)  # the number of equal elements before it
     if earlier.any():
         equal = equal & (np.cumsum(equal, -1) > earlier)
     return np.argmax(equal, -1)
@@ -242,12 +242,12 @@ _rank_places = _constant(
 
 
 def ranked(x: Any, ranks: Any) -> Any:
-    """Return the elements of given ranks along the last axis: what sorting would put there."""
+    """Return the elements with given ranks along the last axis, as sorting would place them."""
     return along_last(x, apply(_rank_places, (x, ranks)))
 
 
 def along_last(x: Any, places: Any) -> Any:
-    """Return the elements at places along the last axis, one row of places for each row of `x`."""
+    """Return the elements at positions along the last axis, one row of positions for each row of `x`."""
     lead = x.shape[:-1]
     rows = [np.arange(n).reshape((n,) + (1,) * (len(lead) - axis)) for axis, n in enumerate(lead)]
     return METHODS["__getitem__"](x, (*rows, places))
@@ -262,7 +262,7 @@ def _flat_without_axis(a: Any, axis: Any) -> tuple[Any, int]:
 
 
 def _how(function: Any, a: Any, axis: Any, kind: Any, order: Any, **others: Any) -> dict[str, Any]:
-    """Return the keywords of a sort that were given, after NumPy has looked at them."""
+    """Return the keywords of a sort that were given, after NumPy's checks."""
     how = {name: value for name, value in (("kind", kind), ("order", order), *others.items()) if value is not None}
     function(np.zeros((1,) * a.ndim, a.dtype), axis, **how)
     return how
@@ -272,7 +272,7 @@ def _how(function: Any, a: Any, axis: Any, kind: Any, order: Any, **others: Any)
 def sort(
     a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None, **others: Any
 ) -> Any:
-    """Return the elements in order along an axis; each carries its derivative along."""
+    """Return the elements in order along an axis, with their derivatives."""
     a, axis = _flat_without_axis(a, axis)
     _how(np.sort, a, axis, kind, order, stable=stable, **others)
     metadata: dict[str, Any] = {"axis": axis}
@@ -298,7 +298,7 @@ def _kth(kth: Any) -> Any:
 
 @answers_traced(np.partition)
 def partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None) -> Any:
-    """Return the elements with the k-th where sorting would put it, smaller ones before and larger ones after."""
+    """Return the elements partitioned around the k-th element in sorted order."""
     a, axis = _flat_without_axis(a, axis)
     _how(np.sort, a, axis, None, order)
     return permuted(a, apply(_partition_order, (a,), {"kth": _kth(kth), "axis": axis, "kind": kind}), axis)
@@ -306,7 +306,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect"
 
 @answers_traced(np.argpartition)
 def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None) -> Any:
-    """Return the indices that `partition` goes by."""
+    """Return the indices of a partition."""
     a, axis = _flat_without_axis(a, axis)
     _how(np.sort, a, axis, None, order)
     return apply(_argpartition, (a,), {"kth": _kth(kth), "axis": axis, "kind": kind})
@@ -353,7 +353,7 @@ def _batched_searchsorted(values: Any, mapped: Any, size: int, metadata: Any) ->
     a, v = values
     if not mapped[0]:
         return apply(_searchsorted, (a, v), metadata)
-    # NumPy searches one sorted array at a time.
+    # `np.searchsorted` searches a single sorted array.
     return np.stack([apply(_searchsorted, (a[i], v[i] if mapped[1] else v), metadata) for i in range(size)])
 
 
@@ -369,7 +369,7 @@ _searchsorted.kind = "position"
 
 @answers_traced(np.searchsorted)
 def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
-    """Return where elements would have to be inserted into a sorted array."""
+    """Return the indices at which elements would be inserted into a sorted array."""
     a, v = as_array(a), as_array(v)
     np.searchsorted(np.zeros(0), np.zeros(0), side)
     if sorter is not None:
@@ -408,13 +408,13 @@ _isin = _constant(
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
 ) -> Any:
-    """Return which elements are among others."""
+    """Return which elements are contained in another array."""
     how = {"assume_unique": assume_unique, "invert": invert, "kind": kind}
     return apply(_isin, (as_array(element), as_array(test_elements)), how)
 
 
 def _extremum_without_nan(function: Any, stand_in: float) -> None:
-    """Let `nanargmax` or `nanargmin` be `argmax` or `argmin` with NaNs replaced."""
+    """Make `nanargmax` or `nanargmin` from `argmax` or `argmin` with NaNs replaced."""
 
     def answer(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
         a = as_array(a)
@@ -433,7 +433,7 @@ _extremum_without_nan(np.nanargmax, -np.inf)
 _extremum_without_nan(np.nanargmin, np.inf)
 
 
-# Sets: what they pick is known from the values
+# Sets: the selection depends on concrete values
 
 
 @answers_traced(np.unique)
@@ -445,7 +445,7 @@ def unique(
     axis: int | None = None,
     **how: Any,
 ) -> Any:
-    """Return the different elements, or slices along an axis; of equal ones the first is taken."""
+    """Return the distinct elements, or slices along an axis; of equal ones the first is taken."""
     ar = as_array(ar)
     value = values_of(ar, "np.unique")
     asked = return_index, return_inverse, return_counts
@@ -457,25 +457,25 @@ def unique(
 
 
 def _first_places(value: Any, found: Any, axis: int | None, how: dict[str, Any]) -> Any:
-    """Return where what `unique` found stands first."""
+    """Return the first position of each element that `unique` found."""
     how = {name: setting for name, setting in how.items() if name != "sorted"}
     unique_of: Any = np.unique
     ordered, first = unique_of(value, return_index=True, axis=axis, **how)
     if axis is None and value.size and not np.array_equal(ordered, found, equal_nan=value.dtype.kind in "fc"):
-        return first[np.searchsorted(ordered, found)]  # found by hashing, and in no order
+        return first[np.searchsorted(ordered, found)]  # found by hashing, hence unordered
     return first
 
 
 @answers_traced(np.unique_values)
 def unique_values(x: Any) -> Any:
-    """Return the different elements, in the order in which NumPy has them."""
+    """Return the distinct elements, in NumPy's order."""
     x = as_array(x)
     value = values_of(x, "np.unique_values")
     return np.take(np.ravel(x), _first_places(value, np.unique_values(value), None, {"equal_nan": False}))
 
 
 def _unique_with_more(function: Any) -> None:
-    """Let `unique_counts` and its kin have derivatives in their field `values`."""
+    """Make `unique_counts` and its kin, with derivatives in the field `values`."""
 
     def answer(x: Any) -> Any:
         x = as_array(x)
@@ -494,7 +494,7 @@ for _function in (np.unique_counts, np.unique_inverse, np.unique_all):
 
 @answers_traced(np.intersect1d)
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
-    """Return the elements that two arrays have in common, in order; they are taken from the first array."""
+    """Return the common elements of two arrays, in order; they are taken from the first array."""
     ar1, ar2 = as_array(ar1), as_array(ar2)
     values = [values_of(x, "np.intersect1d") for x in (ar1, ar2)]
     _, first, second = np.intersect1d(values[0], values[1], assume_unique, return_indices=True)
@@ -504,7 +504,7 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 @answers_traced(np.union1d)
 def union1d(ar1: Any, ar2: Any) -> Any:
-    """Return the elements that either array has, in order."""
+    """Return the elements of either array, in order."""
     return unique(np.concatenate([as_array(ar1), as_array(ar2)], axis=None))
 
 
@@ -522,7 +522,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 @answers_traced(np.setxor1d)
 def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
-    """Return the elements that only one of two arrays has, in order."""
+    """Return the elements that occur in exactly one of two arrays, in order."""
     joined = np.concatenate([_picked_first(ar, assume_unique) for ar in (ar1, ar2)])
     order = stable_order(values_of(joined, "np.setxor1d"), 0)
     ordered = np.take(joined, order)

@@ -1,6 +1,6 @@
-"""Averages, covariances, and reductions that pass over NaN, all made of other operations.
+"""Averages, covariances, and reductions that skip NaN, composed of other operations.
 
-What the nan-functions skip gets the derivative 0, of second order too: `where` puts a number in its place.
+Skipped elements have derivatives 0 of all orders: `where` replaces them by a number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Axis = Any
 
 
 def _without_nan(a: Any, stand_in: float) -> Any:
-    """Return an array with a number in place of NaN."""
+    """Return an array with NaN replaced by a number."""
     return np.where(np.isnan(a), stand_in, a) if a.dtype.kind in "fc" else a
 
 
@@ -39,7 +39,7 @@ def _options(**options: Any) -> dict[str, Any]:
 
 
 def _nan_total(function: Any, total: Callable[..., Any], neutral: int) -> None:
-    """Let `nansum` or `nanprod` be the total with 0 or 1 in place of NaN."""
+    """Make `nansum` or `nanprod` from the total, with 0 or 1 in place of NaN."""
 
     def answer(
         a: Any,
@@ -62,13 +62,13 @@ _nan_total(np.nanprod, reductions.prod, 1)
 
 
 def _numbers(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
-    """Return how many elements that are not NaN go into each result."""
+    """Return how many elements that are not NaN contribute to each result."""
     present = np.logical_not(np.isnan(a))
     return reductions.sum(present if where is True else np.logical_and(present, where), axis, keepdims=keepdims)
 
 
 def _checked_dtype(a: Any, dtype: Any) -> Any:
-    """Return an array in the dtype that was asked for.
+    """Return an array in the requested dtype.
 
     Raises:
         TypeError: that dtype cannot hold the result.
@@ -88,7 +88,7 @@ def nanmean(
     *,
     where: Any = np._NoValue,
 ) -> Any:
-    """Return the mean along axes of what is not NaN."""
+    """Return the mean along axes, ignoring NaN."""
     a = as_array(a)
     options = _options(axis=plain_axis(axis), keepdims=keepdims, where=where)
     if a.dtype.kind not in "fc":
@@ -114,7 +114,7 @@ def nanvar(
     mean: Any = np._NoValue,
     correction: Any = np._NoValue,
 ) -> Any:
-    """Return the variance along axes of what is not NaN."""
+    """Return the variance along axes, ignoring NaN."""
     a, ddof = as_array(a), degrees(ddof, correction)
     axis = reduced_axis(axis, a)
     options = _options(axis=axis, keepdims=keepdims, where=where)
@@ -128,7 +128,7 @@ def nanvar(
 
 
 def _spread(a: Any, axis: Axis, dtype: Any, ddof: float, kept: bool, mask: Any, mean: Any) -> tuple[Any, Any]:
-    """Return deviations from the mean, 0 for what is NaN, and by what the sum of their squares is divided."""
+    """Return deviations from the mean, 0 for NaN, and the divisor of the sum of their squares."""
     a = _checked_dtype(a, dtype)
     missing = np.isnan(a)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -155,7 +155,7 @@ def nanstd(
     mean: Any = np._NoValue,
     correction: Any = np._NoValue,
 ) -> Any:
-    """Return the standard deviation along axes of what is not NaN; its derivative is 0 where these are equal."""
+    """Return the standard deviation along axes, ignoring NaN; its derivative is 0 where all elements are equal."""
     a, ddof = as_array(a), degrees(ddof, correction)
     axis = reduced_axis(axis, a)
     options = _options(axis=axis, keepdims=keepdims, where=where)
@@ -170,7 +170,7 @@ def nanstd(
 
 @answers(np.nan_to_num)
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """Return an array with numbers in place of NaN and infinity, which get the derivative 0."""
+    """Return an array with numbers in place of NaN and infinity; these have the derivative 0."""
     result = run(np.nan_to_num, _finite, (x,), {"nan": nan, "posinf": posinf, "neginf": neginf})
     return result if copy or type(x) not in BOXES else written("np.nan_to_num", x, result)
 
@@ -204,7 +204,7 @@ def _replaced(result: Any, x: Any, stand_ins: Any) -> Any:
 
 
 def _is(question: Any, x: Any) -> Any:
-    """Ask which elements are NaN, or infinite with one sign."""
+    """Return which elements are NaN, or infinite with a given sign."""
     if question is np.isnan:
         return np.isnan(x)
     return np.equal(x, np.inf if question is np.isposinf else -np.inf)
@@ -217,7 +217,7 @@ def _is(question: Any, x: Any) -> Any:
 def average(
     a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = np._NoValue
 ) -> Any:
-    """Return the average along axes, with weights; on request the sums of the weights, too."""
+    """Return the weighted average along axes, optionally with the sums of the weights."""
     a = as_array(a)
     axes = None if axis is None else np.lib.array_utils.normalize_axis_tuple(plain_axis(axis), a.ndim, "axis")
     options = _options(axis=axes, keepdims=keepdims)
@@ -289,11 +289,11 @@ def _observations(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
 
 
 def _cov_weights(fweights: Any, aweights: Any, count: int) -> Any:
-    """Return the product of the weights that are given, or None.
+    """Return the product of the given weights, or None.
 
     Raises:
-        TypeError: the frequencies are no integers.
-        RuntimeError, ValueError: the weights have more axes than one, another size, or are negative.
+        TypeError: the frequencies are not integers.
+        RuntimeError, ValueError: the weights have more than one axis, a wrong size, or negative elements.
     """
     weights: Any = None
     for name, given in (("fweights", fweights), ("aweights", aweights)):

@@ -1,13 +1,13 @@
-"""What the functions of this package may ask of the arguments they were handed.
+"""Helpers of this package that inspect whether and how arguments are traced.
 
-answers_traced(np.median)    the decorated function answers where a trace follows an argument;
-                             elsewhere NumPy's own function does, with its speed, warnings and errors
+answers_traced(np.median)    register an implementation for traced arguments;
+    otherwise NumPy's function runs, with its speed, warnings and errors
 run(f, answer, ...)          the same choice for one call
-is_plainly_traced(arguments) whether that choice is clear without a closer look
-raw_array(x)                the plain array, for checks and warnings alone
-concrete_value(x)               the same, or None where there is none
-is_always_zero(x)            whether it is 0, also where it is differentiated
-first_example(x)               of a batch, that of the first example
+is_plainly_traced(arguments) whether that choice is clear from a quick check
+raw_array(x)                 the plain array, for checks and warnings alone
+concrete_value(x)            the same, or None where there is none
+is_always_zero(x)            whether it is 0, also under further differentiation
+first_example(x)             of a batch, the array of the first example
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def answers_traced(function: Any) -> Callable[[F], F]:
-    """Let a function answer calls of NumPy's in which a running trace follows an argument; it needs no `out`."""
+    """Register an implementation of NumPy functions for traced arguments; it needs no `out` parameter."""
 
     def enter(answer: F) -> F:
         parameters = list(inspect.signature(answer).parameters)
@@ -52,7 +52,7 @@ def answers_traced(function: Any) -> Callable[[F], F]:
 
 
 def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
-    """Call the answer if something is traced; else the function itself, on arrays that it cannot change."""
+    """Call the implementation if something is traced; otherwise the function itself, on read-only arrays."""
     if is_plainly_traced((*args, *keywords.values())):
         return answer(*args, **keywords)
     leaves, treedef = flatten((args, keywords))
@@ -68,7 +68,7 @@ def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
 
 
 def is_plainly_traced(arguments: Any) -> bool:
-    """Return whether there are tensors, all followed by running traces, and otherwise numbers and the like alone."""
+    """Return whether there are tensors, all with running traces, and all other arguments are of plain types."""
     found = False
     for argument in arguments:
         if type(argument) is Tensor and argument._trace.level:
@@ -90,7 +90,7 @@ def _read_only(value: Any) -> Any:
 
 
 def boxed_leaves(tree: Any) -> Any:
-    """Return containers with every plain array in them as a Tensor."""
+    """Return containers with every plain array converted to a Tensor."""
 
     def box_of(leaf: Any) -> Any:
         if isinstance(leaf, np.ndarray) or FOREIGN[type(leaf)]:
@@ -102,7 +102,7 @@ def boxed_leaves(tree: Any) -> Any:
 
 
 def no_out(name: str, out: Any) -> None:
-    """Refuse to write a result into anything.
+    """Reject `out`.
 
     Raises:
         InPlaceError: a TypeError; `out` is given.
@@ -112,26 +112,26 @@ def no_out(name: str, out: Any) -> None:
 
 
 def raw_array(x: Any) -> Any:
-    """Return the plain array in a tensor, for checks: under `vmap` the examples of the whole batch."""
+    """Return the plain array in a tensor, for checks: under `vmap` that of the whole batch."""
     return below(strip_ended(x))
 
 
 def concrete_value(x: Any) -> Any:
-    """Return the plain array in a tensor, under `vmap` of all examples; None where it stands for other values, too."""
+    """Return the plain array in a tensor, under `vmap` that of the whole batch; None if it is not concrete."""
     value = below(strip_ended(x), is_program)
     return None if type(value) is Tensor else value
 
 
 def is_always_zero(x: Any) -> bool:
-    """Return whether a cotangent is exactly 0, and will stay so: one that is differentiated may be 0 only here."""
+    """Return whether a cotangent is identically 0; one that is differentiated again may be 0 only at this point."""
     value = below(strip_ended(x), lambda trace: trace.differentiates or trace.is_program)
     return type(value) is not Tensor and not np.any(value)
 
 
 def first_example(leaf: Any) -> Any:
-    """Return a plain array in the form that a leaf shows: in a batch, the first of the examples."""
+    """Return a plain array in the shape of its leaf: in a batch, the first example."""
     example, shape = raw_array(leaf), np.shape(leaf)
-    batches = len(np.shape(example)) - len(shape)  # whose axes come in front
+    batches = len(np.shape(example)) - len(shape)  # the batch axes come first
     if not batches:
         return example
     return example[(0,) * batches] if 0 not in example.shape[:batches] else np.ones(shape, example.dtype)

@@ -5,7 +5,7 @@
     array([0.5, 0.5])
 
 Its areas are `integrate`, `interpolate`, `linalg`, `ndimage`, `optimize`, `signal`, `sparse`, `spatial`, `special` and
-`stats`, as in SciPy; each is imported when it is first asked for.
+`stats`, as in SciPy; each is imported on first use.
 """
 
 import importlib as _importlib

@@ -1,6 +1,6 @@
-"""What is said of a name that an area of `fgrad.scipy` does not have.
+"""Error messages for names that an area of `fgrad.scipy` does not have.
 
-__getattr__ = absent(__name__)    in a module that bears the name of one of SciPy's
+__getattr__ = absent(__name__)    in a module with the name of a SciPy module
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from fgrad import errors
 
 
 def absent(module: str, instead: Mapping[str, str] = MappingProxyType({})) -> Callable[[str], NoReturn]:
-    """Return the function that Python calls for names that a module does not have.
+    """Return a module-level `__getattr__` for missing names.
 
     Args:
         module: its name, such as "fgrad.scipy.signal".
-        instead: what there is in place of some names of SciPy's.
+        instead: alternatives for some SciPy names.
 
     Returns:
-        A function of the name, which raises `MissingNameError`, an AttributeError: with what SciPy has of that name,
-        and with the nearest names that there are.
+        A function of the name, which raises `MissingNameError`, an AttributeError. The message says what SciPy has under
+        the name, and gives the nearest existing names.
     """
 
     def missing(name: str) -> NoReturn:
@@ -43,13 +43,13 @@ def absent(module: str, instead: Mapping[str, str] = MappingProxyType({})) -> Ca
 
 
 def _of_scipys(module: str, name: str, instead: str) -> str:
-    """Return what to do with a name that SciPy has, as a line of its own."""
+    """Return what to do about a name that SciPy has, as a separate line."""
     original = module.removeprefix("fgrad.")
     value: Any = getattr(importlib.import_module(original), name, None)
     if value is None:
         return ""
     if isinstance(value, np.ufunc):
-        return f"\nThe ufunc {original}.{name} works on tensors as it is."
+        return f"\nThe ufunc {original}.{name} accepts tensors."
     rule = "To let derivatives through it, give it a rule: fg.custom_vjp or fg.custom_jvp."
     return (
         f"\n{original}.{name} is SciPy's alone, and takes plain arrays: call that with what is not differentiated.\n"

@@ -1,8 +1,8 @@
-"""What a solver reports besides its solution, and what has no derivative: a value to look at, and no silent constant.
+"""Results of a solver besides its solution, which have no derivative: readable values, but not silent constants.
 
-Aside(value, "hess_inv of minimize")    raises where it meets an operation
-aside(value, what)                      the same, of what has a derivative to lose; counts and flags as they are
-aside_of_batch(values, what)            the same of a batch, with one value for each example
+Aside(value, "hess_inv of minimize")    raises when used in an operation
+aside(value, what)                      the same for real values; counts and flags are returned unchanged
+aside_of_batch(values, what)            the same for a batch, with one value per example
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fgrad.rules.closures import followers
 
 
 class Aside:
-    """A part of a result that depends on what is differentiated, and has no derivative of its own.
+    """A part of a result that depends on differentiated values, but is not differentiable.
 
-    It is shown and compared like its value. In arithmetic, in functions of NumPy, and as a number or an array it
-    raises, and so does a transform whose function returns it: the derivative would be lost without a word.
+    It is shown and compared like its value. It raises in arithmetic, in NumPy functions, and on conversion to a number
+    or an array, and so does a transform whose function returns it: the derivative would be lost silently.
 
     Attributes:
-        value: what SciPy has found: plain, or of a batch with the examples of all.
-        what: the name of the part, for messages.
+        value: SciPy's result, plain, or for a batch with one entry per example.
+        what: the name of the part in messages.
     """
 
     def __init__(self, value: Any, what: str) -> None:
@@ -41,7 +41,7 @@ class Aside:
         return bool(self.value)
 
     def refuse(self, *args: Any, **keywords: Any) -> NoReturn:
-        """Refuse to become a part of what is computed.
+        """Refuse to take part in a computation.
 
         Raises:
             UnsupportedError: a NotImplementedError; always.
@@ -74,7 +74,7 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "matmul", "floordiv", "mod"
 
 
 def aside(value: Any, what: str) -> Any:
-    """Return a part of a result as one that is not differentiated; what holds no real numbers as it is."""
+    """Return a part of a result marked as not differentiated; without real numbers it is returned unchanged."""
     if isinstance(value, (str, bytes, int, np.bool_, np.integer, type(None))):
         return value
     if isinstance(value, np.ndarray) and value.dtype.kind not in "fcO":
@@ -83,13 +83,13 @@ def aside(value: Any, what: str) -> Any:
 
 
 def aside_of_batch(values: list[Any], what: str) -> Any:
-    """Return what is reported of each example of a batch, as a list that is not differentiated either."""
+    """Return the reports of the examples of a batch, as a list that is marked as not differentiated."""
     return values if all(aside(value, what) is value for value in values) else Aside(values, what)
 
 
 def is_constant_elsewhere(leaves: list[Any]) -> bool:
-    """Return whether a trace follows leaves to which what is not computed by traced operations would be constant.
+    """Return whether leaves have a trace for which values computed outside of traced operations would be constants.
 
-    To a batch it is not: each of its examples is solved for itself.
+    A batch trace is not one: each of its examples is solved separately.
     """
     return any(not trace.is_map for trace in followers(leaves))

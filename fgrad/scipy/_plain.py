@@ -1,7 +1,7 @@
-"""The choice between SciPy's own function and one that is differentiated.
+"""The choice between SciPy's own function and a differentiable one.
 
-@differentiates(scipy.linalg.expm)       the decorated function runs where a trace follows an argument;
-                                         elsewhere SciPy's own does, with its speed, warnings and errors
+@differentiates(scipy.linalg.expm)       the decorated function runs if an argument is traced;
+                                         otherwise SciPy's own function does, with its speed and errors
 @called_as(scipy.optimize.basinhopping)  the decorated function has SciPy's parameters, in SciPy's order
 """
 
@@ -20,9 +20,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def differentiates(function: Any) -> Callable[[F], F]:
-    """Let a function of SciPy answer where nothing is traced, and the decorated one where something is.
+    """Run SciPy's function if nothing is traced, and otherwise the decorated one.
 
-    Containers among the arguments are looked into. Where SciPy answers for tensors, its arrays are
+    Containers among the arguments are traversed. If SciPy's function runs on tensors, its arrays are
     returned as tensors.
     """
 

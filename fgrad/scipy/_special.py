@@ -1,7 +1,7 @@
-"""SciPy's special functions themselves, also where SciPy has wrapped them.
+"""SciPy's special functions, without SciPy's wrappers.
 
-`scipy.special.gamma` is a ufunc, for which there are rules. Where the environment has `SCIPY_ARRAY_API=1`, that name is
-a function around the ufunc, which asks its arguments for their array namespace. Here it is the ufunc in both cases.
+`scipy.special.gamma` is a ufunc, and has a rule. If the environment has `SCIPY_ARRAY_API=1`, that name is
+a wrapper that dispatches on the array namespace of its arguments. This module has the ufunc in both cases.
 
     from fgrad.scipy import _special as special
 """
@@ -16,9 +16,9 @@ import scipy.special
 
 
 def unwrapped(function: Any) -> Any:
-    """Return what SciPy has wrapped to choose by the namespace of the arguments, and all else as it is."""
+    """Return the function inside SciPy's array API wrapper; other objects are returned unchanged."""
     inner = getattr(function, "__wrapped__", None)
-    # A wrapper for another purpose has the module of what it wraps, or is no function of Python's, as in NumPy.
+    # Wrappers for other purposes have the module of the wrapped function, or are not Python functions, as in NumPy.
     is_wrapper = isinstance(inner, np.ufunc) or (
         isinstance(function, FunctionType) and inner is not None and inner.__module__ != function.__module__
     )

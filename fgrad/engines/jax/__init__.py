@@ -1,11 +1,11 @@
-"""Recorded programs as JAX's, which run on what JAX finds: CPU, GPU, TPU.
+"""Recorded programs as JAX programs, which run on JAX's devices: CPU, GPU, TPU.
 
-    table.py          how each primitive is computed: mostly the same name in JAX
-    elements.py, indices.py, sums.py, matrices.py, orders.py     rules for those that are not
-    programs.py       a program, its loops, and what NumPy would have refused
-    executable.py     what `fg.compile(f, backend="jax")` runs
+    table.py          the JAX function of each primitive: mostly the same name
+    elements.py, indices.py, sums.py, matrices.py, orders.py     rules for primitives without one
+    programs.py       a program, its loops, and the detection of NumPy's errors
+    executable.py     the program of `fg.compile(f, backend="jax")`
     functions.py      `fg.to_jax(f)`
     exporting.py      `graph.export()`
 
-JAX is imported when a program is to run, and not before.
+JAX is imported when the first program runs.
 """

@@ -1,4 +1,4 @@
-"""Rules for operations element by element that JAX has not under one name, or with another answer somewhere."""
+"""Rules for elementwise operations that JAX lacks, or for which its result differs from NumPy's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def scaled(cotangent: Any, slope: Any) -> Any:
 
 
 def _share(x: Any, total: Any, power: Any) -> Any:
-    # Beside an infinite total, finite numbers in place of infinities give 0 below and 1 above.
+    # If the total is infinite, finite numbers in place of infinities give 0 below and 1 above.
     limits = jnp.finfo(jnp.result_type(x, total))
     lowest, highest = (jnp.asarray(each, limits.dtype) for each in (limits.min, limits.max))
     return power(jnp.minimum(x, highest) - jnp.clip(total, lowest, highest))
@@ -27,7 +27,7 @@ def _share(x: Any, total: Any, power: Any) -> Any:
 
 @refuses("astype")
 def _beyond_integers(ans: Any, x: Any, dtype: Any) -> Any:
-    """Return where no integer of the dtype stands for a number: JAX takes the next one, and NumPy the processor's."""
+    """Return where a number is out of the range of an integer dtype: JAX clips it, NumPy does not."""
     if dtype_of(ans).kind not in "iu" or dtype_of(x).kind not in "fc":
         return np.False_
     info, x = np.iinfo(dtype_of(ans)), cast(jnp.real(x), np.float64)
@@ -36,7 +36,7 @@ def _beyond_integers(ans: Any, x: Any, dtype: Any) -> Any:
 
 lowers("share")(lambda x, total: _share(x, total, jnp.exp))
 lowers("share_of_2")(lambda x, total: _share(x, total, jnp.exp2))
-lowers("sign")(lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.sign(x)))  # NumPy's of -0.0 is 0.0
+lowers("sign")(lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.sign(x)))  # NumPy's sign of -0.0 is 0.0
 lowers("abs_squared")(lambda x: jnp.square(jnp.abs(x)))
 lowers("hypot_squared")(lambda x, y: jnp.square(jnp.hypot(x, y)))
 lowers("astype")(lambda x, dtype: cast(x, dtype))
@@ -44,7 +44,7 @@ lowers("where")(lambda condition, x, y: jnp.where(condition, x, y))
 lowers("sealed")(lambda vectors, a, values, right, kind: vectors)
 
 
-# Whole numbers: what is divided by 0 is 0 in NumPy
+# Integers: division by 0 gives 0 in NumPy
 
 
 def _divisor(x: Any) -> Any:
@@ -53,7 +53,7 @@ def _divisor(x: Any) -> Any:
 
 @lowers("floor_divide")
 def floor_divided(x: Any, y: Any) -> Any:
-    """Return the quotient, rounded down."""
+    """Return the floor division."""
     if x.dtype.kind == "f":
         return _float_divmod(x, y)[0]
     return jnp.where(y == 0, jnp.zeros((), x.dtype), jnp.floor_divide(x, _divisor(y)))
@@ -61,7 +61,7 @@ def floor_divided(x: Any, y: Any) -> Any:
 
 @lowers("remainder")
 def remainder(x: Any, y: Any) -> Any:
-    """Return what division leaves, with the sign of the divisor."""
+    """Return the remainder, with the sign of the divisor."""
     if x.dtype.kind == "f":
         return _float_divmod(x, y)[1]
     return jnp.where(y == 0, jnp.zeros((), x.dtype), jnp.remainder(x, _divisor(y)))
@@ -69,12 +69,12 @@ def remainder(x: Any, y: Any) -> Any:
 
 @lowers("divmod")
 def parted(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return both."""
+    """Return quotient and remainder."""
     return floor_divided(x, y), remainder(x, y)
 
 
 def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
-    """Return NumPy's `divmod` of floating-point numbers, step by step (`npy_divmod`)."""
+    """Return NumPy's `divmod` of floating-point numbers, following its algorithm (`npy_divmod`)."""
     x, y = jnp.broadcast_arrays(x, y)
     rest = jnp.fmod(x, y)
     quotient = (x - rest) / y
@@ -90,7 +90,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
 
 @refuses("power")
 def has_no_power(ans: Any, x: Any, y: Any) -> Any:
-    """Return where whole numbers are raised to negative ones; or to such of more than 6 bits, which JAX cuts off."""
+    """Return where integer powers have negative exponents, or exponents of more than 6 bits, which JAX truncates."""
     return None if ans.dtype.kind not in "iu" else (y < 0) | (y > 63)
 
 
@@ -123,7 +123,7 @@ def _pseudo_huber(delta: Any, r: Any) -> Any:
 
 @lowers("huber")
 def huber(delta: Any, r: Any) -> Any:
-    """Return the loss that is quadratic up to delta, and linear beyond."""
+    """Return the Huber loss: quadratic up to delta, and linear beyond."""
     size = jnp.abs(r)
     value = jnp.where(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta))
     return jnp.where(delta < 0, jnp.inf, value)

@@ -1,4 +1,4 @@
-"""What `fg.compile(f, backend="jax")` asks of JAX; JAX is imported when the first program is made."""
+"""The JAX engine of `fg.compile(f, backend="jax")`; JAX is imported when the first program is made."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from fgrad.native.options import ENGINES, Options
 
 
 class JaxEngine:
-    """JAX as what runs programs."""
+    """The JAX engine."""
 
     def executable(self, block: Block, options: Options) -> Any:
-        """Return what runs a program."""
+        """Return the executable of a program."""
         executable: Any = importlib.import_module("fgrad.engines.jax.executable")
         return executable.Inlined(block) if options.inline else executable.Executable(block, options)
 
     def owns(self, x: Any) -> bool:
-        """Return whether an argument is an array of JAX's; there is none before somebody has imported it."""
+        """Return whether an argument is a JAX array; without importing JAX."""
         library = sys.modules.get("jax")
         return library is not None and isinstance(x, library.Array)
 
     def example(self, x: Any) -> Any:
-        """Return an array of NumPy's in the form of one of JAX's.
+        """Return a NumPy array that describes a JAX array.
 
         Raises:
             DtypeError: a TypeError; NumPy has no such dtype.
@@ -35,7 +35,7 @@ class JaxEngine:
         dtype = np.dtype(x.dtype)
         if dtype.kind not in "biufc":
             raise errors.DtypeError(
-                f"an array of dtype {dtype} is no argument of a program, since NumPy has no such dtype.\n"
+                f"an array of dtype {dtype} cannot be an argument of a program, since NumPy has no such dtype.\n"
                 "Convert it, as by x.astype(np.float32)."
             )
         return np.broadcast_to(np.ones((), dtype), x.shape)

@@ -1,7 +1,7 @@
-"""A recorded program that JAX compiles and runs: what stands behind `fg.compile(f, backend="jax")`.
+"""Recorded programs compiled and run by JAX, for `fg.compile(f, backend="jax")`.
 
-Executable(block, options).run(arrays)    from NumPy's arrays to NumPy's
-executable.call(arrays)                   from JAX's to JAX's, on the devices where they are
+Executable(block, options).run(arrays)    from NumPy arrays to NumPy arrays
+executable.call(arrays)                   from JAX arrays to JAX arrays, on their devices
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from fgrad.native.options import Options
 
 
 class Executable:
-    """The program of a graph, which JAX compiles when it runs first.
+    """The program of a graph, which JAX compiles at the first run.
 
     Args:
-        block: what is compiled.
-        options: where it runs.
+        block: the graph.
+        options: the device.
 
     Attributes:
-        block: the graph, with its loops found and tidied up.
+        block: the graph after rerolling and optimization of loops.
     """
 
     def __init__(self, block: Block, options: Options) -> None:
@@ -41,14 +41,14 @@ class Executable:
         self._jitted = jax.jit(self.traced)
 
     def traced(self, *leaves: Any) -> tuple[list[Any], Any]:
-        """Return the results that are no constants, and whether NumPy would have raised, as operations of JAX's."""
+        """Return the results that are not constants, and whether NumPy would have raised, as JAX operations."""
         run = Run()
         found = run.computed(self.block, leaves)
         names = [x for x, name in zip(found, self.block.outputs, strict=True) if type(name) is Name]
         return names, run.failed()
 
     def run(self, arrays: Sequence[Any]) -> list[Any] | None:
-        """Return the results that are no constants; None where NumPy has to run the program, and will raise."""
+        """Return the results that are not constants; None where NumPy has to run the program, and will raise."""
         with in_64_bits():
             device = _device(self._device)
             with jax.default_device(device):
@@ -59,10 +59,10 @@ class Executable:
             return [np.array(x, name.dtype) for x, name in zip(found, names, strict=True)]
 
     def call(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the same as arrays of JAX's, for some that are.
+        """Return the same results as JAX arrays, for JAX arrays.
 
         Raises:
-            whatever NumPy raises for such arrays.
+            Exception: NumPy's error for such arrays.
         """
         with in_64_bits():
             found, failed = self._jitted(*arrays)
@@ -74,7 +74,7 @@ class Executable:
 
 
 class Inlined:
-    """A program whose operations become part of what JAX runs around them: `fg.to_jax`.
+    """A program as part of a larger JAX program: `fg.to_jax`.
 
     Args:
         block: the program.
@@ -85,7 +85,7 @@ class Inlined:
         check_known(self.block)
 
     def call(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the results that are no constants.
+        """Return the results that are not constants.
 
         Raises:
             DtypeError: a TypeError; JAX would compute in 32 bits what NumPy computes in 64.
@@ -97,10 +97,10 @@ class Inlined:
 
 
 def _device(device: Any) -> Any:
-    """Return a device of JAX's; None stands for the one that it takes by itself."""
+    """Return a JAX device; None means JAX's default."""
     if not isinstance(device, str):
         return device
     try:
         return jax.devices(device)[0]
     except RuntimeError as error:
-        raise errors.ParameterError(f"device {device!r} of compile is none that JAX has here: {error}") from None
+        raise errors.ParameterError(f"device {device!r} of compile is not available in JAX: {error}") from None

@@ -1,4 +1,4 @@
-"""Graphs as StableHLO, in the form that `jax.export` writes and loads."""
+"""Graphs as StableHLO, in the format of `jax.export`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
     """Return the program of a graph: a function of its inputs that returns a list of results.
 
     Raises:
-        MissingExtraError: the library in which JAX writes them is not installed.
+        MissingExtraError: the serialization library of JAX is not installed.
     """
     program = written(graph, platforms)
     try:
@@ -34,7 +34,7 @@ def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
 
 
 def written(graph: Graph, platforms: Sequence[str] | None) -> Any:
-    """Return the program of a graph as JAX's export."""
+    """Return the exported JAX program of a graph."""
     values = {name: np.asarray(strip_ended(variable)) for name, variable in graph.variables.items()}
     constants = {**graph.constants, **values}
     block = tidied(rolled(Block(graph.inputs, constants, graph.equations, graph.outputs)))

@@ -1,4 +1,4 @@
-"""`fgrad.to_jax`: a function of NumPy code as one of JAX's arrays."""
+"""`fgrad.to_jax`: a function of NumPy code as a function of JAX arrays."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class InJax(Transformed):
     """The function that `to_jax` returns.
 
     Args:
-        function: the user's.
-        static: names or positions of arguments that are part of the program.
-        programs: those that there are already, for a method of one object.
+        function: the user's function.
+        static: names or positions of static arguments.
+        programs: existing programs, for a method of one object.
     """
 
     def __init__(self, function: Callable[..., Any], static: Any = (), programs: Programs | None = None) -> None:
@@ -55,26 +55,25 @@ def _run_to_jax(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], 
 
 
 def to_jax(function: Callable[P, Any], *, static: Any = ()) -> Callable[P, Any]:
-    """Return a function of JAX's arrays that computes the same.
+    """Return a function of JAX arrays that computes the same as NumPy code.
 
-    A call records what `function` computes with NumPy for arguments of their shapes and dtypes, unless that is known
-    from a call before, and runs it as operations of JAX's. So `jax.jit`, `jax.vmap` and `jax.grad` take it as a
-    function that was written for JAX, and it can be a part of a larger one. A derivative of fgrad's is such a function,
-    too: `to_jax(fg.grad(f))`.
+    The first call records what `function` computes with NumPy for arguments of these shapes and dtypes; the record runs
+    as JAX operations. So `jax.jit`, `jax.vmap` and `jax.grad` treat it like a function that was written for JAX, and
+    it can be part of a larger one. This includes derivatives computed by fgrad: `to_jax(fg.grad(f))`.
 
     Args:
-        function: takes and returns arrays, numbers or containers of them. It cannot ask for values that depend on its
-            arguments (`if x > 0`). Variables of fgrad's that it reads have the values of the time of the call.
-        static: names or positions of arguments that are part of the program.
+        function: takes and returns arrays, numbers or containers of them. It cannot use concrete values that depend on
+            its arguments (`if x > 0`). The fgrad variables that it reads have their values at the time of the call.
+        static: names or positions of static arguments, which are part of the program.
 
     Returns:
-        A function of the same arguments, for JAX's arrays or NumPy's, which returns JAX's.
+        A function of the same arguments, as JAX or NumPy arrays, which returns JAX arrays.
 
     Raises:
         MissingExtraError: an ImportError, from a call; JAX is not installed: `pip install 'fgrad[jax]'`.
         NotLoweredError: a NotImplementedError, from a call; JAX has no counterpart of an operation.
-        DtypeError: a TypeError, from a call; the program computes in 64 bits, and JAX is not set to them.
-        ConcretizationError: a TypeError, from a call; `function` asks for a value.
+        DtypeError: a TypeError, from a call; the program computes in 64 bits, for which JAX is not configured.
+        ConcretizationError: a TypeError, from a call; `function` needs a concrete value.
         FrozenValueError: a RuntimeError, from a call; it uses a value that changes from call to call.
         RecordedAssignmentError: a RuntimeError, from a call; it assigns to a variable.
         NotCallableError: a TypeError; `function` is not a function.
@@ -85,6 +84,6 @@ def to_jax(function: Callable[P, Any], *, static: Any = ()) -> Callable[P, Any]:
         >>> energy
         <to_jax of <function <lambda> at ...>>
 
-        On arrays of JAX's, `jax.jit(energy)(jax.numpy.ones(3))` is what XLA makes of it.
+        For JAX arrays, `jax.jit(energy)(jax.numpy.ones(3))` compiles it with XLA.
     """
     return InJax(function, static)

@@ -1,7 +1,7 @@
-"""Rules for reading and writing by index, and for moving, cutting and joining.
+"""Rules for reading and writing by index, and for moving, slicing and joining.
 
-NumPy raises for an index out of range. In JAX such an index reads NaN, or writes nothing, and what refuses it here says
-that the run counts for nothing.
+NumPy raises for an index out of range. In JAX such an index reads NaN, or writes nothing; the checks below report it,
+and the results of the run are discarded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Template = tuple[Any, ...]
 
 
 def key_of(template: Template, arrays: Any) -> tuple[Any, ...]:
-    """Return a key with its arrays where they stand."""
+    """Return a key with its arrays inserted."""
     rest = iter(arrays)
     return tuple(next(rest) if item is ARRAY else item for item in template)
 
@@ -34,14 +34,14 @@ def index(x: Any, *arrays: Any, template: Template) -> Any:
 
 @lowers("scatter")
 def scattered(values: Any, *arrays: Any, template: Template, shape: tuple[int, ...]) -> Any:
-    """Return zeros to which values are added at a key."""
+    """Return zeros with values added at a key."""
     place = jnp.zeros(shape, values.dtype).at[key_of(template, arrays)]
     return place.set(values) if all(x.dtype.kind == "b" for x in arrays) else place.add(values, mode="drop")
 
 
 @lowers("replace")
 def replaced(x: Any, value: Any, *arrays: Any, template: Template, path: Any = (), lead: int = 0) -> Any:
-    """Return an array with a value at a key of a view of it; of several for one place the last."""
+    """Return an array with a value at a key of one of its views; for repeated indices the last value counts."""
     moves = [step for step in path if step[0].name not in _PARTS]
     places = np.arange(x.size).reshape(x.shape)
     for primitive, metadata, _ in moves:
@@ -52,7 +52,7 @@ def replaced(x: Any, value: Any, *arrays: Any, template: Template, path: Any = (
     if len(moves) < len(path):
         values = _with_part(flat[chosen], values, [step[0].name for step in path if step[0].name in _PARTS])
     values, chosen = cast(values, x.dtype).reshape(-1), chosen.reshape(-1)
-    if all(each.dtype.kind == "b" for each in arrays):  # which chooses no place twice
+    if all(each.dtype.kind == "b" for each in arrays):  # masks select no element twice
         return flat.at[chosen].set(values, mode="drop").reshape(x.shape)
     order = jnp.full(x.size, -1).at[chosen].max(jnp.arange(chosen.size), mode="drop")
     last = values[jnp.maximum(order, 0)] if chosen.size else flat
@@ -63,14 +63,14 @@ _PARTS = ("real", "imag")
 
 
 def _with_part(numbers: Any, value: Any, names: list[str]) -> Any:
-    """Return complex numbers with another real or imaginary part."""
+    """Return complex numbers with a new real or imaginary part."""
     if not jnp.iscomplexobj(numbers):
         return value
     return value + 1j * numbers.imag if names[0] == "real" else numbers.real + 1j * value
 
 
 def _beyond(shape: tuple[int, ...], arrays: Any, template: Template) -> Any:
-    """Return where the arrays of a key are out of range; None where that is known not to be so."""
+    """Return where the arrays of a key are out of range; None if they cannot be."""
     named = sum(item is not None and item is not Ellipsis for item in template)
     masks = sum(x.ndim - 1 for x in arrays if x.dtype.kind == "b")
     rest, axis, found = iter(arrays), 0, None
@@ -81,7 +81,7 @@ def _beyond(shape: tuple[int, ...], arrays: Any, template: Template) -> Any:
             array = next(rest)
             if not is_known(array):
                 size = shape[axis]
-                wide = cast(array, np.int64)  # unsigned ones know no -size
+                wide = cast(array, np.int64)  # unsigned integers have no -size
                 wrong = jnp.any((wide < -size) | (wide >= size))
                 found = wrong if found is None else found | wrong
             axis += array.ndim if array.dtype.kind == "b" else 1
@@ -103,7 +103,7 @@ def writes_beyond(ans: Any, x: Any, value: Any, *arrays: Any, template: Template
     return _beyond(view.shape, arrays, template)
 
 
-# Moving, cutting and joining
+# Moving, slicing and joining
 
 lowers("concatenate")(lambda *arrays, axis: jnp.concatenate(arrays, axis))
 lowers("stack")(lambda *arrays, axis: jnp.stack(arrays, axis))
@@ -120,7 +120,7 @@ def diagonal_matrix(values: Any, shape: tuple[int, int], offset: int) -> Any:
 
 @lowers("sliding_windows")
 def sliding_windows(x: Any, sizes: tuple[int, ...], axes: tuple[int, ...]) -> Any:
-    """Return all windows of some sizes along axes, in new axes at the end."""
+    """Return all windows of the given sizes along axes, in new axes at the end."""
     ndim = x.ndim
     for size, axis in zip(sizes, axes, strict=True):
         axis %= ndim
@@ -131,13 +131,13 @@ def sliding_windows(x: Any, sizes: tuple[int, ...], axes: tuple[int, ...]) -> An
 
 @lowers("by_diagonals")
 def by_diagonals(values: Any, columns: int) -> Any:
-    """Return matrices whose diagonals, from the lower left on, are filled with a value each."""
+    """Return matrices whose diagonals, from the lower left on, are constant with the given values."""
     return sliding_windows(values, (columns,), (values.ndim - 1,))[..., ::-1, :]
 
 
 @lowers("central_difference")
 def central_difference(x: Any, axis: int, edge: int, reverse: bool) -> Any:
-    """Return each element's next neighbour less the one before; at the ends, `edge` times the element stands in."""
+    """Return each element's next neighbour minus the previous one; beyond the ends, `edge` times the end element."""
     moved = jnp.moveaxis(x, axis, 0)
     sign = -1 if reverse else 1
     first, last = moved[1:2] - edge * moved[:1], edge * moved[-1:] - moved[-2:-1]
@@ -146,7 +146,7 @@ def central_difference(x: Any, axis: int, edge: int, reverse: bool) -> Any:
 
 @lowers("permute")
 def permuted(x: Any, order: Any, axis: int) -> Any:
-    """Return the elements along an axis in another order."""
+    """Return the elements along an axis in the order of a permutation."""
     return jnp.take_along_axis(x, order, axis)
 
 

@@ -1,4 +1,4 @@
-"""Integers of Python's in programs of JAX's: runs are void that have no room for one (`fgrad.graphs.integers`)."""
+"""Python integers in JAX programs: a run with an integer overflow is discarded (`fgrad.graphs.integers`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fgrad.graphs.integers import DIVIDE, EXACT, GROW, LARGEST, is_integer, narr
 
 
 def void_integers(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
-    """Return truth values that say, each, that NumPy has to run the program."""
+    """Return booleans; if any is true, NumPy has to run the program."""
     integers = [x for x, each in zip(inputs, equation.inputs, strict=True) if is_integer(each)]
     dtype = narrow_dtype(equation)
     if dtype is not None:
@@ -33,7 +33,7 @@ def _beyond(x: Any, dtype: np.dtype[Any]) -> Iterator[Any]:
 
 
 def _beyond_pythons(name: str, integers: Sequence[Any]) -> Iterator[Any]:
-    """Yield where Python's own arithmetic raises, or has a result with too many bits."""
+    """Yield where Python arithmetic would raise, or have a result with too many bits."""
     if name in DIVIDE:
         yield integers[1] == 0
     floats = [cast(x, np.float64) for x in integers]
@@ -41,5 +41,5 @@ def _beyond_pythons(name: str, integers: Sequence[Any]) -> Iterator[Any]:
         yield jnp.abs(getattr(jnp, name)(*floats)) >= float(LARGEST)
     if name == "divide":
         yield from (jnp.abs(x) >= float(EXACT) for x in floats)
-    if name == "power":  # of which JAX's would be cut off
+    if name == "power":  # JAX would truncate the exponent
         yield (integers[1] < 0) | (jnp.power(jnp.abs(floats[0]), floats[1]) >= float(LARGEST))

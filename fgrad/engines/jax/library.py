@@ -1,8 +1,8 @@
-"""JAX, which is imported when something of it is asked for.
+"""JAX, which is imported on first use.
 
 jnp, lax, linalg, ...    its modules
-in_64_bits()             a context in which 64-bit numbers stay what they are
-exactly()                one in which products of matrices are not rounded to fewer digits
+in_64_bits()             a context in which 64-bit numbers keep their precision
+exactly()                a context in which matrix products have full precision
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from fgrad import errors
 
 
 class Library:
-    """A module that is imported when it is first used.
+    """A module that is imported on first use.
 
     Args:
-        name: the module's.
+        name: the name of the module.
     """
 
     def __init__(self, name: str) -> None:
@@ -33,7 +33,7 @@ class Library:
 
 @functools.cache
 def _module(name: str) -> Any:
-    """Import a module of JAX's.
+    """Import a module of JAX.
 
     Raises:
         MissingExtraError: JAX is not installed.
@@ -56,13 +56,13 @@ scipy_signal: Any = Library("jax.scipy.signal")
 
 
 def named(path: str) -> Any:
-    """Return what stands at a path below `jax`, such as `numpy.sin`; None if this version of JAX has no such thing."""
+    """Return the object at a path below `jax`, such as `numpy.sin`; None if this version of JAX lacks it."""
     module, _, name = f"jax.{path}".rpartition(".")
     return getattr(_module(module), name, None)
 
 
 def in_64_bits() -> AbstractContextManager[Any]:
-    """Return a context in which JAX has 64-bit numbers, whatever its settings are."""
+    """Return a context with 64 bits enabled in JAX, whatever its configuration."""
     context = getattr(_module("jax"), "enable_x64", None)
     if context is None:
         context = _module("jax.experimental").enable_x64
@@ -70,22 +70,22 @@ def in_64_bits() -> AbstractContextManager[Any]:
 
 
 def has_64_bits() -> bool:
-    """Return whether JAX has 64-bit numbers here."""
+    """Return whether 64 bits are enabled in JAX."""
     return bool(jax.config.jax_enable_x64)
 
 
 def exactly() -> AbstractContextManager[Any]:
-    """Return a context in which products are computed in the precision of their factors, on GPUs too."""
+    """Return a context with matrix products in the precision of their factors, on GPUs too."""
     return jax.default_matmul_precision("highest")  # type: ignore[no-any-return]
 
 
 def dtype_of(x: Any) -> np.dtype[Any]:
-    """Return the dtype of an array of NumPy's or JAX's, or of a number."""
+    """Return the dtype of a NumPy or JAX array, or of a number."""
     return np.dtype(x.dtype) if hasattr(x, "dtype") else np.result_type(x)
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """Return an array, or a number, in a dtype; arrays of NumPy's, whose values are known, stay NumPy's."""
+    """Return an array or a number in a dtype; NumPy arrays, whose values are known, stay NumPy arrays."""
     dtype = np.dtype(dtype).newbyteorder("=")
     if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
         return np.asarray(x).astype(dtype, copy=False)
@@ -93,17 +93,17 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def in_native_order(x: Any) -> Any:
-    """Return an array, whose bytes are in the machine's order then, the only one that JAX has; all else as it is."""
+    """Return an array in native byte order, the only one in JAX; other values are returned unchanged."""
     return x if not is_known(x) or x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
 def is_known(x: Any) -> bool:
-    """Return whether an array is NumPy's, so that its values are part of the program."""
+    """Return whether an array is a NumPy array, so that its values are part of the program."""
     return isinstance(x, (np.ndarray, np.generic))
 
 
 def alike(x: Any, dtype: Any) -> Any:
-    """Return an argument in the precision of a result; a real number stays real, and a complex one complex."""
+    """Return an argument in the precision of a result; real stays real, and complex stays complex."""
     dtype, own = np.dtype(dtype), dtype_of(x)
     if dtype.kind in "fc" and own.kind in "fc":
         precision = np.finfo(dtype).dtype

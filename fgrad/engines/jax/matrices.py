@@ -30,7 +30,7 @@ def _hermitian_parts(a: Any, triangle: str) -> Any:
 
 
 def _singular_parts(a: Any, full_matrices: bool, hermitian: bool) -> tuple[Any, Any, Any]:
-    """Return the singular vectors and values; of a Hermitian matrix, of which the lower triangle is read, as NumPy."""
+    """Return singular vectors and values; for a Hermitian matrix, only the lower triangle is read, as in NumPy."""
     if not hermitian:
         return tuple(jnp.linalg.svd(a, full_matrices))
     values, vectors = _hermitian_parts(a, "L")
@@ -42,7 +42,7 @@ def _singular_parts(a: Any, full_matrices: bool, hermitian: bool) -> tuple[Any, 
 
 @lowers("solve_both")
 def solve_both(joined: Any, columns: int) -> Any:
-    """Return the solution of systems whose right-hand sides stand beside the matrices."""
+    """Return the solution of systems whose right-hand sides are joined to the matrices."""
     return jnp.linalg.solve(joined[..., :columns], joined[..., columns:])
 
 
@@ -54,7 +54,7 @@ def pinv(a: Any, cutoff: Any, hermitian: bool) -> Any:
 
 @lowers("pinv_and_values")
 def pinv_and_values(a: Any, cutoff: Any, hermitian: bool = False) -> tuple[Any, Any]:
-    """Return the pseudo-inverse, and the singular values."""
+    """Return the pseudo-inverse and the singular values."""
     u, s, vh = _singular_parts(a, False, hermitian)
     is_kept = s > jnp.asarray(cutoff)[..., None] * jnp.max(s, axis=-1, keepdims=True, initial=0)
     inverse = jnp.where(is_kept, 1 / jnp.where(is_kept, s, 1), 0)
@@ -63,10 +63,10 @@ def pinv_and_values(a: Any, cutoff: Any, hermitian: bool = False) -> tuple[Any, 
 
 @lowers("cofactors")
 def cofactors(a: Any, *directions: Any, det: Any = None) -> Any:
-    """Return the cofactors of matrices by their singular values, for singular ones too.
+    """Return the cofactors of matrices from their singular values, also for singular matrices.
 
     Raises:
-        NotImplementedError: those of derivatives, by further directions, are not there.
+        NotImplementedError: derivatives of cofactors are not supported.
     """
     if directions:
         raise NotImplementedError("the second derivative of a determinant is not lowered")
@@ -79,14 +79,14 @@ def cofactors(a: Any, *directions: Any, det: Any = None) -> Any:
 
 @lowers("lu_factors")
 def lu_factors(a: Any, warns: bool) -> tuple[Any, Any]:
-    """Return the factors of LU in one matrix, and the rows exchanged with each, as a column."""
+    """Return the LU factors in one matrix, and the row interchanges as a column."""
     lu, pivots = scipy_linalg.lu_factor(a)
     return lu, pivots[..., None]
 
 
 @lowers("solve_factored")
 def solve_factored(a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
-    """Return the solution of systems by a factorization."""
+    """Return the solution of systems with a given factorization."""
     lead = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     matrix = jnp.broadcast_to(a, (*lead, *a.shape[-2:]))
     side = jnp.broadcast_to(b, (*lead, *b.shape[-2:]))
@@ -99,7 +99,7 @@ def solve_factored(a: Any, b: Any, *factors: Any, method: str, of_transpose: boo
 
 
 def _is_spoilt(ans: Any, *arrays: Any) -> Any:
-    """Return whether a result is not finite, although what it is made of is."""
+    """Return whether a result is not finite, although its arguments are."""
     finite = [jnp.all(jnp.isfinite(x)) for x in arrays if jnp.issubdtype(x.dtype, jnp.inexact)]
     return jnp.all(jnp.asarray(finite)) & ~jnp.all(jnp.asarray([jnp.all(jnp.isfinite(x)) for x in ans]))
 
@@ -115,5 +115,5 @@ def has_no_pivot(ans: Any, a: Any, warns: bool) -> Any:
     "svd", "qr", "scipy_eigh", "scipy_svd",
 )  # fmt: skip
 def fails(ans: Any, *arrays: Any, **metadata: Any) -> Any:
-    """Return whether a matrix is singular, or something has not converged."""
+    """Return whether a matrix is singular, or an iteration did not converge."""
     return _is_spoilt(ans if isinstance(ans, tuple) else (ans,), *arrays)

@@ -10,7 +10,7 @@ from fgrad.engines.jax.table import lowers
 
 @lowers("stable_order")
 def stable_order(x: Any, axis: int, descending: bool = False) -> Any:
-    """Return the indices that sort along an axis, equal elements in the order in which they stand."""
+    """Return the indices that sort along an axis; equal elements keep their order."""
     return jnp.argsort(x, axis, stable=True, descending=descending)
 
 
@@ -20,7 +20,7 @@ lowers("lexsort")(lambda *keys, axis: jnp.lexsort(keys, axis))
 
 @lowers("rank_places")
 def rank_places(x: Any, ranks: Any) -> Any:
-    """Return where along the last axis the elements of given ranks stand, in the order of a stable sort."""
+    """Return the positions along the last axis of the elements with given ranks, in the order of a stable sort."""
     order = jnp.argsort(x, -1, stable=True)
     lead = jnp.broadcast_shapes(x.shape[:-1], ranks.shape[:-1])
     order, ranks = (jnp.broadcast_to(each, (*lead, each.shape[-1])) for each in (order, ranks))
@@ -29,17 +29,17 @@ def rank_places(x: Any, ranks: Any) -> Any:
 
 @lowers("isin")
 def isin(element: Any, test_elements: Any, invert: bool = False, **how: Any) -> Any:
-    """Return which elements are among others."""
+    """Return which elements are contained in another array."""
     return jnp.isin(element, cast(test_elements, jnp.result_type(element, test_elements)), invert=invert)
 
 
 @lowers("interp")
 def interpolated(x: Any, fp: Any, xp: Any) -> Any:
-    """Return the values of the line through points.
+    """Return the values of piecewise linear interpolation.
 
     Raises:
-        NotImplementedError: there are several lines.
+        NotImplementedError: there are several tables.
     """
     if fp.ndim != 1 or xp.ndim != 1:
-        raise NotImplementedError("several lines at once are not lowered")
+        raise NotImplementedError("interpolation in several tables is not lowered")
     return jnp.interp(x, xp, fp)

@@ -1,9 +1,9 @@
-"""A recorded program as operations of JAX's.
+"""A recorded program as JAX operations.
 
-    Run().computed(block, leaves)     the results for arrays of JAX's
-    check_known(block)                raises for what has no counterpart, which is seen without JAX
+    Run().computed(block, leaves)     the results for JAX arrays
+    check_known(block)                raises for operations without a counterpart, without importing JAX
 
-What NumPy would have raised for is noted while a program runs: `run.failed()` says whether there was any of it.
+Errors that NumPy would have raised are recorded while a program runs: `run.failed()` says whether there were any.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ class Run:
     """One evaluation of a program.
 
     Attributes:
-        failures: truth values, of which one that is true says that NumPy would have raised.
+        failures: booleans, each of which is true if NumPy would have raised.
     """
 
     def __init__(self) -> None:
         self.failures: list[Any] = []
 
     def failed(self) -> Any:
-        """Return whether NumPy would have raised; None if it never would."""
+        """Return whether NumPy would have raised; None if it never raises."""
         return functools.reduce(jnp.logical_or, self.failures) if self.failures else None
 
     def computed(self, block: Block, leaves: Leaves) -> list[Any]:
-        """Return the results of a program: arrays of JAX's, of NumPy's where they are known, and what is no number."""
+        """Return the results of a program: JAX arrays, NumPy arrays where known, and objects that are not numbers."""
         values: dict[Name, Any] = {name: in_native_order(x) for name, x in block.constants.items()}
         pairs = zip(block.inputs, leaves, strict=True)
         values.update((name, cast(x, name.dtype)) for name, x in pairs)
@@ -88,7 +88,7 @@ class Run:
         return ans if isinstance(ans, (tuple, list)) else (ans,)
 
     def _made(self, equation: Equation, inputs: list[Any]) -> list[Any]:
-        """Return the results of what an operation is made of, which is recorded."""
+        """Return the results of an operation from the recorded program of its implementation."""
         places = [place for place, x in enumerate(equation.inputs) if hasattr(x, "dtype")]
         block = _stand_in(equation, places)
         check_known(block)
@@ -128,7 +128,7 @@ class Run:
         may_fail: list[Any] = []
 
         def state_of(run: Run, count: Any, failed: Any, carry: Sequence[Any]) -> Any:
-            """Return what goes from iteration to iteration; after a void one, the condition could hold for ever."""
+            """Return the loop carry; it is reset after a failure, since the condition could otherwise hold forever."""
             holds = jnp.asarray(run.computed(condition, [*shared, *carry])[0]).astype(bool)
             may_fail.extend(run.failures)
             failed = failed | run.failed() if run.failures else failed
@@ -149,7 +149,7 @@ class Run:
 
 
 def _rows(x: Any, along: Along, count: int) -> Any:
-    """Return the elements that iterations take along."""
+    """Return the elements of the current iteration."""
     if along == Along() and len(x) == count:
         return x
     return x[along.start + along.step * np.arange(count)]
@@ -160,10 +160,10 @@ def _array(x: Any, name: Name) -> Any:
 
 
 def _fitting(equation: Equation, x: Any, name: Name) -> Any:
-    """Return a result in its dtype.
+    """Return a result in its recorded dtype.
 
     Raises:
-        NotLoweredError: it has another shape than NumPy's, or is complex.
+        NotLoweredError: its shape differs from NumPy's, or it is unexpectedly complex.
     """
     dtype = dtype_of(x)
     if np.shape(x) != name.shape or (dtype.kind == "c" and name.dtype.kind != "c"):
@@ -175,14 +175,14 @@ def _fitting(equation: Equation, x: Any, name: Name) -> Any:
 
 
 def arguments_of(equation: Equation, inputs: list[Any]) -> list[Any]:
-    """Return what goes into an operation in the dtypes in which NumPy computes it."""
+    """Return the arguments of an operation in the dtypes in which NumPy computes it."""
     primitive, out = equation.primitive, equation.outputs[0]
     if primitive.is_ufunc:
         ufunc: Any = primitive.implementation
         kinds = [_kind(each) for each in equation.inputs]
         if all(
             isinstance(kind, type) for kind in kinds
-        ):  # Python's numbers alone, which NumPy's functions make arrays of
+        ):  # only Python numbers, which NumPy functions convert to arrays
             kinds = [np.dtype(kind) for kind in kinds]
         found = ufunc.resolve_dtypes((*kinds, *(None,) * ufunc.nout))
         return [cast(x, dtype) for x, dtype in zip(inputs, found, strict=False)]
@@ -193,17 +193,17 @@ def arguments_of(equation: Equation, inputs: list[Any]) -> list[Any]:
 
 
 def _kind(x: Any) -> Any:
-    """Return what a ufunc is told of an argument: a dtype, or a type of Python's numbers, which follow the others."""
+    """Return an argument for type resolution: a dtype, or a Python number type, which adapts to others."""
     if type(x) is Name and x.is_weak:
         return _WEAK.get(x.dtype.kind, x.dtype)
     return type(x) if type(x) in (int, float, complex) else dtype_of(x)
 
 
-# What is recorded in place of an operation
+# Operations replaced by the record of their implementation
 
 
 def is_made_of_others(equation: Equation) -> bool:
-    """Return whether an operation is computed by recording what it does."""
+    """Return whether an operation is lowered by recording its implementation."""
     primitive = equation.primitive
     if equation.direct or primitive in USERS:
         return True
@@ -211,10 +211,10 @@ def is_made_of_others(equation: Equation) -> bool:
 
 
 def _stand_in(equation: Equation, places: list[int]) -> Block:
-    """Record what an operation computes, as a program of its arrays.
+    """Record the implementation of an operation, as a program of its arrays.
 
     Raises:
-        NotLoweredError: it asks for values.
+        NotLoweredError: it needs concrete values.
     """
     function = _function_of(equation)
 
@@ -230,14 +230,14 @@ def _stand_in(equation: Equation, places: list[int]) -> Block:
         with np.errstate(all="ignore"):
             return recorded_block(flat, examples)
     except errors.ConcretizationError as error:
-        raise errors.NotLoweredError(_message([equation], "its code asks for values")) from error
+        raise errors.NotLoweredError(_message([equation], "its code needs concrete values")) from error
 
 
 def _function_of(equation: Equation) -> Callable[..., Any]:
     """Return the function of arrays that is recorded.
 
     Raises:
-        NotLoweredError: there is none.
+        NotLoweredError: it does not exist.
     """
     primitive = equation.primitive
     if isinstance(primitive.implementation, CalledAgain):
@@ -258,11 +258,11 @@ def _example(x: Any) -> Any:
     return in_pythons_way(ones[()]) if type(x) is Name and x.is_weak else ones
 
 
-# What has no counterpart
+# Operations without a counterpart
 
 
 def check_known(block: Block) -> None:
-    """Refuse a program with operations that JAX has no counterpart of.
+    """Reject a program with operations that have no counterpart in JAX.
 
     Raises:
         NotLoweredError: a NotImplementedError; it names them, with the lines.
@@ -283,7 +283,7 @@ def _unknown(block: Block) -> Iterator[Equation]:
 
 
 def is_known_operation(equation: Equation) -> bool:
-    """Return whether there is a rule, as far as that is known before the program runs."""
+    """Return whether there is a rule, as far as this is known before the program runs."""
     return is_made_of_others(equation) or is_lowered(equation.primitive.name)
 
 
@@ -292,15 +292,15 @@ def _is_known_dtype(name: Name) -> bool:
 
 
 def check_32_bits(block: Block) -> None:
-    """Refuse a program that is not one of 32 bits.
+    """Reject a program that needs 64 bits.
 
     Raises:
-        DtypeError: a TypeError; it names what is wider.
+        DtypeError: a TypeError; it names the wider dtypes.
     """
     for name in (*block.inputs, *(each for equation in block.equations for each in equation.outputs)):
         if not name.is_weak and name.dtype.itemsize > (8 if name.dtype.kind == "c" else 4):
             raise errors.DtypeError(
-                f"the program computes with {kind_of(name)}, and JAX is set to 32 bits.\n"
+                f"the program computes with {kind_of(name)}, and JAX is configured for 32 bits.\n"
                 'Write jax.config.update("jax_enable_x64", True) at the start, or compute with float32 and int32 '
                 "throughout."
             )

@@ -1,4 +1,4 @@
-"""Rules for sums: reductions, recurrences, contractions, convolutions, and those in which exact zeros win."""
+"""Rules for sums: reductions, recurrences, contractions, convolutions, and sums in which exact zeros win."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fgrad.engines.jax.table import lowers, refuses, rule_of
 def _position(name: str) -> Callable[..., Any]:
     def rule(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         if x.dtype.kind == "c":
-            raise NotImplementedError("complex numbers are not ordered there")
+            raise NotImplementedError("complex numbers are not ordered in JAX")
         return getattr(jnp, name)(x, axis=axis, keepdims=keepdims)
 
     return rule
@@ -29,7 +29,7 @@ lowers("argmin")(_position("argmin"))
 
 @lowers("segment_sums")
 def segment_sums(x: Any, starts: Sequence[int], axis: int) -> Any:
-    """Return the sums from each start to the next one; where that is not further on, the element itself."""
+    """Return the sums from each start to the next one; if that is not larger, the element at the start."""
     moved = jnp.moveaxis(x, axis, 0)
     ends = [*starts[1:], len(moved)]
     parts = [moved[a : max(a + 1, b)].sum(0) for a, b in zip(starts, ends, strict=True)]
@@ -38,19 +38,19 @@ def segment_sums(x: Any, starts: Sequence[int], axis: int) -> Any:
 
 @lowers("tally")
 def tally(weights: Any, places: Any, length: int) -> Any:
-    """Return for each place the sum of the weights that go there."""
+    """Return for each bin the sum of its weights."""
     return jnp.zeros(length, weights.dtype).at[places].add(weights)
 
 
 @refuses("tally")
 def has_no_place(ans: Any, weights: Any, places: Any, length: int) -> Any:
-    """Return whether something goes nowhere."""
+    """Return whether an index is out of range."""
     return None if is_known(places) else jnp.any((places < 0) | (places >= length))
 
 
 @lowers("recurrence")
 def recurrence(a: Any, b: Any, axis: int, backwards: bool) -> Any:
-    """Return y with y[k] = a[k] y[k - 1] + b[k], one after the other; where y is exactly 0, a does not count."""
+    """Return y with y[k] = a[k] y[k - 1] + b[k], computed sequentially; where y is exactly 0, a is ignored."""
     a, b = jnp.broadcast_arrays(jnp.moveaxis(a, axis, 0), jnp.moveaxis(b, axis, 0))
     if not b.shape[0]:
         return jnp.moveaxis(b, 0, axis)
@@ -71,19 +71,19 @@ def recurrence(a: Any, b: Any, axis: int, backwards: bool) -> Any:
 
 @lowers("einsum")
 def contracted(*operands: Any, subscripts: str, optimize: Any = False) -> Any:
-    """Return the sum of products that subscripts describe."""
+    """Return the sum of products given by subscripts."""
     return jnp.einsum(subscripts, *operands)
 
 
 @lowers("convolve")
 def convolved(a: Any, v: Any, start: int, length: int) -> Any:
-    """Return a part of the full convolution over the last axes."""
+    """Return a window of the full convolution over the last axes."""
     return convolved_along(a, v, (start,), (length,))
 
 
 @lowers("convolve_axes")
 def convolved_along(a: Any, v: Any, start: tuple[int, ...], length: tuple[int, ...], method: str = "direct") -> Any:
-    """Return a part of the full convolution over several last axes; those in front are broadcast."""
+    """Return a window of the full convolution over several last axes; leading axes are broadcast."""
     ndim = len(start)
     if math.prod(a.shape[a.ndim - ndim :]) < math.prod(v.shape[v.ndim - ndim :]):
         a, v = v, a
@@ -101,7 +101,7 @@ def convolved_along(a: Any, v: Any, start: tuple[int, ...], length: tuple[int, .
 
 
 def _cut(x: Any, axis: int, start: int, length: int) -> Any:
-    """Return some elements along an axis, with zeros where there are none."""
+    """Return a slice along an axis, zero-padded out of range."""
     size = x.shape[axis]
     kept = lax.slice_in_dim(x, min(max(start, 0), size), min(max(start + length, 0), size), axis=axis)
     before = min(max(-start, 0), length)
@@ -110,7 +110,7 @@ def _cut(x: Any, axis: int, start: int, length: int) -> Any:
     return jnp.pad(kept, widths)
 
 
-# Sums of products in which exact zeros of one argument win over infinities of others
+# Sums of products in which exact zeros of one argument win over infinities
 
 
 def _guarded(name: str) -> Callable[..., Any]:
@@ -134,9 +134,9 @@ for _name in ("matmul", "einsum", "convolve", "convolve_axes"):
 
 
 def _by_counting(function: Any, ans: Any, args: Sequence[Any], guard: int) -> Any:
-    """Return sums of finite factors, and an infinity where products with an infinite factor are used.
+    """Return sums of products: finite if all factors in use are finite, otherwise an infinity or NaN.
 
-    If these are as many as the sum of their signs, all have one sign; otherwise it is NaN.
+    If the number of infinite products equals the absolute sum of their signs, all have one sign; otherwise it is NaN.
     """
     finite = [jnp.isfinite(x) for x in args]
     total = function(*(jnp.where(are, x, 0) for are, x in zip(finite, args, strict=True)))
@@ -150,7 +150,7 @@ def _by_counting(function: Any, ans: Any, args: Sequence[Any], guard: int) -> An
 
 
 def _beyond_finite(function: Any, weights: Sequence[Any], finite: Sequence[Any]) -> Any:
-    """Return sums of products of whole weights, less those in which all that they stand for is finite."""
+    """Return the sums of products with all weights, minus those of the weights whose other factors are all finite."""
     dtype = np.float64 if any(x.dtype.itemsize > 4 for x in weights) else np.float32
     weights = [cast(jnp.real(weight), dtype) for weight in weights]
     of_finite = function(*(weight * are for weight, are in zip(weights, finite, strict=True)))

@@ -1,11 +1,11 @@
-"""How primitives are computed by JAX: a line for each, mostly the same name there.
+"""The table of primitives in JAX: one line each, mostly with the same name.
 
-    rule_of(name)            the function of arrays that computes a primitive, None where there is none
+    rule_of(name)            the function of arrays that computes a primitive, or None
     @lowers("scale")         register one: `rule(*arrays, **metadata)`
-    @refuses("solve")        register what NumPy would have raised for: `check(result, *arrays, **metadata)`
+    @refuses("solve")        register a check for NumPy's errors: `check(result, *arrays, **metadata)`
 
-Arrays come in the dtypes in which NumPy computes: of ufuncs those of the loop that NumPy takes, of others in the
-precision of the result, and those of `AS_GIVEN` as they are. Results are cast to the dtype that was recorded.
+Arrays have the dtypes in which NumPy computes: for ufuncs those of NumPy's loop, for other primitives the precision
+of the result, and for `AS_GIVEN` their own. Results are cast to the recorded dtype.
 """
 
 from __future__ import annotations
@@ -42,31 +42,31 @@ SAME_NAMES = {
     ),
     "scipy.linalg": ("expm",),
 }
-"""Primitives that JAX has under their names, by the module."""
+"""Primitives with the same name in JAX, by module."""
 
 OTHER_NAMES = {
     "psi": "scipy.special.digamma", "hurwitz_zeta": "scipy.special.zeta", "special_cbrt": "numpy.cbrt",
     "special_exp2": "numpy.exp2", "special_expm1": "numpy.expm1", "special_log1p": "numpy.log1p",
     "special_round": "numpy.rint", "stop_gradient": "lax.stop_gradient",
 }
-"""Those that it has under others."""
+"""Primitives with another name in JAX."""
 
 AS_GIVEN = {
     "index", "scatter", "replace", "permute", "unpermute", "tally", "astype", "real", "imag", "argmax",
     "argmin", "all", "any", "searchsorted", "isin", "lexsort", "stable_order", "argsorted", "rank_places",
     "solve_factored", "max", "min", "sealed", "round",
 }
-"""Those whose arguments are taken in the dtypes that they have."""
+"""Primitives whose arguments keep their dtypes."""
 # fmt: on
 
 NAMES: dict[str, str] = {name: f"{module}.{name}" for module, names in SAME_NAMES.items() for name in names}
 NAMES.update(OTHER_NAMES)
 
 RULES: dict[str, Rule] = {}
-"""Rules that are more than a name."""
+"""Rules with code of their own."""
 
 REFUSALS: dict[str, Rule] = {}
-"""Where NumPy raises, or has a result of its own, as truth values."""
+"""Checks for cases in which NumPy raises, or has a different result, as booleans."""
 
 MADE_OF_OTHERS = {
     "derivative_of_power", "log_of_quotient", "absolute_power",
@@ -79,11 +79,11 @@ MADE_OF_OTHERS = {
         "lognorm", "norm", "pareto", "t", "uniform", "vonmises", "weibull_min",
     )),
 }  # fmt: skip
-"""Those whose implementation, which is NumPy's code, is recorded in their place."""
+"""Primitives whose NumPy implementation is recorded in their place."""
 
 
 def lowers(*names: str) -> Callable[[Rule], Rule]:
-    """Register how primitives are computed."""
+    """Register the rule of primitives."""
 
     def register(rule: Rule) -> Rule:
         RULES.update(dict.fromkeys(names, rule))
@@ -93,7 +93,7 @@ def lowers(*names: str) -> Callable[[Rule], Rule]:
 
 
 def refuses(*names: str) -> Callable[[Rule], Rule]:
-    """Register which results are none, because NumPy would have raised, or has others."""
+    """Register a check for invalid results, because NumPy would have raised, or has a different result."""
 
     def register(check: Rule) -> Rule:
         REFUSALS.update(dict.fromkeys(names, check))
@@ -103,10 +103,10 @@ def refuses(*names: str) -> Callable[[Rule], Rule]:
 
 
 def is_lowered(name: str) -> bool:
-    """Return whether there is a rule, as far as that is known without JAX."""
+    """Return whether there is a rule, as far as this is known without JAX."""
     return name in RULES or name in NAMES or name in MADE_OF_OTHERS
 
 
 def rule_of(name: str) -> Rule | None:
-    """Return the function that computes a primitive; None where this version of JAX has none."""
+    """Return the function that computes a primitive; None if this version of JAX has none."""
     return RULES[name] if name in RULES else named(NAMES[name]) if name in NAMES else None

@@ -1,8 +1,8 @@
 """Special functions, as in `scipy.special`.
 
-SciPy's own names work on tensors without this module: `scipy.special.gammaln(t)`. It has them all again,
-and those that do not dispatch, such as `softmax(x, axis=1)` and `polygamma(1, x)`. Each family of functions
-has its file, where the derivatives stand.
+SciPy's own ufuncs accept tensors without this module: `scipy.special.gammaln(t)`. This module has all of them,
+and the functions that do not dispatch, such as `softmax(x, axis=1)` and `polygamma(1, x)`. Each family of functions
+has a module, which contains the derivatives.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ if hasattr(_special, "sph_harm_y"):  # since SciPy 1.15
     from fgrad.scipy.special.harmonics import sph_legendre_p_all as sph_legendre_p_all
 
 _TAKE_TENSORS = ("sinc", "softplus")
-"""Functions of SciPy that are no ufuncs, and take tensors, because NumPy's functions are all they call."""
+"""SciPy functions that are not ufuncs but accept tensors, because they call NumPy functions only."""
 
 _UFUNCS = [name for name in dir(_special) if isinstance(getattr(_special, name), np.ufunc)]
 
@@ -78,9 +78,9 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the function of SciPy that takes tensors by itself."""
+    """Return the SciPy function, which accepts tensors."""
     function = getattr(_special, name, None)
     if isinstance(function, np.ufunc) or (function is not None and name in _TAKE_TENSORS):
         return function
-    reason = "scipy.special has it, but it takes no traced tensors" if function else "nor has scipy.special"
+    reason = "scipy.special has it, but it does not accept traced tensors" if function else "nor has scipy.special"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}; {reason}")

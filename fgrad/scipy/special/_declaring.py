@@ -1,11 +1,11 @@
-"""How the functions of this package are declared: as in `fgrad.ops.families`, with what SciPy's need besides.
+"""Declarations of special functions: as in `fgrad.ops.families`, with additions for SciPy.
 
-declare(special.gammaln, rule)     one reverse rule for each argument, all written for arrays of one dtype
-helper(f, rule)                    a function that only rules use, computed in double precision
-density(name, power, factor)       the one that is factor * exp(power * x * x)
-refuse(special.ncfdtridfd, ...)    no argument has a derivative in closed form: an error that says so
-whole_number(f, "k")               the rule of an argument that SciPy takes as a whole number
-by_quadrature(f, "a", call)        the rule of a shape, with the call in `fgrad.scipy.stats` that differentiates it
+declare(special.gammaln, rule)     one reverse rule per argument, for arrays of one dtype
+helper(f, rule)                    a function for rules only, computed in double precision
+density(name, power, factor)       factor * exp(power * x * x)
+refuse(special.ncfdtridfd, ...)    a function without a derivative in closed form with respect to any argument
+whole_number(f, "k")               the rule of an argument that SciPy requires to be an integer
+by_quadrature(f, "a", call)        the rule of a shape parameter; names the differentiable `fgrad.scipy.stats` call
 in_double_precision(f)             computes in double precision, and rounds to the dtype of the arguments
 """
 
@@ -22,15 +22,15 @@ from fgrad.core.tensor import apply
 from fgrad.ops.families import elementwise, without_closed_form
 
 NOT_SAMPLED: dict[str, str] = {}
-"""The names of primitives that have no samples, with the reason: most have no derivative in closed form."""
+"""Names of primitives without samples, with the reason: most have no derivative in closed form."""
 
 
 def declare(function: Any, *rules: Rule | None, complex: bool = False, **facts: Any) -> Primitive:
-    """Declare a function of SciPy, as `elementwise` does; by default of real numbers only.
+    """Declare a SciPy function, as `elementwise` does; by default for real numbers only.
 
-    Its rules are handed arrays in place of Python's numbers, lists and integers. A rule may then call
-    SciPy's functions on any argument: those of a Python number would be of double precision, and make
-    derivatives in single precision double ones. No rule is asked about integers, which have no derivative.
+    Its rules receive arrays in place of Python numbers, lists and integers. So a rule may call
+    SciPy functions on any argument: their result for a Python number would have double precision, and would make
+    single precision derivatives double. No rule is called for integers, which have no derivative.
     """
     ready = [rule and functools.partial(_with_arrays, rule, place) for place, rule in enumerate(rules)]
     return elementwise(function, *ready, complex=complex, **facts)
@@ -53,7 +53,7 @@ Helper = Callable[..., Any]
 
 
 def helper(function: Callable[..., Any], *rules: Rule | None, **facts: Any) -> Helper:
-    """Declare a function that only the rules of others use, and return what calls it."""
+    """Declare a function that only other rules use, and return a function that calls it."""
     primitive = declare(in_double_precision(function), *rules, **facts)
 
     def call(*args: Any) -> Any:
@@ -64,7 +64,7 @@ def helper(function: Callable[..., Any], *rules: Rule | None, **facts: Any) -> H
 
 
 def density(name: str, power: float, factor: float) -> Helper:
-    """Declare factor * exp(power * x * x), the slope of its integrals: one operation, in one array.
+    """Declare factor * exp(power * x * x), the derivative of its integrals, as one operation without temporary arrays.
 
     It is computed in the dtype of its argument.
     """
@@ -79,7 +79,7 @@ def density(name: str, power: float, factor: float) -> Helper:
 
 
 def in_double_precision(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a function compute in double precision; its result has the dtype of its arguments, or single precision."""
+    """Make a function compute in double precision; its result has the dtype of its arguments, or single precision."""
 
     @functools.wraps(function)
     def rounded(*args: Any) -> Any:
@@ -97,13 +97,13 @@ def _is_floating(x: Any) -> bool:
 
 
 def refuse(function: Any, name: str, arguments: str, instead: str = "") -> Primitive:
-    """Declare a function of SciPy that has no derivative in closed form in any argument; `vmap` runs it.
+    """Declare a SciPy function without a derivative in closed form with respect to any argument; `vmap` supports it.
 
     Args:
         function: the ufunc.
-        name: as users write it.
+        name: the public name.
         arguments: their names in the documentation of the function.
-        instead: what to write; a sentence.
+        instead: a sentence with the alternative.
     """
     rules = [without_closed_form(name, argument, instead) for argument in arguments.split()]
     primitive = declare(function, *rules, shapes=())
@@ -112,16 +112,16 @@ def refuse(function: Any, name: str, arguments: str, instead: str = "") -> Primi
 
 
 def by_quadrature(name: str, argument: str, call: str) -> Rule:
-    """Return the rule of a shape of a distribution: an error that names the function which has a derivative there."""
-    return without_closed_form(name, argument, f"By quadrature there is one: fgrad.scipy.stats.{call}.")
+    """Return the rule of a shape parameter of a distribution: an error that names a differentiable function."""
+    return without_closed_form(name, argument, f"Use fgrad.scipy.stats.{call}, which computes it by quadrature.")
 
 
 def whole_number(name: str, argument: str) -> Rule:
-    """Return the rule of an argument that SciPy takes as a whole number: an error that says so."""
-    instead = f"It is a whole number there: let it be a constant, fg.stop_gradient({argument}), or {argument}.numpy()."
+    """Return the rule of an argument that SciPy requires to be an integer: an error that says so."""
+    instead = f"It must be an integer: make it a constant, fg.stop_gradient({argument}), or {argument}.numpy()."
     return without_closed_form(name, argument, instead)
 
 
 def dtype_of(function: Callable[..., Any], *args: Any) -> Any:
-    """Return the dtype of a function's result; arrays among the arguments count by their dtypes only."""
+    """Return the dtype of a function's result; arrays among the arguments count only by their dtypes."""
     return function(*(np.ones((), x.dtype) if hasattr(x, "dtype") else x for x in args)).dtype

@@ -1,11 +1,11 @@
-"""What the families of special functions are declared with, besides `elementwise`.
+"""Declarations of families of special functions, in addition to `elementwise`.
 
-rule_of(slope)                 the rule of an argument from the derivative along it
-along_last(jv, slope, "v")     a function that has a derivative along its last argument alone
+rule_of(slope)                 the rule of an argument from the derivative with respect to it
+along_last(jv, slope, "v")     a function with a derivative with respect to its last argument only
 several(airy, slopes)          a ufunc with several results
 in_halves(jve, parts)          a function of complex numbers without a complex derivative
-order("jv", "v", 0)            the rule of an argument in which there is no closed form
-power_series(x, coefficients)  the sum of a series, where another formula would lose digits
+order("jv", "v", 0)            the rule of an argument without a closed form
+power_series(x, coefficients)  the sum of a series, where another formula would be inaccurate
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.families import SHAPES, Domain, elementwise, register, sample, scale, without_closed_form
 
 Slopes = Callable[..., Sequence[Any]]
-"""Takes the results and the arguments; returns one derivative for each result."""
+"""A function of the results and the arguments; it returns one derivative for each result."""
 
 
 def order(function: str, argument: str, place: int, instead: str = "") -> Rule:
-    """Return the rule of an argument that has no closed form: an error, unless it holds integers.
+    """Return the rule of an argument without a closed form: an error, unless the argument is an integer.
 
     Args:
-        function: of `scipy.special`.
+        function: a function of `scipy.special`.
         argument: its name in the documentation of the function.
-        place: its position.
-        instead: what to write; a sentence.
+        place: its index.
+        instead: a sentence with the alternative.
     """
     refuse = without_closed_form(f"scipy.special.{function}", argument, instead)
 
@@ -42,24 +42,24 @@ def order(function: str, argument: str, place: int, instead: str = "") -> Rule:
 
 
 def orders(function: str, arguments: str) -> tuple[Rule, ...]:
-    """Return the rules of leading arguments without closed form, by their names."""
+    """Return the rules of leading arguments without a closed form, by name."""
     return tuple(order(function, argument, place) for place, argument in enumerate(arguments.split()))
 
 
 def arrays_of(args: Sequence[Any]) -> list[Any]:
-    """Return arguments, with lists as arrays; Python's numbers stay what adapts to the dtype of others."""
+    """Return arguments, with lists converted to arrays; Python numbers still adapt to the dtype of others."""
     return [x if hasattr(x, "dtype") or isinstance(x, (int, float, complex)) else np.asarray(x) for x in args]
 
 
 def fitting(slope: Any, wanted: Any) -> Any:
-    """Return a slope in the precision of the dtype of the result, whatever the constants in it have made of it."""
+    """Return a slope in the precision of the result's dtype, independent of constants in its formula."""
     if slope.dtype.kind != wanted.kind:
         wanted = np.result_type(wanted, np.complex64) if slope.dtype.kind == "c" else np.zeros((), wanted).real.dtype
     return slope if slope.dtype == wanted else astype(slope, wanted)
 
 
 def rule_of(slope: Callable[..., Any], keeps_ans: bool = False) -> Rule:
-    """Return the reverse rule that multiplies by a slope, a function of the arguments, or of the result and those."""
+    """Return the reverse rule that multiplies by a slope, a function of the arguments, optionally with the result."""
 
     def rule(ans: Any, *args: Any) -> Any:
         dtype = ans.dtype
@@ -73,14 +73,14 @@ def rule_of(slope: Callable[..., Any], keeps_ans: bool = False) -> Rule:
 def along_last(
     function: Any, slope: Callable[..., Any], constants: str = "", keeps_ans: bool = False, **facts: Any
 ) -> Primitive:
-    """Declare an elementwise function that has a derivative along its last argument alone.
+    """Declare an elementwise function with a derivative with respect to its last argument only.
 
     Args:
         function: a ufunc, or a function that broadcasts.
         slope: takes the arguments, returns the derivative.
-        constants: names of the arguments in front, which have no closed form.
-        keeps_ans: whether `slope` takes the result in front of the arguments, which keeps it in memory.
-        facts: as `elementwise` takes them.
+        constants: names of the leading arguments, for which there is no closed form.
+        keeps_ans: whether `slope` takes the result before the arguments, which keeps it in memory.
+        facts: further arguments of `elementwise`.
     """
     name = facts.get("name") or function.__name__
     return elementwise(function, *orders(name, constants), rule_of(slope, keeps_ans), **facts)
@@ -98,10 +98,10 @@ def several(
 
     Args:
         ufunc: of `scipy.special`.
-        slopes: for each argument the derivatives of all results along it. What is a pair stands for
+        slopes: for each argument the derivatives of all results with respect to it. A pair (a, b) means
             dz -> a dz + b conj(dz).
-        constants: names of the arguments in front of those, which have no closed form.
-        domain, complex, leading: as `elementwise` takes them.
+        constants: names of the leading arguments, for which there is no closed form.
+        domain, complex, leading: as for `elementwise`.
     """
     refusals = orders(ufunc.__name__, constants)
 
@@ -144,7 +144,7 @@ def several(
 
 
 def _backward(ct: Any, slope: Any, ans: Any) -> Any:
-    """Return a cotangent carried back along a slope, or a pair of them."""
+    """Return a cotangent pulled back through a slope, or a pair of slopes."""
     if not isinstance(slope, tuple):
         return scale(ct, fitting(slope, ans.dtype))
     along, against = (fitting(each, ans.dtype) for each in slope)
@@ -159,13 +159,13 @@ def _forward(t: Any, slope: Any, ans: Any) -> Any:
 
 
 def in_halves(ufunc: np.ufunc, slope: Callable[..., Any], constants: str = "", **facts: Any) -> Primitive:
-    """Declare an elementwise ufunc which along its last argument changes by a dz + b conj(dz).
+    """Declare an elementwise ufunc with the differential a dz + b conj(dz) in its last argument.
 
     Args:
         ufunc: of `scipy.special`.
-        slope: takes the result and the arguments; returns the pair, or for real numbers their sum.
-        constants: names of the arguments in front, which have no closed form.
-        facts: as `elementwise` takes them.
+        slope: takes the result and the arguments; returns the pair, or their sum for real numbers.
+        constants: names of the leading arguments, for which there is no closed form.
+        facts: further arguments of `elementwise`.
     """
     refusals = orders(ufunc.__name__, constants)
 
@@ -194,10 +194,10 @@ def power_series(x: Any, coefficients: Sequence[Any]) -> Any:
 
 
 def near(x: Any, is_near: Any) -> Any:
-    """Return `x` where it lies near, and 0 elsewhere, for a series that serves there alone."""
+    """Return `x` where it is near 0, and 0 elsewhere, for a series that is only used near 0."""
     return np.where(is_near, x, 0)
 
 
 def far(x: Any, is_near: Any) -> Any:
-    """Return `x` where it does not lie near, and 1 elsewhere, for a formula with a pole."""
+    """Return `x` where it is not near 0, and 1 elsewhere, for a formula with a pole at 0."""
     return np.where(is_near, 1, x)

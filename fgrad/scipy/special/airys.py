@@ -1,7 +1,7 @@
 """Airy functions and their integrals.
 
-The second derivative is `z` times the function. What is scaled changes little for large arguments, because
-the function and the exponential factor cancel. There the scaled functions are written with scaled Bessel
+The second derivative is `z` times the function. Scaled functions change little for large arguments, because
+the function and the exponential factor cancel. There they are written with scaled Bessel
 functions of order 1/3 and 2/3 (https://dlmf.nist.gov/9.6), whose derivatives do not cancel.
 """
 
@@ -25,7 +25,7 @@ def _slopes_of_real(ans: Any, x: Any) -> Any:
     ai, ai_slope, bi, bi_slope = ans
     root = np.sqrt(np.maximum(x, 0))
     is_far = x > 10
-    large = np.where(is_far, x, np.nan)  # of which nothing is computed
+    large = np.where(is_far, x, np.nan)  # NaN disables the computation elsewhere
     ai_far, ai_slope_far = _beyond_of_ai(ai, ai_slope, large)
     bi_far, bi_slope_far = _beyond_of_bi(bi, bi_slope, large)
     return (
@@ -41,7 +41,7 @@ def _slopes_of_complex(ans: Any, z: Any) -> Any:
     root = np.sqrt(z)
     is_far = np.logical_and(np.abs(z) > 10, np.real(z) > -0.45 * np.abs(z))
     ai_far, ai_slope_far = _beyond_of_ai(ai, ai_slope, np.where(is_far, z, np.nan))
-    # Bi is scaled by the size of the exponential function alone, which has no complex derivative.
+    # The scaling of Bi is the modulus of the exponential, which has no complex derivative.
     decay = 0.5 * np.sign(np.real(z * root))
     return (
         np.where(is_far, ai_far, ai_slope + root * ai),
@@ -80,5 +80,5 @@ def _integral_slopes(ans: Any, x: Any) -> Any:
 
 several(special.airy, _airy_slopes, domain=(-3.0, 3.0))
 several(special.airye, _airye_slopes, domain=(0.5, 12.0))
-# SciPy sums the series of these integrals to five digits, but for small numbers.
+# SciPy sums the series of these integrals to only five digits, except for small arguments.
 several(special.itairy, _integral_slopes, domain=(0.05, 0.15), complex=False)

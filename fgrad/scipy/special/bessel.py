@@ -1,7 +1,7 @@
-"""Bessel functions: J, Y, I, K, Hankel's, those scaled by exponentials, and Python functions of their derivatives.
+"""Bessel functions J, Y, I, K and Hankel functions, also exponentially scaled, and functions for their derivatives.
 
-The derivatives are differences or sums of neighbouring orders. Where those cancel, which for the scaled
-functions of large arguments is nearly to the last digit, the expansions for large arguments are
+The derivatives are differences or sums of neighbouring orders. Where these cancel almost completely, as for scaled
+functions of large arguments, the asymptotic expansions are
 differentiated instead. There is no closed form in the order. Sections are those of https://dlmf.nist.gov.
 """
 
@@ -33,12 +33,12 @@ def _half_sum(function: Any, v: Any, z: Any) -> Any:
 
 
 def _unless_infinite(infinite: Any, slope: Any) -> Any:
-    """Return the slope of Y_v, v > 0, near its pole: minus what is infinite, where terms say infinity less infinity."""
+    """Return the derivative of Y_v, v > 0, near its pole: minus infinity, where the terms give infinity minus infinity."""
     return np.where(np.isinf(infinite), -infinite, slope)
 
 
 def _second_kind(function: Any, v: Any, z: Any) -> Any:
-    """Return the derivative of Y, whose neighbour of the larger order is infinite first on the way to 0."""
+    """Return the derivative of Y; near 0 the neighbour of larger order overflows first."""
     before, after = function(v - 1, z), function(v + 1, z)
     slope = 0.5 * before - 0.5 * after
     if z.dtype.kind == "c":
@@ -47,7 +47,7 @@ def _second_kind(function: Any, v: Any, z: Any) -> Any:
 
 
 def _order_one(zero: Any, one: Any, two: Any, sign: int, x: Any) -> Any:
-    """Return the derivative of a function of order 1 from its neighbours, or by its own value from 1 on.
+    """Return the derivative of a function of order 1 from its neighbours, or from the function's own value from 1 on.
 
     The functions of order 2 lose digits for very large arguments, and overflow early.
     """
@@ -56,8 +56,8 @@ def _order_one(zero: Any, one: Any, two: Any, sign: int, x: Any) -> Any:
     return np.where(is_near, 0.5 * (before + sign * two(2, near(x, is_near))), beyond)
 
 
-# Functions of complex numbers that are scaled by the size of an exponential function: along z they change by
-# the recurrence, and by the real or imaginary part of dz in the exponent.
+# Functions of complex numbers scaled by the modulus of an exponential: their derivative is the
+# recurrence in dz, plus the real or imaginary part of dz from the exponent.
 
 
 def _scaled_by_imaginary_part(function: Any, ans: Any, v: Any, z: Any) -> Any:
@@ -75,20 +75,20 @@ def _scaled_by_real_part(function: Any, ans: Any, v: Any, z: Any) -> Any:
     return _half_sum(function, v, z) - decay, -decay
 
 
-# The derivatives of scaled functions. A function that is s times itself, and half the sum or difference of its
-# neighbours, along z, is differentiated n times by the n-th power of that. From 50 on, and from where the square
+# Derivatives of scaled functions. The derivative with respect to z is s times the function plus half the sum or
+# difference of its neighbours; the n-th derivative is the n-th power of this operator. From 50 on, and if the square
 # of the order allows, the expansions 10.17.5, 10.17.6, 10.40.1 and 10.40.2 are differentiated term by term.
 
 
 class _Kind:
-    """One scaled function: its ufunc, how neighbours make its derivative, and its expansion.
+    """A scaled function: its ufunc, the recurrence of its derivative, and its expansion.
 
     Attributes:
         function: the ufunc.
-        step: what the functions of order v - 1, v, v + 1 count in its derivative, for z > 0.
+        step: the weights of the functions of order v - 1, v, v + 1 in its derivative, for z > 0.
         turn: the ratio of the signs of successive terms of the expansion.
-        lead: the factor in front of it, for an order; without 1 / sqrt(z).
-        holds: where the expansion does; near one half of the real axis those of Hankel's functions do not.
+        lead: the leading factor for an order; without 1 / sqrt(z).
+        holds: the domain of the expansion; for Hankel functions one half of the real axis is excluded.
     """
 
     def __init__(self, function: Any, step: list[Any], turn: complex, lead: Any, holds: Any) -> None:
@@ -133,19 +133,19 @@ def _by_neighbours(kind: _Kind, v: Any, z: Any, n: int) -> Any:
     found = sum(weight * term for weight, term in zip(weights, terms, strict=True))
     if kind.function is not special.kve or z.dtype.kind == "c":
         return found
-    # Next to the pole the terms are infinite, with both signs.
+    # Next to the pole the terms are infinite, with opposite signs.
     return np.where(np.isinf(np.maximum(terms[0], terms[-1])), (-1) ** n * np.inf, found)
 
 
 def _reflected(v: Any, x: Any, n: int) -> Any:
-    """Return the sign by which ive(v, x) differs from ive(v, |x|), after n derivatives; at 0 the mean of both sides."""
+    """Return the sign of ive(v, x) relative to ive(v, |x|) after n derivatives; at 0 the mean of both sides."""
     parity = 1.0 - 2 * np.remainder(v + n, 2)
     sign = np.where(x < 0, parity, np.where(x == 0, (1 + parity) / 2, 1.0))
     return np.where(np.equal(v, np.rint(v)), sign, np.where(x < 0, np.nan, 1.0))
 
 
 def _derivative_value(v: Any, z: Any, kind: str, n: int) -> Any:
-    """Return the n-th derivative of a scaled function along z."""
+    """Return the n-th derivative of a scaled function with respect to z."""
     known = _KINDS[kind]
     dtype = known.function(v, z).dtype
     v, z = np.broadcast_arrays(np.asarray(v, np.float64), np.asarray(z, np.result_type(z, np.float64)))
@@ -162,7 +162,7 @@ def _derivative_value(v: Any, z: Any, kind: str, n: int) -> Any:
 
 
 def scaled_derivative(kind: str, v: Any, z: Any, n: int = 1) -> Any:
-    """Return the n-th derivative of a scaled function along z, which has derivatives itself."""
+    """Return the n-th derivative of a scaled function with respect to z, itself differentiable."""
     return apply(_derivatives, (v, z), {"kind": kind, "n": n})
 
 
@@ -203,7 +203,7 @@ along_last(special.i1e, lambda x: scaled_derivative("ive", 1, x), **_REAL)
 along_last(special.k0e, lambda x: scaled_derivative("kve", 0, x), **_REAL)
 along_last(special.k1e, lambda x: scaled_derivative("kve", 1, x), **_REAL)
 
-# Any order, which is a constant; SciPy truncates those of `yn` and `kn`
+# Arbitrary constant orders; SciPy truncates those of `yn` and `kn`
 _ORDER: dict[str, Any] = {"constants": "v", "leading": (1.5,), "domain": _POSITIVE}
 _WHOLE: dict[str, Any] = {"constants": "n", "leading": (2,), "domain": _POSITIVE, "complex": False}
 along_last(special.jv,       lambda v, z: _half_difference(special.jv, v, z), **_ORDER)
@@ -243,7 +243,7 @@ def _enter(name: str, function: np.ufunc, what: str, sign: int, lead: int, call:
         return _of_order(scipys, function, v, z, n, sign, lead)
 
     answer.__name__ = answer.__qualname__ = name
-    answer.__doc__ = f"""Return the n-th derivative of {what} along `z`, as `scipy.special.{name}` does.
+    answer.__doc__ = f"""Return the n-th derivative of {what} with respect to `z`, as `scipy.special.{name}` does.
 
     Args:
         v: the order, a constant.
@@ -255,7 +255,7 @@ def _enter(name: str, function: np.ufunc, what: str, sign: int, lead: int, call:
 
     Raises:
         NoClosedFormError: a NotImplementedError; `v` is traced.
-        ValueError: `n` is negative or no whole number.
+        ValueError: `n` is negative or not an integer.
 
     Example:
         >>> import fgrad as fg, fgrad.scipy.special

@@ -1,9 +1,9 @@
-"""The beta function and what is made of it: logarithm, binomial coefficients, incomplete integrals.
+"""The beta function and related functions: logarithm, binomial coefficients, incomplete integrals.
 
     scipy.special.beta, betaln, binom, betainc, betaincc, betaincinv, betainccinv
 
-One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
-Differences of digamma functions are taken by `digamma_difference`, which does not cancel.
+One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
+Differences of digamma functions are computed by `digamma_difference`, which does not cancel.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ declare(special.betainccinv, *_shapes("betainccinv", "isf(y, a, b)"),
 
 
 def _binomial_slope(ans: Any, n: Any, k: Any) -> Any:
-    """Return the derivative of gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1) by n, also where it is 0 at a pole."""
+    """Return the derivative of gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1) with respect to n, also at its zeros."""
     rest = n - k + 1
     at_pole = special.gamma(n + 1) * special.rgamma(k + 1) * (
         special.psi(n + 1) * special.rgamma(rest) + rgamma_slope(rest)
@@ -58,7 +58,7 @@ def _binomial_slope(ans: Any, n: Any, k: Any) -> Any:
 
 
 def _binomial_slope_of_choice(ans: Any, n: Any, k: Any) -> Any:
-    """Return the derivative by k, also where the coefficient is 0 at a pole."""
+    """Return the derivative with respect to k, also where the coefficient is 0 because of a pole."""
     rest = n - k + 1
     at_pole = special.gamma(n + 1) * (
         rgamma_slope(k + 1) * special.rgamma(rest) - special.rgamma(k + 1) * rgamma_slope(rest)

@@ -1,8 +1,8 @@
-"""Numbers of choices, continued to real numbers: factorials, combinations, permutations.
+"""Combinatorial functions, continued to real numbers: factorials, combinations, permutations.
 
     factorial(n), factorial2(n, extend="complex"), factorialk(n, k, extend="complex"), comb(N, k), perm(N, k)
 
-They are functions here because SciPy's take no tensors. With `exact=True` they count in integers, which
+They are redefined here because SciPy's do not accept tensors. With `exact=True` they count in integers, which
 have no derivative.
 """
 
@@ -20,23 +20,23 @@ from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 
 _scipy: Any = special
-"""SciPy's functions for keywords that are known when they run."""
+"""SciPy's functions, for calls with keywords known at run time."""
 
 
 @differentiates(special.factorial)
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
-    """Return the product of the whole numbers up to `n`, for real numbers gamma(n + 1).
+    """Return the factorial of `n`, for real numbers gamma(n + 1).
 
     Args:
         n: numbers.
-        exact: whether to count in integers, which takes whole numbers only.
-        extend: "zero", for 0 below 0, or "complex", for the gamma function there too.
+        exact: whether to compute in integers, which requires integer `n`.
+        extend: "zero", for 0 at negative `n`, or "complex", for the gamma function.
 
     Returns:
-        One number for each of `n`.
+        An array of the shape of `n`.
 
     Raises:
-        ValueError: as SciPy's.
+        ValueError: as in SciPy.
 
     Example:
         >>> import fgrad as fg
@@ -52,18 +52,18 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 @differentiates(special.factorial2)
 def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
-    """Return the product of every other whole number up to `n`, continued by the gamma function.
+    """Return the double factorial of `n`, continued by the gamma function.
 
     Args:
         n: numbers.
-        exact: whether to count in integers, which takes whole numbers only.
-        extend: "zero", which takes whole numbers only, or "complex".
+        exact: whether to compute in integers, which requires integer `n`.
+        extend: "zero", for integers only, or "complex".
 
     Returns:
-        One number for each of `n`.
+        An array of the shape of `n`.
 
     Raises:
-        ValueError: as SciPy's; for real numbers `extend="complex"` is wanted.
+        ValueError: as in SciPy; real numbers require `extend="complex"`.
 
     Example:
         >>> import fgrad as fg
@@ -78,19 +78,19 @@ def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
 
 @differentiates(special.factorialk)
 def factorialk(n: Any, k: Any, exact: bool = False, extend: str = "zero") -> Any:
-    """Return the product of every k-th whole number up to `n`, continued by the gamma function.
+    """Return the product n (n - k) (n - 2 k) ..., continued by the gamma function.
 
     Args:
         n: numbers.
-        k: the distance, one number.
-        exact: whether to count in integers, which takes whole numbers only.
-        extend: "zero", which takes whole numbers only, or "complex".
+        k: the step, one number.
+        exact: whether to compute in integers, which requires integer `n`.
+        extend: "zero", for integers only, or "complex".
 
     Returns:
-        One number for each of `n`.
+        An array of the shape of `n`.
 
     Raises:
-        ValueError: as SciPy's; for real numbers `extend="complex"` is wanted.
+        ValueError: as in SciPy; real numbers require `extend="complex"`.
 
     Example:
         >>> import fgrad as fg
@@ -112,19 +112,19 @@ def _multifactorial(n: Any, k: Any) -> Any:
 
 @differentiates(special.comb)
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803  # SciPy's name
-    """Return how many ways there are to choose `k` of `N` things, continued by the gamma function.
+    """Return the number of combinations of `k` out of `N`, continued by the gamma function.
 
     Args:
-        N: how many there are.
-        k: how many are chosen; more than there are, or fewer than none, have 0 ways.
-        exact: whether to count in integers, which takes whole numbers only.
+        N: the number of things.
+        k: the number of chosen things; the result is 0 if it is negative or larger than `N`.
+        exact: whether to compute in integers, which requires integers.
         repetition: whether a thing may be chosen more than once.
 
     Returns:
-        One number for each pair.
+        An array of the shape to which `N` and `k` broadcast.
 
     Raises:
-        ValueError: as SciPy's.
+        ValueError: as in SciPy.
 
     Example:
         >>> import fgrad as fg
@@ -143,18 +143,18 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 
 @differentiates(special.perm)
 def perm(N: Any, k: Any, exact: bool = False) -> Any:  # noqa: N803  # SciPy's name
-    """Return how many ways there are to choose `k` of `N` things in order, continued by the gamma function.
+    """Return the number of ordered choices of `k` out of `N`, continued by the gamma function.
 
     Args:
-        N: how many there are.
-        k: how many are chosen; more than there are, or fewer than none, have 0 ways.
-        exact: whether to count in integers, which takes whole numbers only.
+        N: the number of things.
+        k: the number of chosen things; the result is 0 if it is negative or larger than `N`.
+        exact: whether to compute in integers, which requires integers.
 
     Returns:
-        One number for each pair.
+        An array of the shape to which `N` and `k` broadcast.
 
     Raises:
-        ValueError: as SciPy's.
+        ValueError: as in SciPy.
 
     Example:
         >>> import fgrad as fg

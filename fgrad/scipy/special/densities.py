@@ -1,13 +1,13 @@
-"""The densities of the gamma, beta, F and t distributions, of which many derivatives are made.
+"""The densities of the gamma, beta, F and t distributions, which occur in many derivatives.
 
     gamma_density(a, x)        x**(a - 1) exp(-x) / gamma(a)
     beta_density(a, b, x)      x**(a - 1) (1 - x)**(b - 1) / beta(a, b)
-    f_density(dfn, dfd, x)     of Snedecor's distribution
-    t_density(df, t)           of Student's distribution
+    f_density(dfn, dfd, x)     of the F distribution
+    t_density(df, t)           of the t distribution
 
-They are derivatives of `gammainc`, `betainc`, `fdtr` and `stdtr`, and have a derivative in closed form
-themselves in each argument. Powers and gamma functions are combined before they are taken, so that neither
-large parameters overflow nor differences of large logarithms are left: C. Loader, "Fast and Accurate
+They are derivatives of `gammainc`, `betainc`, `fdtr` and `stdtr`, and have derivatives in closed form
+with respect to each argument. Powers and gamma functions are combined before evaluation, so that
+large parameters neither overflow nor leave differences of large logarithms: C. Loader, "Fast and Accurate
 Computation of Binomial Probabilities", 2000.
 """
 
@@ -71,7 +71,7 @@ def _f_density(dfn: Any, dfd: Any, x: Any) -> Any:
 
 
 def _t_density(df: Any, t: Any) -> Any:
-    half = np.where(df == np.inf, 1e300, df) / 2  # so large that it is the normal density
+    half = np.where(df == np.inf, 1e300, df) / 2  # large enough to equal the normal density
     # gamma(half + 1/2) / (gamma(half) sqrt(half)), by the errors of Stirling's formula for gamma(x)
     ratio = half * np.log1p(0.5 / half) - 0.5 + stirling_error(half + 0.5) - stirling_error(half)
     return np.exp(ratio - (half + 0.5) * _log1p_of_square(t / np.sqrt(2 * half))) / np.sqrt(2 * pi)
@@ -108,12 +108,12 @@ t_density: Helper = helper(_t_density,
 
 
 def _f_slope(df: Any, other: Any, log_of_share: Any, excess: Any) -> Any:
-    """Return the derivative of log(f_density) by one of the degrees of freedom."""
+    """Return the derivative of log(f_density) with respect to one of the degrees of freedom."""
     return (log_of_share + digamma_difference(df / 2, other / 2) + excess) / 2
 
 
 def _t_slope(df: Any, t: Any) -> Any:
-    """Return the derivative of log(t_density) by the degrees of freedom."""
+    """Return the derivative of log(t_density) with respect to the degrees of freedom."""
     square = t * t / df
     constant = digamma_difference(df / 2, 0.5) - 1 / df
     return (constant - np.log1p(square) + square * (df + 1) / (df + t * t)) / 2

@@ -1,4 +1,4 @@
-"""Dirichlet's kernel, the periodic sinc function.
+"""The Dirichlet kernel, or periodic sinc function.
 
 fgrad.scipy.special.diric(x, n)     sin(n x / 2) / (n sin(x / 2)), whose poles are removable
 """
@@ -22,15 +22,15 @@ from fgrad.scipy.special._declaring import dtype_of
 def diric(x: Any, n: Any) -> Any:
     """Return the periodic sinc function, also called Dirichlet's kernel, as `scipy.special.diric` does.
 
-    It is written as a Chebyshev polynomial of cos(x / 2), which has derivatives of every order at the removable
-    poles, too.
+    It is computed as a Chebyshev polynomial of cos(x / 2), which has derivatives of every order also at the removable
+    poles.
 
     Args:
         x: real numbers.
-        n: the number of terms, a whole number, which is a constant.
+        n: the number of terms, an integer, which is a constant.
 
     Returns:
-        An array of the shape to which `x` and `n` broadcast; NaN where `n` is not a positive whole number.
+        An array of the shape to which `x` and `n` broadcast; NaN where `n` is not a positive integer.
 
     Raises:
         NoClosedFormError: a NotImplementedError; `n` is traced.

@@ -1,11 +1,12 @@
 """Cumulative distributions as functions, with their complements and inverses.
 
-    of Student, Snedecor, Poisson, the binomial and negative binomial, gamma and chi-square distributions:
+    of Student's t, F, Poisson, binomial, negative binomial, gamma and chi-square distributions:
     scipy.special.stdtr, stdtrit, fdtr, fdtrc, fdtri, gdtr, gdtrc, gdtrix, gdtria, chdtr, chdtrc, chdtri,
     pdtr, pdtrc, pdtri, bdtr, bdtrc, bdtri, nbdtr, nbdtrc, nbdtri, and Tukey's lambda: tklmbda
 
-One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
-The derivative by where a distribution is asked for is its density, that of an inverse one over it. By a
+One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
+The derivative of a distribution function is its density, that of an inverse the reciprocal. Derivatives with respect
+to shapes have no closed form, and integers have no derivative: their rules raise.
 shape it has no closed form, and whole numbers have no derivative: these say so.
 """
 
@@ -32,7 +33,7 @@ def _whole(function: str, argument: str) -> Rule:
 
 
 # fmt: off
-# Student's and Snedecor's
+# Student's t and F distributions
 declare(special.stdtr,   _shape("stdtr", "df", "t.cdf(t, df)"),
                          lambda ans, df, t: lambda ct: ct * t_density(df, t), leading=(1.5,))
 declare(special.stdtrit, _shape("stdtrit", "df", "t.ppf(p, df)"),
@@ -74,7 +75,7 @@ declare(special.chdtri,  _shape("chdtri", "v", "chi2.isf(p, v)"),
                          lambda ans, v, p: lambda ct: ct / (gamma_density(v / 2, ans / 2) / -2),
                          leading=(2.5,), domain=(0.1, 0.9))
 
-# Of whole numbers: Poisson, binomial, negative binomial
+# Of integers: Poisson, binomial, negative binomial
 declare(special.pdtr,    _whole("pdtr", "k"),
                          lambda ans, k, m: lambda ct: ct * -gamma_density(np.floor(k) + 1, m),
                          leading=(2,), domain=(0.3, 4))
@@ -103,7 +104,7 @@ declare(special.nbdtri,  _whole("nbdtri", "k"), _whole("nbdtri", "n"),
                          lambda ans, k, n, y: lambda ct: ct / beta_density(np.floor(n), np.floor(k) + 1, ans),
                          leading=(2, 5), domain=(0.1, 0.9))
 
-# Inverses by a parameter: one over the derivative by it, which is what has no closed form
+# Inverses with respect to a parameter: the reciprocal of the derivative, which has no closed form
 refuse(special.stdtridf, "scipy.special.stdtridf", "p t")
 refuse(special.fdtridfd, "scipy.special.fdtridfd", "dfn p x")
 refuse(special.gdtrib,   "scipy.special.gdtrib", "a p x")
@@ -119,18 +120,18 @@ refuse(special.nbdtrin,  "scipy.special.nbdtrin", "k y p")
 
 
 def _binomial_density(k: Any, n: Any, p: Any) -> Any:
-    """Return minus the derivative by `p` of the probability of no more than `k` successes in `n` trials."""
+    """Return minus the derivative with respect to `p` of the probability of at most `k` successes in `n` trials."""
     k, n = np.floor(k), np.floor(n)
     between = np.logical_and(k >= 0, k < n)
     return np.where(between, beta_density(np.where(between, k, 0) + 1, np.where(between, n - k, 1), p), 0)
 
 
-# Tukey's distribution is given by its inverse: with u = log(p) and v = log(1 - p) there is
+# Tukey's distribution is defined by its inverse: with u = log(p) and v = log(1 - p) it is
 # x = (exp(lmbda u) - exp(lmbda v)) / lmbda = u exprel(lmbda u) - v exprel(lmbda v).
 
 
 def _log_tukey(x: Any, lmbda: Any) -> Any:
-    """Return the logarithm of the distribution by Newton's method; in its tails SciPy's is not accurate."""
+    """Return the logarithm of the distribution function by Newton's method; SciPy's is inaccurate in the tails."""
     tail = -np.abs(x)
     inside = np.logical_not(tail * lmbda <= -1)
     rest = np.log1p(np.where(inside, lmbda * tail, 0))
@@ -150,7 +151,7 @@ def _is_inside(x: Any, lmbda: Any) -> Any:
 
 
 def _tukey_density(x: Any, lmbda: Any) -> Any:
-    """Return the density: one over the slope of the inverse."""
+    """Return the density: the reciprocal of the slope of the inverse."""
     inside = _is_inside(x, lmbda)
     x = np.where(inside, x, 0)
     slope = np.exp(log_tukey(x, lmbda) * (lmbda - 1)) + np.exp(log_tukey(-x, lmbda) * (lmbda - 1))
@@ -158,7 +159,7 @@ def _tukey_density(x: Any, lmbda: Any) -> Any:
 
 
 def _tukey_slope(x: Any, lmbda: Any) -> Any:
-    """Return the derivative by the shape: minus that of the inverse, times the density."""
+    """Return the derivative with respect to the shape: minus that of the inverse, times the density."""
     at = np.where(_is_inside(x, lmbda), x, 0)
     u, v = log_tukey(at, lmbda), log_tukey(-at, lmbda)
     return (v * v * any_exprel(1, lmbda * v) - u * u * any_exprel(1, lmbda * u)) * _tukey_density(x, lmbda)

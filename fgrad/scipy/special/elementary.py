@@ -3,7 +3,7 @@
     scipy.special.cbrt, exp2, exp10, expm1, exprel, log1p, powm1, cosm1, round
     scipy.special.sindg, cosdg, tandg, cotdg, radian, agm
 
-One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
+One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fgrad.scipy.special._declaring import Helper, declare, helper, whole_number
 
 def _any_exprel(n: Any, x: Any) -> Any:
     """Return the derivative of order n of (exp(x) - 1) / x, by Kummer's function (https://dlmf.nist.gov/13.4.E1)."""
-    inside = (x > -1e4) & (x < 1e3)  # at infinity SciPy's loop has no end
+    inside = (x > -1e4) & (x < 1e3)  # at infinity SciPy's loop does not terminate
     near = special.hyp1f1(n + 1, n + 2, np.where(inside, x, 0)) / (n + 1)
     return np.select([inside, x > 0, x < 0], [near, np.inf, special.gamma(n + 1) * np.abs(x) ** (-n - 1)], np.nan)
 
@@ -56,10 +56,10 @@ declare(special.agm,    lambda ans, a, b: lambda ct: ct * _mean_slope(a, b),
 
 
 def _mean_slope(a: Any, b: Any) -> Any:
-    """Return the derivative of agm(a, b) by a: the iteration that defines the mean takes it along.
+    """Return the derivative of agm(a, b) with respect to a, by differentiating the iteration.
 
-    Fifteen steps bring together what is 1e300 times as large. At an edge stands what has the same limit, and whose
-    derivatives have, too: they are those of b / log(b / a) next to a = 0.
+    Fifteen steps suffice for a ratio of 1e300. At the edges the formula is replaced by one with the same limit and the
+    same limits of derivatives: those of b / log(b / a) near a = 0.
     """
     at_edge = np.logical_or(np.equal(a, 0), np.equal(b, 0))
     first, second = np.ones_like(a), np.where(at_edge, 1, b / np.where(at_edge, 1, a))

@@ -1,8 +1,8 @@
 """Elliptic integrals and Jacobi's elliptic functions.
 
-Everything is led back to Carlson's symmetric integrals, of which no formula has a pole where the integral has none:
+Everything is reduced to Carlson's symmetric integrals, whose formulas have poles only where the integral has one:
 the textbook derivatives of K and E divide by m and by 1 - m. Derivatives of R_D and R_J are integrals of the same
-kind with higher powers, which SciPy does not have; they are computed here. Sections are those of https://dlmf.nist.gov.
+kind with higher powers, which SciPy lacks; they are computed here. Sections are those of https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from fgrad.ops.families import ForEach, elementwise, register, sample, scale
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last, rule_of, several
 
-# The integral of a product of powers (t + x)**-a over all t > 0, where 2 a is whole. Along each x it is an integral
-# of this kind again. With t = exp(u) the integrand is analytic in a strip, so that the trapezoidal rule converges
-# exponentially, and decays exponentially (L. N. Trefethen and J. A. C. Weideman, https://doi.org/10.1137/130932132).
+# The integral of a product of powers (t + x)**-a over all t > 0, for integer 2 a. Its derivatives are integrals of the
+# same kind. With t = exp(u) the integrand is analytic in a strip, and decays exponentially, so that the trapezoidal rule
+# converges exponentially (L. N. Trefethen and J. A. C. Weideman, https://doi.org/10.1137/130932132).
 
 _DIGITS = 40.0
-"""What is left out is exp(-40) of the whole, a quarter of a rounding error."""
+"""The truncation error is exp(-40) of the integral, a quarter of a rounding error."""
 
 _BLOCK = 256
-"""How many integrals are computed at a time: what they take fits into a processor's cache."""
+"""How many integrals are computed together: their data fit into a processor's cache."""
 
 
 def _integral_value(*args: Any, powers: tuple[float, ...]) -> Any:
@@ -45,7 +45,7 @@ def _integral_value(*args: Any, powers: tuple[float, ...]) -> Any:
 
 
 def _integrals(x: Any, powers: tuple[float, ...]) -> Any:
-    """Return the integrals for the columns of `x`, which are scaled to a largest size of 1."""
+    """Return the integrals for the columns of `x`, which are scaled to a maximum of 1."""
     sizes = np.abs(x)
     largest = np.max(sizes, axis=0)
     x, sizes = x / largest, sizes / largest
@@ -102,12 +102,12 @@ _integrals_of.batch = elementwise_batch(_integrals_of)
 
 
 def _is_principal(y: Any) -> Any:
-    """Return where an argument lies on the negative axis, and the integral is a principal value."""
+    """Return where an argument is on the negative axis, and the integral is a principal value."""
     return np.logical_and(np.real(y) < 0, np.equal(np.imag(y), 0))
 
 
 def _rc_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
-    """Return the derivatives of R_C(x, y), by its elementary form where it is a principal value (19.2.17)."""
+    """Return the derivatives of R_C(x, y); where it is a principal value, of its elementary form (19.2.17)."""
     is_principal = _is_principal(y)
     positive = np.where(is_principal, 1, y)
     gap, root = np.where(is_principal, 2 * (y - x), 1), np.sqrt(x)
@@ -117,7 +117,7 @@ def _rc_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
 
 
 def _rg_slope(x: Any, y: Any, z: Any) -> Any:
-    """Return the derivative of R_G along `x`; where the others are 0 the integral is half the root of `x`."""
+    """Return the derivative of R_G with respect to `x`; where the others are 0, R_G is half the root of `x`."""
     is_zero = np.equal(x, 0)
     is_root = np.logical_and(np.equal(y, 0), np.equal(z, 0)) & ~is_zero
     positive, y = np.where(is_zero, 1, x), np.where(is_root, 1, y)
@@ -126,7 +126,7 @@ def _rg_slope(x: Any, y: Any, z: Any) -> Any:
 
 
 def _rj_slope(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
-    """Return the derivative of R_J along `x`."""
+    """Return the derivative of R_J with respect to `x`."""
     is_principal = _is_principal(p)
     integral = _integral(x, y, z, np.where(is_principal, 1, p), powers=(1.5, 0.5, 0.5, 1.0))
     return np.where(
@@ -135,13 +135,13 @@ def _rj_slope(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
 
 
 def _rj_weighed(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
-    """Return `x` times the derivative of R_J along it, which at 0 is infinite and grows more slowly than 1 / x."""
+    """Return `x` times the derivative of R_J with respect to it, which diverges at 0, more slowly than 1 / x."""
     is_zero = np.equal(x, 0)
     return np.where(is_zero, 0, x * _rj_slope(ans, np.where(is_zero, 1, x), y, z, p))
 
 
 def _rj_slope_of_p(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
-    """Return the derivative of R_J along `p`; of a principal value by homogeneity, from the others."""
+    """Return the derivative of R_J with respect to `p`; for a principal value by homogeneity, from the others."""
     is_principal = _is_principal(p)
     integral = _integral(x, y, z, np.where(is_principal, 1, p), powers=(0.5, 0.5, 0.5, 2.0))
     others = _rj_weighed(ans, x, y, z, p) + _rj_weighed(ans, y, x, z, p) + _rj_weighed(ans, z, x, y, p)
@@ -151,7 +151,7 @@ def _rj_slope_of_p(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
 def _along_each(
     function: np.ufunc, *slopes: Any, keeps_ans: bool = False, domain: Any = (0.3, 2.0), complex: bool = True
 ) -> None:
-    """Declare an integral from its derivatives along each argument, as `along_last` takes one."""
+    """Declare an integral from its derivatives with respect to each argument, in the form of `along_last`."""
     elementwise(function, *(rule_of(slope, keeps_ans) for slope in slopes), domain=domain, complex=complex)
 
 
@@ -188,10 +188,10 @@ def _second_kind(m: Any) -> Any:
 
 
 def _incomplete(sine: Any, turns: Any, integral: Any, complete: Any) -> Any:
-    """Return the derivative along m of an incomplete integral: beyond a quarter period, with that of complete ones.
+    """Return the derivative of an incomplete integral with respect to m; beyond a quarter period with complete ones.
 
     Args:
-        sine: of the amplitude.
+        sine: the sine of the amplitude.
         turns: the number of half periods nearest to the amplitude.
         integral: Carlson's R_D in the derivative up to a quarter period.
         complete: the derivative of the complete integral.
@@ -201,7 +201,7 @@ def _incomplete(sine: Any, turns: Any, integral: Any, complete: Any) -> Any:
 
 
 def _kinc_slope(sine: Any, cosine: Any, height: Any, turns: Any, m: Any) -> Any:
-    """Return the derivative of F(phi, m) along m (19.25.5)."""
+    """Return the derivative of F(phi, m) with respect to m (19.25.5)."""
     return _incomplete(sine, turns, special.elliprd(cosine * cosine, 1.0, height), _first_kind(m))
 
 
@@ -221,13 +221,13 @@ def _ellipeinc_by_m(phi: Any, m: Any) -> Any:
 
 
 def _jacobi_by_u(ans: Any, u: Any, m: Any) -> tuple[Any, ...]:
-    """Return the derivatives of sn, cn, dn and the amplitude along u (22.13)."""
+    """Return the derivatives of sn, cn, dn and the amplitude with respect to u (22.13)."""
     sn, cn, dn, _ = ans
     return cn * dn, -sn * dn, -m * sn * cn, dn
 
 
 def _jacobi_by_m(ans: Any, u: Any, m: Any) -> tuple[Any, ...]:
-    """Return the derivatives along m, from that of the amplitude, of which u = F(amplitude, m) is a constant."""
+    """Return the derivatives with respect to m, from that of the amplitude, where u = F(amplitude, m) is constant."""
     sn, cn, dn, amplitude = ans
     height = cn * cn + (1 - m) * sn * sn
     turn = -dn * _kinc_slope(sn, cn, height, np.rint(amplitude / pi), m)

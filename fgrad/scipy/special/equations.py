@@ -1,6 +1,6 @@
-"""Solutions of differential equations of second order: parabolic cylinder, Mathieu and spheroidal wave functions.
+"""Solutions of second-order differential equations: parabolic cylinder, Mathieu and spheroidal wave functions.
 
-SciPy returns the solution and its first derivative; the second derivative is what the equation says. In orders,
+SciPy returns the solution and its first derivative; the second derivative follows from the equation. In orders,
 parameters and characteristic values there is no closed form. Sections are those of https://dlmf.nist.gov.
 """
 
@@ -57,15 +57,15 @@ for _kind in "12":
     _modified_mathieu(f"mathieu_modcem{_kind}", special.mathieu_a)
     _modified_mathieu(f"mathieu_modsem{_kind}", special.mathieu_b)
 
-# Spheroidal wave functions (30.2.1), one equation but for two signs:
+# Spheroidal wave functions (30.2.1), one equation with two signs:
 # (1 - s x**2) y'' = 2 s x y' - s (value - k c**2 x**2 - m**2 / (1 - s x**2)) y
 
 _C = np.float64(0.7)
-"""For samples, of double precision, because SciPy does not come to an end with a characteristic value in single."""
+"""For samples: in double precision, because SciPy does not terminate with a characteristic value in single precision."""
 
 
 def _spheroidal(kind: str, name: str, s: int, k: int, domain: tuple[float, float]) -> None:
-    """Declare a function twice: the one that computes the characteristic value, and the one that is handed it."""
+    """Declare a function twice: with the characteristic value computed, and with it as an argument."""
     value_of = getattr(special, f"{kind}_cv")
 
     def slopes(ans: Any, m: Any, n: Any, c: Any, value: Any, x: Any) -> tuple[Any, Any]:

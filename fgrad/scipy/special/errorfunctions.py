@@ -1,11 +1,11 @@
-"""The error functions and their inverses, and Faddeeva's function, whose real part is Voigt's profile.
+"""The error functions and their inverses, the Faddeeva function, and the Voigt profile.
 
     scipy.special.erf, erfc, erfcx, erfi, erfinv, erfcinv, dawsn, wofz, voigt_profile
-    faddeeva(n, z)     the derivative of order n of `wofz`, of which the slopes of the scaled ones are made
+    faddeeva(n, z)     the n-th derivative of `wofz`, used in the derivatives of the scaled functions
 
-Far from 0 the scaled functions fall off algebraically, and `2 * z * f(z)` in their derivatives is nearly a
-constant: what is left of the difference is computed by the asymptotic series there.
-Formulas name their place in https://dlmf.nist.gov.
+Far from 0 the scaled functions decay algebraically, and `2 * z * f(z)` in their derivatives is nearly
+constant: there the difference is computed by its asymptotic series.
+Formulas refer to https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, density, helper, whole_number
 
 FAR = 8.0
-"""From this modulus on the series is accurate."""
+"""The series is accurate from this modulus on."""
 
 
 def _faddeeva(n: Any, z: Any) -> Any:
@@ -30,7 +30,7 @@ def _faddeeva(n: Any, z: Any) -> Any:
 
 
 def _by_recurrence(order: int, z: Any) -> Any:
-    """Return the derivative from those before: w' = -2 z w + 2i / sqrt(pi) (7.10.E2)."""
+    """Return the derivative from those of lower order: w' = -2 z w + 2i / sqrt(pi) (7.10.E2)."""
     before, current = 0.0, special.wofz(z)
     for k in range(order):
         before, current = current, -2 * z * current - 2 * k * before + (2j / sqrt(pi) if k == 0 else 0)
@@ -38,7 +38,7 @@ def _by_recurrence(order: int, z: Any) -> Any:
 
 
 def _by_series(order: int, z: Any) -> Any:
-    """Return the derivative far from 0 (7.12.E1): on the real line and below it a Gaussian is added."""
+    """Return the derivative far from 0 (7.12.E1): on and below the real line with a Gaussian added."""
     below = z.imag < 0
     above = np.where(below, -z, z)
     factor = np.prod(np.arange(1.0, order + 1)) * (1j * (-1) ** order / sqrt(pi)) / above ** (order + 1)
@@ -83,7 +83,7 @@ declare(special.voigt_profile,
 
 
 def erfcx_slope(z: Any) -> Any:
-    """Return the derivative of erfcx(z) = w(i z); of real numbers below 0 there is no difference to cancel."""
+    """Return the derivative of erfcx(z) = w(i z); for negative real numbers nothing cancels."""
     if z.dtype.kind == "c":
         return faddeeva(1, z * 1j) * 1j
     left, infinite = z < 0, np.isinf(z)
@@ -100,7 +100,7 @@ def _dawson_slope(z: Any) -> Any:
     return (above * np.exp(-above * above) * -2 - faddeeva(1, above)) * (1j * sqrt(pi) / 2)
 
 
-# Voigt's profile is the real part of w((x + i gamma) / (sigma sqrt(2))) / (sigma sqrt(2 pi)) (7.19.E1 to E3)
+# The Voigt profile is the real part of w((x + i gamma) / (sigma sqrt(2))) / (sigma sqrt(2 pi)) (7.19.E1 to E3)
 
 
 def _voigt_argument(x: Any, sigma: Any, gamma: Any) -> Any:
@@ -124,7 +124,7 @@ def _voigt_slope_of_gamma(x: Any, sigma: Any, gamma: Any) -> Any:
 
 
 def _voigt_slope_of_sigma(x: Any, sigma: Any, gamma: Any) -> Any:
-    """Return the derivative by sigma, which is sigma times the second derivative by x (the heat equation)."""
+    """Return the derivative with respect to sigma: sigma times the second derivative in x (the heat equation)."""
     curvature = np.real(faddeeva(2, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(2 * pi)))
     square = x * x + gamma * gamma
     at_zero = sigma * gamma * 2 * (3 * x * x - gamma * gamma) / (square * square * square * pi)

@@ -1,7 +1,7 @@
-"""Legendre functions along x.
+"""Legendre functions with respect to x.
 
-Their derivatives are powers of 1 - x**2 times derivatives of Legendre polynomials, which are Gegenbauer's
-polynomials. Written so, there is no pole at the ends of the interval that is not in the function. Sections are those
+Their derivatives are powers of 1 - x**2 times derivatives of Legendre polynomials, which are Gegenbauer
+polynomials. In this form, the ends of the interval are poles only if the function has poles there. Sections are those
 of https://dlmf.nist.gov.
 """
 
@@ -21,7 +21,7 @@ from fgrad.scipy.special._several import along_last
 def legendre_derivative(n: Any, k: Any, x: Any) -> Any:
     """Return the k-th derivative of the Legendre function P_n, divided by 1 * 3 * ... * (2 k - 1) (18.9.19)."""
     is_whole = np.equal(n, np.rint(n))
-    # For whole degrees SciPy has a recurrence, which needs integers; else a hypergeometric function.
+    # For integer degrees SciPy has a recurrence, which needs integers; otherwise a hypergeometric function.
     lower = np.where(is_whole, n, 0) - k
     whole = special.eval_gegenbauer(astype(as_array(np.maximum(lower, 0)), np.int_), k + 0.5, x)
     fraction = special.eval_gegenbauer(np.where(is_whole, 0.5, n - k), k + 0.5, x)
@@ -29,9 +29,9 @@ def legendre_derivative(n: Any, k: Any, x: Any) -> Any:
 
 
 def _powers(k: Any, x: Any, count: int) -> list[Any]:
-    """Return the derivatives of (1 - x**2)**(k / 2), beginning with the power itself.
+    """Return the derivatives of (1 - x**2)**(k / 2), starting with the power itself.
 
-    Where the factor of a power is 0, the power is taken to be 1, which has no pole.
+    Where the factor of a power is 0, the power is replaced by 1, which has no pole.
     """
     height, half = (1 - x) * (1 + x), k / 2.0
 
@@ -43,18 +43,18 @@ def _powers(k: Any, x: Any, count: int) -> list[Any]:
 
 
 def _term(power: Any, n: Any, k: Any, x: Any) -> Any:
-    """Return a power times the k-th derivative of a polynomial, which may be of a smaller degree, and then is 0."""
+    """Return a power times the k-th derivative of a polynomial; it is 0 if the degree is smaller."""
     is_zero = np.logical_and(np.equal(n, np.rint(n)), np.less(n, k))
     return np.where(is_zero, 0.0, power * legendre_derivative(n, k, x))
 
 
 def ferrers_derivatives(m: Any, n: Any, x: Any, count: int = 1) -> list[Any]:
-    """Return the first and second derivative of Ferrers' function of order `m` and degree `n` (14.6.1, 14.9.3)."""
+    """Return the first and second derivative of the Ferrers function of order `m` and degree `n` (14.6.1, 14.9.3)."""
     n = np.where(np.less(n, -0.5), -np.add(n, 1.0), n)
     k = np.absolute(m)
     with np.errstate(all="ignore"):
         powers = _powers(k, x, count)
-        # The factors 2 k + 1 and 2 k + 3 lead from one odd factorial to the next.
+        # The factors 2 k + 1 and 2 k + 3 relate consecutive odd factorials.
         after = 2 * k + 1
         found = [_term(powers[1], n, k, x) + after * _term(powers[0], n, k + 1, x)]
         if count > 1:
@@ -63,7 +63,7 @@ def ferrers_derivatives(m: Any, n: Any, x: Any, count: int = 1) -> list[Any]:
     is_negative = np.less(m, 0)
     sign = np.where(is_negative, 1.0, 1.0 - 2 * np.remainder(k, 2))
     factor = sign * 2.0**k * special.gamma(k + 0.5) / pi**0.5
-    # The degree may be smaller than an order that is not negative.
+    # The degree may be smaller than a nonnegative order.
     many = special.poch(np.where(is_negative, n - k + 1.0, 1.0), np.where(is_negative, 2.0 * k, 0.0))
     return [factor / many * each for each in found]
 

@@ -1,10 +1,10 @@
-"""The gamma function, its logarithm and reciprocal, ratios of it, and its incomplete integrals.
+"""The gamma function, its logarithm and reciprocal, ratios, and incomplete integrals.
 
     scipy.special.gamma, gammaln, loggamma, gammasgn, rgamma, poch, gammainc, gammaincinv, ...
-    multigammaln(a, d)    a function here, because SciPy's takes no tensors
+    multigammaln(a, d)    redefined here, because SciPy's does not accept tensors
 
-One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
-Formulas name their place in https://dlmf.nist.gov.
+One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
+Formulas refer to https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ declare(special.gammainccinv, by_quadrature("scipy.special.gammainccinv", "a", "
 
 
 def _pochhammer_slope(ans: Any, z: Any, m: Any) -> Any:
-    """Return the derivative of gamma(z + m) / gamma(z) by z, also where the divisor alone has a pole."""
+    """Return the derivative of gamma(z + m) / gamma(z) with respect to z, also where only the denominator has a pole."""
     end = z + m
     at_pole = special.gamma(end) * (special.psi(end) * special.rgamma(z) + rgamma_slope(z))
     alone = np.logical_and(is_pole(z), np.logical_not(is_pole(end)))
@@ -77,13 +77,13 @@ def multigammaln(a: Any, d: Any) -> Any:
 
     Args:
         a: numbers above (d - 1) / 2.
-        d: the dimension, a whole number.
+        d: the dimension, an integer.
 
     Returns:
-        One number for each of `a`.
+        An array of the shape of `a`.
 
     Raises:
-        ValueError: `d` is no whole number, or an element of `a` is too small; the message is SciPy's.
+        ValueError: `d` is not an integer, or an element of `a` is too small; the message is SciPy's.
 
     Example:
         >>> import fgrad as fg

@@ -1,7 +1,7 @@
-"""Legendre polynomials and spherical harmonics as SciPy has them since its version 1.15.
+"""Legendre polynomials and spherical harmonics with the interface of SciPy 1.15.
 
-SciPy's functions ask for plain arrays; those of this module take tensors too. Along the angle a derivative is made of
-the neighbouring orders, which has no pole at the poles of the sphere. Degree and order are constants.
+SciPy's functions need plain arrays; those of this module also accept tensors. Derivatives with respect to the angle
+combine neighbouring orders, which is regular at the poles of the sphere. Degree and order are constants.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ _UNIT: dict[str, Any] = {"domain": (-0.9, 0.9), "complex": False}
 
 
 def _stacked(value: Any, derivatives: list[Any]) -> Any:
-    """Return a value and its derivatives in front of each other, in the dtype of the value."""
+    """Return a value and its derivatives stacked along a first axis, in the dtype of the value."""
     return np.stack([value, *(np.broadcast_to(astype(each, value.dtype), value.shape) for each in derivatives)])
 
 
 def _as_scipys(function: Any, args: tuple[Any, ...], result: Any) -> Any:
-    """Return arrays in the dtype in which a function of SciPy returns them for such arguments."""
+    """Return arrays in the dtype that a SciPy function returns for such arguments."""
     dtype = dtype_of(function, *args)
     return tuple(astype(each, dtype) for each in result) if isinstance(result, tuple) else astype(result, dtype)
 
 
 def _degrees(n: Any, m: Any, *arrays: Any) -> tuple[Any, Any]:
-    """Return all degrees up to `n`, and all orders up to `m` and down from `-m` on, in front of arrays' axes."""
+    """Return all degrees up to `n`, and the orders 0 to `m` and `-m` to -1, shaped to precede the arrays' axes."""
     axes = (1,) * len(np.broadcast_shapes(*map(np.shape, arrays)))
     degrees = np.reshape(np.arange(n + 1), (n + 1, 1, *axes))
     numbers = np.concatenate([np.arange(abs(m) + 1), np.arange(-abs(m), 0)])
     return degrees, np.reshape(numbers, (1, numbers.size, *axes))
 
 
-# Along z
+# With respect to z
 
 _legendre = along_last(
     lambda n, z: special.legendre_p(n, z)[0],
@@ -59,12 +59,12 @@ def legendre_p(n: Any, z: Any, *, diff_n: Any = 0) -> Any:
     """Return Legendre polynomials and their derivatives, as `scipy.special.legendre_p` does.
 
     Args:
-        n: the degrees, whole numbers, which are constants.
+        n: the degrees, integers, which are constants.
         z: real numbers.
         diff_n: the highest derivative, 0, 1 or 2.
 
     Returns:
-        An array with the polynomials and their derivatives along a first axis.
+        An array with the polynomials and their derivatives along the first axis.
 
     Raises:
         NotImplementedError: `diff_n` is larger than 2.
@@ -90,7 +90,7 @@ def legendre_p_all(n: int, z: Any, *, diff_n: Any = 0) -> Any:
         diff_n: the highest derivative, 0, 1 or 2.
 
     Returns:
-        An array with an axis of derivatives, an axis of degrees, and those of `z`.
+        An array with axes for derivatives and degrees, followed by those of `z`.
 
     Raises:
         ValueError: `diff_n` is larger than 2, or `n` is negative.
@@ -106,14 +106,14 @@ def legendre_p_all(n: int, z: Any, *, diff_n: Any = 0) -> Any:
 
 
 def _normalization(n: Any, m: Any) -> Any:
-    """Return the factor by which an associated Legendre polynomial is normalized."""
+    """Return the normalization factor of an associated Legendre polynomial."""
     is_zero = np.greater(np.absolute(m), n)
     ratio = special.gammaln(np.where(is_zero, 1.0, n - m + 1.0)) - special.gammaln(np.where(is_zero, 1.0, n + m + 1.0))
     return np.exp(0.5 * ratio) * np.sqrt(n + 0.5)
 
 
 def _derivatives(n: Any, m: Any, z: Any, norm: bool, count: int = 1) -> list[Any]:
-    """Return derivatives of associated Legendre polynomials, which are 0 where the order is above the degree."""
+    """Return derivatives of associated Legendre polynomials; they are 0 where the order is above the degree."""
     is_zero = np.greater(np.absolute(m), n)
     found = ferrers_derivatives(np.where(is_zero, 0, m), n, z, count)
     factor = _normalization(n, m) if norm else 1.0
@@ -139,18 +139,18 @@ def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: Any =
     """Return associated Legendre polynomials and their derivatives, as `scipy.special.assoc_legendre_p` does.
 
     Args:
-        n: the degrees, whole numbers, which are constants.
-        m: the orders, whole numbers, which are constants.
-        z: real numbers from -1 to 1, if they are traced.
-        branch_cut: 2, if `z` is traced.
+        n: the degrees, integers, which are constants.
+        m: the orders, integers, which are constants.
+        z: real numbers, from -1 to 1 if they are traced.
+        branch_cut: must be 2 if `z` is traced.
         norm: whether the polynomials are normalized.
         diff_n: the highest derivative, 0, 1 or 2.
 
     Returns:
-        An array with the polynomials and their derivatives along a first axis.
+        An array with the polynomials and their derivatives along the first axis.
 
     Raises:
-        MissingRuleError: a TypeError; `z` is traced, and complex, or `branch_cut` is not 2.
+        MissingRuleError: a TypeError; `z` is traced, and it is complex or `branch_cut` is not 2.
         ValueError: `diff_n` is larger than 2.
 
     Example:
@@ -174,13 +174,13 @@ def assoc_legendre_p_all(n: int, m: int, z: Any, *, branch_cut: Any = 2, norm: A
     Args:
         n: the highest degree.
         m: the highest order.
-        z, branch_cut, norm, diff_n: as `assoc_legendre_p` takes them.
+        z, branch_cut, norm, diff_n: as for `assoc_legendre_p`.
 
     Returns:
-        An array with an axis of derivatives, one of degrees, one of orders 0 to `m` and `-m` to -1, and those of `z`.
+        An array with axes for derivatives, degrees, and orders 0 to `m` and `-m` to -1, followed by those of `z`.
 
     Raises:
-        MissingRuleError: a TypeError; `z` is traced, and complex, or `branch_cut` is not 2.
+        MissingRuleError: a TypeError; `z` is traced, and it is complex or `branch_cut` is not 2.
         ValueError: `diff_n` is larger than 2, or `n` or `m` is negative.
 
     Example:
@@ -194,21 +194,21 @@ def assoc_legendre_p_all(n: int, m: int, z: Any, *, branch_cut: Any = 2, norm: A
     return _as_scipys(special.assoc_legendre_p_all, (0, 0, z), result)
 
 
-# Along the angle
+# With respect to the angle
 
 
 def _neighbour(n: Any, m: Any, theta: Any, step: int, count: int) -> Any:
-    """Return half the count-th derivative of the function of the next order, or of the one before, times its weight."""
+    """Return half the count-th derivative of the function of the next or previous order, times its weight."""
     weight = np.sqrt(np.maximum((n - step * m) * (n + step * m + 1.0), 0.0))
     return 0.5 * weight * _along_angle(n, m + step, theta, count)
 
 
 def _along_angle(n: Any, m: Any, theta: Any, count: int) -> Any:
-    """Return the count-th derivative of a spherical Legendre function along the angle."""
+    """Return the count-th derivative of a spherical Legendre function with respect to the angle."""
     if count == 0:
         return apply(_spherical, (n, m, theta))
     difference = _neighbour(n, m, theta, 1, count - 1) - _neighbour(n, m, theta, -1, count - 1)
-    # SciPy takes the size of the sine, so that beyond 0 and pi the function is mirrored.
+    # SciPy uses the absolute value of the sine, so that the function is mirrored outside of 0 to pi.
     return np.where(np.sin(theta) < 0, -difference, difference)
 
 
@@ -228,13 +228,13 @@ def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: Any = 0) -> Any:
     """Return spherical Legendre functions and their derivatives, as `scipy.special.sph_legendre_p` does.
 
     Args:
-        n: the degrees, whole numbers, which are constants.
-        m: the orders, whole numbers, which are constants.
+        n: the degrees, integers, which are constants.
+        m: the orders, integers, which are constants.
         theta: the polar angle.
         diff_n: the highest derivative, 0, 1 or 2.
 
     Returns:
-        An array with the functions and their derivatives along a first axis.
+        An array with the functions and their derivatives along the first axis.
 
     Raises:
         ValueError: `diff_n` is larger than 2.
@@ -261,7 +261,7 @@ def sph_legendre_p_all(n: int, m: int, theta: Any, *, diff_n: Any = 0) -> Any:
         diff_n: the highest derivative, 0, 1 or 2.
 
     Returns:
-        An array with an axis of derivatives, one of degrees, one of orders 0 to `m` and `-m` to -1, and those of
+        An array with axes for derivatives, degrees, and orders 0 to `m` and `-m` to -1, followed by those of
         `theta`.
 
     Raises:
@@ -278,7 +278,7 @@ def sph_legendre_p_all(n: int, m: int, theta: Any, *, diff_n: Any = 0) -> Any:
 
 
 def _harmonics(n: Any, m: Any, theta: Any, phi: Any, count: int) -> tuple[Any, ...]:
-    """Return spherical harmonics, their gradients and their Hessians, as many as are wanted."""
+    """Return spherical harmonics, optionally with gradients and Hessians."""
     turn, around = np.exp(1j * m * phi), 1j * m
     values = [_along_angle(n, m, theta, k) * turn for k in range(count + 1)]
     found = [values[0]]
@@ -296,15 +296,15 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: Any = 0) -> Any:
     """Return spherical harmonics and their derivatives, as `scipy.special.sph_harm_y` does.
 
     Args:
-        n: the degrees, whole numbers, which are constants.
-        m: the orders, whole numbers, which are constants.
+        n: the degrees, integers, which are constants.
+        m: the orders, integers, which are constants.
         theta: the polar angle.
-        phi: the angle around the axis.
+        phi: the azimuthal angle.
         diff_n: the highest derivative, 0, 1 or 2.
 
     Returns:
-        A complex array; with derivatives a tuple of it, the gradients and the Hessians along both angles, whose axes
-        are the last ones.
+        A complex array; with derivatives a tuple of it, the gradients and the Hessians with respect to both angles,
+        along the last axes.
 
     Raises:
         ValueError: `diff_n` is larger than 2.
@@ -329,11 +329,11 @@ def sph_harm_y_all(n: int, m: int, theta: Any, phi: Any, *, diff_n: Any = 0) -> 
         n: the highest degree.
         m: the highest order.
         theta: the polar angle.
-        phi: the angle around the axis.
+        phi: the azimuthal angle.
         diff_n: the highest derivative, 0, 1 or 2.
 
     Returns:
-        As `sph_harm_y`; each array has an axis of degrees and one of orders 0 to `m` and `-m` to -1 in front.
+        As for `sph_harm_y`; each array has leading axes for degrees and for orders 0 to `m` and `-m` to -1.
 
     Raises:
         ValueError: `diff_n` is larger than 2, or `n` is negative.

@@ -1,7 +1,7 @@
-"""Hypergeometric functions, and Wright's generalization of Bessel functions, along their last argument.
+"""Hypergeometric functions and the Wright generalized Bessel function, with respect to their last argument.
 
-The derivative is the function with parameters raised by one, times their quotient; in the parameters there is no
-closed form.
+The derivative is the function with parameters raised by one, times their quotient. There is no closed form with
+respect to the parameters.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Entropies, losses and the transforms of Box and Cox: products with a logarithm, and their limits at 0.
+"""Entropies, losses and the Box-Cox transforms: products with a logarithm, and their limits at 0.
 
     scipy.special.xlogy, xlog1py, entr, rel_entr, kl_div, huber, pseudo_huber
     scipy.special.boxcox, boxcox1p, inv_boxcox, inv_boxcox1p
 
-One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
-Where a slope is infinite it stays so: `entr` at 0, `xlogy(x, 0)` at x = 0. A divisor 0 under a dividend 0
-contributes 0, and so does what lies outside of a domain, where SciPy answers with an infinity.
+One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
+Infinite slopes stay infinite: `entr` at 0, `xlogy(x, 0)` at x = 0. A zero divided by zero
+contributes 0, and so do arguments outside of the domain, where SciPy returns an infinity.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _unless_zero(x: Any) -> Any:
 
 
 def _quotient(x: Any, y: Any) -> Any:
-    """Return x / y, and 0 for 0 / 0, which is a product with 0 there: its slope in x is infinite."""
+    """Return x / y, and 0 for 0 / 0, a product with 0: its slope in x is infinite."""
     neither = np.logical_and(np.equal(x, 0), np.equal(y, 0))
     return np.where(neither, scale(x, 1 / np.where(neither, y, 1)), x / np.where(neither, 1, y))
 
@@ -45,9 +45,9 @@ def _log_of_quotient_value(x: Any, y: Any) -> Any:
 
 
 def _log_of_quotient(x: Any, y: Any) -> Any:
-    """Return log(x / y) for numbers from 0 on, neither overflowing nor inaccurate where they are near each other.
+    """Return log(x / y) for nonnegative numbers, without overflow and accurate where they are close.
 
-    It is one operation, so that the slopes are 1 / x and -1 / y at 0 as well.
+    It is one operation, so that the slopes at 0 are 1 / x and -1 / y, too.
     """
     return apply(_quotient_logarithm, (x, y))
 
@@ -63,7 +63,7 @@ _quotient_logarithm = elementwise(
 
 
 def _inside(slope: Any, *args: Any) -> Any:
-    """Return a slope where no argument is negative, and 0 elsewhere."""
+    """Return a slope where all arguments are nonnegative, and 0 elsewhere."""
     negative = np.less(args[0], 0)
     for x in args[1:]:
         negative = np.logical_or(negative, np.less(x, 0))
@@ -104,12 +104,12 @@ declare(special.inv_boxcox1p, lambda ans, y, lmbda: lambda ct: ct * _complement_
 
 
 def _limited(delta: Any, r: Any) -> Any:
-    """Return `r`, no further from 0 than delta."""
+    """Return `r` limited to absolute values up to delta."""
     return np.where(np.abs(r) <= delta, r, delta * np.sign(r))
 
 
 def _beyond(delta: Any, r: Any) -> Any:
-    """Return how far `r` is from 0 beyond delta."""
+    """Return the excess of the absolute value of `r` over delta."""
     return np.where(np.abs(r) <= delta, 0, np.abs(r) - delta)
 
 
@@ -118,7 +118,7 @@ def _pseudo_limited(delta: Any, r: Any) -> Any:
 
 
 def _pseudo_beyond(delta: Any, r: Any) -> Any:
-    """Return (hypot(delta, r) - delta)**2 / hypot(delta, r), without the difference."""
+    """Return (hypot(delta, r) - delta)**2 / hypot(delta, r), without cancellation."""
     length = _unless_zero(np.hypot(delta, r))
     difference = r * (r / (length + delta))
     return difference * (difference / length)
@@ -128,7 +128,7 @@ def _pseudo_beyond(delta: Any, r: Any) -> Any:
 
 
 def _power_slope(x: Any, u: Any, lmbda: Any) -> Any:
-    """Return the derivative by lmbda, also where x is 0."""
+    """Return the derivative with respect to lmbda, also where x is 0."""
     at_zero = np.equal(x, 0)
     u = np.where(at_zero, 0, u)
     return np.where(at_zero, _slope_at_zero(1, x, lmbda), u * u * any_exprel(1, lmbda * u))
@@ -148,8 +148,8 @@ _slope_at_zero: Helper = helper(
     name="boxcox_slope_at_zero",
     shapes=(),
 )
-NOT_SAMPLED["boxcox_slope_at_zero"] = "a limit, of which the derivatives are those of what has it"
-"""Of order n by lmbda: the limit at x = 0, whose slope in x is x**(lmbda - 1) log(x)**n."""
+NOT_SAMPLED["boxcox_slope_at_zero"] = "a limit, whose derivatives are those of the function with this limit"
+"""The derivative of order n with respect to lmbda: the limit at x = 0, whose slope in x is x**(lmbda - 1) log(x)**n."""
 
 
 def _complement_power(u: Any, lmbda: Any) -> Any:
@@ -159,12 +159,12 @@ def _complement_power(u: Any, lmbda: Any) -> Any:
 
 
 def _logarithm(y: Any, lmbda: Any) -> Any:
-    """Return the logarithm of what has the transform `y`, from whichever function of SciPy is accurate there."""
+    """Return the logarithm of the inverse transform of `y`, by the SciPy function that is accurate there."""
     less_one = special.inv_boxcox1p(y, lmbda)
     small = less_one < -0.5
     return np.where(small, np.log(special.inv_boxcox(y, lmbda)), np.log1p(np.where(small, 0, less_one)))
 
 
 def _inverse_slope(u: Any, lmbda: Any) -> Any:
-    """Return the derivative by lmbda of the inverse: minus that of the transform over its slope."""
+    """Return the derivative of the inverse with respect to lmbda: minus that of the transform over its slope."""
     return -_power_slope(np.exp(u), u, lmbda) * _complement_power(u, lmbda)

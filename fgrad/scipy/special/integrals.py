@@ -1,6 +1,6 @@
 """Exponential, trigonometric and Fresnel integrals, the dilogarithm, and integrals of Bessel and Struve functions.
 
-The derivative of an integral is its integrand. What remains to do is to write integrands that are quotients without
+The derivative of an integral is its integrand. Integrands that are quotients are written without
 their removable poles, and without overflow before the integral overflows.
 """
 
@@ -20,7 +20,7 @@ from fgrad.scipy.special._several import along_last, far, near, order, power_ser
 
 
 def _quotient(x: Any, coefficients: list[float], beyond: Any) -> Any:
-    """Return an even function, by its series up to 1, and by a formula beyond, which is given `x` where it serves."""
+    """Return an even function: by its series up to 1, and beyond by a formula, which receives `x` where it is valid."""
     is_near = np.abs(x) < 1
     small = near(x, is_near)
     return np.where(is_near, power_series(small * small, coefficients), beyond(far(x, is_near)))
@@ -59,7 +59,7 @@ def _lowered_struve(x: Any) -> Any:
 
 
 def _expn_slope(n: Any, x: Any) -> Any:
-    """Return the derivative of E_n, minus E_(n - 1); below E_0 there is an elementary one."""
+    """Return the derivative of E_n, minus E_(n - 1); for n = 0 it is elementary."""
     before = np.exp(-x) * (1 + 1 / x) / x
     return -np.where(np.less(n, 1), before, special.expn(np.maximum(np.subtract(n, 1), 0), x))
 
@@ -85,7 +85,7 @@ several(special.shichi, lambda ans, z: (_sinhc(z), _exponential_half(z) - _expon
 
 
 def _quarters_value(x: Any) -> Any:
-    """Return x**2 less a multiple of 4, without the rounding of x**2: with x = n + f, in exact products."""
+    """Return x**2 modulo 4, without the rounding of x**2: with x = n + f, by exact products."""
     whole = np.rint(x)
     fraction = x - whole
     odd = np.remainder(whole, 2)
@@ -103,7 +103,7 @@ def _fresnel_slopes(ans: Any, z: Any) -> tuple[Any, Any]:
 
 
 def _modified_fresnel_slopes(sign: int, ans: Any, x: Any) -> tuple[Any, Any]:
-    """Return the derivatives of F and K; for large arguments that of the expansion of K, which is half erfcx(w).
+    """Return the derivatives of F and K; for large arguments from the expansion of K, which is half erfcx(w).
 
     With w = exp(-i pi / 4) x, or its conjugate, the two terms of erfcx'(w) = 2 w erfcx(w) - 2 / sqrt(pi) cancel
     (https://dlmf.nist.gov/7.12).
@@ -126,7 +126,7 @@ several(special.modfresnelm, lambda ans, x: _modified_fresnel_slopes(-1, ans, x)
 
 
 def _besselpoly_slope(a: Any, lmb: Any, nu: Any) -> Any:
-    """Return the derivative along `a` of the integral of x**lmb * J_nu(2 a x) over 0 to 1."""
+    """Return the derivative with respect to `a` of the integral of x**lmb * J_nu(2 a x) over 0 to 1."""
     return special.besselpoly(a, lmb + 1, nu - 1) - special.besselpoly(a, lmb + 1, nu + 1)
 
 

@@ -1,8 +1,8 @@
-"""The distributions of Kolmogorov and Smirnov, of one and of many observations, and their inverses.
+"""The Kolmogorov and Smirnov distributions, for many and for a finite number of observations, and their inverses.
 
     scipy.special.kolmogorov, kolmogi, smirnov, smirnovi
 
-One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
+One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fgrad.scipy.special.densities import deviance, stirling_error
 
 
 def _kolmogorov_slope(y: Any) -> Any:
-    """Return the derivative, from the series that converges fast: one for large numbers, one for small."""
+    """Return the derivative, from the series that converges faster: one for large arguments, one for small."""
     large = np.logical_and(y > 1, y < 30)
     above, below = np.where(large, y, 1), np.where(np.logical_or(y <= 0.04, y > 1), 1, y)
     for_large = sum((-1) ** k * k * k * np.exp(above * above * (-2 * k * k)) for k in range(1, 8)) * above * 8
     rates = [(2 * k - 1) ** 2 * pi**2 / 8 for k in range(1, 8)]
     square = below * below
     for_small = sum(np.exp(-rate / square) * (1 - 2 * rate / square) for rate in rates) * sqrt(2 * pi) / square
-    # Further out, on both sides, it is less than the smallest number.
+    # Further out on both sides it underflows.
     nearly_flat = np.logical_or(y <= 0.04, y >= 30)
     return np.where(nearly_flat, -0.0, np.where(large, for_large, for_small))
 
@@ -35,13 +35,13 @@ def _smirnov(order: float, n: float, d: float) -> Any:
     n, order = floor(n), int(order)
     if not (0 <= d <= 1 and n >= 1):
         return np.nan
-    if d == 1:  # the end of (1 - d)**n
+    if d == 1:  # the endpoint of (1 - d)**n
         return float((-1) ** n * factorial(n)) if order == n else 0.0
     j = np.arange(floor(n * (1 - d)) + 1.0)
     u, v = d + j / n, 1 - d - j / n
     j, u, v = j[v > 0], u[v > 0], v[v > 0]
     factor = np.zeros_like(j)
-    for k in range(order + 1):  # of them by u, the others by v
+    for k in range(order + 1):  # k derivatives of the power of u, the others of v
         powers, others = _falling(j, k) * u**-k, j / n * _falling(j - 1, k) * u ** -(k + 1)
         by_u = np.where(j < k, 0, powers) - np.where(j == 0, 0, others)
         by_v = _falling(n - j, order - k) * v ** (k - order)
@@ -59,7 +59,7 @@ def _binomial_probability(j: Any, n: int, u: Any, v: Any, excess: float) -> Any:
 
 
 def _falling(x: Any, count: int) -> Any:
-    """Return x (x - 1) (x - 2) ..., of so many factors."""
+    """Return the falling factorial x (x - 1) (x - 2) ... with `count` factors."""
     product = np.ones_like(x)
     for k in range(count):
         product = product * (x - k)

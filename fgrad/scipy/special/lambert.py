@@ -1,4 +1,4 @@
-"""Lambert's W function and Wright's omega function: the solutions of w exp(w) = z and of w + log(w) = z."""
+"""The Lambert W and Wright omega functions: the solutions of w exp(w) = z and of w + log(w) = z."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from fgrad.scipy.special._several import along_last, far, near, order, rule_of
 
 
 def _lambertw_slope(w: Any, z: Any) -> Any:
-    """Return dw/dz, whose numerator is w / z, or exp(-w), which is the same and has no pole at 0."""
+    """Return dw/dz with the numerator w / z, or the equal exp(-w), which has no pole at 0."""
     is_near = np.abs(z) < 1
     return np.where(is_near, np.exp(-near(w, is_near)), w / far(z, is_near)) / (1 + w)
 
 
 def _omega_slope(w: Any) -> Any:
-    """Return w / (1 + w), so written that it is 1 where w is infinite."""
+    """Return w / (1 + w) in a form that is 1 for infinite w."""
     is_small = np.abs(w) < 1
     small = near(w, is_small)
     return np.where(is_small, small / (1 + small), 1 / (1 + 1 / far(w, is_small)))
@@ -43,15 +43,15 @@ along_last(special.wrightomega, lambda ans, z: _omega_slope(ans), keeps_ans=True
 
 @differentiates(special.lambertw)
 def lambertw(z: Any, k: Any = 0, tol: Any = 1e-8) -> Any:
-    """Return Lambert's W function, the solution w of `w * exp(w) = z`, as `scipy.special.lambertw` does.
+    """Return the Lambert W function, the solution w of `w * exp(w) = z`, as `scipy.special.lambertw` does.
 
     Args:
         z: real or complex numbers.
-        k: the branch, a whole number, which is a constant.
-        tol: how exactly SciPy solves the equation.
+        k: the branch, an integer, which is a constant.
+        tol: the tolerance of SciPy's solution.
 
     Returns:
-        A complex array, also for real numbers; its `real` part is the real solution where there is one.
+        A complex array, also for real numbers; its `real` part is the real solution, if there is one.
 
     Raises:
         NoClosedFormError: a NotImplementedError; `k` is traced.

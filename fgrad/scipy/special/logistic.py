@@ -1,8 +1,8 @@
-"""The logistic function, its inverse and its logarithm; sums of exponentials, and the shares in them.
+"""The logistic function, its inverse and its logarithm; logsumexp and softmax.
 
 scipy.special.expit, logit, log_expit
 logsumexp(a, axis=1, b=weights), softmax(x, axis=1), log_softmax(x, axis=1)
-                   functions here, because SciPy's take no tensors
+                   redefined here, because SciPy's do not accept tensors
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
         a: real or complex numbers.
         axis: an axis or several; by default all.
         b: weights, which broadcast against `a`; they are differentiated, too.
-        keepdims: whether the axes stay, with size 1.
-        return_sign: whether to return the logarithm of the sum's modulus, and its sign.
+        keepdims: whether the reduced axes are kept with size 1.
+        return_sign: whether to return the logarithm of the absolute value of the sum, and its sign.
 
     Returns:
-        One number for each sum; with `return_sign` a pair of them.
+        An array of the reduced shape; with `return_sign` a pair of arrays.
 
     Example:
         >>> import fgrad as fg
@@ -54,7 +54,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
         return (result, np.sign(result)) if return_sign else result
     if b is None and not return_sign and a.dtype.kind == "f":
         return log_of_sum(a, axis, keepdims)
-    with np.errstate(all="ignore"):  # the logarithm of 0 is minus infinity, as it should be
+    with np.errstate(all="ignore"):  # log(0) is minus infinity, as intended
         total, shift, empty = _shifted_sum(a, axis, b)
         size = np.abs(total) if return_sign else total
         result = np.where(empty, -np.inf, np.log(np.where(empty, 1, size)) + shift)
@@ -64,25 +64,25 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
 
 
 def _shifted_sum(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
-    """Return the sum of exponentials over that of the largest, its logarithm, and where there is none above 0."""
+    """Return the sum of exponentials divided by the largest, its logarithm, and where there is no positive one."""
     b = np.ones((), np.real(a).dtype) if b is None else as_array(b)
     used = np.not_equal(b, 0)
     a = np.broadcast_to(a, np.broadcast_shapes(a.shape, b.shape))
     shift = stop_gradient_of(np.max(np.where(used, np.real(a), -np.inf), axis=axis, keepdims=True))
     shift = np.where(np.isfinite(shift), shift, 0).astype(np.real(a).dtype)
     powers = np.exp(a - shift)
-    # A weight of 0 means not used, whatever it is the weight of.
+    # A weight of 0 means unused, also for an infinite exponential.
     terms = np.where(np.logical_or(used, np.isfinite(powers)), powers * b, 0)
     return np.sum(terms, axis=axis, keepdims=True), shift, np.all(np.equal(powers, 0), axis=axis, keepdims=True)
 
 
 @differentiates(special.softmax)
 def softmax(x: Any, axis: Any = None) -> Any:
-    """Return the share of each element in the sum of exponentials.
+    """Return exp(x) / sum(exp(x)) along axes.
 
     Args:
         x: numbers.
-        axis: along which the shares add up to 1; by default all axes.
+        axis: the axis or axes of the sum; by default all.
 
     Returns:
         An array of the shape of `x`.
@@ -97,11 +97,11 @@ def softmax(x: Any, axis: Any = None) -> Any:
 
 @differentiates(special.log_softmax)
 def log_softmax(x: Any, axis: Any = None) -> Any:
-    """Return the logarithm of `softmax(x, axis)`, accurate where that is 0 or 1.
+    """Return the logarithm of `softmax(x, axis)`, accurate where the latter is 0 or 1.
 
     Args:
         x: numbers.
-        axis: along which the shares add up to 1; by default all axes.
+        axis: the axis or axes of the sum; by default all.
 
     Returns:
         An array of the shape of `x`.

@@ -1,13 +1,13 @@
-"""The noncentral chi-square, F and t distributions, with those inverses that have a derivative in closed form.
+"""The noncentral chi-square, F and t distributions, and their inverses with a derivative in closed form.
 
     scipy.special.chndtr, chndtrix, chndtrinc
     scipy.special.ncfdtr, ncfdtri, ncfdtrinc
     scipy.special.nctdtr, nctdtrit, nctdtrinc
 
-The density and the derivative by the noncentrality are one function: for the first two a sum over Poisson's
-distribution, for the third a moment over the chi distribution (a Hermite function of negative order). Its
-own derivatives are the same function at other parameters, so there is every order. By degrees of freedom
-there is no closed form.
+The density and the derivative with respect to the noncentrality are one function: for chi-square and F a sum over the
+Poisson distribution, for t a moment of the chi distribution (a Hermite function of negative order). Its own
+derivatives are the same function with other parameters, so derivatives of every order exist. There is no closed form
+with respect to the degrees of freedom.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _freedom(function: str, argument: str) -> Rule:
 
 
 def _around(mode: float) -> Any:
-    """Return the terms that count in a sum over Poisson's distribution, of which the one at `mode` is the largest."""
+    """Return the significant terms of a sum over the Poisson distribution, the largest of which is at `mode`."""
     reach = 12 * sqrt(max(mode, 0.0)) + 60
     return np.arange(floor(max(0.0, mode - reach)), max(0.0, mode) + reach)
 
@@ -39,7 +39,7 @@ def _poisson(j: Any, mean: float) -> Any:
 
 
 def _chi_square_density(df: float, x: float, nc: float) -> Any:
-    """Return the sum over j of Poisson's probability with the mean nc / 2, times the density with df + 2 j."""
+    """Return the sum over j of the Poisson probability with the mean nc / 2, times the density with df + 2 j."""
     if not (0 <= x < inf and df > 0 and 0 <= nc < inf):
         return 0.0 if x == inf else np.nan
     half = df / 2
@@ -48,7 +48,7 @@ def _chi_square_density(df: float, x: float, nc: float) -> Any:
 
 
 def _f_kernel(power: float, a: float, b: float, nc: float, odds: float) -> Any:
-    """Return the sum over j of Poisson's probability, times y**(a + j) (1 - y)**b / beta(a + j, b) / (a + j)**power."""
+    """Return the sum over j of the Poisson probability, times y**(a + j) (1 - y)**b / beta(a + j, b) / (a + j)**power."""
     if not (0 <= odds < inf and a > 0 and b > 0 and 0 <= nc < inf):
         return 0.0 if odds == inf else np.nan
     if odds == 0:
@@ -63,8 +63,8 @@ def _f_kernel(power: float, a: float, b: float, nc: float, odds: float) -> Any:
 def _t_moment(p: float, df: float, nc: float, t: float) -> Any:
     """Return the mean of s**p normal_density(t s - nc), where s**2 df has the chi-square distribution.
 
-    By the trapezoidal rule in log(s), which converges exponentially: the integrand is analytic there, falls
-    off on both sides, and has one maximum.
+    Computed by the trapezoidal rule in log(s), which converges exponentially: the integrand is analytic, decays
+    on both sides, and has one maximum.
     """
     if not (df > 0 and abs(nc) < inf and abs(t) < inf):
         return 0.0 if abs(t) == inf and p > 0 else np.nan
@@ -127,7 +127,7 @@ declare(special.ncfdtrinc,
     lambda ans, dfn, dfd, p, f: lambda ct: ct / _f_by_noncentrality(dfn, dfd, ans, f),
     lambda ans, dfn, dfd, p, f: lambda ct: ct * _f_ratio(dfn, dfd, ans, f),
     shapes=())
-NOT_SAMPLED["ncfdtrinc"] = "SciPy solves for it with an accuracy of 1e-5, which finite differences show"
+NOT_SAMPLED["ncfdtrinc"] = "SciPy's accuracy is 1e-5, too little for finite differences"
 declare(special.nctdtr,
     _freedom("nctdtr", "df"),
     lambda ans, df, nc, t: lambda ct: ct * -t_moment(0, df, nc, t),
@@ -151,12 +151,12 @@ refuse(special.nctdtridf,  "scipy.special.nctdtridf", "p nc t")
 
 
 def _chi_square_slope(ans: Any, df: Any, x: Any, nc: Any) -> Any:
-    """Return the derivative of the density by `x`."""
+    """Return the derivative of the density with respect to `x`."""
     return ans * ((df / 2 - 1 - x / 2) / x) + chi_square_density(df + 2, x, nc) * (nc / x / 2)
 
 
 def _f_kernel_slope(ans: Any, power: Any, a: Any, b: Any, nc: Any, odds: Any) -> Any:
-    """Return the derivative of the kernel by the odds."""
+    """Return the derivative of the kernel with respect to the odds."""
     if power == 0:
         rise = f_kernel(power, a + 1, b, nc, odds) * nc / 2 + ans * a
     else:
@@ -173,11 +173,11 @@ def _f_density(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
 
 
 def _f_by_noncentrality(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
-    """Return the derivative of the noncentral F distribution by its noncentrality."""
+    """Return the derivative of the noncentral F distribution function with respect to its noncentrality."""
     return f_kernel(1, dfn / 2, dfd / 2, nc, f * (dfn / dfd)) / -2
 
 
-# How much the noncentrality must change with the place of the distribution function for the same probability
+# Change of the noncentrality with the argument at a fixed probability
 
 
 def _chi_square_ratio(df: Any, x: Any, nc: Any) -> Any:

@@ -1,8 +1,8 @@
-"""The normal distribution: its integral, the logarithm and the inverses of that, and Owen's function.
+"""The normal distribution: distribution function, its logarithm and inverses, and Owen's T function.
 
     scipy.special.ndtr, ndtri, log_ndtr, ndtri_exp, owens_t, nrdtrimn, nrdtrisd
 
-One line is one function: the reverse rule of each argument, which applied to a tangent is the forward rule.
+One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _mills(x: Any) -> Any:
 
 
 def _mills_slope(ans: Any, x: Any) -> Any:
-    """Return the derivative of the ratio, -ans * (x + ans), where on the left the sum is computed at once."""
+    """Return the derivative of the ratio, -ans * (x + ans), where on the left the sum is computed without cancellation."""
     u = x * -sqrt(0.5)
     left = np.real(x) < 0
     on_left = np.where(left, u, 1)
@@ -37,18 +37,18 @@ def _mills_slope(ans: Any, x: Any) -> Any:
 
 
 def _owen_slope(h: Any, a: Any) -> Any:
-    """Return the derivative of Owen's function by `h`."""
+    """Return the derivative of Owen's T function with respect to `h`."""
     return normal_density(h) * special.erf(a * h * sqrt(0.5)) / -2
 
 
 def _owen_slope_of_angle(h: Any, a: Any) -> Any:
-    """Return the derivative by `a`, the tangent of an angle."""
+    """Return the derivative with respect to `a`, the tangent of an angle."""
     square = a * a + 1
     return np.exp(h * h * square / -2) / (square * (2 * pi))
 
 
 def _relative_slope(x: Any) -> Any:
-    """Return the derivative of the logarithm of `ndtri`, where that is `x`."""
+    """Return the derivative of the logarithm of `ndtri`, given its value `x`."""
     return _inverse_density(x) / x
 
 

@@ -1,11 +1,11 @@
-"""The digamma function, its derivatives of every order, Hurwitz's zeta function, and differences that do not cancel.
+"""The digamma function, its derivatives, the Hurwitz zeta function, and differences without cancellation.
 
     scipy.special.psi
-    polygamma(n, x), zeta(x, q)    functions here, because SciPy's take no tensors
-    digamma_difference(x, d)       psi(x + d) - psi(x), accurate for a `d` that is small beside `x`, too
-    any_polygamma(n, x)            of complex numbers too, and in the precision of its arguments
+    polygamma(n, x), zeta(x, q)    redefined here, because SciPy's do not accept tensors
+    digamma_difference(x, d)       psi(x + d) - psi(x), accurate also for `d` much smaller than `x`
+    any_polygamma(n, x)            also for complex numbers, in the precision of its arguments
 
-Formulas name their place in https://dlmf.nist.gov.
+Formulas refer to https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 
 
 
 def sine_of_pi(x: Any) -> Any:
-    """Return sin(pi x), exactly 0 at whole numbers; of complex numbers, too."""
+    """Return sin(pi x), exactly 0 at integers; also for complex numbers."""
     whole = np.rint(np.real(x))
     return sign_of_whole(whole) * np.sin((x - whole) * pi)
 
@@ -133,7 +133,7 @@ def trigamma(x: Any) -> Any:
     return any_polygamma(1, x)
 
 
-# Functions that are no ufuncs in SciPy
+# Functions that are not ufuncs in SciPy
 
 
 @differentiates(special.polygamma)
@@ -141,11 +141,11 @@ def polygamma(n: Any, x: Any) -> Any:
     """Return the derivative of order `n` of the digamma function.
 
     Args:
-        n: whole numbers from 0 on; they are not differentiated.
+        n: nonnegative integers; they are constants.
         x: real numbers.
 
     Returns:
-        One number for each pair, of double precision as SciPy's.
+        An array of the shape to which `n` and `x` broadcast, in double precision as in SciPy.
 
     Raises:
         NoClosedFormError: a NotImplementedError; `n` is traced.
@@ -165,19 +165,19 @@ def _zeta(x: Any, q: Any) -> Any:
 
 
 def zeta(x: Any, q: Any = None, out: Any = None) -> Any:
-    """Return Riemann's zeta function, or Hurwitz's, the sum of (k + q)**-x over k = 0, 1, ...
+    """Return the Riemann or Hurwitz zeta function, the sum of (k + q)**-x over k = 0, 1, ...
 
     Args:
-        x: the exponents; they are not differentiated.
-        q: where the sum begins; by default at 1.
+        x: the exponents; they are constants.
+        q: the start of the sum; by default 1.
         out: an array or tensor for the result.
 
     Returns:
-        One number for each pair.
+        An array of the shape to which `x` and `q` broadcast.
 
     Raises:
         NoClosedFormError: a NotImplementedError; `x` is traced.
-        InPlaceError: a TypeError; `out` is a plain array, and something is traced.
+        InPlaceError: a TypeError; `out` is a plain array, and an argument is traced.
 
     Example:
         >>> import fgrad as fg

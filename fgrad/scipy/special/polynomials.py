@@ -1,8 +1,8 @@
-"""Orthogonal polynomials along `x`.
+"""Orthogonal polynomials with respect to `x`.
 
-The derivative of a polynomial belongs to the family with parameters raised by one (https://dlmf.nist.gov/18.9),
-a formula without the pole that recurrences in the degree have at the ends of the interval. There is no closed form
-in the degree, and none is given in the parameters.
+The derivative of a polynomial belongs to the family with parameters raised by one (https://dlmf.nist.gov/18.9).
+Unlike recurrences in the degree, this formula has no pole at the ends of the interval. There is no closed form with
+respect to the degree, and none is implemented with respect to the parameters.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from fgrad.scipy.special._several import along_last
 
 
 def _unless_constant(n: Any, lower: Any, slope: Any) -> Any:
-    """Return the derivative, made of the polynomial of the lower degree; it is 0 for the degree 0.
+    """Return the derivative from the polynomial of the next lower degree; it is 0 for the degree 0.
 
     Args:
         n: the degree.
-        lower: takes the degree below.
-        slope: takes what `lower` returns.
+        lower: takes the next lower degree.
+        slope: takes the result of `lower`.
     """
     is_constant = np.equal(n, 0)
     return np.where(is_constant, 0.0, slope(lower(np.where(is_constant, n, n - 1))))
 
 
 def _gegenbauer_slope(n: Any, alpha: Any, x: Any) -> Any:
-    # At -1 the polynomial is 0 for all x, and for the degree below, as a floating-point number, SciPy has NaN.
+    # For degree -1 the polynomial is 0 for all x, but SciPy returns NaN for a floating-point degree.
     vanishes = np.equal(n, -1)
     slope = _unless_constant(
         np.where(vanishes, 0, n),
@@ -79,7 +79,7 @@ def _hermite_slope(function: Any, n: Any, x: Any) -> Any:
 
 
 def _polynomial(name: str, slope: Any, constants: str = "n", leading: tuple[Any, ...] = (3,), **facts: Any) -> None:
-    """Declare a polynomial from its derivative, which takes the arguments."""
+    """Declare a polynomial from its derivative as a function of the arguments."""
     along_last(getattr(special, name), slope, constants, leading=leading, **facts)
 
 

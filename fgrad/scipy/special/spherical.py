@@ -1,6 +1,6 @@
-"""Spherical Bessel functions, whose derivatives are made of the neighbouring orders without a pole.
+"""Spherical Bessel functions; their derivatives combine neighbouring orders without a pole.
 
-SciPy's are Python functions, which ask for plain arrays; those of this module take tensors too. Sections
+SciPy's are Python functions of plain arrays; those of this module also accept tensors. Sections
 are those of https://dlmf.nist.gov.
 """
 
@@ -20,7 +20,7 @@ from fgrad.scipy.special._several import along_last
 
 
 def _family(name: str, before: int, after: int, what: str, example: str) -> Callable[..., Any]:
-    """Declare one kind by the signs with which its neighbours make the derivative (10.51.2, 10.51.5).
+    """Declare one kind by the signs of its neighbours in the derivative (10.51.2, 10.51.5).
 
     (2 n + 1) f_n' = before * n f_(n - 1) + after * (n + 1) f_(n + 1)
     """
@@ -30,7 +30,7 @@ def _family(name: str, before: int, after: int, what: str, example: str) -> Call
         lower = n * apply(primitive, (np.maximum(n - 1, 0), z))
         upper = (n + 1) * apply(primitive, (n + 1, z))
         found = (before * lower + after * upper) / (2 * n + 1.0)
-        # Near the pole of the second kind the larger order is infinite, and all that counts.
+        # Near the pole of the second kind the larger order is infinite, and dominates.
         return np.where(np.isinf(upper), after * upper, found) if name in ("spherical_yn", "spherical_kn") else found
 
     primitive = along_last(scipys, slope, "n", leading=(2,), domain=(0.3, 6.0))
@@ -43,9 +43,9 @@ def _family(name: str, before: int, after: int, what: str, example: str) -> Call
     answer.__doc__ = f"""Return {what} of order `n`, or its derivative, as `scipy.special.{name}` does.
 
     Args:
-        n: whole numbers, 0 or larger, which are constants.
+        n: nonnegative integers, which are constants.
         z: real or complex numbers.
-        derivative: return the derivative along `z`, which can be differentiated in its turn.
+        derivative: return the derivative with respect to `z`, which is itself differentiable.
 
     Returns:
         An array of the shape to which `n` and `z` broadcast.

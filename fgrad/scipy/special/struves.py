@@ -14,9 +14,9 @@ from fgrad.scipy.special._several import along_last, far, near, power_series, se
 
 
 def _struve_slope(function: Any, sign: int, ans: Any, v: Any, x: Any) -> Any:
-    """Return the derivative of H, or of L: up to 1 by the power series, beyond by the recurrence.
+    """Return the derivative of H, or of L: up to 1 by the power series, beyond 1 by the recurrence.
 
-    They are https://dlmf.nist.gov/11.2.E1 and https://dlmf.nist.gov/11.4.E27, which has a pole at 0.
+    They are https://dlmf.nist.gov/11.2.E1 and https://dlmf.nist.gov/11.4.E27; the latter has a pole at 0.
     """
     is_near = np.abs(x) < 1
     half = 0.5 * near(x, is_near)
@@ -46,11 +46,11 @@ def _over_x(x: Any, slope: Any, start: int) -> Any:
     Args:
         x: real numbers.
         slope: the derivative.
-        start: 0 for ber, 1 for bei, of which every second power of x**2 / 4 begins with that one (10.65).
+        start: 0 for ber, 1 for bei: the first power of x**2 / 4 in the series, in steps of two (10.65).
     """
     is_near = np.abs(x) < 1
     quarter = 0.25 * near(x, is_near) ** 2
-    # Of the power m of x**2 / 4 the derivative over x is m / 2 times the power m - 1.
+    # The derivative of the m-th power of x**2 / 4, divided by x, is m / 2 times the power m - 1.
     powers = range(start or 2, 14, 2)
     terms = [(-1) ** (m // 2) * m / (2 * factorial(m) ** 2) for m in powers]
     series = quarter ** (powers[0] - 1) * power_series(quarter * quarter, terms)
@@ -70,7 +70,7 @@ def _ker_second(x: Any, kei: Any, slope: Any) -> Any:
 
 
 def _kei_second(x: Any, ker: Any, slope: Any) -> Any:
-    """Return the second derivative of kei, which at 0 is as infinite as ker."""
+    """Return the second derivative of kei, which diverges at 0 like ker."""
     is_zero = np.equal(x, 0)
     return ker - np.where(is_zero, 0, slope / np.where(is_zero, 1, x))
 
