@@ -601,7 +601,7 @@ def test_the_file_of_another_run_is_refused(tmp_path, parts):
     with pytest.raises(fg.errors.LoadError):
         fd.run(other, variables, parts, 5, **options)
     fg.save(path, {"w": 1.0})
-    with pytest.raises(fg.errors.LoadError, match=r"no file of fgrad\.distributed\.run"):
+    with pytest.raises(fg.errors.LoadError, match=r"not a file of fgrad\.distributed\.run"):
         fd.run(loss, start(), parts, 5, **options)
 
 

@@ -283,7 +283,7 @@ CASES = [
         errors.ConvergenceError,
         RuntimeError,
         lambda: grad(lambda a: optimize.root_scalar(lambda x: x**3 - a, x0=90.0, maxiter=3).root)(8.0),
-        "SciPy has not found the root|the result of .* is not a solution",
+        "SciPy did not find the root|the result of .* is not a solution",
     ),
     (
         errors.SingularEquationError,

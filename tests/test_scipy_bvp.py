@@ -207,7 +207,7 @@ def test_a_stiff_layer_on_a_fine_mesh():
 
 
 def test_problems_without_a_solution():
-    with pytest.raises(errors.ConvergenceError, match="SciPy has not solved the boundary value problem of <lambda>"):
+    with pytest.raises(errors.ConvergenceError, match="SciPy did not solve the boundary value problem of <lambda>"):
         fg.grad(lambda a: bratu(a).y[1, 0])(8.0)  # above 3.51 there is none
     assert not bratu(8.0).success
 

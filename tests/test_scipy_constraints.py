@@ -384,7 +384,7 @@ def test_a_search_that_has_not_converged_raises():
         constraints = {"type": "ineq", "fun": lambda x: a - x @ x}
         return optimize.minimize(optimize.rosen, [-9.0, 7.0], constraints=constraints, options={"maxiter": 2}).x
 
-    with pytest.raises(errors.ConvergenceError, match="SciPy has not solved the problem"):
+    with pytest.raises(errors.ConvergenceError, match="SciPy did not solve the problem"):
         fg.jacobian(found)(2.0)
 
 

@@ -462,20 +462,20 @@ def test_a_weight_is_refused_under_a_trace():
 
 
 def test_an_integral_that_does_not_converge():
-    with pytest.raises(RuntimeError, match="has not found the integral of diverging: The maximum number of subdiv"):
+    with pytest.raises(RuntimeError, match="did not find the integral of diverging: The maximum number of subdiv"):
 
         def diverging(x, a):
             return a / x
 
         fg.grad(lambda a: quad(diverging, 0.0, 1.0, args=(a,))[0])(1.0)
-    with pytest.raises(errors.ConvergenceError, match="SciPy has not found the integral of <lambda>: Target precision"):
+    with pytest.raises(errors.ConvergenceError, match="SciPy did not find the integral of <lambda>: Target precision"):
         fg.grad(lambda a: np.sum(quad_vec(lambda x: a / x * np.ones(2), 0.0, 1.0, limit=20)[0]))(1.0)
 
 
 def test_a_derivative_that_does_not_converge(monkeypatch):
     """x^a is integrable on (0, 1) for a > -1, and x^(a - 1) is not for a < 0."""
     monkeypatch.setattr("fgrad.scipy.integrate.quadrature.MANY_INTERVALS", 60)  # of which 400 take seconds
-    with pytest.raises(errors.ConvergenceError, match="has not found an integral for a derivative of that of <lambda>"):
+    with pytest.raises(errors.ConvergenceError, match="did not find an integral for a derivative of that of <lambda>"):
         fg.grad(lambda shift: quad(lambda x: (x + shift) ** -0.5, 0.0, 1.0)[0])(0.0)
 
 

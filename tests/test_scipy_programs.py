@@ -85,7 +85,7 @@ def test_linear_programs_without_a_derivative():
     with several, pytest.raises(errors.SingularEquationError):
         fg.jacobian(lambda b: optimize.linprog([-1.0, -1.0], [[1.0, 1.0]], b).x)(np.array([1.0]))
     with pytest.raises(
-        errors.ConvergenceError, match="SciPy has not solved the problem of linprog: The problem is infeas"
+        errors.ConvergenceError, match="SciPy did not solve the problem of linprog: The problem is infeas"
     ):
         fg.jacobian(lambda b: optimize.linprog([1.0], [[1.0]], b).x)(np.array([-1.0]))
     assert optimize.linprog([1.0], [[1.0]], [-1.0]).status == 2

@@ -159,13 +159,13 @@ ARGUMENTS = [
     ("nctdtr", "df", lambda v: special.nctdtr(v, 0.3, 1.2), "Let 'df' be a constant", None),
     ("zeta", "x", lambda x: ours.zeta(x, 1.5), "Let 'x' be a constant", None),
     ("zeta", "x", lambda x: ours.zeta(x), "Let 'x' be a constant", None),
-    ("polygamma", "n", lambda n: ours.polygamma(n, 1.5), "It is a whole number there", None),
-    ("pdtr", "k", lambda k: special.pdtr(k, 1.5), "It is a whole number there", None),
-    ("bdtr", "n", lambda n: special.bdtr(2.0, n, 0.3), "It is a whole number there", None),
-    ("bdtri", "k", lambda k: special.bdtri(k, 5.0, 0.3), "It is a whole number there", None),
-    ("nbdtrc", "k", lambda k: special.nbdtrc(k, 5.0, 0.3), "It is a whole number there", None),
-    ("smirnov", "n", lambda n: special.smirnov(n, 0.3), "It is a whole number there", None),
-    ("smirnovi", "n", lambda n: special.smirnovi(n, 0.3), "It is a whole number there", None),
+    ("polygamma", "n", lambda n: ours.polygamma(n, 1.5), "It must be an integer", None),
+    ("pdtr", "k", lambda k: special.pdtr(k, 1.5), "It must be an integer", None),
+    ("bdtr", "n", lambda n: special.bdtr(2.0, n, 0.3), "It must be an integer", None),
+    ("bdtri", "k", lambda k: special.bdtri(k, 5.0, 0.3), "It must be an integer", None),
+    ("nbdtrc", "k", lambda k: special.nbdtrc(k, 5.0, 0.3), "It must be an integer", None),
+    ("smirnov", "n", lambda n: special.smirnov(n, 0.3), "It must be an integer", None),
+    ("smirnovi", "n", lambda n: special.smirnovi(n, 0.3), "It must be an integer", None),
 ]
 
 

@@ -25,8 +25,8 @@ def absent(module: str, instead: Mapping[str, str] = MappingProxyType({})) -> Ca
         instead: alternatives for some SciPy names.
 
     Returns:
-        A function of the name, which raises `MissingNameError`, an AttributeError. The message says what SciPy has under
-        the name, and gives the nearest existing names.
+        A function of the name, which raises `MissingNameError`, an AttributeError. The message says what SciPy has
+        under the name, and gives the nearest existing names.
     """
 
     def missing(name: str) -> NoReturn:

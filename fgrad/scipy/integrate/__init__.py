@@ -1,9 +1,9 @@
-"""Integrals and differential equations, as in `scipy.integrate`: their solutions are differentiated.
+"""Integrals and differential equations, as in `scipy.integrate`, with differentiable solutions.
 
 solve_ivp, odeint                                  initial value problems
 solve_bvp                                          boundary value problems
 quad, quad_vec, fixed_quad                         integrals of functions
-dblquad, tplquad, nquad                            those over areas, bodies and more variables
+dblquad, tplquad, nquad                            multiple integrals
 trapezoid, simpson, cumulative_trapezoid, ...      integrals of samples
 """
 
@@ -34,5 +34,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__)

@@ -1,16 +1,16 @@
-"""The derivative of the solution that BDF has computed, step by step.
+"""The discrete derivative of a solution computed by BDF, step by step.
 
-    Backward(function, field, ...).solved(...)     the solution at all times, traced
+    Backward(function, field, ...).solved(...)     the traced solution at all times
 
 A step of BDF of order q and length h goes from the differences D_0 .. D_q of the last values, at equal distances h, to
 
     y = sum_j D_j + d     with d = h / alpha_q f(t, y) - sum_j gamma_j / alpha_q D_j
 
 and to new differences, which are linear in the old ones and in d (L. F. Shampine and M. W. Reichelt, "The MATLAB ODE
-suite", 1997, https://doi.org/10.1137/S1064827594276424). Where h changes, the polynomial through the values is taken at
-other distances, which is linear, too. SciPy chooses orders and lengths. With them given, all values together are the
-solution of a system of equations, in which only f is not linear; it is differentiated by the implicit function theorem.
-A change goes on from step to step, so linear systems are solved by a recurrence.
+suite", 1997, https://doi.org/10.1137/S1064827594276424). When h changes, the polynomial through the values is resampled
+at the new distances, which is linear, too. SciPy chooses orders and step sizes. For given ones, all values together
+solve a system of equations in which only f is nonlinear; it is differentiated by the implicit function theorem.
+A perturbation propagates from step to step, so the linear systems are solved by a recurrence.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ Array = Any
 Leaves = Sequence[Any]
 
 ROWS = 7
-"""Differences that are kept: one more than those of the highest order, 5, and the value itself."""
+"""Number of stored differences: one more than those of the highest order, 5, and the value itself."""
 
 LARGEST_MATRIX = 32
-"""More equations than that make the matrices of the recurrence too large."""
+"""Largest number of equations; beyond it the matrices of the recurrence are too large."""
 
 TOLERANCE = 1e-2
-"""How far Newton's method may still go from what SciPy has found, which solves each step to a part of `rtol`."""
+"""Limit of the Newton correction to SciPy's solution, which is accurate to a fraction of `rtol`."""
 
 _GAMMA = np.append(0.0, np.cumsum(1 / np.arange(1, 6)))
 _ALPHA = (1 - np.array([0, -0.1850, -1 / 9, -0.0823, -0.0415, 0])) * _GAMMA
 
 
 def _at_distances(order: int, factor: float) -> Array:
-    """Return the matrix from the differences of a polynomial to those at distances longer by a factor."""
+    """Return the matrix that maps the differences of a polynomial to those at distances scaled by a factor."""
 
     def changed(factor: float) -> Array:
         i, j = np.arange(1, order + 1)[:, None], np.arange(1, order + 1)
@@ -63,18 +63,18 @@ def _at_distances(order: int, factor: float) -> Array:
 
 
 def _coefficients(leaves: Leaves) -> list[Any]:
-    """Return what a step does with the differences before it, for plain orders and times.
+    """Return the linear map of each step on the differences before it, for plain orders and times.
 
     Returns:
-        Of N steps: `along` and `by`, with which the differences become along @ X + by * y, shapes (N, 7, 7) and (N, 7);
-        `past`, with which c f(t, y) = y + past @ X, shape (N, 7); and c / h, shape (N,).
+        For N steps: `along` and `by`, with which the new differences are along @ X + by * y, shapes (N, 7, 7) and
+        (N, 7); `past`, with which c f(t, y) = y + past @ X, shape (N, 7); and c / h, shape (N,).
     """
     orders, times = leaves
     lengths = np.diff(times)
     along, by, past = np.zeros((len(orders), ROWS, ROWS)), np.zeros((len(orders), ROWS)), np.zeros((len(orders), ROWS))
     rates, before = np.zeros(len(orders)), lengths[0]
     for step, (q, h) in enumerate(zip(orders.astype(int), lengths, strict=True)):
-        if h == 0:  # nothing happens; such steps fill up the shorter examples of a batch
+        if h == 0:  # no change; steps of length 0 pad the shorter examples of a batch
             along[step], past[step, 0] = np.eye(ROWS), -1.0
             continue
         moved = np.zeros((q + 1, ROWS))
@@ -88,13 +88,13 @@ def _coefficients(leaves: Leaves) -> list[Any]:
 
 @dataclass
 class Backward:
-    """Steps of BDF of known lengths and orders.
+    """Steps of BDF with given sizes and orders.
 
     Attributes:
-        function: the user's, for messages.
-        field: the right-hand side: from a time, a vector of real numbers and inputs to the slope.
-        times_move: something is differentiated by the times.
-        known: states that SciPy has computed, by what they were computed for.
+        function: the user's function, for messages.
+        field: the right-hand side: maps a time, a real vector and inputs to the slope.
+        times_move: whether the times are differentiated.
+        known: states computed by SciPy, by the leaves that they belong to.
     """
 
     function: Callable[..., Any]
@@ -103,7 +103,7 @@ class Backward:
     known: dict[bytes, Array] = field(default_factory=dict)
 
     def remember(self, leaves: Leaves) -> list[Any]:
-        """Note states that are known for the leaves that follow them."""
+        """Store the states that are known for the given leaves."""
         self.known[key_of(leaves[1:])] = leaves[0]
         return []
 
@@ -111,11 +111,11 @@ class Backward:
         """Return the solution.
 
         Args:
-            states: plain, as SciPy has found them, of shape (N + 1, n).
-            orders: of each step, and of the polynomial through its end, of shape (N, 2).
+            states: plain, from SciPy, of shape (N + 1, n).
+            orders: the order of each step, and of the polynomial through its end, of shape (N, 2).
             start: the first state.
-            times: those of all states.
-            inputs: those of the right-hand side.
+            times: the times of all states.
+            inputs: the inputs of the right-hand side.
 
         Raises:
             ParameterError: a ValueError; there are too many equations.
@@ -123,7 +123,7 @@ class Backward:
         size = start.shape[0]
         if size > LARGEST_MATRIX:
             raise errors.ParameterError(
-                f"the steps of BDF are differentiated for up to {LARGEST_MATRIX} equations, and "
+                f"the steps of BDF are differentiable for up to {LARGEST_MATRIX} equations, but "
                 f"{name_of(self.function)} has {size}.\nUse derivative='adjoint', or the method Radau."
             )
         own = [start, times, *inputs]
@@ -145,7 +145,7 @@ class Backward:
 
 
 class _System:
-    """The equations of all steps together, for the values at the ends of the steps, as one vector."""
+    """The equations of all steps, with the values at the ends of the steps as one vector of unknowns."""
 
     def __init__(self, field: Callable[..., Any], leaves: Leaves) -> None:
         self._along, self._by, self._past, self._rates, self._start, self._times, *self._inputs = leaves
@@ -193,8 +193,8 @@ class _Inverse:
     """The inverse of a Jacobian, by the recurrence of changes of the differences.
 
     Args:
-        matrices: from the changes before each step to those after it.
-        by: how the differences change with the value at its end.
+        matrices: map the perturbations before each step to those after it.
+        by: the change of the differences with the value at the end of the step.
         ahead: the inverses of c J - 1.
     """
 
@@ -219,16 +219,16 @@ class _Inverse:
 
 
 class Differences:
-    """A solution at all times, by the polynomials through the ends of the last steps.
+    """A solution at all times, from the polynomials through the ends of the steps.
 
     Args:
-        times: of the ends.
-        differences: there, of shape (n, N + 1, 7).
-        orders: of the polynomials, for each step.
+        times: the ends of the steps.
+        differences: the differences at the ends, of shape (n, N + 1, 7).
+        orders: the orders of the polynomials, for each step.
 
     Attributes:
-        states: at the ends, a row for each.
-        parts: the arrays that it consists of.
+        states: the states at the ends, one row each.
+        parts: the arrays that define it.
     """
 
     def __init__(self, times: Array, differences: Array, orders: Array) -> None:
@@ -237,11 +237,11 @@ class Differences:
         self.parts = [times, differences, orders]
 
     def of(self, parts: Leaves) -> Differences:
-        """Return the same of other arrays."""
+        """Return the same solution with other arrays."""
         return Differences(*parts)
 
     def at(self, times: Array) -> Array:
-        """Return the states at some times, of shape (m, n); a time may lie a little outside."""
+        """Return the states at the given times, of shape (m, n); a time may be slightly outside."""
         (places,) = for_each_example(places_of, values_of([self.times, times]))
         end = self.times[places + 1]
         h = end - self.times[places]

@@ -1,17 +1,17 @@
-"""A user's functions: called by SciPy on plain values, and differentiated by all that they use.
+"""User callbacks: called by SciPy with plain values, and differentiated with respect to all values that they use.
 
     users = UsersFunctions([fun, *events], args)
-    users.inputs()                    what is traced among `args`, and what the functions close over besides
-    users.call(0, inputs, t, y)       the first function, with other arrays for those inputs
+    users.inputs()                    the traced values in `args`, and those that the functions close over
+    users.call(0, inputs, t, y)       the first function, with other arrays for these inputs
     users.run(solve, leaves)          `solve(plain functions, plain leaves)`, for each example of a batch
-    as_now(options)                   options of SciPy's, which the user may overwrite afterwards
+    as_now(options)                   a copy of SciPy's options, which the user may overwrite afterwards
 
-SciPy calls native code where the user wants that. What differentiates calls Python: mostly at many points at once.
+SciPy calls native code if the user requests it. Derivatives call Python, mostly at many points together.
 
-What a function closes over is not known before it runs. So SciPy is called at once; if a function gives a
-traced result, the run is given up, what it uses is looked for at that very point, and SciPy is called
-again, with values in the place of that. So a branch that is reached late is seen, too, and where nothing is
-traced, nothing is done twice.
+The values that a function closes over are unknown before it runs. So SciPy is called first; if a function returns
+a traced result, the run is stopped, the traced inputs of the function at this point are determined, and SciPy is
+called again with plain values in their place. This also handles branches that are reached late, and if nothing
+is traced, nothing runs twice.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ Function = Callable[..., Any]
 
 
 class _Used(Exception):  # noqa: N818  # a discovery, and not an error
-    """A function has used a traced value that was not known.
+    """A function used a traced value that was not known as an input.
 
     Args:
-        users: to which the function belongs.
-        point: the arguments that it was called with.
+        users: the callbacks.
+        point: the arguments of the call.
     """
 
     def __init__(self, users: UsersFunctions, point: tuple[Any, ...]) -> None:
@@ -54,21 +54,21 @@ class _Used(Exception):  # noqa: N818  # a discovery, and not an error
 
 
 def as_now(options: dict[str, Any]) -> dict[str, Any]:
-    """Return SciPy's options as they are now: arrays of tolerances count again when derivatives are differentiated.
+    """Return a copy of SciPy's options: tolerance arrays are used again for derivatives.
 
-    Functions among them stay themselves; they are among the `UsersFunctions`.
+    Functions are not copied; they are among the `UsersFunctions`.
     """
     kept = Kept()
     return {name: value if callable(value) else kept.now(value) for name, value in options.items()}
 
 
 class UsersFunctions:
-    """Functions that are called with the same arguments, and more that are the same each time.
+    """Callbacks with the same arguments, and extra arguments that are the same in every call.
 
     Args:
-        functions: the user's.
-        args: the further arguments, which may hold containers.
-        compile: SciPy gets native code for the first of them; so it does where the user has compiled a function.
+        functions: the user's functions.
+        args: the extra arguments, which may contain containers.
+        compile: whether SciPy gets native code for the first one, as for functions that the user has compiled.
     """
 
     def __init__(self, functions: Sequence[Function], args: tuple[Any, ...], compile: bool = False) -> None:
@@ -85,13 +85,13 @@ class UsersFunctions:
         return [function(*own, *args) for function in self.functions]
 
     def inputs(self) -> list[Any]:
-        """Return what the functions are differentiated by."""
+        """Return the values with respect to which the functions are differentiated."""
         traced = [leaf for leaf, place in zip(self._leaves, self._places, strict=True) if place]
         return [*traced, *self._closure.values]
 
     @contextmanager
     def given(self, inputs: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-        """Put other arrays in the place of the inputs for all that runs in the block; gives the further arguments."""
+        """Replace the inputs by other arrays inside the block; yields the extra arguments."""
         rest = iter(inputs)
         whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
         kept = nullcontext() if self._kept is None else self._kept.given(", ".join(map(name_of, self.functions)))
@@ -99,23 +99,23 @@ class UsersFunctions:
             yield unflatten(self._treedef, whole)
 
     def call(self, number: int, inputs: Sequence[Any], *own: Any) -> Any:
-        """Call one of the functions with other arrays in the place of the inputs."""
+        """Call one of the functions with other arrays in place of the inputs."""
         with self.given(inputs) as args:
-            return tree_map(settled, self.functions[number](*own, *args))  # one of the inputs may be what it returns
+            return tree_map(settled, self.functions[number](*own, *args))  # the function may return one of the inputs
 
     def run(self, solve: Function, leaves: Sequence[Any]) -> Any:
-        """Let SciPy solve a problem on plain values.
+        """Run a SciPy solver with plain values.
 
         Args:
-            solve: from the functions, as they take their own arguments and return plain arrays, and plain
-                leaves to a list of arrays. It is called again when a function turns out to use more.
-            leaves: what else the solution depends on; they may be traced.
+            solve: maps the functions, which take their own arguments and return plain arrays, and plain
+                leaves to a list of arrays. It is called again if a function turns out to use further inputs.
+            leaves: other values on which the solution depends; they may be traced.
 
         Returns:
-            What `solve` returns; of a batch the arrays of all examples, one tensor for each.
+            The result of `solve`; for a batch, the arrays of all examples stacked in tensors.
 
         Raises:
-            ConcretizationError: a TypeError; something is being recorded, and has no value.
+            ConcretizationError: a TypeError; the leaves are being recorded, and have no values.
         """
         count = len(leaves)
         while True:
@@ -136,7 +136,7 @@ class UsersFunctions:
                 raise self._cannot_be_followed()
 
     def _keep(self) -> None:
-        """Let the functions and the further arguments stay what they are now: they run again for derivatives."""
+        """Take a snapshot of the functions and extra arguments: they run again for derivatives."""
         if self._kept is None:
             self._kept = kept = Kept()
             self._on_values = [kept.now(each) for each in self._on_values]
@@ -144,10 +144,10 @@ class UsersFunctions:
             self._leaves = [kept.now(leaf) for leaf in self._leaves]
 
     def run_plainly(self, solve: Function, leaves: Sequence[Any], inputs: Sequence[Any]) -> Any:
-        """Let SciPy solve a problem once more, for plain leaves and inputs; see `run`.
+        """Run a SciPy solver again, for plain leaves and inputs; see `run`.
 
         Raises:
-            ClosureError: a TypeError; a function uses more than it has used before.
+            ClosureError: a TypeError; a function uses more inputs than before.
         """
         try:
             return self._run(solve, leaves, inputs)
@@ -174,7 +174,7 @@ class UsersFunctions:
                         return found
                 except _Used:
                     raise
-                except Exception:  # if the twin is not to blame, the function itself will raise it again
+                except Exception:  # if the plain copy is not the cause, the function itself raises again
                     pass
             return solve([self._plain(function, args, touches) for function in self._on_values], leaves)
 
@@ -194,7 +194,7 @@ class UsersFunctions:
 
 
 def _on_values(function: Function, compile: bool) -> Function:
-    """Return a function as SciPy is to call it; as native code it returns one array, whatever the user's returns."""
+    """Return a function for SciPy; as native code it returns one array, whatever the user's function returns."""
     if isinstance(function, Compiled):
         return on_values(function)
     return on_values(_with_one_result(function)) if compile else function
@@ -205,7 +205,7 @@ def _bound(function: Function, args: tuple[Any, ...]) -> Function:
     if not isinstance(function, OnValues):
         return lambda *own: function(*own, *args)
     call = function.bound(*args)
-    # Native code takes arrays, and times come as numbers of Python's and of NumPy's: one form is one program.
+    # Native code takes arrays, and times may be Python or NumPy numbers: one form needs only one program.
     return lambda *own: call(*[x if type(x) is np.ndarray else np.array(x, np.float64) for x in own])
 
 
@@ -219,36 +219,36 @@ def _with_one_result(function: Function) -> Function:
 
 
 def seen(leaf: Any) -> Any:
-    """Return a leaf after an operation that its trace can see.
+    """Return a leaf after an operation that its trace can observe.
 
-    A rule does not show its inputs, and the function that runs just now may itself be looked at for what it uses.
+    A rule does not reveal its inputs, and the inputs of the running function may themselves be searched for.
     """
     return +leaf if type(leaf) is Tensor and leaf.dtype.kind != "b" else leaf
 
 
 def has_tensors(tree: Any) -> bool:
-    """Return whether a tensor is among what a function has returned."""
+    """Return whether the result of a function contains a tensor."""
     if type(tree) in (list, tuple):
         return any(type(item) in BOXES or (type(item) in (list, tuple) and has_tensors(item)) for item in tree)
     return type(tree) in BOXES
 
 
 def is_followed(tree: Any) -> bool:
-    """Return whether a running trace follows one of the leaves."""
+    """Return whether a running trace follows any of the leaves."""
     return any(type(strip_ended(leaf)) is Tensor for leaf in flatten(tree)[0])
 
 
 def plain(tree: Any) -> Any:
-    """Return containers with arrays in the place of tensors that nothing follows."""
+    """Return containers with arrays in place of tensors that are not traced."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, [strip_ended(leaf) if type(leaf) in BOXES else leaf for leaf in leaves])
 
 
 def values_of(leaves: Sequence[Any]) -> list[Any]:
-    """Return leaves without the layers of traces for derivatives; those of batches stay.
+    """Return leaves without the layers of differentiating traces; those of batches are kept.
 
     Raises:
-        ConcretizationError: a trace that records follows one of them.
+        ConcretizationError: one of them is being recorded.
     """
     if any(trace.is_program for trace in followers(leaves)):
         raise errors.ConcretizationError("an adaptive solver", errors.users_line())
@@ -256,11 +256,11 @@ def values_of(leaves: Sequence[Any]) -> list[Any]:
 
 
 def for_each_example(function: Callable[[Sequence[Any]], Sequence[Any]], leaves: Sequence[Any]) -> list[Any]:
-    """Run a function of values; where leaves are batched, for one example after the other.
+    """Run a function of values; for batched leaves, example by example.
 
     Args:
-        function: from a list of plain leaves to a list of arrays. Those of the examples may differ in length:
-            the last entry along the first axis is repeated, until all are as long as the longest.
+        function: maps a list of plain leaves to a list of arrays. The lengths may differ between examples:
+            the last entry along the first axis is repeated up to the largest length.
         leaves: values, and batches of them.
     """
     leaves = [strip_ended(leaf) for leaf in leaves]

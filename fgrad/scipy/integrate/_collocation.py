@@ -1,15 +1,15 @@
-"""What defines the solution of a boundary value problem: collocation on a mesh, as `scipy.integrate.solve_bvp` has it.
+"""The discrete equations of a boundary value problem: collocation on a mesh, as in `scipy.integrate.solve_bvp`.
 
     System(fun, bc, ...).residuals(unknowns, leaves)     zero at the solution
-    System(fun, bc, ...).inverse(unknowns, leaves)       the inverse of its Jacobian, which is sparse
+    System(fun, bc, ...).inverse(unknowns, leaves)       the inverse of their Jacobian, which is sparse
 
-The solution is a cubic spline that fulfils the equation at both ends and in the middle of each interval (J. Kierzenka
+The solution is a cubic spline that satisfies the equation at both ends and in the middle of each interval (J. Kierzenka
 and L. F. Shampine, "A BVP solver based on residual control and the Matlab PSE", 2001,
-https://doi.org/10.1145/502800.502801). With the mesh held fixed, that is a system of equations for the values at its
-nodes and for the unknown parameters. An equation of an interval has values of its two ends alone in it. So nodes with
-even numbers may all be moved at once, and so may those with odd ones: twice as many directions as there are equations
-give the whole Jacobian (A. R. Curtis, M. J. D. Powell and J. K. Reid, "On the estimation of sparse Jacobian matrices",
-1974, https://doi.org/10.1093/imamat/13.1.117).
+https://doi.org/10.1145/502800.502801). On a fixed mesh, this is a system of equations for the values at its
+nodes and for the unknown parameters. The equations of an interval contain only the values at its two ends. So all nodes
+with even numbers can be perturbed together, and so can those with odd ones: twice as many directions as there are
+equations give the whole Jacobian (A. R. Curtis, M. J. D. Powell and J. K. Reid, "On the estimation of sparse Jacobian
+matrices", 1974, https://doi.org/10.1093/imamat/13.1.117).
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ Leaves = Sequence[Any]
 class System:
     """The equations of collocation and the boundary conditions.
 
-    The unknowns are one vector of real numbers: the values at one node after the other, and the parameters. The
-    leaves are the mesh, the matrix of a singular term if there is one, and what the functions use.
+    The unknowns are one real vector: the values at each node in turn, and the parameters. The
+    leaves are the mesh, the matrix of a singular term if there is one, and the inputs of the functions.
 
     Attributes:
-        fun: the right-hand side, `fun(x, y, p, inputs)`, at several places at once; p is None if there is none.
+        fun: the right-hand side, `fun(x, y, p, inputs)`, at several points together; p is None without parameters.
         bc: the boundary conditions, `bc(ya, yb, p, inputs)`.
-        size: how many equations there are.
-        count: how many parameters.
-        is_complex: whether the values are complex numbers, of which each is two real ones.
+        size: the number of equations.
+        count: the number of parameters.
+        is_complex: whether the values are complex numbers, which count as two real ones.
         is_singular: whether there is a singular term.
     """
 
@@ -59,27 +59,27 @@ class System:
 
     @property
     def width(self) -> int:
-        """How many real numbers there are at a node."""
+        """Number of real numbers at a node."""
         return 2 * self.size if self.is_complex else self.size
 
     def parted(self, unknowns: Array) -> tuple[Array, Array]:
-        """Return the values, a row for each node, and the parameters; both as real numbers."""
+        """Return the values, a row for each node, and the parameters, both in real form."""
         end = unknowns.shape[0] - (2 * self.count if self.is_complex else self.count)
         return np.reshape(unknowns[:end], (-1, self.width)), unknowns[end:]
 
     def numbers(self, real: Array) -> Array:
-        """Return numbers as the user's functions take them, from their real form."""
+        """Return numbers in the form of the user's functions, from their real form."""
         return complex_form(real) if self.is_complex else real
 
     def slopes(self, x: Array, values: Array, p: Array, leaves: Leaves, from_start: bool) -> Array:
-        """Return the right-hand side at several places.
+        """Return the right-hand side at several points.
 
         Args:
-            x: the places.
-            values: the values there, a row for each.
+            x: the points.
+            values: the values at the points, a row for each.
             p: the parameters.
-            leaves: those of the system.
-            from_start: the first place is where the interval begins; a singular term has its limit there.
+            leaves: the leaves of the system.
+            from_start: whether the first point is the start of the interval, where a singular term has its limit.
         """
         mesh, *rest = leaves
         y = np.swapaxes(self.numbers(values), 0, 1)
@@ -93,7 +93,7 @@ class System:
         return real_form(np.swapaxes(np.concatenate([start, later], axis=1), 0, 1))
 
     def collocation(self, values: Array, p: Array, leaves: Leaves) -> Array:
-        """Return how far the spline is from the equation in the middle of each interval; a row for each."""
+        """Return the residual of the equation in the middle of each interval; a row for each."""
         x = leaves[0]
         h = (x[1:] - x[:-1])[:, None]
         ends = self.slopes(x, values, p, leaves, True)
@@ -108,7 +108,7 @@ class System:
         return real_form(self.bc(self.numbers(start), self.numbers(end), given, rest))
 
     def residuals(self, unknowns: Array, leaves: Leaves) -> Array:
-        """Return what is zero at a solution, as many numbers as there are unknowns."""
+        """Return the residuals, which are zero at a solution, as many as there are unknowns."""
         values, p = self.parted(unknowns)
         inside = self.collocation(values, p, leaves)
         return np.concatenate([np.reshape(inside, -1), self.conditions(values[0], values[-1], p, leaves)])
@@ -135,9 +135,9 @@ class System:
 
 
 def _places(nodes: int, width: int, count: int) -> tuple[Array, Array]:
-    """Return the rows and the columns of the elements of the Jacobian, in the order in which they are computed."""
+    """Return the rows and the columns of the elements of the Jacobian, in the order of their computation."""
     interval, equation, seed = np.meshgrid(np.arange(nodes - 1), np.arange(width), np.arange(2 * width), indexing="ij")
-    node = interval + (interval + seed // width) % 2  # that end of the interval which has the parity of the seed
+    node = interval + (interval + seed // width) % 2  # the end of the interval with the parity of the seed
     of_parameters = np.arange(nodes * width, nodes * width + count)
     columns = np.concatenate([node * width + seed % width, _repeated(of_parameters, (nodes - 1, width))], axis=-1)
     rows = np.broadcast_to((interval * width + equation)[:, :, :1], columns.shape)
@@ -181,7 +181,7 @@ class _Sparse:
 
 @of_algorithm
 def _is_singular(matrix: Any) -> bool:
-    """Return whether a sparse matrix is singular to rounding, in whatever units its rows and columns are."""
+    """Return whether a sparse matrix is singular to rounding, independent of the scaling of rows and columns."""
     for axis in (0, 1):
         largest = np.asarray(abs(matrix).max(axis=axis).todense()).reshape(-1)
         if not np.all(largest > 0):

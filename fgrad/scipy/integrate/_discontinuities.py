@@ -1,13 +1,13 @@
-"""Steps of an integrand or of a right-hand side whose places move with what is differentiated.
+"""Detection of jumps of an integrand or right-hand side whose locations depend on differentiated values.
 
     switches = Switches(name, function, moving, remedy)
-    switches.warn(points, leaves)      warns of a step between points at which a solver has called the function
+    switches.warn(points, leaves)      warns of a jump between points at which a solver has called the function
 
-In the integral of f over [0, 1] with f = 1 for x > a, else 0, the derivative of f by a is 0 at every x, and that of the
-integral is -1: the place of the step moves. No derivative of f tells this. But to have a step that moves, f must decide
-something by an operation that has no derivative - a comparison, a rounding, a position - of what depends on a.
-`SwitchTrace` follows what depends on it, and keeps what is decided. Where two neighbouring points decide differently,
-bisection finds the place, and values next to it tell a step from a kink, which needs no word.
+For the integral of f over [0, 1] with f = 1 for x > a, else 0, the derivative of f with respect to a is 0 at every x,
+but that of the integral is -1: the location of the jump moves. No derivative of f shows this. But a moving jump
+requires that f applies an operation without a derivative - a comparison, a rounding, an index - to a value that depends
+on a. `SwitchTrace` traces dependent values, and records the outcomes. If they differ between two neighbouring points,
+bisection finds the location, and values next to it distinguish a jump from a kink, which needs no warning.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ from fgrad.transforms.cuts import STOP
 Array = Any
 Place = tuple[str, int]
 Way = tuple[tuple[Place, Any], ...]
-"""What a run of a function has decided: for each decision its line and its outcome."""
+"""The decisions in a run of a function: line and outcome of each."""
 
 MOST_POINTS = 1000
 MOST_SWITCHES = 20
-"""So many places at which something is decided are looked at, on one path each."""
+"""Maximal number of decision points that are examined, on one path each."""
 
 REMEDY = (
-    "Let an event end the solution there, and solve on from its time and state; where only the times in t_span are "
-    "differentiated by, derivative='adjoint' needs no more. Where the place is meant to stay, take "
-    "fg.stop_gradient of what it depends on."
+    "Let an event end the solution there, and restart from its time and state; if only the times in t_span are "
+    "differentiated, derivative='adjoint' suffices. If the location is meant to be constant, use "
+    "fg.stop_gradient on the values it depends on."
 )
-"""What to write where a right-hand side has a step that moves."""
+"""Remedy for a right-hand side with a moving jump."""
 
 _EPSILON = 2.0**-52
 _CLOSE, _NEAR = 2.0**16, 2.0**32
-"""Distances from a place, in units of the rounding of numbers there."""
+"""Distances from a location, in units of its rounding error."""
 
 _NUDGE = 1e-7
 _SMALLEST = 1e-9
-"""A step that is smaller, compared with the values beside it, counts as rounding."""
+"""A jump that is smaller, relative to the values beside it, counts as rounding."""
 
 DECISIONS: Mapping[str, Callable[..., Any]] = {
     "sign": lambda x: np.sign(x.real),
@@ -68,14 +68,14 @@ DECISIONS: Mapping[str, Callable[..., Any]] = {
     "arctan2": lambda y, x: np.signbit(y) & (x < 0),
     "interp": lambda x, _, knots: np.searchsorted(knots, x),
 }
-"""What operations decide that have a derivative besides."""
+"""Operations with a decision and a derivative."""
 
 
 class SwitchTrace(Trace):
-    """Follows what depends on some arrays, and keeps what is decided by it.
+    """Traces values that depend on given arrays, and records decisions based on them.
 
     Attributes:
-        decided: the line and the outcome of each decision; under a batch that runs around, of all its examples.
+        decided: line and outcome of each decision; under an outer batch, of all its examples.
     """
 
     differentiates = True
@@ -85,7 +85,7 @@ class SwitchTrace(Trace):
         self.decided: list[tuple[Place, Any]] = []
 
     def root(self, value: Any) -> Tensor:
-        """Return a value as one that is followed."""
+        """Return a value as a traced tensor."""
         return box(value, self, None)
 
     def _inside(self, x: Any) -> Any:
@@ -95,7 +95,7 @@ class SwitchTrace(Trace):
         return self.root(value) if value.dtype.kind in "fc" else boxed(value)
 
     def decide(self, outcome: Any) -> None:
-        """Keep an outcome."""
+        """Record an outcome."""
         self.decided.append((errors.users_place(), outcome))
 
     @override
@@ -127,10 +127,10 @@ class SwitchTrace(Trace):
 
 
 class _Path:
-    """The way from one point to another in a straight line, from 0 to 1.
+    """The straight path from one point to another, parametrized from 0 to 1.
 
     Attributes:
-        rounding: how exactly places on it are known.
+        rounding: the accuracy of locations on it.
     """
 
     def __init__(self, points: Sequence[Array], number: int) -> None:
@@ -142,20 +142,20 @@ class _Path:
         self.rounding = _EPSILON * float(min(ratios))
 
     def at(self, *places: float) -> list[Array]:
-        """Return the parts of points on the path, along their first axes."""
+        """Return the components of points on the path, along their first axes."""
         pairs = zip(self._begin, self._moves, strict=True)
         return [np.stack([begin + place * move for place in places]) for begin, move in pairs]
 
 
 @dataclass
 class Switches:
-    """A function that a solver calls, and the places at which it decides otherwise.
+    """A function called by a solver, and the locations at which its decisions change.
 
     Attributes:
-        name: of the user's function.
-        function: takes the parts of a point, and leaves; returns an array.
-        moving: which of the parts and leaves depend on what is differentiated.
-        remedy: what to write where a step moves.
+        name: the name of the user's function.
+        function: takes the components of a point, and leaves; returns an array.
+        moving: which of the components and leaves depend on differentiated values.
+        remedy: the advice for a moving jump.
     """
 
     name: str
@@ -166,12 +166,12 @@ class Switches:
     _known: list[Way] = field(default_factory=list)
 
     def warn(self, points: Sequence[Array], leaves: Sequence[Any], known: Sequence[float] = ()) -> None:
-        """Warn the user of the first step whose place moves.
+        """Warn of the first jump with a moving location.
 
         Args:
-            points: the parts of all points, along their first axes; neighbours come one after the other.
+            points: the components of all points, along their first axes; neighbours are consecutive.
             leaves: plain arrays.
-            known: places, as first parts of points, whose moves are in the derivative.
+            known: locations, as first components of points, whose motion is in the derivative.
         """
         count = len(points[0])
         if count > MOST_POINTS:
@@ -180,12 +180,12 @@ class Switches:
             return
         with np.errstate(all="ignore"):
             place = self._first_step(points, leaves, known)
-            self.function(*(part[-1] for part in points), *leaves)  # it may keep a state, as the end leaves it
+            self.function(*(part[-1] for part in points), *leaves)  # to restore a state that the function may keep
         if place is not None:
             _warn(self.name, place, self.remedy)
 
     def _first_step(self, points: Sequence[Array], leaves: Sequence[Any], known: Sequence[float]) -> Place | None:
-        """Return the user's line that decides on the first step whose place moves."""
+        """Return the user's line of the decision at the first moving jump."""
         ways = self._ways(points, leaves)
         switches = [i for i in np.flatnonzero(ways[1:] != ways[:-1]) if self._line(*ways[i : i + 2]) not in _told()]
         for number in switches[:MOST_SWITCHES]:
@@ -199,10 +199,10 @@ class Switches:
                     break
         return None
 
-    # What is decided
+    # Decisions
 
     def _ways(self, points: Sequence[Array], leaves: Sequence[Any]) -> Array:
-        """Return numbers of what the function decides at points; equal numbers mean the same."""
+        """Return numbers for the decisions of the function at points; equal numbers mean equal decisions."""
 
         def together(*points: Any) -> Any:
             return np.array([self._number(way) for way in self._decided(points, leaves)])
@@ -220,7 +220,7 @@ class Switches:
         return self._numbers[way]
 
     def _decided(self, points: Sequence[Array], leaves: Sequence[Any]) -> list[Way]:
-        """Return what the function decides at points which can go together."""
+        """Return the decisions of the function at points that can be evaluated together."""
         decided: list[tuple[Place, Any]] = []
 
         def run(*point: Any) -> Any:
@@ -237,14 +237,14 @@ class Switches:
         return [tuple((place, row[i].tobytes()) for place, row in rows) for i in range(count)]
 
     def _line(self, first: int, last: int) -> Place:
-        """Return the line of the first decision that differs between two ways."""
+        """Return the line of the first decision that differs between two runs."""
         pairs = zip_longest(*(self._known[number] for number in (first, last)), fillvalue=(("", 0), b""))
         return next(a[0] if a[0][0] else b[0] for a, b in pairs if a != b)
 
-    # Where it changes, and how
+    # Location and kind of a change
 
     def _switch(self, path: _Path, before: float, leaves: Sequence[Any]) -> tuple[float, float]:
-        """Return places on both sides of one at which the function decides otherwise than at a place before."""
+        """Return locations on both sides of a change of decisions."""
         behind, (way,) = 1.0, self._ways(path.at(before), leaves)
         while behind - before > path.rounding:
             middle = (before + behind) / 2
@@ -259,14 +259,14 @@ class Switches:
     def _is_missing(
         self, path: _Path, before: float, behind: float, leaves: Sequence[Any], known: Sequence[float]
     ) -> bool:
-        """Return whether there is a step that moves, and that the derivative does not contain."""
+        """Return whether there is a moving jump that the derivative does not contain."""
         at = path.at(before)[0][0]
         if any(abs(at - place) <= _SMALLEST * abs(place) for place in known):
             return False
         return self._is_step(path, before, behind, leaves) and self._is_moving(path, before, behind, leaves)
 
     def _is_step(self, path: _Path, before: float, behind: float, leaves: Sequence[Any]) -> bool:
-        """Return whether the function's values jump: those of a kink come together where the places do."""
+        """Return whether the function's values jump; at a kink they converge as the locations do."""
         near = path.rounding * _NEAR
         points = path.at(before - near, before, behind, behind + near)
         far_before, left, right, far_behind = (
@@ -277,7 +277,7 @@ class Switches:
         return jump > _SMALLEST * size and not (np.isfinite(around) and jump < around / 4)
 
     def _is_moving(self, path: _Path, before: float, behind: float, leaves: Sequence[Any]) -> bool:
-        """Return whether the place moves along with what is followed."""
+        """Return whether the location depends on traced values."""
         rng, close = np.random.default_rng(0), path.rounding * _CLOSE
         points, count = path.at(before - close, behind + close), len(path.at(0.0))
         moved = [_nudged(x, rng) if moves else x for x, moves in zip((*points, *leaves), self.moving, strict=True)]
@@ -286,12 +286,12 @@ class Switches:
 
 
 def is_looked_at(leaves: Sequence[Any]) -> bool:
-    """Return whether a search for steps has called what is computed with leaves."""
+    """Return whether a search for jumps has called the computation with leaves."""
     return any(isinstance(trace, SwitchTrace) for trace in followers(leaves))
 
 
 def _rows(outcome: Any, count: int) -> Array:
-    """Return an outcome for each of several points, of which a batch may hold them all."""
+    """Return an outcome for each of several points; a batch may contain all of them."""
     outcome = strip_ended(outcome)
     if type(outcome) is Tensor:
         return raw_array(outcome._payload)
@@ -303,7 +303,7 @@ def _largest(x: Array) -> float:
 
 
 def _nudged(x: Array, rng: np.random.Generator) -> Array:
-    """Return numbers that are a little larger or smaller; integers as they are."""
+    """Return slightly larger or smaller numbers; integers are returned unchanged."""
     if x.dtype.kind not in "fc":
         return x
     by = _NUDGE * rng.uniform(0.5, 1.0, x.shape) * rng.choice([-1.0, 1.0], x.shape)
@@ -311,16 +311,16 @@ def _nudged(x: Array, rng: np.random.Generator) -> Array:
 
 
 def _told() -> set[Place]:
-    """Return the lines of which the user has been warned since the outermost transform began."""
+    """Return the lines about which a warning was given since the outermost transform began."""
     return set() if running.call is None else running.call[2]
 
 
 def _warn(name: str, place: Place, remedy: str) -> None:
-    """Warn the user of a step, once a line."""
+    """Warn about a jump, once per line."""
     _told().add(place)
     warnings.warn(
         f"a part of the derivative may be missing: {name} jumps where the outcome changes at {errors.line_at(place)}\n"
-        f"and the place of that jump depends on what is differentiated.\n{remedy}",
+        f"and the location of that jump depends on differentiated values.\n{remedy}",
         errors.MovingStepWarning,
         stacklevel=depth_of_user(),
     )
@@ -329,14 +329,15 @@ def _warn(name: str, place: Place, remedy: str) -> None:
 def warn_of_steps_along(
     name: str, field: Callable[..., Any], leaves: Sequence[Any], steps: Callable[..., Any], times_move: bool = False
 ) -> None:
-    """Warn of a step of a right-hand side, along a solution, whose place moves.
+    """Warn of a jump of a right-hand side along a solution, if its location moves.
 
     Args:
-        name: of the user's function.
+        name: the name of the user's function.
         field: takes a time, a state and inputs.
         leaves: the first state, times, and the inputs; they may be traced.
-        steps: from plain leaves to times of the solution, and the states then.
-        times_move: these times do, with what is differentiated, so that a place that stays moves in relation to them.
+        steps: maps plain leaves to times of the solution, and the states at these times.
+        times_move: whether these times depend on differentiated values, so that a constant location moves relative to
+            them.
     """
     start, _, *inputs = leaves
     moving = tuple(map(is_moving, inputs))

@@ -1,4 +1,4 @@
-"""The forms in which values go in and out: arrays from what users pass, real numbers from complex ones."""
+"""Conversions of arguments and results: to arrays, and between complex and real form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fgrad.scipy.integrate._callback import has_tensors, seen
 
 
 def array_of(x: Any) -> Any:
-    """Return what a user passes as an array: numbers, arrays, tensors, or lists of them."""
+    """Return a user's argument as an array: from numbers, arrays, tensors, or lists of them."""
     x = collected(x)
     if type(x) in BOXES:
         return seen(strip_ended(x))
@@ -25,7 +25,7 @@ def array_of(x: Any) -> Any:
 
 
 def slope_of(result: Any, state: Any) -> Any:
-    """Return what a right-hand side has given as a vector like the state; one number may stand for all."""
+    """Return the result of a right-hand side as a vector like the state; a single number is repeated."""
     slope = np.reshape(array_of(result), -1)
     if slope.shape != state.shape:
         slope = np.broadcast_to(slope, state.shape)
@@ -33,12 +33,12 @@ def slope_of(result: Any, state: Any) -> Any:
 
 
 def floating(x: Any) -> Any:
-    """Return an array in the precision in which SciPy computes."""
+    """Return an array in the precision of SciPy's computation."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def real_form(x: Any) -> Any:
-    """Return vectors of complex numbers, along the last axis, as vectors of real ones; real ones as they are."""
+    """Return complex vectors along the last axis as real vectors; real ones are returned unchanged."""
     return np.concatenate([np.real(x), np.imag(x)], axis=-1) if x.dtype.kind == "c" else x
 
 
@@ -49,11 +49,11 @@ def complex_form(x: Any) -> Any:
 
 
 def is_moving(x: Any) -> bool:
-    """Return whether something is differentiated by a value, now or later."""
+    """Return whether a derivative with respect to a value is or may be taken."""
     return any(not trace.is_map for trace in followers([x]))
 
 
 def as_result(x: Any) -> Any:
     """Return an array of a result as a tensor."""
     x = strip_ended(x)
-    return x if type(x) is Tensor else boxed(np.asarray(x)[()])  # a number's, too
+    return x if type(x) is Tensor else boxed(np.asarray(x)[()])  # also for a number

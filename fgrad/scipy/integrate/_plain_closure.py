@@ -1,13 +1,13 @@
-"""A user's function with plain arrays where it closes over tensors, so that SciPy calls it at NumPy's speed.
+"""Copies of callbacks with plain arrays in their closures instead of tensors, for calls at NumPy's speed.
 
     twin = Twin(function)
-    twin.function          computes the same; the function itself, if it closes over no tensor
-    twin.is_up_to_date()   whether what the function closes over is still the same
+    twin.function          an equivalent function; the original, if it closes over no tensor
+    twin.is_up_to_date()   whether the closed-over values are unchanged
 
-A solver calls a function hundreds of times on plain values. Tensors that nothing follows give the same numbers,
-but every operation with one takes a microsecond more; with ten parameters that is ten times as long. So
-the cells of the function are copied with arrays in them. What the twin cannot do, such as calling a tensor's
-`.numpy()` or writing into a list of tensors, raises; then the function itself is to be called.
+A solver calls a function hundreds of times with plain values. Untraced tensors give the same numbers,
+but every operation with one takes a microsecond longer; with ten parameters this can be ten times as long. So
+the cells of the function are copied with arrays in them. Code that needs tensors or mutation, such as calling
+`.numpy()` or writing into a list of tensors, raises in the copy; the original function is then called.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Function = Callable[..., Any]
 
 
 class Twin:
-    """A copy of a function, and of those that it closes over, without tensors.
+    """A copy of a function, and of the functions that it closes over, without tensors.
 
     Args:
-        function: any callable; what is no Python function stays as it is.
+        function: any callable; a callable that is not a Python function is not copied.
     """
 
     def __init__(self, function: Function) -> None:
@@ -40,11 +40,11 @@ class Twin:
         self.function: Function = self._copy(function)
 
     def is_up_to_date(self) -> bool:
-        """Return whether nobody has assigned to what was copied."""
+        """Return whether the copied variables are unchanged."""
         return all(cell.cell_contents is content for cell, content in self._cells)
 
     def _copy(self, x: Any) -> Any:
-        """Return what stands for an object: itself, unless a tensor is in it."""
+        """Return the replacement of an object: itself, unless it contains a tensor."""
         if type(x) in BOXES:
             value = strip_ended(x)
             return x if type(value) is Tensor else _read_only(value)
@@ -95,7 +95,7 @@ class Twin:
     def _copy_of_cell(self, cell: types.CellType) -> types.CellType:
         try:
             content = cell.cell_contents
-        except ValueError:  # nothing is in it yet
+        except ValueError:  # an empty cell
             return cell
         copy = self._copy(content)
         if copy is content:
@@ -111,7 +111,7 @@ def _read_only(value: Any) -> Any:
 
 
 def _assigned_in(code: types.CodeType) -> set[str]:
-    """Return the names of outer functions that a function assigns to."""
+    """Return the names of outer variables that a function assigns to."""
     names = {each.argval for each in dis.get_instructions(code) if each.opname in ("STORE_DEREF", "DELETE_DEREF")}
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return names.union(*map(_assigned_in, inner))
@@ -134,18 +134,18 @@ def _frozen_dict(keys: tuple[Any, ...], *items: Any) -> Any:
 
 
 def _refuse(*args: Any, **keywords: Any) -> Any:
-    raise TypeError("a copy of a container was to be changed")
+    raise TypeError("a copy of a container cannot be modified")
 
 
 class _FrozenList(list[Any]):
-    """A list that cannot be changed, since the change would be lost."""
+    """A list that rejects changes, since they would be lost."""
 
     append = extend = insert = remove = pop = clear = sort = reverse = _refuse
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
 
 class _FrozenDict(dict[Any, Any]):
-    """A dict that cannot be changed."""
+    """A dict that rejects changes."""
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     pop = popitem = clear = update = setdefault = _refuse

@@ -1,4 +1,4 @@
-"""An initial value problem: what SciPy is to solve, and what the derivative of its solution asks for."""
+"""An initial value problem: SciPy's arguments, and the data for the derivative of the solution."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
 
 SCIPYS: Any = scipy.integrate
-"""SciPy's own functions, whose types are narrower than what they take."""
+"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 _OF_EVENTS = ("terminal", "direction")
 
 
 @dataclass(eq=False)
 class Problem:
-    """An initial value problem, but for its values.
+    """An initial value problem, except for its values.
 
     Attributes:
         function: the right-hand side.
         args: its extra arguments.
-        method: a class of SciPy's solvers.
-        events: functions, if there are any.
+        method: a SciPy solver class.
+        events: the event functions, if any.
         dense_output, derivative: as for `solve_ivp`.
-        options: SciPy's.
-        compile: SciPy gets native code.
-        users: the right-hand side, the events, and the Jacobian if there is one.
-        leaves: the first state, the first and the last time, and the times of output if there are any.
-        found: what SciPy has returned, and the steps that it has done.
+        options: further options of SciPy.
+        compile: whether SciPy gets native code.
+        users: the callbacks: right-hand side, events, and Jacobian if there is one.
+        leaves: the initial state, the first and the last time, and the output times if given.
+        found: SciPy's results, and its steps.
     """
 
     function: Callable[..., Any]
@@ -62,11 +62,11 @@ class Problem:
         self.compile = self.compile or isinstance(self.function, Compiled)
 
     def solve(self, t_span: Any, y0: Any, t_eval: Any) -> list[Any]:
-        """Let SciPy solve the problem; what it returns is in `found`.
+        """Run SciPy's solver; its results are appended to `found`.
 
         Returns:
-            For each example: its place in `found`, the times of the steps and the states then, the slopes of the
-            stages or the orders if the derivative is that of the steps, and the times of all events. Nothing, if
+            For each example: its index in `found`, the times and states of the steps, the slopes of the
+            stages or the orders if the steps are differentiated, and the times of all events. Nothing, if
             nothing is traced.
         """
         start, end = t_span
@@ -78,11 +78,11 @@ class Problem:
         return bool(followers([*self.leaves, *self.users.inputs()]))
 
     def is_dense(self) -> bool:
-        """Return whether states between the steps are wanted."""
+        """Return whether states between the steps are needed."""
         return self.has_output_times or self.dense_output or self.events is not None
 
     def _solve(self, functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> list[Any]:
-        """Let SciPy solve the problem for plain values, and return what the derivative needs."""
+        """Run SciPy's solver for plain values, and return the data for the derivative."""
         record = Record()
         if not self._is_traced():
             self.found = [(self._scipys(functions, leaves, self.method, dense_output=self.dense_output), record)]
@@ -92,8 +92,8 @@ class Problem:
         found = self._scipys(functions, leaves, method)
         if found.status < 0:
             raise errors.ConvergenceError(
-                f"SciPy has not solved the initial value problem of {name_of(self.function)}: {found.message}\n"
-                "So there is no solution to differentiate. Choose another method or other tolerances, or end earlier."
+                f"SciPy did not solve the initial value problem of {name_of(self.function)}: {found.message}\n"
+                "There is no solution to differentiate. Use another method, other tolerances, or a shorter time span."
             )
         self.found.append((found, record))
         states = real_form(np.stack(record.states))
@@ -128,20 +128,20 @@ class Problem:
                 "Use derivative='adjoint', or one of the methods RK23, RK45, DOP853, Radau and BDF."
             )
 
-    # What the derivative asks for
+    # Data for the derivative
 
     def field(self, t: Any, state: Any, *inputs: Any) -> Any:
-        """Return the right-hand side, traced, for a state in real form."""
+        """Return the right-hand side for traced values and a state in real form."""
         y = self.state(state)
         column = y[:, None] if self.options["vectorized"] else y
         return real_form(slope_of(self.users.call(0, inputs, t, column), y))
 
     def state(self, state: Any) -> Any:
-        """Return states as the user's functions take them, from their real form."""
+        """Return states in the form of the user's functions, from their real form."""
         return complex_form(state) if self.leaves[0].dtype.kind == "c" else state
 
     def solve_again(self, leaves: Sequence[Any]) -> Track:
-        """Let SciPy solve the problem from a plain state to plain times, for plain inputs."""
+        """Solve the problem with SciPy from a plain state to plain times, for plain inputs."""
         start, times, *inputs = leaves
         record, wanted = Record(), np.unique(times)
         wanted = wanted if times[-1] >= times[0] else wanted[::-1]

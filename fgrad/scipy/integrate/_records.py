@@ -1,4 +1,4 @@
-"""What SciPy's solvers do, written down: the accepted steps, with slopes and interpolants.
+"""Records of SciPy's solvers: the accepted steps, with slopes and interpolants.
 
 record = Record()
 solve_ivp(fun, t_span, y0, method=recording(RK45, record, dense=True))
@@ -25,10 +25,10 @@ class Record:
     """The accepted steps of one solution.
 
     Attributes:
-        times, states: where each step begins, and where the last one ends.
-        slopes: for each step those of all stages, if the method is a Runge-Kutta method.
-        orders: for each step its own, and that of the polynomial through its end, if the method is BDF.
-        interpolants: for each step SciPy's, if they were asked for.
+        times, states: at the start of each step, and at the end of the last one.
+        slopes: the slopes of all stages of each step, for a Runge-Kutta method.
+        orders: for each step its order, and that of the polynomial through its end, for BDF.
+        interpolants: SciPy's interpolant of each step, if requested.
     """
 
     def __init__(self) -> None:
@@ -39,13 +39,13 @@ class Record:
         self.interpolants: list[Any] = []
 
     def begin(self, solver: Solver) -> None:
-        """Note where a solver starts, and let its first interpolant refer to that, not to the user's array."""
+        """Record the start of a solver, and make its first interpolant refer to the record, not to the user's array."""
         solver.y = np.array(solver.y)
         self.times, self.states = [solver.t], [solver.y]
         self.slopes, self.orders, self.interpolants = [], [], []
 
     def add(self, solver: Solver, dense: bool, order: int) -> None:
-        """Note the step that a solver has done, and its order where that changes."""
+        """Record a step of a solver, and the order when it changes."""
         self.times.append(solver.t)
         self.states.append(np.array(solver.y))
         if dense:
@@ -56,15 +56,15 @@ class Record:
             self.orders.append((order, int(solver.order)))
 
     def details(self) -> Any:
-        """Return what the derivative of the steps needs besides times and states."""
+        """Return the data for the derivative of the steps besides times and states."""
         return np.array(self.orders) if self.orders else np.stack(self.slopes)
 
 
 def _slopes(solver: Solver, dense: bool) -> Any:
-    if solver.t == solver.t_old:  # SciPy has computed nothing for a step of length 0
+    if solver.t == solver.t_old:  # SciPy computes nothing for a step of length 0
         stages = Tableau.of_method(type(solver), dense).stages
         return np.array(np.broadcast_to(solver.f, (stages, len(solver.f))))
-    if isinstance(solver, scipy.integrate.Radau):  # it has moves h A k of the stages in place of slopes k
+    if isinstance(solver, scipy.integrate.Radau):  # it stores h A k in place of the slopes k of the stages
         tableau = Tableau.of_method(scipy.integrate.Radau, dense)
         moved: Any = solver.Z
         return np.linalg.solve(tableau.a, moved) / (solver.t - solver.t_old)
@@ -72,12 +72,12 @@ def _slopes(solver: Solver, dense: bool) -> Any:
 
 
 def recording(method: Any, record: Record, dense: bool) -> Any:
-    """Return a method of SciPy's that writes down what it does.
+    """Return a SciPy method that records its steps.
 
     Args:
-        method: a class of solvers.
-        record: where to write.
-        dense: whether interpolants are wanted; they may take further slopes.
+        method: a solver class.
+        record: the record to fill.
+        dense: whether interpolants are needed; they may take additional slopes.
     """
 
     class Recording(method):  # type: ignore[misc]

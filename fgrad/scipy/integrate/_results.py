@@ -1,7 +1,7 @@
-"""What `solve_ivp` returns: SciPy's result, with arrays that are differentiated.
+"""The results of `solve_ivp`: SciPy's result, with differentiable arrays.
 
 TracedResult(problem, ...).result()     the result
-Solution                                its `sol`, the solution at any time
+Solution                                its `sol`, the solution as a function of time
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fgrad.transforms.reverse import stop_gradient
 
 
 class TracedResult:
-    """What `solve_ivp` returns where something is traced.
+    """The result of `solve_ivp` for traced arguments.
 
     Args:
-        problem: what has been solved.
-        arrays: what `problem.solve` has returned, of an example or of a batch.
+        problem: the solved problem.
+        arrays: the result of `problem.solve` for an example or a batch.
     """
 
     def __init__(self, problem: Problem, arrays: Sequence[Any]) -> None:
@@ -51,7 +51,7 @@ class TracedResult:
             self._flow = self._solved(numbers, states, start, moving)
 
     def _by_steps(self, states: Any, details: Any, start: Any, times: Any, times_move: bool) -> Any:
-        """Return the solution for derivatives of the steps; what SciPy has found is known to it."""
+        """Return the solution for derivatives of the steps, with SciPy's states as known values."""
         problem = self._problem
         if issubclass(problem.method, BDF):
             backward = Backward(problem.function, problem.field, times_move)
@@ -63,13 +63,13 @@ class TracedResult:
         return Interpolated(tableau, times, *steps.solution(own))
 
     def _solved(self, numbers: Any, states: Any, start: Any, times: Any) -> Solved:
-        """Return the solution for derivatives by the adjoint equation; what SciPy has found is known to it."""
+        """Return the solution for derivatives by the adjoint equation, with SciPy's states as known values."""
         problem = self._problem
         options = {"rtol": 1e-3, "atol": 1e-6, **problem.options}
         steps = {"max_step": options["max_step"]} if "max_step" in options else {}
         rtol, atol = float(np.min(options["rtol"])), options["atol"]
         if np.ndim(atol) and problem.leaves[0].dtype.kind == "c":
-            atol = np.tile(atol, 2)  # for both parts of each number
+            atol = np.tile(atol, 2)  # for real and imaginary parts
         how: dict[str, Any] = {"solve": problem.solve_again, "options": steps, "compile": problem.compile}
         system = System(problem.function, problem.field, problem.method, rtol, atol, **how)
 
@@ -86,14 +86,14 @@ class TracedResult:
         return Solved(system, start, times, self._inputs)
 
     def result(self) -> Any:
-        """Return SciPy's result with differentiated arrays."""
+        """Return SciPy's result with differentiable arrays."""
         problem, results = self._problem, [result for result, _ in self._found]
         fields: dict[str, Any] = {"sol": None}
         if problem.events is not None:
             fields["t_events"], fields["y_events"] = self._events()
         ending = self._common([_ending(*each) for each in self._found], "events that end them")
         times, last = self._flow.times, None
-        is_last = times == times[-1]  # several, where steps of length 0 fill up the shorter examples of a batch
+        is_last = times == times[-1]  # several, where steps of length 0 pad the shorter examples of a batch
         if ending is not None:
             last = fields["t_events"][ending][-1:]
             times = np.where(is_last, last, times)
@@ -110,7 +110,7 @@ class TracedResult:
         return with_fields(_joined(results), {name: _boxed(each) for name, each in fields.items()})
 
     def _events(self) -> tuple[list[Any], list[Any]]:
-        """Return the times and states of all events, differentiated."""
+        """Return the times and states of all events, which are differentiable."""
         times, states = [], []
         for number, found in enumerate(self._crossings):
             self._common([len(result.t_events[number]) for result, _ in self._found], "numbers of events")
@@ -120,7 +120,7 @@ class TracedResult:
         return times, states
 
     def _crossing(self, number: int, found: Any) -> Any:
-        """Return the time of an event, of shape (1,), as the root of its function along the solution."""
+        """Return the time of an event, of shape (1,), as the root of the event function along the solution."""
         problem, flow, count = self._problem, self._flow, len(self._flow.parts)
 
         def residuals(t: Any, leaves: Sequence[Any]) -> Any:
@@ -131,17 +131,17 @@ class TracedResult:
         return solution(Equation(function, lambda leaves: leaves[0], residuals), [found, *flow.parts, *self._inputs])
 
     def _common(self, counts: Sequence[Any], what: str) -> Any:
-        """Return what holds for all examples of a batch."""
+        """Return a property that all examples of a batch must share."""
         if len(set(counts)) > 1:
             raise errors.ShapeError(
-                f"the solutions of {name_of(self._problem.function)} under vmap have different {what}: {counts}. So "
-                "their results do not fit into one array.\nSolve the examples in a loop."
+                f"the solutions of {name_of(self._problem.function)} under vmap have different {what}: {counts}. "
+                "Their results do not fit into one array.\nSolve the examples in a loop."
             )
         return counts[0]
 
 
 def _ending(found: Any, record: Record) -> int | None:
-    """Return the number of the event that has ended a solution: no event is later."""
+    """Return the index of the event that ended a solution: the latest event."""
     if found.status != 1:
         return None
     direction = 1.0 if record.times[-1] > record.times[0] else -1.0
@@ -149,7 +149,7 @@ def _ending(found: Any, record: Record) -> int | None:
 
 
 def anchored(times: Any, first: Any, last: Any) -> Any:
-    """Return the times of steps as fixed fractions of an interval that moves."""
+    """Return the times of steps as fixed fractions of a variable interval."""
     begin, end = stop_gradient(first), stop_gradient(last)
     span = end - begin
     fractions = np.where(span == 0, np.arange(times.shape[0]) > 0, (times - begin) / np.where(span == 0, 1.0, span))
@@ -157,11 +157,11 @@ def anchored(times: Any, first: Any, last: Any) -> Any:
 
 
 class Solution:
-    """The solution at any time, as `scipy.integrate.OdeSolution`, and differentiated.
+    """The solution as a function of time, like `scipy.integrate.OdeSolution`, and differentiable.
 
     Attributes:
         ts: the times of the steps.
-        t_min, t_max: the first and the last of them, in the order of numbers.
+        t_min, t_max: the smallest and the largest of them.
     """
 
     def __init__(self, flow: Interpolated | Differences | Solved, times: Any, state: Callable[[Any], Any]) -> None:
@@ -170,10 +170,10 @@ class Solution:
         self.t_min, self.t_max = (as_result(function(times[0], times[-1])) for function in (np.minimum, np.maximum))
 
     def __call__(self, t: Any) -> Any:
-        """Return the state at a time, or at several times: a column for each."""
+        """Return the state at a time, or at several times, one column each."""
         t = floating(array_of(t))
         if t.ndim > 1:
-            raise errors.ShapeError(f"a solution takes a time or a vector of times, and got shape {t.shape}.")
+            raise errors.ShapeError(f"a solution takes a time or a vector of times, but got shape {t.shape}.")
         found = self._state(self._flow.at(np.reshape(t, -1)))
         return as_result(found[0] if t.ndim == 0 else np.swapaxes(found, 0, 1))
 
@@ -182,7 +182,7 @@ class Solution:
 
 
 def with_fields(result: Any, fields: dict[str, Any]) -> Any:
-    """Return a result of SciPy's with other entries."""
+    """Return a SciPy result with other entries."""
     return type(result)({**result, **fields})
 
 
@@ -193,7 +193,7 @@ def _boxed(field: Any) -> Any:
 
 
 def _joined(results: Sequence[Any]) -> Any:
-    """Return the result of one example, or those of a batch as one, with lists of what is no array."""
+    """Return the result of one example, or those of a batch combined, with lists of entries that are not arrays."""
     if len(results) == 1:
         return results[0]
     joined = {name: [result[name] for result in results] for name in ("nfev", "njev", "nlu", "status", "message")}

@@ -1,17 +1,17 @@
-"""The derivative of the solution that a Runge-Kutta method has computed, step by step.
+"""The discrete derivative of a solution computed by a Runge-Kutta method, step by step.
 
-    Steps(function, field, tableau, ...).solution(leaves)    states and slopes, traced
+    Steps(function, field, tableau, ...).solution(leaves)    traced states and slopes
     Interpolated(...).at(times)                              states between the steps
 
-SciPy chooses the steps. With them given, the solution is a composition of formulas, explicit ones or equations for the
-stages of a step, and this is its exact derivative: by the first state, by the times at which the steps begin and end,
-and by all that the right-hand side uses. What it takes is the state and the slopes of each step, which SciPy has
+SciPy chooses the steps. For given steps, the solution is a composition of formulas, explicit ones or equations for the
+stages of a step, and this module has its exact derivative: with respect to the initial state, the start and end times
+of the steps, and all inputs of the right-hand side. It needs the state and the slopes of each step, which SciPy has
 computed, and the derivatives of the right-hand side at those points. All points are known, so these are computed in one
-batch (`_vectorized.py`), and the chain rule along the steps is a recurrence of small matrices (`_tableau.py`). Where
-the points cannot go together, or the matrices would be large, each step is gone through by itself.
+batch (`_vectorized.py`), and the chain rule along the steps is a recurrence of small matrices (`_tableau.py`). If
+the points cannot be batched, or the matrices would be large, the steps are processed one by one.
 
-The rules are code of traced functions, and `states` and `slopes` in them are such a solution again; so
-the next order follows.
+The rules consist of traced functions, in which `states` and `slopes` are again such a solution; so
+derivatives of higher order follow.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 
 LARGEST_MATRIX = 32
-"""For systems of more equations, products with Jacobians are cheaper than Jacobians."""
+"""For larger systems, products with Jacobians are cheaper than Jacobians."""
 
 MOST_ITERATIONS = 50
-"""Of Newton's method for the stages of one step."""
+"""Number of Newton iterations for the stages of one step."""
 
 
 @dataclass
 class Steps:
-    """Steps of known lengths, as a function of where they start and of what the right-hand side uses.
+    """Steps of given sizes, as a function of the initial state and the inputs of the right-hand side.
 
     Attributes:
-        function: the user's, for messages.
-        field: the right-hand side: from a time, a vector of real numbers and inputs to the slope.
+        function: the user's function, for messages.
+        field: the right-hand side: maps a time, a real vector and inputs to the slope.
         tableau: the coefficients of the method.
-        times_move: something is differentiated by the times.
-        compile: steps that are gone through one by one run native code.
-        known: solutions that SciPy has computed, by what they were computed for.
+        times_move: whether the times are differentiated.
+        compile: whether steps that are processed one by one run native code.
+        known: solutions computed by SciPy, by the leaves that they belong to.
     """
 
     function: Callable[..., Any]
@@ -74,7 +74,7 @@ class Steps:
         self.matrix: Callable[..., Any] = on_values(self._matrix) if self.compile else self._matrix
 
     def remember(self, leaves: Leaves) -> Leaves:
-        """Note states and slopes that are known for the leaves that follow them."""
+        """Store the states and slopes that are known for the given leaves."""
         self.known[key_of(leaves[2:])] = leaves[:2]
         return []
 
@@ -82,27 +82,27 @@ class Steps:
         """Return the states, of shape (N + 1, n), and the slopes of the stages, of shape (N, S, n).
 
         Args:
-            leaves: the first state, the times (N + 1 of them), and the inputs of the right-hand side.
+            leaves: the initial state, the times (N + 1 of them), and the inputs of the right-hand side.
         """
         name = name_of(self.function)
         warn_of_steps_along(name, self.field, leaves, lambda plain: (plain[1], self._solve(plain)[0]), self.times_move)
         return apply_rule(self._rule(), leaves)
 
     def _pulled(self, cotangent: Any, *at: Any) -> Leaves:
-        """Return the cotangents of the state, the time if times move, and the inputs.
+        """Return the cotangents of the state, of the time if times move, and of the inputs.
 
         Args:
-            cotangent: of the slope at one point.
-            at: the time, the state and the inputs there.
+            cotangent: the cotangent of the slope at one point.
+            at: the time, the state and the inputs at this point.
         """
         return pulled(*self._moving(*at), cotangent)
 
     def _pushed(self, count: int, *given: Any) -> Any:
-        """Return the tangent of the slope at one point, whose `count` parts come before the tangents."""
+        """Return the tangent of the slope at one point; `count` primals precede the tangents."""
         return pushed(*self._moving(*given[:count]), given[count:])
 
     def _moving(self, t: Any, y: Any, *inputs: Any) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the right-hand side at one point, as a function of all that moves there, and where it is."""
+        """Return the right-hand side at one point as a function of all variable arguments, and their values."""
         function = self.field
         if self.times_move:
             return lambda y, t, *inputs: function(t, y, *inputs), [y, t, *inputs]
@@ -153,7 +153,7 @@ class Steps:
         return stages
 
     def _implicit_stages(self, t: Any, h: Any, y: Any, inputs: Leaves) -> list[Any]:
-        """Return the same where each stage depends on all of them, by Newton's method."""
+        """Return the same for implicit methods, by Newton's method."""
         tableau = self.tableau
         stages = np.stack([self._slope(t, y, inputs)] * tableau.stages)
         for _ in range(MOST_ITERATIONS):
@@ -166,7 +166,7 @@ class Steps:
         return list(stages)
 
     def jacobians(self, points: Sequence[Any]) -> Any:
-        """Return the Jacobians of the right-hand side at some points, one after the other; see `_Line._point`."""
+        """Return the Jacobians of the right-hand side at several points, one by one; see `_Line._point`."""
         return np.stack([strip_ended(self.matrix(*at)) for at in points])
 
     def _matrix(self, t: Any, y: Any, *inputs: Any) -> Any:
@@ -174,17 +174,17 @@ class Steps:
 
 
 def key_of(leaves: Leaves) -> bytes:
-    """Return what tells plain leaves from others."""
+    """Return a hashable key for plain leaves."""
     return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
 
 
 def is_zero(x: Any) -> bool:
-    """Return whether an array is constant, and zero."""
+    """Return whether an array is a constant zero."""
     return type(strip_ended(x)) is not Tensor and not np.any(x)
 
 
 class _Line:
-    """Steps, linearized where they are."""
+    """Steps linearized at their states."""
 
     def __init__(self, steps: Steps, states: Any, slopes: Any, leaves: Leaves) -> None:
         self._steps, self._tableau = steps, steps.tableau
@@ -199,13 +199,13 @@ class _Line:
         self._jacobians: Any = None
         self._points: Any = None
 
-    # All steps at once
+    # All steps together
 
     def _linearize_points(self) -> None:
         """Compute the Jacobians of the right-hand side at all stages.
 
         Raises:
-            NotTogether: the stages must be gone through one by one.
+            NotTogether: the stages must be processed one by one.
         """
         if self._jacobians is not None:
             return
@@ -240,7 +240,7 @@ class _Line:
         return [back[0], self._of_times(back, through_stages, of_stage_times), *of_inputs]
 
     def _of_times(self, back: Any, through_stages: Any, of_stage_times: Any) -> Any:
-        """Return the cotangents of the times, which all lengths and the times of stages depend on."""
+        """Return the cotangents of the times, which determine all step sizes and stage times."""
         if not self._times_move:
             return None
         tableau = self._tableau
@@ -272,7 +272,7 @@ class _Line:
         first = driven + (jacobians @ states[:-1, None, :, None])[..., 0]
         return [states, responses(tableau, h, jacobians, first[..., None])[..., 0]]
 
-    # One step after the other
+    # Step by step
 
     def _point(self, step: int, stage: int) -> list[Any]:
         """Return the arguments of the right-hand side at one stage."""
@@ -295,7 +295,7 @@ class _Line:
         return [back, self._of_times(*whole), *of_inputs]
 
     def _pull_step(self, step: int, back: Any, of_slopes: Any, of_inputs: Leaves) -> tuple[Any, Any, Leaves]:
-        """Return the cotangents of the states and times at the stages of one step, and add to those of the inputs."""
+        """Return the cotangents of the states and times at the stages of one step; add to those of the inputs."""
         of_state: list[Any] = []
         of_time: list[Any] = []
         for stage, cotangent in self._of_stages(step, back, of_slopes, of_state):
@@ -310,13 +310,13 @@ class _Line:
         return np.stack(of_state[::-1]), np.stack(of_time[::-1]), of_inputs
 
     def _of_stages(self, step: int, back: Any, of_slopes: Any, of_state: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """Yield the stages of a step, the last one first, and the cotangents of their slopes.
+        """Yield the stages of a step in reverse order, and the cotangents of their slopes.
 
         Args:
-            step: its number.
-            back: the cotangent of its end.
-            of_slopes: those of the slopes, but for what comes by way of the end.
-            of_state: those of the states at the stages that were before; explicit ones need them.
+            step: the number of the step.
+            back: the cotangent of the end of the step.
+            of_slopes: the cotangents of the slopes, without the contribution of the end.
+            of_state: the cotangents of the states at previous stages in this order, for explicit methods.
         """
         tableau, h = self._tableau, self._h[step]
         given = of_slopes + h * tableau.b[:, None] * back
@@ -329,7 +329,7 @@ class _Line:
             yield stage, given[stage] + h * combined(later, of_state) if later.any() else given[stage]
 
     def _jacobians_of(self, step: int) -> Any:
-        """Return the Jacobians at the stages of one step, with a first axis for the step."""
+        """Return the Jacobians at the stages of one step, with a leading axis of size 1."""
         return self._steps.jacobians([self._point(step, stage) for stage in range(self._tableau.stages)])[None]
 
     def _push_one_by_one(self, of_start: Any, of_times: Any, of_inputs: Leaves) -> Leaves:
@@ -356,14 +356,14 @@ class _Line:
 
 
 class Interpolated:
-    """A solution at all times, by the interpolant of the method.
+    """A solution as a function of time, by the interpolant of the method.
 
     Args:
-        tableau: the coefficients of the method, with those of the interpolant.
+        tableau: the coefficients of the method and of its interpolant.
         times, states, slopes: the steps; they may be traced.
 
     Attributes:
-        parts: the arrays that it consists of.
+        parts: the arrays that define it.
     """
 
     def __init__(self, tableau: Tableau, times: Any, states: Any, slopes: Any) -> None:
@@ -372,11 +372,11 @@ class Interpolated:
         self.parts = [times, states, slopes]
 
     def of(self, parts: Leaves) -> Interpolated:
-        """Return the same of other arrays."""
+        """Return the same solution with other arrays."""
         return Interpolated(self._tableau, *parts)
 
     def at(self, times: Any) -> Any:
-        """Return the states at some times, of shape (m, n); a time may lie a little outside."""
+        """Return the states at the given times, of shape (m, n); a time may be slightly outside."""
         (places,) = for_each_example(places_of, values_of([self.times, times]))
         begin = self.times[places]
         h = self.times[places + 1] - begin
@@ -387,10 +387,10 @@ class Interpolated:
 
 
 def places_of(leaves: Leaves) -> Leaves:
-    """Return for each time the step in which it is; the end of a step belongs to it, as SciPy has it."""
+    """Return the step that contains each time; the end of a step belongs to it, as in SciPy."""
     steps, times = leaves
     lengths = np.diff(steps)
     direction = np.sign(steps[-1] - steps[0]) or 1.0
-    last = np.flatnonzero(lengths)[-1:]  # steps of length 0 fill up the shorter examples of a batch
+    last = np.flatnonzero(lengths)[-1:]  # steps of length 0 pad the shorter examples of a batch
     found = np.searchsorted(direction * steps[1:], direction * times)
     return [np.minimum(found, last[0] if len(last) else 0)]

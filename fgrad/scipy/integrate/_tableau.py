@@ -1,12 +1,12 @@
-"""The algebra of Runge-Kutta steps: what becomes of a small change, in all steps at once.
+"""Linear algebra of Runge-Kutta steps: propagation of perturbations through all steps together.
 
-    Tableau.of_method(RK45, dense)     the coefficients of one of SciPy's methods
-    responses(tableau, h, J, first)    the change of all stages, and
+    Tableau.of_method(RK45, dense)     the coefficients of a SciPy method
+    responses(tableau, h, J, first)    the perturbations of all stages, and
     transposed(tableau, h, J, given)   the transpose of that
     recurrence(A, b)                   x_0 = b_0, x_k+1 = A_k x_k + b_k+1
 
 A step of length h from (t, y) has the stages k_s = f(t + c_s h, y + h sum_j a_sj k_j), and ends at
-y + h sum_s b_s k_s. Here `J` holds the Jacobians of f at all stages of all steps, `h` all lengths. So the only
+y + h sum_s b_s k_s. Here `J` holds the Jacobians of f at all stages of all steps, and `h` all step sizes. So the only
 loop over steps is the recurrence, in which a step is the product of a matrix and a vector.
 """
 
@@ -32,10 +32,11 @@ class Tableau:
     """The coefficients of a Runge-Kutta method.
 
     Attributes:
-        a, b, c: Butcher's. Stages that only the interpolation needs have the weight 0 in `b`.
+        a, b, c: the Butcher tableau. Stages for interpolation only have the weight 0 in `b`.
         parts: the interpolant is y + (t - t_n) sum_s v_s(x) k_s at x = (t - t_n) / h, where each v_s is a
-            polynomial; here are their coefficients, one row for each stage.
-        alternates: they are coefficients of 1, (1 - x), (1 - x) x, (1 - x) x (1 - x), ..., and not of powers.
+            polynomial; `parts` holds their coefficients, one row for each stage.
+        alternates: whether they are coefficients of 1, (1 - x), (1 - x) x, (1 - x) x (1 - x), ... rather than of
+            powers.
     """
 
     a: Array
@@ -51,7 +52,7 @@ class Tableau:
 
     @property
     def is_explicit(self) -> bool:
-        """Return whether each stage depends on those before it alone."""
+        """Return whether each stage depends only on those before it."""
         return not np.triu(self.a).any()
 
     def weights(self, x: Any) -> Any:
@@ -63,7 +64,7 @@ class Tableau:
 
     @classmethod
     def of_method(cls, method: Any, dense: bool) -> Tableau:
-        """Return the coefficients of a method of SciPy's, with the stages of its interpolant if that is wanted."""
+        """Return the coefficients of a SciPy method, optionally with the stages of its interpolant."""
         if issubclass(method, Radau):
             return cls.of_radau(3)
         count = method.n_stages
@@ -80,10 +81,10 @@ class Tableau:
 
     @classmethod
     def of_radau(cls, stages: int) -> Tableau:
-        """Return Radau IIA: collocation at the points of Radau's quadrature, of which the end is one.
+        """Return Radau IIA: collocation at the nodes of Radau quadrature, which include the end.
 
-        The solution is a polynomial that fulfils the equation at these points (Hairer and Wanner, Solving Ordinary
-        Differential Equations II, section IV.5); so the polynomial is the interpolant, too.
+        The solution is a polynomial that satisfies the equation at these nodes (Hairer and Wanner, Solving Ordinary
+        Differential Equations II, section IV.5); so the polynomial is also the interpolant.
         """
         c = np.append((1 + roots_jacobi(stages - 1, 1, 0)[0]) / 2, 1.0)
         powers = np.arange(stages)
@@ -93,17 +94,17 @@ class Tableau:
 
 
 def _parts_of_dop853(d: Array, b: Array, end: int) -> Array:
-    """Return the interpolant of DOP853, which its authors give by the change of y, both slopes, and the rows `d`."""
+    """Return the interpolant of DOP853, which is defined by the change of y, both slopes, and the rows `d`."""
     first, last = np.zeros_like(b), np.zeros_like(b)
     first[0], last[end] = 1.0, 1.0
     return np.vstack([b, first - b, 2 * b - last - first, d]).T
 
 
 EXPLICIT = (RK23, RK45, DOP853)
-"""The methods of SciPy whose stages are explicit formulas."""
+"""The explicit Runge-Kutta methods of SciPy."""
 
 BY_STAGES = (*EXPLICIT, Radau)
-"""The methods of SciPy whose steps are of this kind."""
+"""The Runge-Kutta methods of SciPy."""
 
 
 def combined(weights: Array, slopes: Sequence[Any]) -> Any:
@@ -120,9 +121,9 @@ def responses(tableau: Tableau, h: Any, jacobians: Any, first: Any) -> Any:
 
     Args:
         tableau: of S stages.
-        h: the lengths of N steps.
+        h: the sizes of N steps.
         jacobians: shape (N, S, n, n).
-        first: what else moves the stages, shape (N, S, n, m).
+        first: the other perturbations of the stages, shape (N, S, n, m).
     """
     if not tableau.is_explicit:
         n, m = first.shape[2:]
@@ -166,14 +167,14 @@ def transposed(tableau: Tableau, h: Any, jacobians: Any, given: Any) -> tuple[An
 
 
 def _matrix(tableau: Tableau, h: Any, jacobians: Any) -> Any:
-    """Return the matrices of the equations that the changes of all stages of a step obey together."""
+    """Return the matrices of the coupled equations for the perturbations of all stages of a step."""
     n, size = jacobians.shape[-1], tableau.stages * jacobians.shape[-1]
     blocks = np.reshape(h, (-1, 1, 1, 1, 1)) * tableau.a[:, None, :, None] * jacobians[:, :, :, None, :]
     return np.eye(size) - np.reshape(blocks, (-1, tableau.stages * n, size))
 
 
 def transitions(tableau: Tableau, h: Any, jacobians: Any) -> Any:
-    """Return for each step the matrix that takes a change of its start to that of its end."""
+    """Return for each step the matrix that maps a perturbation of its start to that of its end."""
     moved = responses(tableau, h, jacobians, jacobians)
     return np.eye(jacobians.shape[-1]) + np.reshape(h, (-1, 1, 1)) * np.tensordot(moved, tableau.b, (1, 0))
 

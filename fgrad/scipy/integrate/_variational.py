@@ -1,15 +1,15 @@
-"""Linear equations along a solution that is known: how a small change goes on, forwards and backwards.
+"""Variational and adjoint equations along a known solution.
 
     along = Along(field, inputs, track, times, rtol)
-    along.forwards(start, of_inputs)      x' = f_y x + f_p dp, at all times of output
+    along.forwards(start, of_inputs)      x' = f_y x + f_p dp, at all output times
     along.backwards(cotangents)           its transpose: the adjoint equation a' = -f_y^T a, and integrals of f_p^T a
 
-Both are linear, and the solution y(t) around which they are linear is known at any time. So they are solved by
+Both are linear, and the solution y(t) at which they are linearized is known at any time. So they are solved by
 collocation, Radau IIA of order 9, which is stable for stiff equations (Hairer and Wanner, Solving Ordinary
-Differential Equations II, section IV.5): on each interval the Jacobians at five points give the matrix that takes
-a change from one end to the other, for all intervals in one batch. Intervals begin as the steps of the solver.
-Those in which two halves give another result than the whole are parted again, until all agree to the tolerance of
-the solver. What is computed backwards is the exact transpose of what is computed forwards on those intervals.
+Differential Equations II, section IV.5): on each interval the Jacobians at five points give the matrix that maps
+a perturbation from one end to the other, for all intervals in one batch. The initial intervals are the solver's steps.
+Intervals for which two halves give another result than the whole are bisected, until all agree to the tolerance of
+the solver. The backward result is the exact transpose of the forward result on those intervals.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ Array = Any
 RADAU = Tableau.of_radau(5)
 
 LARGEST_MATRIX = 12
-"""For systems of more equations, products with Jacobians are cheaper than Jacobians."""
+"""For larger systems, products with Jacobians are cheaper than Jacobians."""
 MOST_INTERVALS = 200_000
 
 
 @dataclass
 class Track:
-    """A solution that is known.
+    """A known solution.
 
     Attributes:
-        states: at the times of output.
-        steps: the times at which the steps begin, and at which the last one ends.
-        interpolants: for each step, from a vector of times to the states then, a row for each.
+        states: the states at the output times.
+        steps: the start times of the steps, and the end of the last one.
+        interpolants: for each step, a function from a vector of times to the states, one row each.
     """
 
     states: Array
@@ -56,11 +56,11 @@ class Track:
     interpolants: Sequence[Callable[[Array], Array]]
 
     def at(self, times: Array, steps: Array) -> Array:
-        """Return the states at some times in each of several steps, which are in order.
+        """Return the states at several times in each of several steps, in order.
 
         Args:
             times: one row for each of the steps.
-            steps: their numbers; a step may occur several times.
+            steps: the numbers of the steps; a step may occur several times.
         """
         ends = np.flatnonzero(np.diff(steps)) + 1
         found = [
@@ -75,22 +75,22 @@ class Track:
         return self.at(times, self.step_of(times[0]))[0, 0]
 
     def step_of(self, times: Array) -> Array:
-        """Return the steps in which times lie."""
+        """Return the steps that contain the given times."""
         direction = np.sign(self.steps[-1] - self.steps[0]) or 1.0
         found = np.searchsorted(direction * self.steps[1:], direction * times)
         return np.minimum(found, len(self.steps) - 2)
 
     def points(self) -> tuple[Array, Array]:
-        """Return the times at which the steps begin and end, and the states then."""
+        """Return the start and end times of the steps, and the states at these times."""
         return self.steps, self.at(self.steps[:, None], self.step_of(self.steps))[:, 0]
 
     def reaches(self, times: Array) -> bool:
-        """Return whether the solution is known at some times."""
+        """Return whether the solution is known at the given times."""
         low, high = sorted((self.steps[0], self.steps[-1]))
         return bool(np.all((low <= times) & (times <= high)))
 
     def with_output_at(self, times: Array) -> Track:
-        """Return the same solution with its states at other times, in order; the first one is where it starts."""
+        """Return the same solution with its states at other times, in order; the first one is its start."""
         states = self.at(times[:, None], self.step_of(times))[:, 0]
         states[0] = self.states[0]
         return Track(states, self.steps, self.interpolants)
@@ -98,14 +98,14 @@ class Track:
 
 @dataclass
 class _Intervals:
-    """Consecutive intervals, and what is known of them.
+    """Consecutive intervals, with their data.
 
     Attributes:
-        begin, end, step: where they are, and in which step of the solver.
-        times, states: the points of collocation.
-        jacobians: the derivatives of the right-hand side by the state there.
-        transitions: the matrices that take a change from the beginning to the end.
-        driven: the changes at the end of what is 0 at the beginning and driven by sources; a column for each.
+        begin, end, step: their bounds, and the step of the solver that contains each.
+        times, states: the collocation points.
+        jacobians: the derivatives of the right-hand side with respect to the state at these points.
+        transitions: the matrices that map a perturbation from the start to the end.
+        driven: the perturbation at the end, if it is 0 at the start and driven by sources; one column each.
     """
 
     begin: Array
@@ -125,20 +125,20 @@ class _Intervals:
         return _Intervals(*(array[chosen] for array in vars(self).values()))
 
     def with_others(self, others: _Intervals) -> _Intervals:
-        """Return these intervals and others, one after the other."""
+        """Return these intervals followed by others."""
         pairs = zip(vars(self).values(), vars(others).values(), strict=True)
         both = _Intervals(*map(np.concatenate, pairs))
         forward = not len(both) or both.end[0] > both.begin[0]
         return both.only(np.argsort(both.begin if forward else -both.begin))
 
     def in_pairs(self) -> tuple[Array, Array]:
-        """Return transitions and driven changes over pairs of neighbours."""
+        """Return transitions and driven perturbations of merged pairs of neighbours."""
         first, second = self.only(slice(0, None, 2)), self.only(slice(1, None, 2))
         driven = second.driven + second.transitions @ first.driven
         return second.transitions @ first.transitions, driven
 
     def ends(self) -> Array:
-        """Return where the intervals begin, and where the last one ends."""
+        """Return the starts of the intervals, and the end of the last one."""
         return np.concatenate([self.begin, self.end[-1:]])
 
 
@@ -146,15 +146,15 @@ class Along:
     """Linear equations along a solution.
 
     Args:
-        function: the user's, for messages.
+        function: the user's function, for messages.
         field: the right-hand side.
-        inputs: plain arrays that it is called with.
+        inputs: plain arrays, the inputs of the right-hand side.
         track: the solution.
-        times: those of output; the first one is where the solution starts.
-        tolerance: relative, of the changes.
+        times: the output times; the first one is the start of the solution.
+        tolerance: the relative tolerance of perturbations.
 
     Raises:
-        NotTogether: the matrices would be large; and so do the methods if they cannot be made in batches.
+        NotTogether: the matrices would be large; the methods raise it if batching is impossible.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Along:
             raise NotTogether
 
     def forwards(self, start: Array, of_inputs: Sequence[Any]) -> Array:
-        """Return a change at all times of output, from that of the first state and of the inputs."""
+        """Return a perturbation at all output times, from that of the initial state and of the inputs."""
         if not self._direction:
             return np.repeat(start[None], len(self._times), axis=0)
 
@@ -183,10 +183,10 @@ class Along:
         return found[self._places(grid.ends())]
 
     def backwards(self, cotangents: Array) -> tuple[Array, list[Any]]:
-        """Return the cotangents of the first state and of the inputs.
+        """Return the cotangents of the initial state and of the inputs.
 
         Args:
-            cotangents: of the states at all times of output but the first.
+            cotangents: those of the states at all output times but the first.
         """
         if not self._direction:
             return np.sum(cotangents, axis=0), [np.zeros_like(each) for each in self._inputs]
@@ -218,15 +218,15 @@ class Along:
         ]
 
     def _refined(self, changes: Any, wrong: Any, sources: Sequence[Sequence[Any]]) -> tuple[_Intervals, Array]:
-        """Part intervals until their halves agree with them.
+        """Bisect intervals until their halves agree with them.
 
         Args:
-            changes: from ends of intervals, transitions and driven changes to the change at all ends.
-            wrong: from changes, errors of transitions and of driven changes, and the latter, to relative errors.
+            changes: maps ends of intervals, transitions and driven perturbations to the perturbation at all ends.
+            wrong: maps perturbations, errors of transitions and of driven ones, and the latter, to relative errors.
             sources: directions of the inputs.
 
         Returns:
-            The halves, and the change at their ends.
+            The halves, and the perturbation at their ends.
         """
         coarse, fine = self._first_intervals(sources)
         while True:
@@ -244,14 +244,14 @@ class Along:
             fine = fine.only(~of_parted).with_others(self._parted(fine.only(of_parted), sources))
 
     def _first_intervals(self, sources: Sequence[Any]) -> tuple[_Intervals, _Intervals]:
-        """Return the steps of the solver, parted at the times of output, and their halves."""
+        """Return the steps of the solver, split at the output times, and their halves."""
         low, high = sorted((self._times[0], self._times[-1]))
         steps = self._track.steps
         ends = np.unique(np.concatenate([self._times, steps[(steps > low) & (steps < high)]]))
         ends = ends if self._direction > 0 else ends[::-1]
         begin, end = ends[:-1], ends[1:]
         half_begin, half_end = _halves(begin, end)
-        # All of them together take one batch.
+        # One batch for all of them.
         step = self._track.step_of((begin + end) / 2)
         places = np.concatenate([step, np.repeat(step, 2)])
         order = np.argsort(places, kind="stable")
@@ -266,7 +266,7 @@ class Along:
         return self._intervals(begin, end, np.repeat(whole.step, 2), sources)
 
     def _intervals(self, begin: Array, end: Array, step: Array, sources: Sequence[Any]) -> _Intervals:
-        """Return intervals; steps of the solver must not come back."""
+        """Return intervals; the steps of the solver must not reverse."""
         lengths, n, stages = end - begin, self._size, RADAU.stages
         times = begin[:, None] + lengths[:, None] * RADAU.c
         states = self._track.at(times, step)
@@ -279,25 +279,25 @@ class Along:
         return Points(self._field, self._inputs, times.reshape(-1), states.reshape(-1, self._size))
 
     def _places(self, ends: Array) -> Array:
-        """Return the places of the times of output among ends of intervals."""
+        """Return the indices of the output times among ends of intervals."""
         return np.searchsorted(self._direction * ends, self._direction * self._times)
 
     def _not_refined(self) -> errors.ConvergenceError:
         return errors.ConvergenceError(
-            f"the adjoint equation of {name_of(self._function)} takes more than {MOST_INTERVALS} intervals to solve: "
-            "its coefficients, the derivatives of the function, are too rough.\n"
-            "Take larger tolerances, or derivative='steps'."
+            f"the adjoint equation of {name_of(self._function)} needs more than {MOST_INTERVALS} intervals: "
+            "its coefficients, the derivatives of the function, are not smooth enough.\n"
+            "Use larger tolerances, or derivative='steps'."
         )
 
 
 def _halves(begin: Array, end: Array) -> tuple[Array, Array]:
-    """Return where the halves of intervals begin and end."""
+    """Return the bounds of the halves of intervals."""
     middle = (begin + end) / 2
     return np.stack([begin, middle], axis=1).reshape(-1), np.stack([middle, end], axis=1).reshape(-1)
 
 
 def _relative(off: Array, found: Array) -> Array:
-    """Return for each interval the error of a change, relative to the change there, in units of its components."""
+    """Return for each interval the error of a perturbation, relative to its size there, component by component."""
     units = np.max(np.abs(found), axis=0)
     sizes = np.max(_ratio(np.abs(found), units), axis=1)
     return _ratio(np.max(_ratio(np.abs(off), units), axis=1), np.maximum(sizes[:-1], sizes[1:]))

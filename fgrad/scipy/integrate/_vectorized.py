@@ -1,16 +1,16 @@
-"""A user's function at many points at once: in one batch, or in one for each way through its control flow.
+"""Callbacks at many points together: in one batch, or in one for each path of the control flow.
 
     points = Points(function, shared, t, y)     the function is called as `function(t[i], y[i], *shared)`
-    points.jacobians()                          its Jacobians by `y`
-    points.pulled(cotangents, ...)              cotangents of `t`, and of what is shared, summed over the points
+    points.jacobians()                          its Jacobians with respect to `y`
+    points.pulled(cotangents, ...)              cotangents of `t`, and of the shared inputs, summed over the points
     points.pushed(tangents, ...)                tangents of its results
 
-Whoever differentiates a solution knows all the points at which a function was called, with their values. So one
-call can stand for all of them, as under `vmap`; but where the function asks for a value (`if t > 1`), there is
-one. If all points give the same answer, the function gets it; if not, it starts again with the points
-that do. `NotTogether` is raised where hardly two points have anything in common.
+For the derivative of a solution, all points at which a function was called are known, with their values. So one
+batched call can replace them, as under `vmap`; but if the function needs a concrete value (`if t > 1`), there is
+one. If all points have the same value, the function receives it; otherwise, it starts again with the points
+that agree. `NotTogether` is raised if the points have almost nothing in common.
 
-What comes back are ordinary traced arrays, if what goes in is traced.
+The results are ordinary traced arrays if the arguments are traced.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
 
 AT_ONCE = 8192
-"""More points than that go in several batches, which bounds the memory that their records take."""
+"""Largest size of a batch, which bounds the memory of the records."""
 
 WAYS = 24
-"""A function that takes more ways than that through its control flow is called point by point."""
+"""Maximal number of paths of the control flow; beyond it the function is called point by point."""
 
 Function = Callable[..., Any]
 
 
 class NotTogether(Exception):  # noqa: N818  # a choice of another way, and not an error
-    """The points have to be visited one by one."""
+    """The points must be evaluated one by one."""
 
 
 def first_that_works(*ways: Callable[[], Any]) -> Any:
-    """Return what the first of several ways gives that does not raise `NotTogether`."""
+    """Return the result of the first of several methods that does not raise `NotTogether`."""
     *others, last = ways
     for way in others:
         try:
             return way()
         except NotTogether:
-            pass  # and no longer the context of what the next way may raise
+            pass  # outside of the handler, so that later errors have no context
     return last()
 
 
 class _Parted(BaseException):
-    """Asked for a value, the points of a batch give several answers; `except Exception` is not to stop it."""
+    """The points of a batch have different concrete values. Not an Exception, so that user code does not catch it."""
 
     def __init__(self, answers: Any) -> None:
-        super().__init__("the points of a batch go several ways")
+        super().__init__("the points of a batch take different branches")
         rows = np.reshape(answers, (len(answers), -1))
         _, which = np.unique(rows, axis=0, return_inverse=True)
         order, sizes = np.argsort(which.reshape(-1), kind="stable"), np.bincount(which.reshape(-1))
@@ -64,7 +64,7 @@ class _Parted(BaseException):
 
 
 class _PointsTrace(BatchTrace):
-    """A batch of which Python may ask values, as long as they are the same for all its points."""
+    """A batch with concrete values, as long as they are the same for all its points."""
 
     @override
     def concrete(self, tensor: Tensor, how: str) -> Any:
@@ -79,14 +79,14 @@ class _PointsTrace(BatchTrace):
 
 
 def _common(values: Any, plain: Any) -> Any:
-    """Return what the points have in common."""
+    """Return the value that the points have in common."""
     if not np.equal(plain, plain[:1]).all():
         raise _Parted(plain)
     return values[0]
 
 
 def in_one_batch(function: Function, arrays: Sequence[Any]) -> Any:
-    """Return the results, one array, of a function for each entry along the first axis of some arrays."""
+    """Return the results of a function, one array, for each entry along the first axis of some arrays."""
     size = arrays[0].shape[0]
     if size == 1:
         return _row(function(*(array[0] for array in arrays)))[None]
@@ -105,7 +105,7 @@ def _row(result: Any) -> Any:
 
 
 def pulled(function: Function, args: Sequence[Any], cotangent: Any) -> list[Any]:
-    """Return the cotangents of arguments, and None for those that hold integers."""
+    """Return the cotangents of arguments, and None for integer arguments."""
     places, of_moving, moving = _floating(function, args)
     found: list[Any] = [None] * len(args)
     if places:
@@ -115,7 +115,7 @@ def pulled(function: Function, args: Sequence[Any], cotangent: Any) -> list[Any]
 
 
 def pushed(function: Function, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Return the tangent of a function's result; those of arguments that hold integers do not count."""
+    """Return the tangent of a function's result; those of integer arguments are ignored."""
     places, of_moving, moving = _floating(function, args)
     if not places:
         return np.zeros_like(function(*args))
@@ -135,18 +135,18 @@ def _floating(function: Function, args: Sequence[Any]) -> tuple[list[int], Funct
 
 
 def in_groups(work: Function, arrays: Sequence[Any], groups: Sequence[Any]) -> tuple[Any, list[Any]]:
-    """Do work on the points that can go together, and return its results in the order of the points.
+    """Run a computation on groups of points, and return its results in the order of the points.
 
     Args:
-        work: from arrays of points to an array of results, along their first axes.
+        work: maps arrays of points to an array of results, along their first axes.
         arrays: the points.
-        groups: the places of points that can be tried together.
+        groups: the indices of points that may be evaluated together.
 
     Returns:
-        The results, and the groups in which the points could go together.
+        The results, and the groups that were evaluated together.
 
     Raises:
-        NotTogether: too few of them could.
+        NotTogether: the groups would be too small.
     """
     queue, done, results, count = list(groups), [], [], arrays[0].shape[0]
     while queue:
@@ -159,7 +159,7 @@ def in_groups(work: Function, arrays: Sequence[Any], groups: Sequence[Any]) -> t
             queue = [group[part] for part in parted.groups] + queue
             if len(queue) + len(done) > WAYS + count // AT_ONCE:
                 raise NotTogether from None
-        except Exception:  # point by point it may work; if not, the error will be the user's own
+        except Exception:  # it may work point by point; otherwise the user's own error is raised then
             raise NotTogether from None
     if len(done) == 1:
         return results[0], done
@@ -167,11 +167,11 @@ def in_groups(work: Function, arrays: Sequence[Any], groups: Sequence[Any]) -> t
 
 
 class Points:
-    """Many points, and a function that is called at each.
+    """A function and the many points at which it is called.
 
     Args:
-        function: takes a number, a vector and what is shared; returns a vector of the same length.
-        shared: arrays.
+        function: takes a number, a vector and the shared inputs; returns a vector of the same length.
+        shared: the shared inputs, which are arrays.
         times, states: the points, along their first axes.
     """
 
@@ -183,7 +183,7 @@ class Points:
         self._groups = np.array_split(np.arange(self.count), pieces)
 
     def values(self) -> Any:
-        """Return the function's results; this also works where the points cannot go together."""
+        """Return the function's results; this also works if the points cannot be batched."""
         function, shared = self._function, self._shared
 
         def of_group(t: Any, y: Any) -> Any:
@@ -196,10 +196,10 @@ class Points:
         return first_that_works(lambda: self._in_groups(of_group, self._times, self._states), of_each)
 
     def jacobians(self, directions: Sequence[Sequence[Any]] = ()) -> Any:
-        """Return for each point the matrix of derivatives by the state.
+        """Return for each point the matrix of derivatives with respect to the state.
 
         Args:
-            directions: of what is shared; the derivatives along them are further columns.
+            directions: tangents of the shared inputs; the derivatives along them are further columns.
         """
         n, count = self._states.shape[1], len(directions)
         units = [np.eye(n + count)[:, :n]]
@@ -220,7 +220,7 @@ class Points:
         return self._in_groups(lambda t, y: in_one_batch(of_one, (t, y)), self._times, self._states)
 
     def pulled(self, cotangents: Any, times_move: bool) -> tuple[Any, list[Any]]:
-        """Return the cotangents of the times, None if they do not move, and those of what is shared."""
+        """Return the cotangents of the times, None if they are constant, and those of the shared inputs."""
         totals: list[Any] = [None] * len(self._shared)
         if not self._shared and not times_move:
             return None, totals
@@ -236,7 +236,7 @@ class Points:
         return of_times if times_move else None, totals
 
     def pushed(self, times: Any, shared: Sequence[Any]) -> Any:
-        """Return the tangents of the results for those of the times (None: they do not move) and of what is shared."""
+        """Return the tangents of the results from those of the times (None: constant) and of the shared inputs."""
 
         def push(t: Any, y: Any, moving: Any) -> Any:
             if times is None:
@@ -246,7 +246,7 @@ class Points:
         return self._in_groups(push, self._times, self._states, self._times if times is None else times)
 
     def _together(self, t: Any, y: Any, times_move: bool) -> Function:
-        """Return the function at some points, as one of the times, if they move, and of what is shared."""
+        """Return the function at some points, as a function of the times, if they move, and of the shared inputs."""
 
         def of_all(t: Any, *shared: Any) -> Any:
             return in_one_batch(lambda t, y: self._function(t, y, *shared), (t, y))

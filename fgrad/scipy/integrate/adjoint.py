@@ -1,17 +1,17 @@
-"""The derivative of the solution of a differential equation, whatever the method by which it was found.
+"""The continuous derivative of the solution of a differential equation, for any solver.
 
-    Trajectory(system).states(leaves)     the states at times of output, traced
-    System                                an equation, and how it is solved
+    Trajectory(system).states(leaves)     the traced states at output times
+    System                                an equation, and its solver
 
-A small change x of the solution of y' = f(t, y, p) obeys x' = f_y x + f_p dp: forward mode. Reverse mode is the
-transpose, the adjoint equation a' = -f_y^T a, which is solved backwards from one time of output to the one before
+A perturbation x of the solution of y' = f(t, y, p) satisfies x' = f_y x + f_p dp: forward mode. Reverse mode is the
+transpose, the adjoint equation a' = -f_y^T a, which is solved backwards from each output time to the previous one
 (Pontryagin; Chen et al. 2018, https://arxiv.org/abs/1806.07366), together with the integral of f_p^T a. The
-solution y(t) in them is the interpolant of the solver: solved backwards, a stable equation would be unstable.
-`_variational.py` solves them in batches; large systems, and those that cannot be batched, SciPy solves.
+solution y(t) in them is the interpolant of the solver: a stable equation would be unstable if solved backwards.
+`_variational.py` solves them in batches; SciPy solves large systems, and those that cannot be batched.
 
-The next order follows. The change x is part of the solution (y, x) of the equation above and this one, which is
-a trajectory again. And what the adjoint equation computes is the transpose of that change, so its own
-derivative is the derivative of the change, transposed.
+Higher orders follow. The perturbation x is part of the solution (y, x) of the two equations together, which is
+a trajectory again. And the adjoint equation computes the transpose of that perturbation, so its own
+derivative is the derivative of the perturbation, transposed.
 """
 
 from __future__ import annotations
@@ -42,24 +42,24 @@ from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
 
 SCIPYS: Any = scipy.integrate
-"""SciPy's own functions, whose types are narrower than what they take."""
+"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 
 @dataclass(eq=False)
 class System:
-    """A differential equation for vectors of real numbers, and how it is solved.
+    """A differential equation for real vectors, and its solver.
 
-    Its leaves are the first state, the times of output (the first one is where the system starts), and
-    the inputs of the field.
+    Its leaves are the initial state, the output times (the first one is the start), and
+    the inputs of the right-hand side.
 
     Attributes:
-        function: the user's, for messages.
-        field: the right-hand side: from a time, a vector and inputs to the slope, traced.
-        method: a class of SciPy's solvers.
+        function: the user's function, for messages.
+        field: the traced right-hand side: maps a time, a vector and inputs to the slope.
+        method: a SciPy solver class.
         rtol, atol: its tolerances; the absolute one may be a vector.
-        solve: from plain leaves to the solution; by default the field is handed to the method.
-        options: further ones for the method.
-        compile: the method gets native code.
+        solve: maps plain leaves to the solution; by default the field is passed to the method.
+        options: further options of the method.
+        compile: whether the method gets native code.
     """
 
     function: Callable[..., Any]
@@ -73,7 +73,7 @@ class System:
     _known: dict[bytes, Track] = field(default_factory=dict)
 
     def remember(self, leaves: Leaves, track: Track) -> None:
-        """Note the solution for plain leaves; it is the solution at any other times of output, too."""
+        """Store the solution for plain leaves; it is valid for any other output times, too."""
         self._known[_key(leaves)] = track
         self._known[_key([leaves[0], leaves[1][:1], *leaves[2:]])] = track
 
@@ -92,7 +92,7 @@ class System:
 
     @functools.cached_property
     def doubled(self) -> System:
-        """The equation for the solution together with a change of it; its inputs are followed by their changes."""
+        """The equation for the solution and a perturbation of it; its inputs precede their tangents."""
 
         def with_change(t: Any, both: Any, *inputs: Any) -> Any:
             n, count = both.shape[0] // 2, len(inputs) // 2
@@ -106,7 +106,7 @@ class System:
 
     @functools.cached_property
     def adjoint(self) -> Callable[..., Any]:
-        """The slope of a cotangent and of integrals, in one vector: of it, the time, the state then, and the inputs."""
+        """The slope of a cotangent and of integrals in one vector, from cotangent, time, state and inputs."""
 
         def slope(both: Any, t: Any, y: Any, *inputs: Any) -> Any:
             cotangent = both[: y.shape[0]]
@@ -141,10 +141,10 @@ class System:
         return track_of(record, states_at(found, start, times))
 
     def solved_by_scipy(self, slope: Any, times: Any, start: Any, method: Any, atol: Any, **options: Any) -> Any:
-        """Return SciPy's result at some times, from the first of them to the last.
+        """Return SciPy's result at the given times, from the first of them to the last.
 
         Raises:
-            ConvergenceError: SciPy has not reached the last one.
+            ConvergenceError: SciPy did not reach the last one.
         """
         wanted = np.unique(times)
         wanted = wanted if times[-1] >= times[0] else wanted[::-1]
@@ -153,8 +153,8 @@ class System:
         found = SCIPYS.solve_ivp(slope, span, start, method, **options)
         if found.status < 0:
             raise errors.ConvergenceError(
-                f"SciPy has not solved the equation for a derivative of {name_of(self.function)}: {found.message}\n"
-                "Choose another method or other tolerances, or end earlier."
+                f"SciPy did not solve the equation for a derivative of {name_of(self.function)}: {found.message}\n"
+                "Use another method, other tolerances, or a shorter time span."
             )
         return found
 
@@ -164,12 +164,12 @@ def _key(leaves: Leaves) -> bytes:
 
 
 def states_at(found: Any, start: Any, times: Any) -> Any:
-    """Return the states, in real numbers, at times of output of which SciPy's result has each once.
+    """Return the real states at output times, which may be repeated, from SciPy's result.
 
     Args:
-        found: SciPy's result, at all these times but perhaps the first one.
-        start: the first state, in real numbers.
-        times: those of output; the first one is where the solution starts.
+        found: SciPy's result, at each of these times but perhaps the first one.
+        start: the initial state, in real form.
+        times: the output times; the first one is the start of the solution.
     """
     sign = 1.0 if times[-1] >= times[0] else -1.0
     places = np.searchsorted(sign * found.t, sign * times[1:])
@@ -177,11 +177,11 @@ def states_at(found: Any, start: Any, times: Any) -> Any:
 
 
 def track_of(record: Record, states: Any) -> Track:
-    """Return the steps that SciPy has done as a solution in real numbers.
+    """Return SciPy's steps as a solution in real form.
 
     Args:
         record: the steps.
-        states: at the times of output.
+        states: the states at the output times.
     """
 
     def in_real_numbers(interpolant: Any) -> Callable[[Any], Any]:
@@ -191,7 +191,7 @@ def track_of(record: Record, states: Any) -> Track:
 
 
 class Trajectory:
-    """The states of a system at its times of output, as a function of all that they depend on."""
+    """The states of a system at its output times, as a function of its leaves."""
 
     def __init__(self, system: System) -> None:
         self._system = system
@@ -234,14 +234,14 @@ class Trajectory:
         return np.concatenate([of_start[None], moved[1:]])
 
     def _slopes(self, leaves: Leaves, states: Any) -> Any:
-        """Return the slopes at all times of output."""
+        """Return the slopes at all output times."""
         _, times, *inputs = leaves
         return Points(self._system.field, inputs, times, states).values()
 
-    # The change of the states that changes of the first state and of the inputs make, and its transpose
+    # The perturbation of the states due to those of the initial state and of the inputs, and its transpose
 
     def _change(self, leaves: Leaves, of_start: Any, of_inputs: Leaves) -> Any:
-        """Return the change at all times of output."""
+        """Return the perturbation at all output times."""
         everything, count = [*leaves, of_start, *of_inputs], len(leaves)
 
         def of_one(plain: Leaves) -> Leaves:
@@ -256,15 +256,15 @@ class Trajectory:
         return in_general() if any(map(is_moving, everything)) else first_that_works(of_values, in_general)
 
     def _change_with_the_solution(self, leaves: Leaves, of_start: Any, of_inputs: Leaves) -> Any:
-        """Return the change as part of the solution of a system of twice the size."""
+        """Return the perturbation as part of the solution of a system of twice the size."""
         start, times, *inputs = leaves
-        # The change is linear in these; if it is about 1, the absolute tolerance suits it.
+        # The perturbation is linear in these; scaled to about 1 it suits the absolute tolerance.
         size = float(max(np.max(np.abs(raw_array(x)), initial=0.0) for x in (of_start, *of_inputs))) or 1.0
         both = [np.concatenate([start, of_start / size]), times, *inputs, *(x / size for x in of_inputs)]
         return Trajectory(self._system.doubled).states(both)[:, start.shape[0] :] * size
 
     def _transposed(self, leaves: Leaves) -> Leaves:
-        """Return the cotangents of the first state and of the inputs.
+        """Return the cotangents of the initial state and of the inputs.
 
         Args:
             leaves: those of the system, and the cotangents of the states at all times but the first.
@@ -310,7 +310,7 @@ class Trajectory:
         return Along(system.function, system.field, inputs, system.track(leaves), times, system.rtol)
 
     def _backwards_by_scipy(self, leaves: Leaves, cotangents: Any) -> tuple[Any, Leaves]:
-        """Solve the adjoint equation with products alone, by the method of the system."""
+        """Solve the adjoint equation with vector-Jacobian products only, by the method of the system."""
         system, (_, times, *inputs) = self._system, leaves
         track, n = system.track(leaves), cotangents.shape[1]
         moving = [x if x.dtype.kind in "fc" else None for x in inputs]
@@ -335,16 +335,16 @@ class Trajectory:
 
 
 class Solved:
-    """The solution of a system at all times.
+    """The solution of a system as a function of time.
 
     Args:
         system: the equation.
-        start: the first state.
-        times: of the steps; the first one is where the system starts.
-        inputs: those of the field.
+        start: the initial state.
+        times: the times of the steps; the first one is the start of the system.
+        inputs: the inputs of the right-hand side.
 
     Attributes:
-        parts: the arrays that it is a function of.
+        parts: the arrays that define it.
     """
 
     def __init__(self, system: System, start: Any, times: Any, inputs: Leaves) -> None:
@@ -353,7 +353,7 @@ class Solved:
         self.parts = [start, times, *inputs]
 
     def of(self, parts: Leaves) -> Solved:
-        """Return the same of other arrays."""
+        """Return the same solution with other arrays."""
         start, times, *inputs = parts
         return Solved(self._system, start, times, inputs)
 
@@ -369,13 +369,13 @@ class Solved:
         return Trajectory(self._system).states([self._start, ordered, *self._inputs])[1:][back]
 
     def _order(self, leaves: Leaves) -> Leaves:
-        """Return the places of times in the order of the solution, and where each of them is then."""
+        """Return the times in the order of the solution, and their original positions."""
         steps, times = leaves
         low, high = sorted((steps[0], steps[-1]))
         if np.any((times < low) | (times > high)):
             raise errors.ParameterError(
-                f"the solution of {name_of(self._system.function)} is known from t = {low:.6g} to {high:.6g}, and is "
-                f"asked for at {times}.\nWith derivative='adjoint' it does not go on outside."
+                f"the solution of {name_of(self._system.function)} is known from t = {low:.6g} to {high:.6g}, but is "
+                f"evaluated at {times}.\nWith derivative='adjoint' there is no extrapolation."
             )
         order = np.argsort(times if steps[-1] >= steps[0] else -times, kind="stable")
         return [order, np.argsort(order)]

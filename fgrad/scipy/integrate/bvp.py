@@ -1,4 +1,4 @@
-"""Boundary value problems, as `scipy.integrate.solve_bvp`, with solutions that are differentiated."""
+"""Boundary value problems, as `scipy.integrate.solve_bvp`, with differentiable solutions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from fgrad.scipy.interpolate.pieces import PPoly
 from fgrad.transforms.calls import name_of
 
 SCIPYS: Any = scipy.integrate
-"""SciPy's own functions, whose types are narrower than what they take."""
+"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 FUN, BC, FUN_JAC, BC_JAC = range(4)
 
 TOLERANCE = 1e-2
-"""How far Newton's method may still go from what SciPy has found, relative: SciPy's own tolerance is 1e-3."""
+"""Relative limit of the Newton correction to SciPy's solution: SciPy's own tolerance is 1e-3."""
 
 
 def solve_bvp(
@@ -47,32 +47,32 @@ def solve_bvp(
     verbose: int = 0,
     bc_tol: float | None = None,
 ) -> Any:
-    """Solve a boundary value problem, as `scipy.integrate.solve_bvp`; and differentiate the solution.
+    """Solve a boundary value problem, as `scipy.integrate.solve_bvp`, with a differentiable solution.
 
-    Where nothing is traced, this is SciPy's function. Elsewhere SciPy solves the problem on plain values, and the
-    equations of collocation on its last mesh are differentiated by the implicit function theorem: by traced values and
-    variables that `fun` and `bc` use, by the ends of the interval, and by `S`; in both modes, to any order. The mesh
-    is held fixed, as fractions of the interval. Derivatives by the guesses `y` and `p` are 0. Under `vmap` every
-    example has a mesh of its own; where one has fewer nodes than others, its last node is repeated.
+    If nothing is traced, this is SciPy's function. Otherwise SciPy solves the problem on plain values, and the
+    equations of collocation on its last mesh are differentiated by the implicit function theorem, with respect to
+    traced values and variables that `fun` and `bc` use, the ends of the interval, and `S`; in both modes, to any order.
+    The mesh is held fixed, as fractions of the interval. Derivatives with respect to the guesses `y` and `p` are 0.
+    Under `vmap` each example has its own mesh; the last node of a shorter mesh is repeated.
 
     Args:
         fun: `fun(x, y)`, or `fun(x, y, p)` with unknown parameters, returns the slopes, of the shape of `y`: (n, m).
         bc: `bc(ya, yb)`, or `bc(ya, yb, p)`, returns the n + k residuals of the boundary conditions.
-        x: the first mesh, of shape (m,).
-        y: a guess of the solution there, of shape (n, m), real or complex.
+        x: the initial mesh, of shape (m,).
+        y: a guess of the solution on it, of shape (n, m), real or complex.
         p: a guess of the unknown parameters, of shape (k,).
         S: the matrix of a singular term S y / (x - a), of shape (n, n).
-        fun_jac, bc_jac, tol, max_nodes, verbose, bc_tol: SciPy's. Jacobians are not needed for the derivative.
+        fun_jac, bc_jac, tol, max_nodes, verbose, bc_tol: as in SciPy. Jacobians are not needed for the derivative.
 
     Returns:
-        SciPy's result. `x`, `y`, `yp`, `p` and the function `sol(x)` are differentiated; `rms_residuals` then raises
-        where something is computed with it.
+        SciPy's result. `x`, `y`, `yp`, `p` and the function `sol(x)` are differentiable; `rms_residuals` raises
+        if it is used in a computation.
 
     Raises:
-        ConvergenceError: a RuntimeError; the solver has failed, and something is to be differentiated.
+        ConvergenceError: a RuntimeError; the solver failed, and a derivative is needed.
         SingularEquationError: a ValueError; the conditions do not determine the solution.
-        ShapeError: a ValueError; `sol` of a batch of which the examples have different numbers of nodes.
-        ClosureError: a TypeError; a traced value gets into a function on a way that cannot be followed.
+        ShapeError: a ValueError; `sol` of a batch whose examples have different numbers of nodes.
+        ClosureError: a TypeError; a function uses a traced value that cannot be found in its closure.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -113,7 +113,7 @@ class _Problem:
         self._found: list[Any] = []
 
     def result(self) -> Any:
-        """Return SciPy's result, differentiated where something is traced."""
+        """Return SciPy's result, differentiable if something is traced."""
         arrays = self._users.run(self._solve, self._leaves)
         if arrays:
             return self._differentiated(*arrays)
@@ -124,7 +124,7 @@ class _Problem:
         return with_fields(found, {name: boxed_leaves(found[name]) for name in ("x", "y", "yp", "p")})
 
     def _solve(self, functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> list[Any]:
-        """Let SciPy solve the problem for plain values."""
+        """Run SciPy's solver for plain values."""
         (call,) = functions
         fun, bc, *jacobians = [
             None if function is None else lambda *args, number=number: call(number, *args)
@@ -139,8 +139,8 @@ class _Problem:
             return []
         if not found.success:
             raise errors.ConvergenceError(
-                f"SciPy has not solved the boundary value problem of {name_of(self._functions[FUN])}: {found.message}\n"
-                "So there is no solution to differentiate. Give it a better guess, more nodes or a larger tolerance."
+                f"SciPy did not solve the boundary value problem of {name_of(self._functions[FUN])}: {found.message}\n"
+                "There is no solution to differentiate. Give a better guess, more nodes or a larger tolerance."
             )
         p = np.zeros(0) if found.p is None else real_form(found.p)
         return [np.array(len(self._found) - 1), found.x, real_form(found.y.T), p]
@@ -185,7 +185,7 @@ class _Problem:
         def sol(x: Any, nu: int = 0) -> Any:
             raise errors.ShapeError(
                 f"the solutions of {name_of(self._functions[FUN])} under vmap have meshes of different lengths: "
-                f"{[len(each.x) for each in found]}. So they are no function of one form.\n"
+                f"{[len(each.x) for each in found]}. They cannot be combined into one function.\n"
                 "Use `x`, `y` and `yp` of the result, or solve the examples in a loop."
             )
 
@@ -193,12 +193,12 @@ class _Problem:
 
 
 def _at_traced_places(spline: Any) -> PPoly:
-    """Return a spline of SciPy's, with values along axis 1, as one that takes traced places, too."""
+    """Return a SciPy spline, with values along axis 1, as a function that also takes traced arguments."""
     return PPoly(np.moveaxis(spline.c, 2, 0), spline.x, axis=1)
 
 
 def _reported(found: Sequence[Any]) -> dict[str, Any]:
-    """Return what SciPy says of one solution, or of those of a batch in lists."""
+    """Return SciPy's report for one solution, or lists of the reports of a batch."""
     if len(found) == 1:
         return {"rms_residuals": aside(found[0].rms_residuals, "rms_residuals of solve_bvp")}
     names = ("rms_residuals", "niter", "status", "message")

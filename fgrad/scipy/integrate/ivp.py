@@ -1,4 +1,4 @@
-"""Initial value problems, as `scipy.integrate.solve_ivp`, with solutions that are differentiated."""
+"""Initial value problems, as `scipy.integrate.solve_ivp`, with differentiable solutions."""
 
 from __future__ import annotations
 
@@ -33,48 +33,49 @@ def solve_ivp(
     compile: bool = False,
     **options: Any,
 ) -> Any:
-    """Solve an initial value problem, as `scipy.integrate.solve_ivp`; and differentiate the solution.
+    """Solve an initial value problem, as `scipy.integrate.solve_ivp`, with a differentiable solution.
 
-    Where nothing is traced, this is SciPy's function. Elsewhere SciPy solves the problem on plain values, and the
-    solution is differentiated by `y0`, by the times in `t_span` and `t_eval`, by `args`, and by traced values
-    and variables that `fun` uses besides; in both modes, to any order. Under `vmap` every example has steps
-    of its own; where examples have fewer steps than others, their last time and state are repeated.
+    If nothing is traced, this is SciPy's function. Otherwise SciPy solves the problem on plain values, and the
+    solution is differentiable with respect to `y0`, the times in `t_span` and `t_eval`, `args`, and traced values
+    and variables that `fun` closes over; in both modes, to any order. Under `vmap` each example has its own
+    steps; the last time and state of an example with fewer steps are repeated.
 
-    If `fun` jumps, the time of a jump that depends on the state or on what is differentiated has a derivative, too,
-    which is not in this; let an event end the solution there, and start another one.
+    If `fun` jumps at a time that depends on the state or on differentiated values, the derivative lacks the
+    contribution of this time. Let an event end the solution there, and start another one.
 
     Args:
         fun: `fun(t, y, *args)` returns the slope, as a vector or a list.
         t_span: the first and the last time.
-        y0: the first state, real or complex.
+        y0: the initial state, real or complex.
         method: RK23, RK45, DOP853, Radau or BDF, and with the derivative "adjoint" also LSODA; or a class.
-        t_eval: times at which the states are wanted; by default those of the solver's steps.
-        dense_output: the result has a function `sol(t)`, which is differentiated, too.
-        events: functions of `t` and `y`. Their times and the states then are differentiated as roots.
-        vectorized: `fun` takes states in columns.
-        args: extra arguments, containers of arrays too.
-        derivative: "steps" is the exact derivative of what the solver computes with the lengths of its steps, as
-            fractions of the time span, held fixed. "adjoint" is the derivative of the true solution, by equations
-            along the computed one that are solved to the same tolerances; it serves every method, stiff ones too.
-        compile: SciPy calls native code in place of `fun`, and so does what goes through the steps of a derivative one
-            by one. See `fg.compile` for what can be compiled. `fun` is recorded anew in each call, and what it closes
-            over is as it is then; code for the same operations is compiled once. A function that you have compiled
-            yourself by `fg.compile` needs no `compile=True`, and is not even recorded again.
-        options: SciPy's, such as `rtol`, `atol` and `max_step`. `jac` is not needed for the derivative.
+        t_eval: the output times; by default those of the solver's steps.
+        dense_output: whether the result has a function `sol(t)`, which is differentiable, too.
+        events: functions of `t` and `y`. Their times and the states at these are differentiated as roots.
+        vectorized: whether `fun` takes states in columns.
+        args: extra arguments, which may be containers of arrays.
+        derivative: "steps" is the exact derivative of the solver's discrete solution, with the step sizes held fixed as
+            fractions of the time span. "adjoint" is the derivative of the exact solution, from equations
+            along the computed one that are solved to the same tolerances; it supports every method, also for stiff
+            problems.
+        compile: whether SciPy calls native code in place of `fun`; derivatives that process the steps one by one
+            then do so, too. See `fg.compile` for the supported functions. `fun` is recorded in each call, with the
+            current values of its closure; code for the same operations is compiled once. A function that you have
+            compiled yourself by `fg.compile` does not need `compile=True`, and is not recorded again.
+        options: SciPy's options, such as `rtol`, `atol` and `max_step`. `jac` is not needed for the derivative.
 
     Returns:
         SciPy's result.
 
     Raises:
-        ConvergenceError: a RuntimeError; the solver has failed, and something is to be differentiated.
-        ParameterError: a ValueError; `derivative` is something else, or the steps of LSODA are to be
-            differentiated, or those of BDF for more than 32 equations.
+        ConvergenceError: a RuntimeError; the solver failed, and a derivative is needed.
+        ParameterError: a ValueError; `derivative` is unknown, or "steps" was requested for LSODA, or for BDF with more
+            than 32 equations.
         ShapeError: a ValueError; examples under `vmap` have different numbers of events.
-        ClosureError: a TypeError; a traced value gets into `fun` on a way that cannot be followed.
+        ClosureError: a TypeError; `fun` uses a traced value that cannot be found in its closure.
         ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
 
     Warns:
-        MovingStepWarning: `fun` jumps at a time that depends on what is differentiated.
+        MovingStepWarning: `fun` jumps at a time that depends on differentiated values.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -93,7 +94,7 @@ def solve_ivp(
     """
     check_derivative(derivative)
     if args is not None and not np.iterable(args):
-        return SCIPYS.solve_ivp(fun, t_span, y0, args=args)  # which says what is wrong
+        return SCIPYS.solve_ivp(fun, t_span, y0, args=args)  # raises SciPy's error
     problem = Problem(
         function=fun,
         args=() if args is None else tuple(args),
@@ -114,6 +115,6 @@ def solve_ivp(
 
 
 def check_derivative(derivative: str) -> None:
-    """Refuse anything but the ways in which a solution can be differentiated."""
+    """Reject an unknown kind of derivative."""
     if derivative not in DERIVATIVES:
-        raise errors.ParameterError(f"derivative must be 'steps' or 'adjoint', and it is {derivative!r}.")
+        raise errors.ParameterError(f"derivative must be 'steps' or 'adjoint', but it is {derivative!r}.")

@@ -1,11 +1,11 @@
-"""Integrals over areas, bodies and more dimensions, as in `scipy.integrate`: integrals of integrals.
+"""Multiple integrals, as in `scipy.integrate`, by nested integration.
 
-    dblquad, tplquad      over an area or a body, whose bounds may be functions
+    dblquad, tplquad      double and triple integrals, whose bounds may be functions
     nquad                 over any number of variables
 
-Each is `quad` of a function that calls `quad` again, and is differentiated as that is: by parameters and limits, those
-of inner integrals too. So an inner integral is differentiated at each place that the outer one visits, which for three
-variables takes seconds.
+Each is `quad` of a function that calls `quad`, and is differentiated like it: with respect to parameters and limits,
+including those of inner integrals. An inner integral is differentiated at each node of the outer one, which takes
+seconds for three variables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def dblquad(
     epsabs: float = TOLERANCE,
     epsrel: float = TOLERANCE,
 ) -> Any:
-    """Integrate `func(y, x, *args)` over an area, as `scipy.integrate.dblquad`; and differentiate the integral.
+    """Compute a double integral of `func(y, x, *args)`, as `scipy.integrate.dblquad`, with derivatives.
 
     Args:
         func: the integrand; its first argument is that of the inner integral.
@@ -40,7 +40,7 @@ def dblquad(
         args, epsabs, epsrel: as for `quad`.
 
     Returns:
-        The integral, and an estimate of its error, as that of `quad`.
+        The integral, and an estimate of its error, as for `quad`.
 
     Raises:
         ConvergenceError, ClosureError: as for `quad`.
@@ -72,7 +72,7 @@ def tplquad(
     epsabs: float = TOLERANCE,
     epsrel: float = TOLERANCE,
 ) -> Any:
-    """Integrate `func(z, y, x, *args)` over a body, as `scipy.integrate.tplquad`; and differentiate the integral.
+    """Compute a triple integral of `func(z, y, x, *args)`, as `scipy.integrate.tplquad`, with derivatives.
 
     Args:
         func: the integrand; its first argument is that of the innermost integral.
@@ -82,7 +82,7 @@ def tplquad(
         args, epsabs, epsrel: as for `quad`.
 
     Returns:
-        The integral, and an estimate of its error, as that of `quad`.
+        The integral, and an estimate of its error, as for `quad`.
 
     Raises:
         ConvergenceError, ClosureError: as for `quad`.
@@ -108,7 +108,7 @@ def tplquad(
 def nquad(
     func: Callable[..., Any], ranges: Sequence[Any], args: Any = None, opts: Any = None, full_output: bool = False
 ) -> Any:
-    """Integrate a function over several variables, as `scipy.integrate.nquad`; and differentiate the integral.
+    """Integrate a function over several variables, as `scipy.integrate.nquad`, with derivatives.
 
     Args:
         func: `func(x0, ..., xn, *args)` returns a number; the innermost integral is that over `x0`.
@@ -117,10 +117,10 @@ def nquad(
         args: extra arguments.
         opts: options of `quad`, in a dict for all integrals, or a sequence with one for each; or functions, as in
             `ranges`, that return one.
-        full_output: return a dict, too, with the number of evaluations under "neval".
+        full_output: whether to return a dict, too, with the number of evaluations under "neval".
 
     Returns:
-        The integral, and an estimate of its error, as that of `quad`; with `full_output` also the dict.
+        The integral, and an estimate of its error, as for `quad`; with `full_output` also the dict.
 
     Raises:
         ConvergenceError, ClosureError, UnsupportedError: as for `quad`.
@@ -139,19 +139,19 @@ def nquad(
 
 
 def _at(given: Any, *place: Any) -> Any:
-    """Return what a function gives at a place, or what is no function."""
+    """Return the value of a function at a point, or an argument that is not a function."""
     return given(*place) if callable(given) else given
 
 
 class _Nested:
-    """Integrals of integrals.
+    """Nested integrals.
 
     Args:
-        function: of all variables, that of the innermost integral first, and of the extra arguments.
-        ranges: pairs of limits, or functions of the variables after that of an integral.
-        options: those of `quad`, likewise.
-        name: of SciPy's function.
-        counts: return the number of evaluations, too.
+        function: takes all variables, that of the innermost integral first, and the extra arguments.
+        ranges: pairs of limits, or functions of the variables of outer integrals.
+        options: options of `quad`, likewise.
+        name: the name of SciPy's function.
+        counts: whether to return the number of evaluations, too.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class _Nested:
         self._evaluations = 0
 
     def result(self, args: Any) -> Any:
-        """Return the integral, an estimate of its error, and where they are counted the evaluations."""
+        """Return the integral, an estimate of its error, and optionally the number of evaluations."""
         value, estimate = self._integral(len(self._ranges) - 1, *args)
         largest: Any = max(self._errors)
         if isinstance(estimate, Aside):
@@ -171,7 +171,7 @@ class _Nested:
         return (value, largest, {"neval": self._evaluations}) if self._counts else (value, largest)
 
     def _integral(self, place: int, *outer: Any) -> tuple[Any, Any]:
-        """Return the integral over the variable at a place, for values of those after it."""
+        """Return the integral over one variable, for given values of the outer ones."""
         low, high = _at(self._ranges[place], *outer)
         options = dict(_at(self._options[place], *outer))
         if "points" in options:
@@ -188,12 +188,12 @@ class _Nested:
 
 
 def _largest(estimate: Any) -> float:
-    """Return the largest of the estimates for a batch, whoever follows them."""
+    """Return the largest of the estimates, also for a batch."""
     return float(np.max(raw_array(estimate.value if isinstance(estimate, Aside) else estimate)))
 
 
 def _evaluations(found: Any) -> int:
-    """Return how often SciPy has called the integrand, by its dict, or by those of a batch."""
+    """Return how often SciPy called the integrand, from its dict, or from those of a batch."""
     if isinstance(found, dict):
         return int(found["neval"])
     return sum(_evaluations(parts[0]) for parts in found)

@@ -1,4 +1,4 @@
-"""Initial value problems, as `scipy.integrate.odeint`, with solutions that are differentiated."""
+"""Initial value problems, as `scipy.integrate.odeint`, with differentiable solutions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from fgrad.scipy.integrate.ivp import check_derivative, solve_ivp
 from fgrad.transforms.calls import name_of
 
 SCIPYS: Any = scipy.integrate
-"""SciPy's own functions, whose types are narrower than what they take."""
+"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 TOLERANCE = 1.49012e-8
 """The default of odeint."""
@@ -59,31 +59,31 @@ def odeint(
     derivative: str = "adjoint",
     compile: bool = False,
 ) -> Any:
-    """Solve an initial value problem, as `scipy.integrate.odeint`; and differentiate the solution.
+    """Solve an initial value problem, as `scipy.integrate.odeint`, with a differentiable solution.
 
-    Where nothing is traced, this is SciPy's function. Elsewhere the solution is SciPy's too, and it is
-    differentiated by `y0`, by the times `t`, by `args` and by traced values and variables that `func` uses besides.
+    If nothing is traced, this is SciPy's function. Otherwise the solution is SciPy's, too, and it is differentiable
+    with respect to `y0`, the times `t`, `args` and traced values and variables that `func` closes over.
 
     Args:
         func: `func(y, t, *args)` returns the slope, as a vector or a list.
-        y0: the first state.
-        t: the times, in order; at the first one the state is `y0`.
-        args: extra arguments, containers of arrays too.
-        tfirst: `func` is called as `func(t, y, *args)`.
-        derivative: "adjoint", by the equations of small changes along the solution, with odeint's tolerances;
-            or "steps", the exact derivative of what another method computes, DOP853: then the solution, too,
-            differs from odeint's as far as the tolerances allow.
-        compile: odeint calls native code in place of `func`, as for `solve_ivp`.
+        y0: the initial state.
+        t: the times, in order; the first one is that of `y0`.
+        args: extra arguments, which may be containers of arrays.
+        tfirst: whether `func` is called as `func(t, y, *args)`.
+        derivative: "adjoint", from the variational or adjoint equations along the solution, with odeint's tolerances;
+            or "steps", the exact derivative of the discrete solution of another method, DOP853: then the solution, too,
+            differs from odeint's within the tolerances.
+        compile: whether odeint calls native code in place of `func`, as for `solve_ivp`.
         Dfun, col_deriv, full_output, ml, mu, rtol, atol, tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil, mxordn, mxords,
-            printmessg: SciPy's. `Dfun` helps the solver and is not differentiated.
+            printmessg: as in SciPy. `Dfun` helps the solver and is not differentiated.
 
     Returns:
         The states, a row for each time; with `full_output` also SciPy's dict.
 
     Raises:
-        ConvergenceError: a RuntimeError; the solver has failed, and something is to be differentiated.
-        ParameterError: a ValueError; `derivative` is something else.
-        ClosureError: a TypeError; a traced value gets into `func` on a way that cannot be followed.
+        ConvergenceError: a RuntimeError; the solver failed, and a derivative is needed.
+        ParameterError: a ValueError; `derivative` is unknown.
+        ClosureError: a TypeError; `func` uses a traced value that cannot be found in its closure.
         ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
 
     Example:
@@ -124,7 +124,7 @@ class _Call:
         self._found: list[Any] = []
 
     def result(self, derivative: str, full_output: Any) -> Any:
-        """Return SciPy's result, differentiated where something is traced."""
+        """Return SciPy's result, differentiable if something is traced."""
         arrays = self._users.run(self._solve, self._leaves)
         if not arrays:
             found = self._found[-1]
@@ -142,19 +142,19 @@ class _Call:
         return bool(followers([*self._leaves, *self._users.inputs()]))
 
     def _solve(self, functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> list[Any]:
-        """Let SciPy solve the problem for plain values."""
+        """Run SciPy's solver for plain values."""
         function, *jacobian = functions
         options = {**self._options, "full_output": 1, **({"Dfun": jacobian[0]} if jacobian else {})}
         if not self._is_traced():
             self._found = [SCIPYS.odeint(function, *leaves, **options)]
             return []
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SCIPYS.ODEintWarning)  # what it would say is in the error
+            warnings.simplefilter("ignore", SCIPYS.ODEintWarning)  # its text is part of the error
             found = SCIPYS.odeint(function, *leaves, **options)
         if found[1]["message"] not in SUCCESSES:
             raise errors.ConvergenceError(
-                f"odeint has not solved the initial value problem of {name_of(self._function)}: {found[1]['message']}\n"
-                "So there is no solution to differentiate. Let it take more steps (mxstep), or end earlier."
+                f"odeint did not solve the initial value problem of {name_of(self._function)}: {found[1]['message']}\n"
+                "There is no solution to differentiate. Allow more steps (mxstep), or use a shorter time span."
             )
         self._found.append(found)
         return [np.array(len(self._found) - 1)]
@@ -183,7 +183,7 @@ class _Call:
         return as_result(Trajectory(system).states([start, times, *inputs]))
 
     def _track(self, system: System, states: Any, leaves: Sequence[Any]) -> Track:
-        """Return the solution at all times; odeint itself tells it at the times of output alone."""
+        """Return the solution at all times; odeint itself returns it only at the output times."""
         start, times, *inputs = leaves
         record = Record()
         method = recording(system.method, record, True)

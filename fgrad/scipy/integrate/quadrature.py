@@ -1,12 +1,12 @@
-"""Integrals of functions, as in `scipy.integrate`: by QUADPACK, and differentiated by Leibniz's rule.
+"""Integrals of functions, as in `scipy.integrate`: by QUADPACK, and differentiated by the Leibniz rule.
 
     quad, quad_vec        over an interval
     fixed_quad            by Gauss-Legendre quadrature with a fixed number of points
 
-The derivative of an integral by a limit is the integrand there; by a parameter, it is the integral of the
-integrand's derivative. The pullback by all parameters is one integral of a vector, which is such an integral
-itself; so the next order follows. SciPy's cubature computes it, for which a traced integrand can be run on many
-points at once, or else quad_vec.
+The derivative of an integral with respect to a limit is the integrand there; with respect to a parameter, it is the
+integral of the integrand's derivative. The pullback to all parameters is one integral of a vector-valued function,
+which is differentiated likewise; so higher orders follow. SciPy's cubature computes it if a traced integrand can be
+evaluated at many points together, and otherwise quad_vec.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import stop_gradient
 
 SCIPYS: Any = scipy.integrate
-"""SciPy's own functions, whose types are narrower than what they take."""
+"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 TOLERANCE = 1.49e-8
-"""The default of quad, absolute and relative."""
+"""The default tolerance of quad, absolute and relative."""
 
 ROUNDING = "The occurrence of roundoff error is detected"
-"""So begins what SciPy says if an integral is as exact as the numbers allow, and not as exact as was asked for."""
+"""Start of SciPy's message for an integral that is accurate to rounding but not to the requested tolerance."""
 
 REMEDY = (
-    "Name the place, points=[place], which quad and quad_vec differentiate by; or integrate up to it, and on from it. "
-    "Where the place is meant to stay, take fg.stop_gradient of what it depends on."
+    "Pass the location, points=[location], whose derivative quad and quad_vec include; or split the integral there. "
+    "If the location is meant to be constant, use fg.stop_gradient on the values it depends on."
 )
-"""What to write where an integrand has a step that moves."""
+"""Remedy for an integrand with a moving jump."""
 
 
 def quad(
@@ -76,33 +76,33 @@ def quad(
     limlst: int = 50,
     complex_func: bool = False,
 ) -> Any:
-    """Integrate a function between two limits, as `scipy.integrate.quad`; and differentiate the integral.
+    """Integrate a function between two limits, as `scipy.integrate.quad`, with derivatives.
 
-    Where nothing is traced, this is SciPy's function. Elsewhere the value is SciPy's, too, and it is differentiated by
-    `a` and `b`, by `args`, and by traced values and variables that `func` uses besides; in both modes, to any
+    If nothing is traced, this is SciPy's function. Otherwise the value is SciPy's, too, and it is differentiable with
+    respect to `a` and `b`, `args`, and traced values and variables that `func` closes over; in both modes, to any
     order. Derivatives are integrals, too, computed to the same tolerances.
 
     Args:
         func: `func(x, *args)` returns a number.
         a, b: the limits; infinite ones are constants.
-        args: extra arguments, containers of arrays too.
-        points: places that need care. If the integrand jumps at one that is differentiated by, the jump moves with it.
-        epsabs, epsrel, limit, full_output, complex_func: SciPy's.
-        weight, wvar, wopts, maxp1, limlst: SciPy's, for integrals that are not differentiated.
+        args: extra arguments, which may be containers of arrays.
+        points: break points. If the integrand jumps at a differentiated one, the jump moves with it.
+        epsabs, epsrel, limit, full_output, complex_func: as in SciPy.
+        weight, wvar, wopts, maxp1, limlst: as in SciPy, for integrals that are not differentiated.
 
     Returns:
-        The integral, and SciPy's estimate of its error; with `full_output` SciPy's dict, too. Both are to be looked at:
-        where something is differentiated, they raise where something is computed with them.
+        The integral, and SciPy's estimate of its error; with `full_output` SciPy's dict, too. The latter two are for
+        information: if a derivative is needed, they raise when they are used in a computation.
 
     Raises:
-        ConvergenceError: a RuntimeError; something is to be differentiated, and SciPy has not found the integral,
-            or one that is its derivative. Where only rounding limits the precision, SciPy's warning stays one.
-        UnsupportedError: a NotImplementedError; there is a `weight`, or `func` is no Python function, and something
-            is to be differentiated.
-        ClosureError: a TypeError; a traced value gets into `func` on a way that cannot be followed.
+        ConvergenceError: a RuntimeError; a derivative is needed, and SciPy did not find the integral,
+            or that of a derivative. If only rounding limits the precision, SciPy's warning is given instead.
+        UnsupportedError: a NotImplementedError; a derivative is needed, and there is a `weight`, or `func` is not a
+            Python function.
+        ClosureError: a TypeError; `func` uses a traced value that cannot be found in its closure.
 
     Warns:
-        MovingStepWarning: `func` jumps at a place that depends on what is differentiated, and is not in `points`.
+        MovingStepWarning: `func` jumps at a location that depends on differentiated values, and is not in `points`.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -139,20 +139,20 @@ def quad_vec(
     *,
     args: Any = (),
 ) -> Any:
-    """Integrate a function whose values are arrays, as `scipy.integrate.quad_vec`; and differentiate the integral.
+    """Integrate an array-valued function, as `scipy.integrate.quad_vec`, with derivatives.
 
     Args:
         f: `f(x, *args)` returns an array.
         a, b, args: as for `quad`.
-        points: places that need care, as for `quad`.
-        epsabs, epsrel, norm, cache_size, limit, workers, quadrature, full_output: SciPy's.
+        points: break points, as for `quad`.
+        epsabs, epsrel, norm, cache_size, limit, workers, quadrature, full_output: as in SciPy.
 
     Returns:
-        The integral, and SciPy's estimate of its error; with `full_output` SciPy's further findings, too.
+        The integral, and SciPy's estimate of its error; with `full_output` also SciPy's further information.
 
     Raises:
-        ConvergenceError: a RuntimeError; something is to be differentiated, and SciPy has not found the integral.
-        ClosureError: a TypeError; a traced value gets into `f` on a way that cannot be followed.
+        ConvergenceError: a RuntimeError; a derivative is needed, and SciPy did not find the integral.
+        ClosureError: a TypeError; `f` uses a traced value that cannot be found in its closure.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -167,13 +167,13 @@ def quad_vec(
 
 
 def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:
-    """Integrate a function by Gauss-Legendre quadrature, as `scipy.integrate.fixed_quad`, and as a sum of its values.
+    """Integrate a function by Gauss-Legendre quadrature, as `scipy.integrate.fixed_quad`; with derivatives.
 
     Args:
-        func: `func(x, *args)` takes all points at once, and returns values along the last axis.
+        func: `func(x, *args)` takes all nodes together, and returns values along the last axis.
         a, b: the limits, which are finite.
         args: extra arguments.
-        n: the number of points.
+        n: the number of nodes.
 
     Returns:
         The integral, and None.
@@ -198,7 +198,7 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int 
 
 
 def _warn_of_steps_at(x: Any, function: Callable[..., Any], args: Any) -> None:
-    """Warn of a step between nodes that moves in relation to them."""
+    """Warn of a jump between nodes that moves relative to them."""
     users = UsersFunctions([function], args)
     nodes = array_of(x)
     users.run(lambda functions, leaves: [np.asarray(functions[0](leaves[0]))], [nodes])
@@ -218,24 +218,24 @@ def _warn_of_steps_at(x: Any, function: Callable[..., Any], args: Any) -> None:
 
 
 def _reported(part: Any, name: str) -> Any:
-    """Return what SciPy reports of an integral besides its error, as what is not differentiated."""
+    """Return SciPy's report on an integral besides its error, marked as not differentiated."""
     if isinstance(part, dict):
         return {key: aside(value, f"{key} in the infodict of {name}") for key, value in part.items()}
     return aside(part, f"the information of {name}")
 
 
-# One call, and the integral that it is about
+# One call, and its integral
 
 
 class _Call:
     """One call of `quad` or `quad_vec`.
 
     Args:
-        function: the user's.
-        limits: the first and the last one.
+        function: the user's function.
+        limits: the lower and the upper limit.
         points: break points, or None.
         args: extra arguments.
-        options: SciPy's.
+        options: options of SciPy.
         scipys: SciPy's function.
     """
 
@@ -247,14 +247,14 @@ class _Call:
         self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((limits, points, args))[0])
         self._is_python = callable(function)
         self._users = UsersFunctions([function] if self._is_python else [], args)
-        breaks = np.reshape(array_of(points if self._has_points else []), -1)  # SciPy takes a single one, too
+        breaks = np.reshape(array_of(points if self._has_points else []), -1)  # SciPy accepts a single one, too
         self._leaves = [*map(array_of, limits), *(breaks[i] for i in range(len(breaks)))]
         self._found: list[Any] = []
         self._visited: list[float] = []
-        self._reached = 0.0  # the relative precision, where rounding has bounded it
+        self._reached = 0.0  # the relative precision, if rounding limits it
 
     def result(self, full_output: bool) -> Any:
-        """Return SciPy's result, differentiated where something is traced."""
+        """Return SciPy's result, differentiable if something is traced."""
         self._options["full_output"] = full_output
         numbers, value, estimate = [*self._users.run(self._solve, self._leaves), None, None, None][:3]
         if not self._is_traced():
@@ -284,7 +284,7 @@ class _Call:
         return bool(followers([*self._leaves, *self._users.inputs()]))
 
     def _solve(self, functions: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
-        """Let SciPy integrate plain functions between plain limits."""
+        """Run SciPy's function for plain functions and plain limits."""
         functions = functions or [self._function]
         if not self._is_traced():
             self._found = [
@@ -297,11 +297,11 @@ class _Call:
         return [np.array(len(self._found) - 1), np.asarray(value)[()], np.asarray(estimate)[()]]
 
     def _points(self, leaves: Sequence[Any]) -> dict[str, Any]:
-        """Return the break points as SciPy takes them."""
+        """Return the break points in SciPy's form."""
         return {"points": np.array(leaves[2:])} if self._has_points else {}
 
     def _integrated(self, function: Any, leaves: Sequence[Any]) -> Any:
-        """Return what SciPy finds in full, if it finds the integral."""
+        """Return SciPy's full result, if it finds the integral."""
 
         def visiting(x: Any) -> Any:
             self._visited.append(x)
@@ -338,12 +338,12 @@ class _Call:
 
 
 def _limit(leaf: Any) -> Any:
-    """Return a limit as SciPy takes it."""
+    """Return a limit in SciPy's form."""
     return leaf.item() if leaf.ndim == 0 else leaf
 
 
 def _complaints(found: Any) -> list[str]:
-    """Return what SciPy says against a result that it gives in full."""
+    """Return SciPy's warning about a full result."""
     further = found[2:]
     if further and hasattr(further[0], "status"):  # quad_vec
         return [] if further[0].status in (_CONVERGED, _ROUNDED) else [further[0].message]
@@ -353,29 +353,29 @@ def _complaints(found: Any) -> list[str]:
 
 
 _CONVERGED, _ROUNDED = 0, 2
-"""What SciPy's quad_vec reports of its success."""
+"""The success report of SciPy's quad_vec."""
 
 
 def _not_found(what: str, message: str) -> errors.ConvergenceError:
     return errors.ConvergenceError(
-        f"SciPy has not found {what}: {' '.join(message.split())}\n"
-        "So there is no integral to differentiate. Allow more intervals (limit), a larger error (epsabs, epsrel), or "
-        "part the interval where the function is not smooth (points)."
+        f"SciPy did not find {what}: {' '.join(message.split())}\n"
+        "There is no integral to differentiate. Allow more intervals (limit), a larger error (epsabs, epsrel), or "
+        "split the interval where the function is not smooth (points)."
     )
 
 
 @dataclass
 class _Integral:
-    """An integral as a function of its limits, its break points and the inputs of the integrand, which are its leaves.
+    """An integral as a function of its leaves: its limits, its break points and the inputs of the integrand.
 
     Attributes:
-        function: the user's, for messages.
-        integrand: from a number and inputs to an array, traced.
-        of_values: from plain leaves to the integral.
-        options: SciPy's.
-        moving: which of the limits and break points are differentiated by.
-        visited: where SciPy has called the integrand.
-        known: integrals by what they were computed for.
+        function: the user's function, for messages.
+        integrand: maps a number and inputs to a traced array.
+        of_values: maps plain leaves to the integral.
+        options: options of SciPy.
+        moving: which of the limits and break points are differentiated.
+        visited: the points at which SciPy called the integrand.
+        known: integrals by the leaves that they belong to.
     """
 
     function: Callable[..., Any]
@@ -387,7 +387,7 @@ class _Integral:
     known: dict[bytes, Any] = field(default_factory=dict)
 
     def remember(self, leaves: Leaves) -> Leaves:
-        """Note an integral that is known for the leaves that follow it."""
+        """Store an integral that is known for the given leaves."""
         self.known[_key(leaves[1:])] = leaves[0]
         return []
 
@@ -396,7 +396,7 @@ class _Integral:
         moving = (False, *map(is_moving, leaves[len(self.moving) :]))
         if is_looked_at(leaves):
             for x in self.visited[:1]:
-                self.integrand(x, *leaves[len(self.moving) :])  # which shows what it decides by the inputs
+                self.integrand(x, *leaves[len(self.moving) :])  # records its decisions on the inputs
         elif any(moving):
             switches = Switches(name_of(self.function), self.integrand, moving, REMEDY)
             for_each_example(lambda leaves: self._warn_of_steps(switches, leaves), values_of(leaves))
@@ -431,7 +431,7 @@ class _Integral:
         return apply_rule(rule, leaves), pull, push  # which is followed by the traces below
 
     def _at_limits(self, leaves: Leaves) -> list[Any]:
-        """Return how the integral changes with each of its limits and break points; None if that is not asked for."""
+        """Return the derivative with respect to each of the limits and break points; None if it is not needed."""
         count = len(self.moving)
         limits, points, inputs, slopes = leaves[:2], leaves[2:count], leaves[count:], []
         for limit, moving, sign in zip(limits, self.moving[:2], (-1.0, 1.0), strict=True):
@@ -442,7 +442,7 @@ class _Integral:
         return slopes
 
     def _at_break(self, point: Any, limits: Leaves, inputs: Leaves) -> Any:
-        """Return how the integral changes with a break point: by the jump of the integrand."""
+        """Return the derivative with respect to a break point: minus the change of the integrand across it."""
         place, low, high = map(stop_gradient, (point, *limits))
         span = np.abs(high - low)
         aside = 2.0**-50 * np.maximum(np.abs(place), np.where(np.isfinite(span), span, 1.0))
@@ -509,12 +509,12 @@ class _Integral:
         return value if first < last else -value
 
     def _by_cubature(self, inputs: Leaves, low: Any, high: Any, points: Leaves) -> Any:
-        """Return an integral between plain limits, with the integrand computed for all points of an interval at once.
+        """Return an integral between plain limits, with the integrand evaluated at all nodes of an interval together.
 
         Raises:
-            NotTogether: the points have to be visited one by one, or the integrand is not smooth.
+            NotTogether: the points must be evaluated one by one, or the integrand is not smooth.
         """
-        if not hasattr(SCIPYS, "cubature"):  # it came with SciPy 1.15
+        if not hasattr(SCIPYS, "cubature"):  # new in SciPy 1.15
             raise NotTogether
 
         def of_points(x: Any) -> Any:
@@ -526,7 +526,7 @@ class _Integral:
             nonlocal is_complex
             found = np.asarray(in_groups(of_points, [x[:, 0]], [np.arange(len(x))])[0])
             is_complex = found.dtype.kind == "c"
-            return np.stack([found.real, found.imag], axis=-1) if is_complex else found  # SciPy takes real ones
+            return np.stack([found.real, found.imag], axis=-1) if is_complex else found  # SciPy needs real values
 
         found = SCIPYS.cubature(
             integrand,
@@ -553,7 +553,7 @@ class _Integral:
 
 
 FEW_INTERVALS, MANY_INTERVALS = 60, 400
-"""Where a derivative is not as smooth as the function, many are needed: SciPy's quad_vec does not extrapolate."""
+"""For derivatives less smooth than the function, many are needed: SciPy's quad_vec does not extrapolate."""
 
 
 def _key(leaves: Leaves) -> bytes:

@@ -1,4 +1,4 @@
-"""Integrals of functions of which samples are known, as in `scipy.integrate`: sums, differentiated as they are."""
+"""Integrals of sampled functions, as in `scipy.integrate`: sums, differentiated as such."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from fgrad.scipy._plain import differentiates
 from fgrad.scipy.integrate._forms import array_of
 
 SCIPYS: Any = scipy.integrate
-"""SciPy's own functions, whose types are narrower than what they take."""
+"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 WIDENS = SCIPYS.simpson(np.ones(3, np.float32), x=np.arange(3, dtype=np.float32)).dtype == np.float64
-"""Whether `simpson` computes in double precision with places in single precision, as SciPy 1.17 and before."""
+"""Whether `simpson` computes in double precision for single-precision `x`, as up to SciPy 1.17."""
 
 
 @differentiates(SCIPYS.trapezoid)
@@ -24,15 +24,15 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
     Args:
         y: samples.
-        x: where they were taken, in one dimension or as many as `y` has; without it they are `dx` apart.
+        x: the sample points, with one axis or as many as `y` has; by default they are spaced by `dx`.
         dx: the distance between samples.
-        axis: along which to integrate.
+        axis: the axis of the integral.
 
     Returns:
         The integral, with one axis less than `y`.
 
     Raises:
-        ValueError: `x` does not fit `y`.
+        ValueError: the shapes of `x` and `y` are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -46,17 +46,17 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 
 @differentiates(SCIPYS.cumulative_trapezoid)
 def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    """Integrate samples up to each of them by the trapezoidal rule, as `scipy.integrate.cumulative_trapezoid`.
+    """Compute cumulative integrals by the trapezoidal rule, as `scipy.integrate.cumulative_trapezoid`.
 
     Args:
         y, x, dx, axis: as for `trapezoid`.
-        initial: 0 to have the integral up to the first sample, too.
+        initial: 0 to include the integral up to the first sample.
 
     Returns:
         The integrals; along the axis one fewer than the samples, or as many with `initial`.
 
     Raises:
-        ValueError: `x` does not fit `y`, there is no sample, or `initial` is something else.
+        ValueError: the shapes of `x` and `y` are incompatible, there is no sample, or `initial` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -81,7 +81,7 @@ def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, i
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integrate samples by Simpson's rule, as `scipy.integrate.simpson`.
 
-    Of an even number of samples the last interval is integrated by the parabola through the last three.
+    For an even number of samples, the last interval is integrated by the parabola through the last three.
 
     Args:
         y, x, dx, axis: as for `trapezoid`.
@@ -90,7 +90,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
         The integral, with one axis less than `y`.
 
     Raises:
-        ValueError: `x` does not fit `y`.
+        ValueError: the shapes of `x` and `y` are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -131,19 +131,19 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
 
 @differentiates(SCIPYS.cumulative_simpson)
 def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
-    """Integrate samples up to each of them by Simpson's rule, as `scipy.integrate.cumulative_simpson`.
+    """Compute cumulative integrals by Simpson's rule, as `scipy.integrate.cumulative_simpson`.
 
     Args:
         y, axis: as for `trapezoid`.
-        x: where the samples were taken; it increases.
+        x: the sample points, in increasing order.
         dx: the distance between samples, or an array like `y` with one entry along the axis.
-        initial: the integral up to the first sample, which is added to all; a number, or an array as `dx`.
+        initial: the integral up to the first sample, which is added to all; a number, or an array like `dx`.
 
     Returns:
         The integrals; along the axis one fewer than the samples, or as many with `initial`.
 
     Raises:
-        ValueError: `x`, `dx` or `initial` does not fit `y`, or `x` does not increase.
+        ValueError: the shape of `x`, `dx` or `initial` is incompatible with `y`, or `x` is not increasing.
 
     Example:
         >>> import fgrad as fg
@@ -175,7 +175,7 @@ def _simpson_parts(y: Any, h: Any) -> Any:
     """Return the integrals over all intervals, each by the parabola through its ends and a neighbour."""
     forwards = _first_halves(y, h)
     backwards = np.flip(_first_halves(np.flip(y, -1), np.flip(h, -1)), -1)
-    # The first, third, ... interval is the first of its parabola, the others and the last one are the second.
+    # Interval 1, 3, ... is the first of its parabola; the others and the last one are the second.
     count = h.shape[-1]
     is_first = (np.arange(count) % 2 == 0) & (np.arange(count) < count - 1)
     ahead = np.concatenate([forwards, forwards[..., -1:]], axis=-1)
@@ -184,7 +184,7 @@ def _simpson_parts(y: Any, h: Any) -> Any:
 
 
 def _first_halves(y: Any, h: Any) -> Any:
-    """Return for all parabolas through three neighbours the integral over the first of their two intervals."""
+    """Return the integral over the first interval of each parabola through three neighbours."""
     first, second = h[..., :-1], h[..., 1:]
     part, ratio = first / (first + second), first / second
     bent = part * ratio
@@ -200,7 +200,7 @@ def _distances(y: Any, x: Any, dx: Any, axis: int, increasing: bool = False) -> 
     """Return the lengths of the intervals between samples, which lie along the last axis."""
     count, ndim = y.shape[axis], len(y.shape)
     if x is None:
-        # As in SciPy, a number of Python's does not widen the samples, but for the cumulative rule.
+        # As in SciPy, a Python number does not widen the samples, except in the cumulative rule.
         weak = type(dx) in (int, float) and not increasing
         dx = np.asarray(dx, y.real.dtype) if weak else array_of(dx)
         if dx.ndim == 0:
@@ -225,6 +225,6 @@ def _distances(y: Any, x: Any, dx: Any, axis: int, increasing: bool = False) -> 
 
 
 def _quotient(a: Any, b: Any) -> Any:
-    """Return a / b, and 0 where b is 0, as SciPy has it for samples at the same place."""
+    """Return a / b, and 0 where b is 0, as SciPy does for coincident samples."""
     is_zero = b == 0
     return np.where(is_zero, 0.0, a / np.where(is_zero, 1.0, b))

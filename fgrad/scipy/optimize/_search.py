@@ -282,7 +282,7 @@ class Search:
 
     def _not_solved(self, result: OptimizeResult) -> errors.ConvergenceError:
         return errors.ConvergenceError(
-            f"SciPy has not solved the problem of {name_of(self.function)}: {result.message}\n"
+            f"SciPy did not solve the problem of {name_of(self.function)}: {result.message}\n"
             "So there is no solution to differentiate. Let it go on (more iterations, a larger tolerance), or "
             "start it elsewhere."
         )

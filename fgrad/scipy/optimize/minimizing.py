@@ -404,5 +404,5 @@ def minimize_scalar(
     x = solved(fun, solver, optimality, (limits, extra), uses=of_all, start=start, tolerance=1e-2)
     traced = bool(followers([x]))
     if traced and not all(each.success for each in found):
-        raise errors.ConvergenceError(f"SciPy has not found a minimum to differentiate: {found[-1].message}")
+        raise errors.ConvergenceError(f"SciPy did not find a minimum to differentiate: {found[-1].message}")
     return result_of("minimize_scalar", found, x=x, **({"fun": fun(x, *extra)} if traced else {}))

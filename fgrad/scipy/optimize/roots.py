@@ -262,7 +262,7 @@ def _one_unknown(
     if followers([root]) and not all(each.converged for each in found):
         flags = ", ".join(sorted({each.flag for each in found}))
         raise errors.ConvergenceError(
-            f"SciPy has not found the root of {name_of(f)}: {flags}. So there is none to differentiate.\n"
+            f"SciPy did not find the root of {name_of(f)}: {flags}. So there is none to differentiate.\n"
             "Let it go on (maxiter), give it a bracket, or start it elsewhere."
         )
     has_tensors = any(type(leaf) in BOXES for leaf in flatten((ends, args))[0])

@@ -33,7 +33,7 @@ def _half_sum(function: Any, v: Any, z: Any) -> Any:
 
 
 def _unless_infinite(infinite: Any, slope: Any) -> Any:
-    """Return the derivative of Y_v, v > 0, near its pole: minus infinity, where the terms give infinity minus infinity."""
+    """Return the derivative of Y_v, v > 0, near its pole: minus infinity, where the formula gives NaN."""
     return np.where(np.isinf(infinite), -infinite, slope)
 
 

@@ -20,7 +20,7 @@ from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last, rule_of, several
 
 # The integral of a product of powers (t + x)**-a over all t > 0, for integer 2 a. Its derivatives are integrals of the
-# same kind. With t = exp(u) the integrand is analytic in a strip, and decays exponentially, so that the trapezoidal rule
+# same kind. With t = exp(u) the integrand is analytic in a strip and decays exponentially; the trapezoidal rule then
 # converges exponentially (L. N. Trefethen and J. A. C. Weideman, https://doi.org/10.1137/130932132).
 
 _DIGITS = 40.0

@@ -61,7 +61,7 @@ for _kind in "12":
 # (1 - s x**2) y'' = 2 s x y' - s (value - k c**2 x**2 - m**2 / (1 - s x**2)) y
 
 _C = np.float64(0.7)
-"""For samples: in double precision, because SciPy does not terminate with a characteristic value in single precision."""
+"""For samples: in double precision, because SciPy does not terminate with a value in single precision."""
 
 
 def _spheroidal(kind: str, name: str, s: int, k: int, domain: tuple[float, float]) -> None:

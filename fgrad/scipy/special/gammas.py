@@ -64,7 +64,7 @@ declare(special.gammainccinv, by_quadrature("scipy.special.gammainccinv", "a", "
 
 
 def _pochhammer_slope(ans: Any, z: Any, m: Any) -> Any:
-    """Return the derivative of gamma(z + m) / gamma(z) with respect to z, also where only the denominator has a pole."""
+    """Return the derivative of gamma(z + m) / gamma(z) with respect to z, also where only the divisor has a pole."""
     end = z + m
     at_pole = special.gamma(end) * (special.psi(end) * special.rgamma(z) + rgamma_slope(z))
     alone = np.logical_and(is_pole(z), np.logical_not(is_pole(end)))

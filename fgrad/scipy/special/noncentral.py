@@ -48,7 +48,7 @@ def _chi_square_density(df: float, x: float, nc: float) -> Any:
 
 
 def _f_kernel(power: float, a: float, b: float, nc: float, odds: float) -> Any:
-    """Return the sum over j of the Poisson probability, times y**(a + j) (1 - y)**b / beta(a + j, b) / (a + j)**power."""
+    """Return the sum over j of Poisson's probability, times y**(a + j) (1 - y)**b / beta(a + j, b) / (a + j)**power."""
     if not (0 <= odds < inf and a > 0 and b > 0 and 0 <= nc < inf):
         return 0.0 if odds == inf else np.nan
     if odds == 0:

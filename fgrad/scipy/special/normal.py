@@ -28,7 +28,7 @@ def _mills(x: Any) -> Any:
 
 
 def _mills_slope(ans: Any, x: Any) -> Any:
-    """Return the derivative of the ratio, -ans * (x + ans), where on the left the sum is computed without cancellation."""
+    """Return the derivative of the ratio, -ans * (x + ans), with an accurate sum on the left."""
     u = x * -sqrt(0.5)
     left = np.real(x) < 0
     on_left = np.where(left, u, 1)

@@ -93,7 +93,7 @@ def _of_transpose(options: dict[str, Any]) -> dict[str, Any]:
 
 def _not_converged(function: str, info: int, what: str) -> errors.ConvergenceError:
     return errors.ConvergenceError(
-        f"{function} has not solved {what}: it returned info={info}.\n"
+        f"{function} did not solve {what}: it returned info={info}.\n"
         "Give a larger maxiter, a preconditioner M (with rmatvec, if it is a LinearOperator), or a larger rtol; or use "
         "fgrad.scipy.sparse.linalg.spsolve."
     )
