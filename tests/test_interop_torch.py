@@ -396,9 +396,7 @@ def test_there_and_back():
 def test_what_is_no_array_is_refused():
     (x,) = tensors(X)
     for result, said in (("text", "'text' of type str"), (None, "None")):
-        with pytest.raises(
-            errors.OutputError, match=f"must return arrays, but it returned {said}"
-        ):
+        with pytest.raises(errors.OutputError, match=f"must return arrays, but it returned {said}"):
             to_torch(lambda x, result=result: result)(x)
     with pytest.raises(errors.DtypeError, match="bfloat16"):
         to_torch(np.sin)(x.detach().bfloat16())

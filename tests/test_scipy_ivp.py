@@ -658,7 +658,7 @@ def test_functions_of_bdf_that_take_many_ways_and_systems_that_are_too_large():
 
     expected = -(1 + 39 / 80) * np.exp(-0.5 * (1 + 39 / 80))
     assert float(fg.grad(last)(0.5)) == pytest.approx(expected, rel=1e-3)
-    with pytest.raises(errors.ParameterError, match="up to 32 equations, and slope has 40"):
+    with pytest.raises(errors.ParameterError, match="up to 32 equations, but slope has 40"):
 
         def slope(t, y):
             return -y

@@ -6,14 +6,14 @@
     Tensor([[1., 0.],
             [0., 0.]])
 
-Where nothing is traced SciPy itself answers. Where something is:
+If nothing is traced, these are SciPy's functions. Otherwise:
 
-- what SciPy does not read of a matrix, such as the other triangle of a symmetric one, has the derivative 0;
-- for stacks of matrices several results are a tuple, where SciPy has a list;
-- `overwrite_a` and its kin are taken and ignored.
+- the part of a matrix that SciPy does not read, such as one triangle of a symmetric matrix, has the derivative 0;
+- for stacks of matrices several results are a tuple, where SciPy returns a list;
+- `overwrite_a` and its kin are accepted and ignored.
 
-Names of SciPy that are missing here are those of matrices of constants (`hilbert`), of LAPACK (`get_lapack_funcs`), and
-those that have no derivative yet.
+SciPy names that are missing here are those of constant matrices (`hilbert`), of LAPACK (`get_lapack_funcs`), and
+functions whose derivative is not implemented yet.
 """
 
 import typing as _typing
@@ -95,5 +95,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__)

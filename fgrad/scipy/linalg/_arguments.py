@@ -1,10 +1,10 @@
-"""What the functions of this package share: their arguments, and the rules of NumPy's operations.
+"""Common code of this package: conversion of arguments, and rules of NumPy's operations.
 
-numbers(a, b)                arrays or tensors of the one dtype that LAPACK takes for all of them
+numbers(a, b)                arrays or tensors of a common dtype of LAPACK
 as_columns(b)                a vector as a matrix with one column
-rules_of("eigh")             the rules of an operation of NumPy, for SciPy's implementation of it
-refused(f, why, instead)     the function of SciPy that has no derivative, and says why
-scipys_error(f, ...)         let SciPy itself say what is wrong with a call
+rules_of("eigh")             the rules of a NumPy operation, for SciPy's implementation of it
+refused(f, why, instead)     a SciPy function without a derivative, with the reason
+scipys_error(f, ...)         raise SciPy's own error for a wrong call
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Array = Any
 """An array, or a tensor that may be traced."""
 
 SCIPY: Any = scipy.linalg
-"""SciPy's functions, as they are called with options that are handed on."""
+"""SciPy's functions, typed for calls with arbitrary options."""
 
 
 def lapack_dtype(*arrays: Any) -> np.dtype[Any]:
-    """Return the dtype in which LAPACK computes with arrays: of single or double precision, real or complex.
+    """Return LAPACK's dtype for arrays: of single or double precision, real or complex.
 
     Raises:
-        ValueError: an array holds objects; SciPy says so in the same words.
+        ValueError: an array holds objects; the message is SciPy's.
     """
     dtype = np.result_type(*(x.dtype for x in arrays))
     if dtype.kind in "biu":
@@ -46,22 +46,22 @@ def lapack_dtype(*arrays: Any) -> np.dtype[Any]:
 
 
 def of_dtype(x: Any, dtype: Any) -> Any:
-    """Return an array in a dtype; as it is, if it has that."""
+    """Return an array in a dtype; unchanged if it has this dtype."""
     return x if x.dtype == dtype else astype(x, dtype)
 
 
 def check_finite_values(*arrays: Any) -> None:
-    """Refuse infinities and NaN, as SciPy does; the message is NumPy's.
+    """Reject infinities and NaN, as SciPy does; the message is NumPy's.
 
     Raises:
-        ValueError: there are some.
+        ValueError: there are infinities or NaN.
     """
     for x in arrays:
         np.asarray_chkfinite(raw_array(x))
 
 
 def numbers(*arrays: Any, check_finite: bool = True) -> list[Any]:
-    """Return arguments as arrays or tensors of one dtype that LAPACK has; infinities and NaN may be refused."""
+    """Return arguments as arrays or tensors of a common dtype of LAPACK; infinities and NaN may be rejected."""
     arrays = tuple(map(as_array, arrays))
     if check_finite:
         check_finite_values(*arrays)
@@ -70,18 +70,18 @@ def numbers(*arrays: Any, check_finite: bool = True) -> list[Any]:
 
 
 def scipys_error(function: Any, *arrays: Any, **keywords: Any) -> None:
-    """Call a function of SciPy on ones of the shapes and dtypes of arguments that do not fit, for its error."""
+    """Call a SciPy function on ones with the shapes and dtypes of invalid arguments, to raise its error."""
     function(*(np.ones(x.shape, x.dtype) for x in arrays), **keywords)
 
 
 def refused(function: Any, why: str, instead: str, example: str) -> Callable[..., Any]:
-    """Return a function of SciPy that says why it has no derivative, where something is traced.
+    """Return a SciPy function that raises if something is traced, with the reason why it has no derivative.
 
     Args:
-        function: SciPy's, which answers where nothing is.
-        why: the rest of a sentence that begins with its name.
-        instead: what to use; a sentence.
-        example: a program that uses it on plain arrays, and its output.
+        function: SciPy's function, which is used if nothing is traced.
+        why: the end of a sentence that begins with its name.
+        instead: a sentence with the alternative.
+        example: a program that calls it with plain arrays, and its output.
     """
     parameters = ", ".join(inspect.signature(function).parameters)
 
@@ -95,10 +95,10 @@ def refused(function: Any, why: str, instead: str, example: str) -> Callable[...
     {instead}
 
     Args:
-        {parameters}: SciPy's; none of them may be traced.
+        {parameters}: as in SciPy; none of them may be traced.
 
     Returns:
-        What SciPy returns.
+        SciPy's result.
 
     Raises:
         NoDerivativeError: a ValueError; something is traced.
@@ -111,22 +111,22 @@ def refused(function: Any, why: str, instead: str, example: str) -> Callable[...
 
 
 def as_columns(b: Any) -> Any:
-    """Return a vector as a matrix with one column; matrices as they are."""
+    """Return a vector as a matrix with one column; matrices are returned unchanged."""
     return b[:, None] if b.ndim == 1 else b
 
 
 def is_square(a: Any) -> bool:
-    """Return whether an array is a matrix with as many rows as columns, or a stack of such."""
+    """Return whether an array is a square matrix, or a stack of square matrices."""
     return bool(a.ndim >= 2 and a.shape[-1] == a.shape[-2])
 
 
 def rows_of(b: Any) -> int | None:
-    """Return how many rows a right-hand side has, which is a vector or matrices; None for a number."""
+    """Return the number of rows of a right-hand side, a vector or matrices; None for a number."""
     return None if b.ndim == 0 else int(b.shape[0 if b.ndim == 1 else -2])
 
 
 def fits(a: Any, b: Any) -> bool:
-    """Return whether `b` is a right-hand side, a vector or matrices, for the square matrices `a`."""
+    """Return whether `b` is a valid right-hand side, a vector or matrices, for the square matrices `a`."""
     return is_square(a) and rows_of(b) == a.shape[-1]
 
 

@@ -1,12 +1,12 @@
-"""Divided differences of a function of one real number, of any order, also where points are equal or nearly so.
+"""Divided differences of a function of one real number, of any order, also for equal or nearly equal points.
 
     divided_differences(derivative, points)    of the points along the last axis
 
-For two points it is (f(b) - f(a)) / (b - a), which has few digits where they are close, and none where they are equal;
+For two points it is (f(b) - f(a)) / (b - a), which is inaccurate for close points, and undefined for equal ones;
 there it is the mean of the derivative between them. For more points it is the quotient of two differences of one point
-less, or the mean of a higher derivative over a simplex (the formula of Hermite and Genocchi; N. Higham, "Functions of
-Matrices" (2008), appendix B.16). Nothing is known of the function, and how close is close depends on it; so both are
-computed where the quotient has lost digits, with an estimate of the error of each, and the better one is taken.
+fewer, or the mean of a higher derivative over a simplex (the Hermite-Genocchi formula; N. Higham, "Functions of
+Matrices" (2008), appendix B.16). The function is arbitrary, and the accuracy of both formulas depends on it; so both
+are computed where the quotient has lost digits, with error estimates, and the better one is used.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 _LOSS = 30
-"""A quotient that may be off by more than so many roundings is computed in the other way, too."""
+"""If the error of a quotient may exceed this many roundings, the other formula is computed, too."""
 
 _MORE, _FEWER = 5, 3
-"""How many points the mean of a derivative takes along each axis, and how many the one that tells its error."""
+"""Number of nodes per axis for the mean of a derivative, and for the estimate of its error."""
 
 
 def divided_differences(derivative: Callable[[int, Any], Any], points: Any) -> Any:
@@ -33,7 +33,7 @@ def divided_differences(derivative: Callable[[int, Any], Any], points: Any) -> A
         points: real; each difference is that of the points along the last axis.
 
     Returns:
-        An array with an axis less.
+        An array without the last axis.
     """
     *shape, count = points.shape
     rows = np.sort(np.reshape(points, (-1, count)), axis=-1)
@@ -41,7 +41,7 @@ def divided_differences(derivative: Callable[[int, Any], Any], points: Any) -> A
 
 
 def _with_errors(derivative: Callable[[int, Any], Any], rows: Any) -> tuple[Any, Any]:
-    """Return the divided differences of rows of ascending points, and about how far they may be off."""
+    """Return the divided differences of rows of ascending points, and error estimates."""
     if rows.shape[-1] == 1:
         values = derivative(0, rows[:, 0])
         return values, np.finfo(rows.dtype).eps * np.abs(values)
@@ -58,7 +58,7 @@ def _with_errors(derivative: Callable[[int, Any], Any], rows: Any) -> tuple[Any,
 
 
 def _means(derivative: Callable[[int, Any], Any], rows: Any) -> tuple[Any, Any]:
-    """Return the means of a derivative over the simplices of points, and about how far they may be off."""
+    """Return the means of a derivative over the simplices of points, and error estimates."""
     order = rows.shape[-1] - 1
     best, other = (_mean(derivative, rows, *_simplex_rule(count, order)) for count in (_MORE, _FEWER))
     return best, np.abs(best - other) + np.finfo(rows.dtype).eps * np.abs(best)
@@ -73,7 +73,7 @@ def _mean(derivative: Callable[[int, Any], Any], rows: Any, places: Any, weights
 
 @functools.cache
 def _simplex_rule(count: int, order: int) -> tuple[Any, Any]:
-    """Return the places of a quadrature rule for 1 >= t1 >= t2 >= ... >= 0, as columns, and its weights."""
+    """Return the nodes of a quadrature rule for 1 >= t1 >= t2 >= ... >= 0, as columns, and its weights."""
     nodes, weights = np.polynomial.legendre.leggauss(count)
     nodes, weights = (nodes + 1) / 2, weights / 2
     grid = np.array(list(itertools.product(nodes, repeat=order)))

@@ -1,7 +1,7 @@
 """Equations with banded matrices: `solve_banded`, `solveh_banded`.
 
-The bands are rows: `ab[upper + i - j, j]` is the element `a[i, j]`. Derivatives take as many steps as solving
-itself does, a fixed number for each row of the matrix.
+The bands are rows: `ab[upper + i - j, j]` is the element `a[i, j]`. Derivatives have the complexity of the
+solution, linear in the number of rows.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from fgrad.scipy.linalg._arguments import Array, as_columns, numbers, rows_of, s
 
 @functools.cache
 def _rows_of(lower: int, upper: int, size: int) -> tuple[Any, Any]:
-    """Return for each place in the bands the row that it stands for, and whether the matrix has that row."""
+    """Return for each element of the bands its row in the matrix, and whether the matrix has that row."""
     rows = np.arange(-upper, lower + 1)[:, None] + np.arange(size)
     is_inside = (rows >= 0) & (rows < size)
     return np.where(is_inside, rows, 0), is_inside
 
 
 def _transposed_bands(ab: Any, lower: int, upper: int) -> Any:
-    """Return the bands of the transpose, of which `upper` are below the diagonal."""
+    """Return the bands of the transpose, which has `upper` bands below the diagonal."""
     rows, is_inside = _rows_of(upper, lower, ab.shape[-1])
     bands = np.arange(lower + upper, -1, -1)[:, None]
     return np.where(is_inside, ab[..., bands, rows], np.zeros((), ab.dtype))
 
 
 def _at_rows(x: Any, lower: int, upper: int) -> Any:
-    """Return for each place in the bands the row of `x` that it stands for, or zeros."""
+    """Return for each element of the bands the corresponding row of `x`, or zeros."""
     rows, is_inside = _rows_of(lower, upper, x.shape[-2])
     return np.where(is_inside[..., None], np.take(x, rows, axis=-2), np.zeros((), x.dtype))
 
@@ -112,19 +112,19 @@ def solve_banded(
     """Solve the equation `a @ x = b` for a banded matrix.
 
     Args:
-        l_and_u: how many diagonals there are below, and above, the main one.
-        ab: the diagonals as rows, of shape (..., l + u + 1, n); `ab[u + i - j, j]` is `a[i, j]`. Places that
-            stand for nothing have the derivative 0.
+        l_and_u: the number of diagonals below, and above, the main one.
+        ab: the diagonals as rows, of shape (..., l + u + 1, n); `ab[u + i - j, j]` is `a[i, j]`. Unused
+            elements have the derivative 0.
         b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        overwrite_ab, overwrite_b: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        overwrite_ab, overwrite_b: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         LinAlgError: a ValueError; the matrix is singular.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -146,7 +146,7 @@ def _fits(ab: Any, b: Any) -> bool:
 
 
 def by_diagonals(a: Any, columns: Any) -> Any:
-    """Return the solution for the three middle diagonals of square matrices, which alone are read."""
+    """Return the solution for the three central diagonals of square matrices; other elements are not read."""
     rows, is_inside = _rows_of(1, 1, a.shape[-1])
     ab = np.where(is_inside, a[..., rows, np.arange(a.shape[-1])], np.zeros((), a.dtype))
     return _solution(ab, columns, 1, 1)
@@ -166,16 +166,16 @@ def solveh_banded(
     Args:
         ab: the main diagonal and those above it (or below it), as in `solve_banded`, of shape (..., u + 1, n).
         b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        overwrite_ab, overwrite_b: taken, and ignored where something is traced.
-        lower: the diagonals are those below the main one.
-        check_finite: whether infinities and NaN are refused.
+        overwrite_ab, overwrite_b: accepted, and ignored if something is traced.
+        lower: whether the diagonals are those below the main one.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         LinAlgError: a ValueError; the matrix is not positive definite.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg

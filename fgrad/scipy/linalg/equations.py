@@ -1,8 +1,8 @@
 """Equations and inverses: `solve`, `solve_triangular`, `inv`, `det`, `lstsq`, `pinv`, `pinvh`, `norm`.
 
-What a function does not read of a matrix has the derivative 0: with `assume_a="sym"` one triangle, with
-`assume_a="diagonal"` all but the diagonal. So a gradient is that of SciPy's function, as finite differences show
-it; for a symmetric matrix that is computed from parameters this makes no difference to theirs.
+The part of a matrix that a function does not read has the derivative 0: with `assume_a="sym"` one triangle, with
+`assume_a="diagonal"` everything off the diagonal. So a gradient is that of SciPy's function, in agreement with finite
+differences; for a symmetric matrix computed from parameters, the derivative with respect to these is the same.
 
 `solve` factors its matrix once, for the value and for derivatives of every order.
 """
@@ -43,7 +43,7 @@ from fgrad.scipy.linalg._arguments import (
 )
 from fgrad.scipy.linalg.banded import by_diagonals
 
-# Matrices of a structure
+# Structured matrices
 
 _NAMES = {"gen": "general", "sym": "symmetric", "her": "hermitian", "pos": "positive definite"}
 _STRUCTURES = {
@@ -53,7 +53,7 @@ _STRUCTURES = {
 
 
 def _structure(assume_a: str | None) -> str:
-    """Return the name of a structure in full. Without one SciPy looks for it, and uses all of the matrix."""
+    """Return the full name of a structure. Without one SciPy detects it, and the whole matrix is used."""
     name = "general" if assume_a is None else _NAMES.get(assume_a, assume_a)
     if name not in _STRUCTURES:
         raise ValueError(f"{assume_a} is not a recognized matrix structure")
@@ -61,7 +61,7 @@ def _structure(assume_a: str | None) -> str:
 
 
 def _whole(a: Any, structure: str, lower: bool) -> Any:
-    """Return the symmetric or Hermitian matrix that SciPy reads from one triangle; others as they are."""
+    """Return the symmetric or Hermitian matrix that SciPy reads from one triangle; other structures are unchanged."""
     if structure == "symmetric" and a.dtype.kind == "c":
         rows = np.arange(a.shape[-1])[:, None]
         return np.where(rows >= rows.T if lower else rows <= rows.T, a, transposed(a))
@@ -71,7 +71,7 @@ def _whole(a: Any, structure: str, lower: bool) -> Any:
 
 
 def _without_zeros(values: Any) -> Any:
-    """Return what is to be divided by."""
+    """Return the divisor, after a check for zeros."""
     if np.any(raw_array(values) == 0):
         raise np.linalg.LinAlgError("A singular matrix detected.")
     return values
@@ -104,20 +104,20 @@ def solve(
     Args:
         a: of shape (..., n, n).
         b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        lower: which triangle is read, where one is.
-        overwrite_a, overwrite_b: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        lower: which triangle is read, if only one is.
+        overwrite_a, overwrite_b: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
         assume_a: "diagonal", "tridiagonal", "banded", "upper triangular", "lower triangular", "symmetric"
-            ("sym"), "hermitian" ("her"), "positive definite" ("pos") or "general" ("gen"). What is not read of
-            `a` has the derivative 0. None is any matrix.
-        transposed: solve `a.T @ x = b`, for real `a`.
+            ("sym"), "hermitian" ("her"), "positive definite" ("pos") or "general" ("gen"). The part of `a` that is
+            not read has the derivative 0. None means no assumption.
+        transposed: whether to solve `a.T @ x = b`, for real `a`.
 
     Returns:
         The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         LinAlgError: a ValueError; `a` is singular, or not positive definite where that is assumed.
-        ValueError: shapes do not fit, there are infinities or NaN, or `assume_a` is unknown.
+        ValueError: the shapes are incompatible, there are infinities or NaN, or `assume_a` is unknown.
         NotImplementedError: `transposed` with complex `a`.
 
     Example:
@@ -139,7 +139,7 @@ def solve(
 
 
 def _by_one_number(a: Any, b: Any) -> Any:
-    """Return `b / a` for a matrix with one element, which SciPy takes for a number."""
+    """Return `b / a` for a matrix with one element, which SciPy treats as a number."""
     x = as_columns(np.reshape(b, (1,)) if b.ndim == 0 else b) / _without_zeros(a)
     return x[..., 0] if b.ndim <= 1 else x
 
@@ -160,20 +160,20 @@ def solve_triangular(
     """Solve the equation `a @ x = b` for triangular `a`.
 
     Args:
-        a: of shape (..., n, n). One triangle of it is read; the other has the derivative 0.
+        a: of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
         b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
         trans: 0 or "N" for `a`, 1 or "T" for its transpose, 2 or "C" for its adjoint.
-        lower: read the lower triangle.
-        unit_diagonal: take the diagonal to be 1, and do not read it.
-        overwrite_b: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        lower: whether to read the lower triangle.
+        unit_diagonal: whether the diagonal is assumed to be 1, and not read.
+        overwrite_b: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The solution, of shape (..., n) or (..., n, k).
 
     Raises:
-        LinAlgError: a ValueError; there is a 0 on the diagonal.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        LinAlgError: a ValueError; the diagonal contains a 0.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -233,10 +233,10 @@ def inv(
 
     Args:
         a: of shape (..., n, n).
-        overwrite_a: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
-        assume_a: as in `solve`. With "diagonal" SciPy passes on what it finds outside of the diagonal.
-        lower: which triangle is read, where one is.
+        overwrite_a: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
+        assume_a: as in `solve`. With "diagonal" SciPy keeps the elements off the diagonal.
+        lower: which triangle is read, if only one is.
 
     Returns:
         The inverse, of the shape of `a`.
@@ -267,12 +267,12 @@ def inv(
 
 @differentiates(scipy.linalg.det)
 def det(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Return the determinant of a square matrix; the derivative is right for singular ones, too.
+    """Return the determinant of a square matrix; the derivative is also correct for singular matrices.
 
     Args:
         a: of shape (..., n, n).
-        overwrite_a: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        overwrite_a: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The determinants, of shape (...), in double precision.
@@ -307,24 +307,24 @@ def lstsq(
 ) -> Any:
     """Return the least-squares solution of smallest norm of `a @ x = b`.
 
-    The derivative of the solution holds for changes that keep the rank: where that is not full, others have
+    The derivative of the solution holds for changes that keep the rank; without full rank, other changes have
     none.
 
     Args:
         a: of shape (..., m, n).
         b: a vector of shape (m,), or of shape (..., m, k).
         cond: singular values below this times the largest one count as 0; by default the precision of the dtype.
-        overwrite_a, overwrite_b: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
-        lapack_driver: "gelsd", "gelss" or "gelsy"; with the last there are neither residuals nor values.
+        overwrite_a, overwrite_b: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
+        lapack_driver: "gelsd", "gelss" or "gelsy"; the last returns neither residuals nor singular values.
 
     Returns:
-        The solution of shape (..., n) or (..., n, k); the sums of squared residuals, if the rank is n < m, else
+        The solution of shape (..., n) or (..., n, k); the sums of squared residuals, if the rank is n < m, otherwise
         an empty array; the rank; and the singular values.
 
     Raises:
-        NoDerivativeError: a ValueError; `cond` has dropped singular values that are not 0.
-        ValueError: shapes do not fit, there are infinities or NaN, or the driver is unknown.
+        NoDerivativeError: a ValueError; `cond` drops singular values that are not 0.
+        ValueError: the shapes are incompatible, there are infinities or NaN, or the driver is unknown.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -344,7 +344,7 @@ def lstsq(
     x = inverse @ columns
     rank = np.sum(s > cutoff * np.max(s, axis=-1, keepdims=True, initial=0), axis=-1, dtype=np.intc)
     residuals = np.zeros(0, x.dtype)
-    # Under vmap the residuals are there for all examples or for none: for matrices of full rank.
+    # Under vmap the residuals exist for all examples or for none: only if the matrices have full rank.
     if rows > size and lapack_driver != "gelsy" and np.all(raw_array(rank) == size):
         left = columns - a @ x
         residuals = np.sum(real(left * np.conjugate(left)), axis=-2)
@@ -400,20 +400,20 @@ def pinv(
 ) -> Any:
     """Return the pseudo-inverse of a matrix.
 
-    The derivative holds for changes that keep the rank: where that is not full, others have none.
+    The derivative holds for changes that keep the rank; without full rank, other changes have none.
 
     Args:
         a: of shape (..., m, n).
-        atol: singular values up to this count as 0, by default 0,
-        rtol: and up to this times the largest one, by default `max(m, n)` times the precision.
-        return_rank: return the rank, too.
-        check_finite: whether infinities and NaN are refused.
+        atol: absolute cutoff of singular values, by default 0.
+        rtol: cutoff relative to the largest one, by default `max(m, n)` times the precision.
+        return_rank: whether to return the rank, too.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The pseudo-inverse of shape (..., n, m), or a pair of it and the rank.
 
     Raises:
-        NoDerivativeError: a ValueError; `atol` or `rtol` has dropped singular values that are not 0.
+        NoDerivativeError: a ValueError; `atol` or `rtol` drops singular values that are not 0.
         ValueError: `atol` or `rtol` is negative, or there are infinities or NaN.
 
     Example:
@@ -437,20 +437,20 @@ def pinvh(
     return_rank: bool = False,
     check_finite: bool = True,
 ) -> Any:
-    """Return the pseudo-inverse of a Hermitian matrix, of which one triangle is read.
+    """Return the pseudo-inverse of a Hermitian matrix; only one triangle is read.
 
     Args:
         a: of shape (..., n, n). The triangle that is not read has the derivative 0.
-        atol, rtol: which eigenvalues count as 0, by their absolute values, as in `pinv`.
-        lower: read the lower triangle, else the upper one.
-        return_rank: return the rank, too.
-        check_finite: whether infinities and NaN are refused.
+        atol, rtol: cutoffs of absolute eigenvalues, as in `pinv`.
+        lower: whether to read the lower triangle rather than the upper one.
+        return_rank: whether to return the rank, too.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The pseudo-inverse of the shape of `a`, or a pair of it and the rank.
 
     Raises:
-        NoDerivativeError: a ValueError; `atol` or `rtol` has dropped eigenvalues that are not 0.
+        NoDerivativeError: a ValueError; `atol` or `rtol` drops eigenvalues that are not 0.
         ValueError: `a` is not square, `atol` or `rtol` is negative, or there are infinities or NaN.
 
     Example:
@@ -473,14 +473,14 @@ def norm(a: Array, ord: Any = None, axis: Any = None, keepdims: bool = False, ch
         a: an array.
         ord: a number, "fro" or "nuc", as in `np.linalg.norm`.
         axis: one axis for vectors, two for matrices; by default all.
-        keepdims: keep these axes with the size 1.
-        check_finite: whether infinities and NaN are refused.
+        keepdims: whether these axes are kept with size 1.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         A number, or an array of norms.
 
     Raises:
-        ValueError: the order is unknown, the axes do not fit it, or there are infinities or NaN.
+        ValueError: the order is unknown, the axes are invalid for it, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg

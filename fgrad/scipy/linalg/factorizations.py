@@ -1,8 +1,8 @@
-"""Factorizations, and solving with them: `cholesky`, `cho_factor`, `cho_solve`, `lu`, `lu_factor`, `lu_solve`, `qr`.
+"""Factorizations, and solutions by them: `cholesky`, `cho_factor`, `cho_solve`, `lu`, `lu_factor`, `lu_solve`, `qr`.
 
-Where a function reads only one triangle of a matrix, that triangle alone gets a derivative.
+Where a function reads only one triangle of a matrix, only that triangle has a derivative.
 
-The permutation of LU, and that of QR with `pivoting`, is constant wherever it is unique. With it held fixed
+The permutation of LU, and that of QR with `pivoting`, is constant wherever it is unique. With a fixed permutation
 `a[p] = l @ u` has the tangent, where `w = inv(l) @ da[p] @ inv(u)`,
 
     dl = l @ strictly_lower(w)        du = upper(w) @ u
@@ -46,7 +46,7 @@ def _factor(a: Any, lower: bool) -> Any:
     try:
         return np.linalg.cholesky(a, upper=not lower)
     except np.linalg.LinAlgError:
-        in_stacks(lambda a: scipy.linalg.cholesky(a, lower=lower), raw_array(a))  # SciPy's message says more
+        in_stacks(lambda a: scipy.linalg.cholesky(a, lower=lower), raw_array(a))  # SciPy's message is more specific
         raise
 
 
@@ -55,10 +55,10 @@ def cholesky(a: Array, lower: bool = False, overwrite_a: bool = False, check_fin
     """Return the triangular factor of a positive definite matrix: `r.conj().T @ r`, or `l @ l.conj().T`.
 
     Args:
-        a: Hermitian, of shape (..., n, n). One triangle is read; the other has the derivative 0.
-        lower: read the lower triangle and return the lower factor; SciPy's default is the upper one.
-        overwrite_a: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        a: Hermitian, of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
+        lower: whether to read the lower triangle and return the lower factor; the default is the upper one.
+        overwrite_a: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The factor, of the shape of `a`.
@@ -84,14 +84,14 @@ def cho_factor(a: Array, lower: bool = False, overwrite_a: bool = False, check_f
     """Return the factor of a positive definite matrix for `cho_solve`.
 
     Args:
-        a: Hermitian, of shape (..., n, n). One triangle is read.
-        lower: read the lower triangle and return the lower factor.
-        overwrite_a: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        a: Hermitian, of shape (..., n, n). Only one triangle is read.
+        lower: whether to read the lower triangle and return the lower factor.
+        overwrite_a: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
-        A matrix and `lower`. One triangle of the matrix is the factor; what is in the other is not for use: zeros, or
-        what SciPy has left there.
+        A matrix and `lower`. One triangle of the matrix is the factor; the contents of the other one are unspecified:
+        zeros, or SciPy's values.
 
     Raises:
         LinAlgError: a ValueError; the matrix is not positive definite.
@@ -115,16 +115,16 @@ def cho_solve(c_and_lower: tuple[Array, bool], b: Array, overwrite_b: bool = Fal
     """Solve the equation `a @ x = b` with the Cholesky factor of `a`.
 
     Args:
-        c_and_lower: a matrix and a flag, from `cho_factor`. One triangle is read; the other has the derivative 0.
+        c_and_lower: a matrix and a flag, from `cho_factor`. Only one triangle is read; the other has the derivative 0.
         b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        overwrite_b: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        overwrite_b: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The solution, of shape (..., n) or (..., n, k).
 
     Raises:
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -146,7 +146,7 @@ def cho_solve(c_and_lower: tuple[Array, bool], b: Array, overwrite_b: bool = Fal
 
 
 def _order_of(pivots: Any, rows: int) -> Any:
-    """Return the order into which exchanges bring rows: a row is exchanged with a later one in each step."""
+    """Return the permutation made by row interchanges: each step exchanges a row with a later one."""
     order = list(range(rows))
     for row, other in enumerate(pivots[:, 0].tolist()):
         order[row], order[other] = order[other], order[row]
@@ -160,7 +160,7 @@ def _lu_one(a: Any) -> tuple[Any, Any, Any]:
 
 
 def _lu(a: Any) -> tuple[Any, Any, Any]:
-    """Return both factors in one matrix, the exchanges, and the order of rows; the latter two as columns."""
+    """Return both factors in one matrix, the interchanges, and the permutation of rows; the latter two as columns."""
     if not a.size:
         *stack, rows, columns = a.shape
         order = np.broadcast_to(np.arange(rows, dtype=np.int32)[:, None], (*stack, rows, 1))
@@ -176,15 +176,15 @@ def _parts(lu: Any) -> tuple[Any, Any]:
 
 
 def _check_regular(lu: Any) -> None:
-    """Refuse a derivative where one of the first pivots is 0.
+    """Reject a derivative if one of the first pivots is 0.
 
     Raises:
-        NoDerivativeError: a ValueError; there is one.
+        NoDerivativeError: a ValueError; a pivot is 0.
     """
     if np.any(np.diagonal(raw_array(lu), 0, -2, -1) == 0):
         raise errors.NoDerivativeError(
             "scipy.linalg.lu and lu_factor have no derivative here: the first columns of the matrix, or its first "
-            "rows, are not independent."
+            "rows, are linearly dependent."
         )
 
 
@@ -195,7 +195,7 @@ def _by_lower(lu: Any, x: Any, trans: int = 0) -> Any:
 
 
 def _by_upper_from_right(lu: Any, x: Any, trans: int = 0) -> Any:
-    """Return `x @ inv(u)`, or by `trans` with the transpose of `u`."""
+    """Return `x @ inv(u)`, or with `trans` the product with the inverse of the transpose."""
     count = min(lu.shape[-2:])
     return transposed(triangular_solution(lu[..., :count, :count], transposed(x), False, 1 - trans))
 
@@ -262,15 +262,15 @@ def lu_factor(a: Array, overwrite_a: bool = False, check_finite: bool = True) ->
 
     Args:
         a: of shape (..., m, n).
-        overwrite_a: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        overwrite_a: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
-        The factors, of the shape of `a`: below the diagonal that of `l`, the rest that of `u`. And the row with
+        The factors, of the shape of `a`: `l` below the diagonal, and `u` on and above it. And the index of the row with
         which each row was exchanged, of shape (..., min(m, n)).
 
     Raises:
-        NoDerivativeError: a ValueError; the matrix has not full rank, and a derivative is asked for.
+        NoDerivativeError: a ValueError; the matrix does not have full rank, and a derivative is needed.
         ValueError: there are infinities or NaN.
 
     Example:
@@ -295,21 +295,21 @@ def lu(
     check_finite: bool = True,
     p_indices: bool = False,
 ) -> Any:
-    """Return the factors `p`, `l` and `u` of LU with exchanges of rows.
+    """Return the factors `p`, `l` and `u` of LU with row interchanges.
 
     Args:
         a: of shape (..., m, n).
-        permute_l: return `p @ l` and `u`.
-        overwrite_a: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
-        p_indices: let `p` be the order of rows with `a = l[p] @ u`.
+        permute_l: whether to return `p @ l` and `u`.
+        overwrite_a: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
+        p_indices: whether `p` is an index vector with `a = l[p] @ u`.
 
     Returns:
         A permutation of shape (..., m, m) or (..., m), a lower factor with ones on its diagonal, of shape
         (..., m, k), and an upper one, of shape (..., k, n), where k is min(m, n). The permutation is constant.
 
     Raises:
-        NoDerivativeError: a ValueError; the matrix has not full rank, and a derivative is asked for.
+        NoDerivativeError: a ValueError; the matrix does not have full rank, and a derivative is needed.
         ValueError: there are infinities or NaN, or fewer than two axes.
 
     Example:
@@ -346,18 +346,18 @@ def lu_solve(
     """Solve the equation `a @ x = b` with the factors of `a` from `lu_factor`.
 
     Args:
-        lu_and_piv: the factors of shape (..., n, n), and the exchanges of rows.
+        lu_and_piv: the factors of shape (..., n, n), and the row interchanges.
         b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
         trans: 0 for `a`, 1 for its transpose, 2 for its adjoint.
-        overwrite_b: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        overwrite_b: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The solution, of shape (..., n) or (..., n, k).
 
     Raises:
-        LinAlgError: a ValueError; there is a 0 on the diagonal of the factors.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        LinAlgError: a ValueError; the diagonal of the factors contains a 0.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -381,7 +381,7 @@ def lu_solve(
 
 
 def _rows_in_order(x: Any, order: Any) -> Any:
-    """Return the rows of matrices in another order; stacks are broadcast."""
+    """Return permuted rows of matrices; stacks are broadcast."""
     stack = np.broadcast_shapes(x.shape[:-2], order.shape[:-2])
     wide = np.broadcast_to(x, (*stack, *x.shape[-2:])) if x.shape[:-2] != stack else x
     return np.take_along_axis(wide, np.broadcast_to(order, (*stack, *order.shape[-2:])), axis=-2)
@@ -398,7 +398,7 @@ def _added_rule(ans: Any, first: Any, added: Any) -> Callable[[Any], Any]:
     return pullback
 
 
-# The columns that complete an orthonormal basis: they turn against the first ones, du2 = -u1 @ (du1^H @ u2).
+# The columns that complete an orthonormal basis rotate relative to the first ones, du2 = -u1 @ (du1^H @ u2).
 _added_columns = Primitive(
     "added_columns",
     lambda first, added: added,
@@ -409,7 +409,7 @@ _added_columns.batch = stacked_batch(_added_columns)
 
 
 def _beyond(a: Any) -> Any:
-    """Return the columns that SciPy adds to an orthonormal basis of what those of a matrix span."""
+    """Return the columns that SciPy adds to an orthonormal basis of the column space of a matrix."""
     return in_stacks(lambda a: scipy.linalg.qr(a, check_finite=False)[0][:, a.shape[1] :], a)
 
 
@@ -432,19 +432,19 @@ def qr(
     """Return the factors of QR: orthonormal columns, and an upper triangular matrix.
 
     Args:
-        a: of shape (..., m, n); the first columns must be independent.
-        overwrite_a, lwork: taken, and ignored where something is traced.
+        a: of shape (..., m, n); the first columns must be linearly independent.
+        overwrite_a, lwork: accepted, and ignored if something is traced.
         mode: "full" for `q` of shape (..., m, m), "economic" for (..., m, min(m, n)), "r" for `r` alone. The
-            columns that "full" adds are arbitrary: a loss may depend on what they span, and on no more.
-        pivoting: let `a[:, p] = q @ r`, and return `p`, which is constant, too.
-        check_finite: whether infinities and NaN are refused.
+            columns that "full" adds are arbitrary: a loss may depend only on their span.
+        pivoting: whether to permute columns, `a[:, p] = q @ r`, and return the constant `p`.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
-        A tuple of those of `q`, `r` and `p` that are asked for.
+        A tuple of the requested ones of `q`, `r` and `p`.
 
     Raises:
-        NoDerivativeError: a ValueError; `mode` is "raw", the first columns are not independent, or the loss
-            depends on the choice of columns that are added.
+        NoDerivativeError: a ValueError; `mode` is "raw", the first columns are linearly dependent, or the loss
+            depends on the choice of added columns.
         ValueError: the mode is unknown, or there are infinities or NaN.
 
     Example:

@@ -1,16 +1,16 @@
-"""Functions of matrices: `expm`, `logm`, `sqrtm`, powers, and what is made of exponentials.
+"""Matrix functions: `expm`, `logm`, `sqrtm`, powers, and functions composed of exponentials.
 
-The derivative of a function along a direction, its Frechet derivative, is a corner of the same function of a matrix
+The derivative of a function along a direction, its Frechet derivative, is a block of the same function of a matrix
 of twice the size (R. Mathias, "A chain rule for matrix functions and applications" (1996),
 https://doi.org/10.1137/S0895479895283409):
 
     f([[a, e],    [[f(a), df(a, e)],
        [0, a]]) =  [0,    f(a)    ]]
 
-and the transpose of the derivative at `a` is the derivative at `a.T`. Since this is itself a function of a matrix, it
-holds for every order. The exponential has a faster algorithm for it (A. Al-Mohy and N. Higham, "Computing the Frechet
+and the transpose of the derivative at `a` is the derivative at `a.T`. Since it is a matrix function itself, this
+holds for every order. The exponential has a faster algorithm (A. Al-Mohy and N. Higham, "Computing the Frechet
 derivative of the matrix exponential, with an application to condition number estimation" (2009),
-https://doi.org/10.1137/080716426), and the square root solves Sylvester's equation.
+https://doi.org/10.1137/080716426), and the square root solves a Sylvester equation.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _norms(x: Any) -> Any:
 
 
 def _scales(a: Any, direction: Any) -> Any:
-    """Return powers of 2 that make a direction small next to the matrix, so that it has no say in how to compute."""
+    """Return powers of 2 that make a direction small next to the matrix, so that it has no influence on the algorithm."""
     sizes, wanted = _norms(direction), _norms(a) * 2.0**-10
     is_usual = (sizes > 0) & (wanted > 0) & np.isfinite(sizes) & np.isfinite(wanted)
     ratio = np.where(is_usual, wanted, 1) / np.where(is_usual, sizes, 1)
@@ -64,7 +64,7 @@ _scales_of = fixed("frechet_scales", _scales)
 
 
 def _twice(a: Any, direction: Any) -> Any:
-    """Return the matrix of twice the size with a matrix on its diagonal and a direction in its corner."""
+    """Return the block matrix of twice the size with a matrix on its diagonal and a direction above it."""
     stack = np.broadcast_shapes(a.shape[:-2], direction.shape[:-2])
     a, direction = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, direction))
     top = np.concatenate([a, direction], axis=-1)
@@ -81,7 +81,7 @@ def _along(function: Callable[[Any], Any], a: Any, direction: Any) -> Any:
 
 
 def _square(function: Any, A: Any, *others: Any) -> Any:  # noqa: N803  # SciPy's name
-    """Return square matrices of a dtype that can be computed with, or raise SciPy's error."""
+    """Return square matrices in a suitable dtype, or raise SciPy's error."""
     a = as_array(A)
     if not is_square(a):
         scipys_error(lambda a: function(a, *others), a)
@@ -92,10 +92,10 @@ def _square(function: Any, A: Any, *others: Any) -> Any:  # noqa: N803  # SciPy'
 
 
 _LARGE = 75.0
-"""Matrices of a larger norm are scaled down so far that squaring loses digits, unless SciPy finds a better scale."""
+"""For a larger norm the scaling is so strong that squaring loses digits, unless SciPy finds a better scale."""
 
 _SMALL = 20
-"""Up to this size SciPy's `expm`, which is compiled, takes less time than its algorithm for the derivative."""
+"""Up to this size SciPy's compiled `expm` is faster than the algorithm for the derivative."""
 
 
 def _exponential(a: Any) -> Any:
@@ -113,7 +113,7 @@ def _frechet(a: Any, direction: Any) -> Any:
 
 
 def _second(a: Any, direction: Any, other: Any) -> Any:
-    """Return the second derivative of the exponential along two directions, in which it is symmetric."""
+    """Return the second derivative of the exponential along two directions; it is symmetric in these."""
     size, scales = a.shape[-1], _scales_of(a, direction)
     moved = _frechet(_twice(a, direction * scales), _twice(other, np.zeros_like(other)))
     return moved[..., :size, size:] / scales
@@ -191,14 +191,14 @@ def expm_frechet(
     compute_expm: bool = True,
     check_finite: bool = True,
 ) -> Any:
-    """Return the exponential of a matrix, and its derivative along a direction.
+    """Return the exponential of a matrix, and its Frechet derivative along a direction.
 
     Args:
         A: of shape (..., n, n).
         E: the direction, of the same shape.
-        method: "SPS" or "blockEnlarge"; fgrad chooses by itself where something is traced.
-        compute_expm: return the exponential, too.
-        check_finite: whether infinities and NaN are refused.
+        method: "SPS" or "blockEnlarge"; ignored if something is traced.
+        compute_expm: whether to return the exponential, too.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The exponential and the derivative, or the latter alone.
@@ -224,21 +224,21 @@ def expm_frechet(
     return (_exp(of_dtype(a, dtype)), moved) if compute_expm else moved
 
 
-# Logarithms and powers, which are cut along the numbers below 0
+# Logarithms and powers, which have a branch cut along the negative numbers
 #
-# On the cut, at the other side of which their values jump, pairs of equal eigenvalues would not come to lie on one
-# side. So the derivative is taken at a matrix that is turned away: for |c| = 1
+# On the cut, where their values jump, pairs of equal eigenvalues could be assigned to different
+# sides. So the derivative is computed at a rotated matrix: for |c| = 1
 #     log(c a) = log(a) + log(c)        (c a)**t = c**t a**t
 
 _ZERO = 1e-20
-"""Eigenvalues below this are 0 to SciPy's `logm`, too."""
+"""SciPy's `logm` treats eigenvalues below this as 0, too."""
 
 _AT_CUT = 1e-9
-"""Next to the cut, in parts of an eigenvalue, rounding decides on which side that is."""
+"""Relative distance from the cut within which rounding decides on the side."""
 
 
 def _turn_one(a: Any) -> Any:
-    """Return the number of length 1 that turns eigenvalues away from the cut; 1 where there are none.
+    """Return a factor of absolute value 1 that rotates eigenvalues away from the cut; 1 if there are none on it.
 
     Raises:
         NoDerivativeError: a ValueError; an eigenvalue is 0, or may be on either side of the cut.
@@ -246,7 +246,7 @@ def _turn_one(a: Any) -> Any:
     values = np.linalg.eigvals(a)
     if np.any(np.abs(values) < _ZERO):
         raise errors.NoDerivativeError(
-            "scipy.linalg.logm, and fractional_matrix_power of no whole exponent, have no derivative where the matrix "
+            "scipy.linalg.logm, and fractional_matrix_power with a fractional exponent, have no derivative where the matrix "
             "is singular."
         )
     below = values[(values.real < 0) & (np.abs(values.imag) <= _AT_CUT * np.abs(values))]
@@ -255,8 +255,8 @@ def _turn_one(a: Any) -> Any:
     gaps = np.abs(np.diff(np.sort(below.real)))
     if np.iscomplexobj(a) or below.imag.any() or np.any(gaps <= _AT_CUT * np.max(np.abs(below))):
         raise errors.NoDerivativeError(
-            "scipy.linalg.logm, and fractional_matrix_power of no whole exponent, jump at eigenvalues below 0: they "
-            "have no derivative where a complex matrix has such a value, or a real one has it twice."
+            "scipy.linalg.logm, and fractional_matrix_power with a fractional exponent, jump at negative eigenvalues: they "
+            "have no derivative if a complex matrix has such an eigenvalue, or a real one has it twice."
         )
     lowest = np.min(np.angle(values) + np.pi)
     return np.exp(np.array([[-0.5j * min(lowest, 1.0)]])).astype(np.result_type(a.dtype, np.complex64))
@@ -270,7 +270,7 @@ _turns_of = fixed("turns_from_cut", _turns)
 
 
 def _quietly(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function of SciPy without its warnings, which are about the caller's matrix and have been given."""
+    """Call a SciPy function without its warnings, which were already given for the user's matrix."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(*args)
@@ -298,7 +298,7 @@ _logm = register(
         _logarithm,
         (lambda ans, a, quiet: lambda ct: _log_along(transposed(a), ct),),
         lambda tangents, ans, a, quiet: _log_along(a, tangents[0]),
-        # Of two rows with a product of 2 between them the eigenvalues are in the right half of the plane.
+        # A two by two matrix with a product of 2 off the diagonal has eigenvalues in the right half-plane.
         samples=(sample((1, 1), domain=(0.5, 2), quiet=True), sample((2, 1, 1), domain=(0.5, 2), quiet=True)),
     )
 )
@@ -310,19 +310,19 @@ OF_BLOCKS.add(_logm)
 def logm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's name
     """Return the principal logarithm of a matrix.
 
-    It is cut along eigenvalues below 0. For a real matrix with such eigenvalues, which differ, the derivative is that
-    along the cut.
+    There is a branch cut along negative eigenvalues. For a real matrix with different such eigenvalues, the derivative
+    is that along the cut.
 
     Args:
         A: regular, of shape (..., n, n).
-        given, named: `disp`, which SciPy has given up; refused where something is traced.
+        given, named: `disp`, which SciPy has deprecated; rejected if something is traced.
 
     Returns:
-        The logarithm, of the same shape, in double precision. It is complex if there are eigenvalues below 0.
+        The logarithm, of the same shape, in double precision. It is complex if there are negative eigenvalues.
 
     Raises:
-        NoDerivativeError: a ValueError; it jumps, because a complex matrix has an eigenvalue below 0, or a real one
-            has one twice.
+        NoDerivativeError: a ValueError; the function jumps, because a complex matrix has a negative eigenvalue, or a
+            real one has one twice.
         ParameterError: a ValueError; `disp` is given.
         ValueError: `A` is not square.
 
@@ -333,7 +333,7 @@ def logm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's n
                 [0.      , 0.      ]])
     """
     if given or named:
-        raise errors.ParameterError("logm takes no `disp` where something is traced; leave it out.")
+        raise errors.ParameterError("logm does not accept `disp` if something is traced; omit it.")
     return apply(_logm, (_square(scipy.linalg.logm, A),), {"quiet": False})
 
 
@@ -391,19 +391,19 @@ OF_BLOCKS.add(_power)
 
 @differentiates(scipy.linalg.fractional_matrix_power)
 def fractional_matrix_power(A: Array, t: Any) -> Any:  # noqa: N803  # SciPy's name
-    """Return a power of a matrix with any real exponent.
+    """Return a power of a matrix with a real exponent.
 
-    It is cut along eigenvalues below 0, as `logm` is.
+    There is a branch cut along negative eigenvalues, as for `logm`.
 
     Args:
-        A: of shape (..., n, n); regular, unless `t` is a whole number.
+        A: of shape (..., n, n); regular, unless `t` is an integer.
         t: the exponent, a number; it may be traced, too.
 
     Returns:
         The power, of the shape of `A`.
 
     Raises:
-        NoDerivativeError: a ValueError; it jumps, as `logm` does.
+        NoDerivativeError: a ValueError; the function jumps, as for `logm`.
         ShapeError: a ValueError; `t` is not a number.
         ValueError: `A` is not square.
 
@@ -418,8 +418,8 @@ def fractional_matrix_power(A: Array, t: Any) -> Any:  # noqa: N803  # SciPy's n
     a, exponent = _square(scipy.linalg.fractional_matrix_power, A, 1), as_array(t)
     if exponent.ndim:
         raise errors.ShapeError(
-            f"the exponent of fractional_matrix_power is one number, and `t` has shape {exponent.shape}.\n"
-            "Use fg.vmap for several."
+            f"the exponent of fractional_matrix_power must be one number, but `t` has shape {exponent.shape}.\n"
+            "Use fg.vmap for several exponents."
         )
     return apply(_power, (a, np.reshape(exponent, (1, 1))))
 
@@ -454,17 +454,17 @@ _sqrtm.batch = stacked_batch(_sqrtm)
 def sqrtm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's name
     """Return the principal square root of a matrix.
 
-    It is cut along eigenvalues below 0. There the derivative is that along the cut.
+    There is a branch cut along negative eigenvalues, where the derivative is that along the cut.
 
     Args:
         A: of shape (..., n, n).
-        given, named: `disp` and `blocksize`, which SciPy has given up; refused where something is traced.
+        given, named: `disp` and `blocksize`, which SciPy has deprecated; rejected if something is traced.
 
     Returns:
-        The root, of the same shape. It is complex if there are eigenvalues below 0.
+        The root, of the same shape. It is complex if there are negative eigenvalues.
 
     Raises:
-        NoDerivativeError: a ValueError; the matrix is singular, and a derivative is asked for.
+        NoDerivativeError: a ValueError; the matrix is singular, and a derivative is needed.
         ParameterError: a ValueError; `disp` or `blocksize` is given.
         LinAlgError: a ValueError; `A` is not square.
 
@@ -475,14 +475,14 @@ def sqrtm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's 
                 [0. , 0. ]])
     """
     if given or named:
-        raise errors.ParameterError("sqrtm takes no `disp` or `blocksize` where something is traced; leave them out.")
+        raise errors.ParameterError("sqrtm does not accept `disp` or `blocksize` if something is traced; omit them.")
     a = as_array(A)
     if a.ndim < 2:
-        raise errors.ShapeError(f"sqrtm takes matrices, and `A` has shape {a.shape}.\nWrite np.reshape(A, (1, 1)).")
+        raise errors.ShapeError(f"sqrtm needs matrices, but `A` has shape {a.shape}.\nWrite np.reshape(A, (1, 1)).")
     return apply(_sqrtm, (_square(scipy.linalg.sqrtm, a),))
 
 
-# What is made of exponentials
+# Functions composed of exponentials
 
 
 def _both(a: Any) -> tuple[Any, Any]:

@@ -1,4 +1,4 @@
-"""Functions of Hermitian matrices that a function of one number defines: `funm`.
+"""Functions of Hermitian matrices defined by a scalar function: `funm`.
 
 With a = v diag(w) v.H it is f(a) = v diag(f(w)) v.H, and the derivative along directions (Y. Daletskii and S. Krein;
 R. Bhatia, "Matrix Analysis" (1997), chapter V.3) is, in the basis of the vectors, a sum over all orders of them,
@@ -6,9 +6,9 @@ R. Bhatia, "Matrix Analysis" (1997), chapter V.3) is, in the basis of the vector
     df(a; e)_ij      =  f[w_i, w_j] e_ij
     d2f(a; e, g)_ij  =  sum over k of f[w_i, w_k, w_j] (e_ik g_kj + g_ik e_kj)
 
-with divided differences, for which equal values do no harm. It is symmetric in the directions; and so is the trace of
-its product with one more matrix, by which the transpose of the derivative at `a` is the derivative at `a.T`. The
-derivative by something that `f` uses besides is the same function of the matrix with the derivative of `f` by it.
+with divided differences, which are regular for equal values. It is symmetric in the directions; and so is the trace of
+its product with one more matrix, so that the transpose of the derivative at `a` is the derivative at `a.T`. The
+derivative with respect to a value that `f` closes over is the same matrix function, with the derivative of `f`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from fgrad.transforms.calls import name_of
 from fgrad.transforms.forward import jvp
 
 _ROUNDING = 1000
-"""How many roundings, in parts of the largest element, may lie between the elements on both sides of the diagonal."""
+"""Number of roundings, relative to the largest element, by which a matrix may differ from its adjoint."""
 
-# The function of a number
+# The scalar function
 
 
 @dataclass(frozen=True, repr=False)
 class _Function:
-    """The user's function, with what it uses besides its argument as parameters."""
+    """The user's function, with the values that it closes over as parameters."""
 
     closure: Closure
     name: str
@@ -67,7 +67,7 @@ class _Function:
 
 @dataclass(frozen=True, repr=False)
 class _Slope:
-    """The derivative of a function by one of its parameters; the change of that is one more parameter, the last."""
+    """The derivative of a function with respect to a parameter; the tangent of the latter is the last parameter."""
 
     function: Callable[..., Any]
     place: int
@@ -95,29 +95,29 @@ def _slope_of(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _values(function: Callable[[Any], Any], x: Any) -> Any:
-    """Return the values of a function at the numbers of a vector, as a plain array.
+    """Return the values of a function at the elements of a vector, as a plain array.
 
     Raises:
-        ShapeError: a ValueError; it does not give one number for each.
+        ShapeError: a ValueError; it does not return one number for each element.
     """
     values: Any = function(x)
     values = values.numpy() if type(values) is Tensor else np.asarray(values)
     if values.ndim and values.shape != x.shape:
         raise errors.ShapeError(
-            f"the function of funm takes a vector and returns one number for each of its elements; "
-            f"of shape {x.shape} it has made {values.shape}."
+            f"the function of funm must return one number for each element of a vector; "
+            f"for shape {x.shape} it returned shape {values.shape}."
         )
     return np.broadcast_to(values.astype(np.result_type(values, x.dtype), copy=False), x.shape)
 
 
-# The function of a matrix
+# The matrix function
 
 
 def _decomposed(a: Any) -> tuple[Any, Any]:
     """Return the eigenvalues and eigenvectors of Hermitian matrices.
 
     Raises:
-        NoDerivativeError: a ValueError; the matrices are no such ones.
+        NoDerivativeError: a ValueError; a matrix is not Hermitian.
     """
     sizes = np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
     if np.any(np.abs(a - adjoint(a)) > _ROUNDING * np.finfo(a.dtype).eps * sizes):
@@ -130,7 +130,7 @@ def _decomposed(a: Any) -> tuple[Any, Any]:
 
 
 def _compute(a: Any, *rest: Any, function: Callable[..., Any], order: int) -> Any:
-    """Return a function of Hermitian matrices, or its derivative along as many directions as it has orders."""
+    """Return a function of Hermitian matrices, or its derivative along directions; their number is its order."""
     directions, parameters = rest[:order], rest[order:]
     w, v = _decomposed(a)
     places = [_along(w, axis, order + 1) for axis in range(order + 1)]
@@ -146,14 +146,14 @@ def _compute(a: Any, *rest: Any, function: Callable[..., Any], order: int) -> An
 
 
 def _along(w: Any, axis: int, count: int) -> Any:
-    """Return the last axis as one of several in its place."""
+    """Return the last axis of an array as axis `place` of several."""
     sizes = [1] * count
     sizes[axis] = w.shape[-1]
     return np.reshape(w, (*w.shape[:-1], *sizes))
 
 
 def _contracted(table: Any, directions: Sequence[Any]) -> Any:
-    """Return the sum of the products of a table with the directions, over all orders of these."""
+    """Return the sum of the products of a table with the directions, over all permutations of these."""
     letters = string.ascii_letters[: len(directions) + 1]
     pairs = [f"...{first}{last}" for first, last in itertools.pairwise(letters)]
     form = f"...{letters},{','.join(pairs)}->...{letters[0]}{letters[-1]}"
@@ -200,7 +200,7 @@ class _Rules:
 def _parameter_cotangent(
     ct: Any, a: Any, directions: Any, parameters: Any, function: Callable[..., Any], place: int
 ) -> Any:
-    """Return the cotangent of a parameter, element by element: mostly it is one number."""
+    """Return the cotangent of a parameter by its elements; usually it is a single number."""
     own, slope = parameters[place], _Slope(function, place)
     changes = np.eye(own.size, dtype=own.dtype).reshape((own.size, *own.shape))
     found = [np.sum(ct * _function_of(slope, a, directions, [*parameters, change])) for change in changes]
@@ -214,7 +214,7 @@ def _batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: M
     count = metadata["order"] + 1
     if not any(mapped[count:]):
         return apply(_funm, (*aligned(values[:count], mapped[:count], 2), *values[count:]), metadata)
-    # Each example has a function of its own.
+    # Each example has its own function.
     examples = [[x[i] if own else x for x, own in zip(values, mapped, strict=True)] for i in range(size)]
     return np.stack([apply(_funm, example, metadata) for example in examples])
 
@@ -225,14 +225,14 @@ _funm.batch = _batch
 
 
 class _UsesTraced(Exception):  # noqa: N818  # a discovery, and not an error
-    """A function that SciPy has called uses a traced value."""
+    """A function called by SciPy uses a traced value."""
 
 
 def _scipys(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
-    """Return what SciPy's funm does, as long as nothing that the function gives is traced.
+    """Return SciPy's `funm`, as long as the function returns nothing traced.
 
     Raises:
-        _UsesTraced: something is.
+        _UsesTraced: it returns a traced value.
     """
 
     def plainly(x: Any) -> Any:
@@ -246,7 +246,7 @@ def _scipys(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
 
 def _traced(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
     if not disp:
-        raise errors.ParameterError("funm takes no `disp` where something is traced; leave it out.")
+        raise errors.ParameterError("funm does not accept `disp` if something is traced; omit it.")
     a = as_array(A)
     if not is_square(a):
         scipys_error(lambda a: scipy.linalg.funm(a, func), a)
@@ -257,30 +257,30 @@ def _traced(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
 
 
 def funm(A: Array, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # SciPy's name
-    """Return the function of a symmetric or Hermitian matrix that a function of one number defines.
+    """Return the function of a symmetric or Hermitian matrix defined by a scalar function.
 
-    It is `v @ np.diag(func(w)) @ v.conj().T` with the eigenvalues and eigenvectors, and is differentiated also where
-    eigenvalues are equal, where the vectors alone have no derivative: in both modes, to any order, by the matrix
-    and by what `func` uses besides its argument.
+    It is `v @ np.diag(func(w)) @ v.conj().T` with the eigenvalues and eigenvectors, and is differentiable also for
+    equal eigenvalues, for which the vectors alone have no derivative: in both modes, to any order, with respect to the
+    matrix and the values that `func` closes over.
 
-    Where nothing is traced SciPy's function answers, for matrices of any kind.
+    If nothing is traced, this is SciPy's function, which accepts any matrix.
 
     Args:
-        A: of shape (..., n, n); symmetric, or Hermitian, where something is traced.
-        func: takes a vector, and returns one number for each element of it. Where something is traced, the vector is
-            real, and holds numbers between the eigenvalues, too; the derivative of order `n` takes those of `func` up
+        A: of shape (..., n, n); symmetric or Hermitian, if something is traced.
+        func: takes a vector, and returns one number for each element of it. If something is traced, the vector is
+            real, and also contains numbers between the eigenvalues; the derivative of order `n` uses those of `func` up
             to this order.
-        disp: SciPy's, which with False returns an estimate of the error, too; refused where something is traced.
+        disp: as in SciPy: False returns an estimate of the error, too; rejected if something is traced.
 
     Returns:
-        The function of the matrix, of the same shape; complex, if `func` gives complex numbers.
+        The function of the matrix, of the same shape; complex, if `func` returns complex numbers.
 
     Raises:
         NoDerivativeError: a ValueError; something is traced, and the matrix is not Hermitian.
         ParameterError: a ValueError; `disp` is False, and something is traced.
         ShapeError: a ValueError; `func` does not return one number for each element.
-        ClosureError: a TypeError; a traced value gets into `func` on a way that cannot be followed.
-        ValueError: `A` is not square, or holds infinities or NaN.
+        ClosureError: a TypeError; `func` uses a traced value that cannot be found in its closure.
+        ValueError: `A` is not square, or contains infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg

@@ -1,4 +1,4 @@
-"""Linear and quadratic equations for a matrix: Sylvester's, Lyapunov's and Riccati's.
+"""Sylvester, Lyapunov and algebraic Riccati equations.
 
     solve_sylvester(a, b, q)             a @ x + x @ b = q
     solve_continuous_lyapunov(a, q)      a @ x + x @ a^H = q
@@ -6,12 +6,12 @@
     solve_continuous_are(a, b, q, r)     a^H @ x + x @ a - x @ b @ inv(r) @ b^H @ x + q = 0
     solve_discrete_are(a, b, q, r)       the same for discrete time
 
-The solution of one transposed equation gives the cotangents of all arguments, which therefore go into a primitive
-as one matrix. For Sylvester's equation the Schur factors of `a` and `b` are computed once, for the value and for
+The solution of one transposed equation gives the cotangents of all arguments, which are therefore passed to a primitive
+as one matrix. For the Sylvester equation the Schur factors of `a` and `b` are computed once, for the value and for
 derivatives of every order.
 
 Source: T.-C. Kao and G. Hennequin, "Automatic differentiation of Sylvester, Lyapunov, and algebraic Riccati
-equations" (2020), https://arxiv.org/abs/2011.11430; here with the generalized forms of Riccati's equations.
+equations" (2020), https://arxiv.org/abs/2011.11430; extended here to the generalized Riccati equations.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ def _zeros(like: Any, rows: int, columns: int) -> Any:
 
 
 def _of_one_kind(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of SciPy that is called with real arrays alone or, if one is complex, with complex ones.
+    """Return a SciPy function that is called with real arrays only or, if one is complex, with complex ones only.
 
-    From a mixture SciPy makes a complex Schur form that still has blocks on its diagonal, and what it returns does
+    For a mixture SciPy computes a complex Schur form that still has blocks on its diagonal, and its result does
     not solve the equation.
     """
 
@@ -69,7 +69,7 @@ def _of_one_kind(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-# Sylvester's equation
+# The Sylvester equation
 
 
 def _schur_of(a: Any) -> tuple[Any, Any]:
@@ -85,10 +85,10 @@ _WARNING = {"scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_discre
 
 
 def _perturbed(function: str, is_derivative: bool) -> None:
-    """Say what it means that the equation has no unique solution; of Sylvester's SciPy says nothing.
+    """Raise or warn if the equation has no unique solution; SciPy is silent for the Sylvester equation.
 
     Raises:
-        NoDerivativeError: a ValueError; the solution was to be a derivative.
+        NoDerivativeError: a ValueError; the solution was needed for a derivative.
     """
     if is_derivative:
         raise errors.NoDerivativeError(
@@ -160,7 +160,7 @@ def _sylvester_tangent(
 
 
 def _joined(a: Any, b: Any, q: Any) -> Any:
-    """Return the arguments of Sylvester's equation as one matrix."""
+    """Return the arguments of the Sylvester equation as one matrix."""
     return _blocks((a, q), (_zeros(b, b.shape[-1], a.shape[-1]), b))
 
 
@@ -181,13 +181,13 @@ def sylvester_solution(
 
     Args:
         a, b, q: arrays or tensors of one dtype; stacks are broadcast.
-        function: what a message names.
-        same: `b` is `a`,
-        of_adjoint: or its adjoint; so it need not be factored.
-        is_derivative: the solution is the derivative of `function`.
+        function: the name in messages.
+        same: whether `b` is `a`, which then is factored once.
+        of_adjoint: whether `b` is the adjoint of `a`, likewise.
+        is_derivative: whether the solution is part of the derivative of `function`.
 
     Raises:
-        NoDerivativeError: a ValueError; the equation is singular, and the solution was to be a derivative.
+        NoDerivativeError: a ValueError; the equation is singular, and its solution is needed for a derivative.
     """
     factors = _schur(a)
     factors = factors + (factors if same or of_adjoint else _schur(b))
@@ -200,7 +200,7 @@ def sylvester_solution(
 
 @differentiates(_of_one_kind(scipy.linalg.solve_sylvester))
 def solve_sylvester(a: Array, b: Array, q: Array) -> Any:
-    """Solve Sylvester's equation `a @ x + x @ b = q`.
+    """Solve the Sylvester equation `a @ x + x @ b = q`.
 
     Args:
         a: of shape (..., m, m).
@@ -211,8 +211,8 @@ def solve_sylvester(a: Array, b: Array, q: Array) -> Any:
         The solution, of shape (..., m, n).
 
     Raises:
-        NoDerivativeError: a ValueError; the equation is singular, and a derivative is asked for.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        NoDerivativeError: a ValueError; the equation is singular, and a derivative is needed.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -226,12 +226,12 @@ def solve_sylvester(a: Array, b: Array, q: Array) -> Any:
     return sylvester_solution(a, b, q, "scipy.linalg.solve_sylvester")
 
 
-# Lyapunov's equations
+# Lyapunov equations
 
 
 @differentiates(_of_one_kind(scipy.linalg.solve_continuous_lyapunov))
 def solve_continuous_lyapunov(a: Array, q: Array) -> Any:
-    """Solve Lyapunov's equation `a @ x + x @ a.conj().T = q`.
+    """Solve the continuous Lyapunov equation `a @ x + x @ a.conj().T = q`.
 
     Args:
         a: of shape (..., n, n).
@@ -241,8 +241,8 @@ def solve_continuous_lyapunov(a: Array, q: Array) -> Any:
         The solution, of the same shape.
 
     Raises:
-        NoDerivativeError: a ValueError; the equation is singular, and a derivative is asked for.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        NoDerivativeError: a ValueError; the equation is singular, and a derivative is needed.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -281,7 +281,7 @@ def _discrete_solution(a: Any, q: Any, method: str | None, function: str, is_der
 
 
 def _in_double(*arrays: Any) -> list[Any]:
-    """Return arrays in double precision, in which SciPy computes here."""
+    """Return arrays in double precision, as SciPy computes."""
     found = numbers(*arrays)
     dtype = np.result_type(found[0].dtype, np.float64)
     return [of_dtype(x, dtype) for x in found]
@@ -289,21 +289,21 @@ def _in_double(*arrays: Any) -> list[Any]:
 
 @differentiates(_of_one_kind(scipy.linalg.solve_discrete_lyapunov))
 def solve_discrete_lyapunov(a: Array, q: Array, method: str | None = None) -> Any:
-    """Solve Lyapunov's equation for discrete time, `a @ x @ a.conj().T - x + q = 0`.
+    """Solve the discrete Lyapunov equation `a @ x @ a.conj().T - x + q = 0`.
 
     Args:
         a: of shape (..., n, n).
         q: of the same shape.
-        method: "direct" solves n**2 linear equations, "bilinear" one of Lyapunov's; by default the former for
-            n < 10.
+        method: "direct" solves n**2 linear equations, "bilinear" a continuous Lyapunov equation; by default the former
+            for n < 10.
 
     Returns:
         The solution, of the same shape, in double precision.
 
     Raises:
-        NoDerivativeError: a ValueError; the equation is singular, and a derivative is asked for.
+        NoDerivativeError: a ValueError; the equation is singular, and a derivative is needed.
         LinAlgError: a ValueError; the equations are singular.
-        ValueError: shapes do not fit, there are infinities or NaN, or the method is unknown.
+        ValueError: the shapes are incompatible, there are infinities or NaN, or the method is unknown.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -319,20 +319,20 @@ def solve_discrete_lyapunov(a: Array, q: Array, method: str | None = None) -> An
     return _discrete_solution(a, q, method, "scipy.linalg.solve_discrete_lyapunov")
 
 
-# Riccati's equations
+# Riccati equations
 #
 # With G = E^H X B + S and K = inv(R) @ G^H, the equation for continuous time is
 #     A^H X E + E^H X A - G K + Q = 0.
 # With G = A^H X B + S and K = inv(R + B^H X B) @ G^H, that for discrete time is
 #     A^H X A - E^H X E - G K + Q = 0.
-# With the closed loop C = A - B K the moved solution dX solves, where M^H is the adjoint of what stands before it,
+# With the closed loop C = A - B K the differential dX solves, where M^H is the adjoint of M,
 #     C^H dX E + E^H dX C + M + M^H + K^H dR K + dQ = 0,   M = E^H X (dA - dB K) + dE^H X C - dS K,
 #     C^H dX C - E^H dX E + M + M^H + K^H dR K + dQ = 0,   M = C^H X (dA - dB K) - dE^H X E - dS K.
 # The rules are these, and their transposes.
 
 
 def _pieces(joined: Any, size: int) -> tuple[Any, ...]:
-    """Return A, B, Q, S, E and R from the matrix in which they lie."""
+    """Return A, B, Q, S, E and R from the matrix that contains them."""
     rows = (joined[..., :size, :], joined[..., size : 2 * size, :], joined[..., 2 * size : 3 * size, :size])
     (a, b), (q, s) = ((row[..., :size], row[..., size:]) for row in rows[:2])
     return a, b, q, s, rows[2], joined[..., 3 * size :, size:]
@@ -343,9 +343,9 @@ def _in_one(a: Any, b: Any, q: Any, s: Any, e: Any, r: Any) -> Any:
 
 
 def _well_scaled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of SciPy that does not scale an equation with `e`.
+    """Return a SciPy function that does not scale an equation with `e`.
 
-    SciPy scales it, but not `e`, so that what it returns does not solve the equation.
+    SciPy scales it, but not `e`, so that its result does not solve the equation.
     """
 
     @functools.wraps(function)
@@ -444,24 +444,24 @@ def _riccati_solution(
 def solve_continuous_are(
     a: Array, b: Array, q: Array, r: Array, e: Array | None = None, s: Array | None = None, balanced: bool = True
 ) -> Any:
-    """Solve Riccati's equation `a^H x + x a - x b inv(r) b^H x + q = 0` for the stabilizing `x`.
+    """Solve the Riccati equation `a^H x + x a - x b inv(r) b^H x + q = 0` for the stabilizing `x`.
 
     Args:
         a: of shape (..., n, n).
         b: of shape (..., n, m).
-        q: Hermitian, of shape (..., n, n). Its gradient is Hermitian, too: SciPy takes no other `q`.
+        q: Hermitian, of shape (..., n, n). Its gradient is Hermitian, too: SciPy accepts no other `q`.
         r: Hermitian and regular, of shape (..., m, m); likewise.
         e: regular, of shape (..., n, n), and
         s: of shape (..., n, m), for `a^H x e + e^H x a - (e^H x b + s) inv(r) (b^H x e + s^H) + q = 0`.
-        balanced: scale the equation first; not with `e`, of which SciPy's scaling makes wrong solutions.
+        balanced: whether to scale the equation first; ignored with `e`, for which SciPy's scaling gives wrong results.
 
     Returns:
         The solution, which is Hermitian, in double precision.
 
     Raises:
-        NoDerivativeError: a ValueError; the closed loop has values on the imaginary axis.
-        LinAlgError: a ValueError; there is no such solution.
-        ValueError: shapes do not fit, there are infinities or NaN, or `q` or `r` is not Hermitian.
+        NoDerivativeError: a ValueError; the closed loop has eigenvalues on the imaginary axis.
+        LinAlgError: a ValueError; there is no stabilizing solution.
+        ValueError: the shapes are incompatible, there are infinities or NaN, or `q` or `r` is not Hermitian.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -481,20 +481,20 @@ def solve_discrete_are(
     Args:
         a: of shape (..., n, n).
         b: of shape (..., n, m).
-        q: Hermitian, of shape (..., n, n). Its gradient is Hermitian, too: SciPy takes no other `q`.
+        q: Hermitian, of shape (..., n, n). Its gradient is Hermitian, too: SciPy accepts no other `q`.
         r: Hermitian, of shape (..., m, m); likewise.
         e: regular, of shape (..., n, n), and
         s: of shape (..., n, m), for
             `a^H x a - e^H x e - (a^H x b + s) inv(r + b^H x b) (b^H x a + s^H) + q = 0`.
-        balanced: scale the equation first; not with `e`, of which SciPy's scaling makes wrong solutions.
+        balanced: whether to scale the equation first; ignored with `e`, for which SciPy's scaling gives wrong results.
 
     Returns:
         The solution, which is Hermitian, in double precision.
 
     Raises:
-        NoDerivativeError: a ValueError; the closed loop has values on the unit circle.
-        LinAlgError: a ValueError; there is no such solution.
-        ValueError: shapes do not fit, there are infinities or NaN, or `q` or `r` is not Hermitian.
+        NoDerivativeError: a ValueError; the closed loop has eigenvalues on the unit circle.
+        LinAlgError: a ValueError; there is no stabilizing solution.
+        ValueError: the shapes are incompatible, there are infinities or NaN, or `q` or `r` is not Hermitian.
 
     Example:
         >>> import numpy as np, fgrad as fg

@@ -1,11 +1,11 @@
-"""Matrices made of vectors, such as `toeplitz` and `companion`, and equations with them.
+"""Structured matrices made of vectors, such as `toeplitz` and `companion`, and equations with them.
 
-    toeplitz, circulant, hankel, convolution_matrix     one number along each diagonal
-    solve_toeplitz, solve_circulant, matmul_toeplitz    equations and products without making the matrix
-    companion, fiedler, fiedler_companion, leslie       of polynomials, and of populations
-    block_diag, khatri_rao                              made of matrices
+    toeplitz, circulant, hankel, convolution_matrix     constant diagonals
+    solve_toeplitz, solve_circulant, matmul_toeplitz    equations and products without the full matrix
+    companion, fiedler, fiedler_companion, leslie       matrices of polynomials, and of populations
+    block_diag, khatri_rao                              matrices made of matrices
 
-Matrices of integers alone, such as `hilbert` or `dft`, are constants: take SciPy's.
+Integer matrices such as `hilbert` or `dft` are constants: use SciPy's.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import Array, as_columns, check_finite_values, of_dtype, rows_of, scipys_error
 
-# Numbers along diagonals
+# Constant diagonals
 
 
 def _diagonals_of(values: Any, columns: int) -> Any:
@@ -40,7 +40,7 @@ def _diagonals_of(values: Any, columns: int) -> Any:
 def _sums_along_diagonals(x: Any) -> Any:
     """Return the sums along the diagonals of matrices, from the lower left to the upper right.
 
-    Rows that are moved by one place each have the elements of a diagonal in one column.
+    After each row is shifted by one more place, the elements of a diagonal are in one column.
     """
     *stack, rows, columns = x.shape
     if not rows * columns:
@@ -86,7 +86,7 @@ def _vector(x: Any) -> Any:
 
 
 def _joined(*parts: Any) -> Any:
-    """Return vectors one after the other; stacks of them are broadcast."""
+    """Return vectors joined together; stacks of them are broadcast."""
     stack = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
     return np.concatenate([np.broadcast_to(x, (*stack, x.shape[-1])) for x in parts], axis=-1)
 
@@ -115,7 +115,7 @@ def toeplitz(c: Array, r: Array | None = None) -> Any:
 
 @differentiates(scipy.linalg.circulant)
 def circulant(c: Array) -> Any:
-    """Return the matrix in which each column is the one before, turned by one place.
+    """Return the matrix in which each column is the previous one, shifted cyclically by one place.
 
     Args:
         c: the first column, of shape (..., n).
@@ -134,7 +134,7 @@ def circulant(c: Array) -> Any:
 
 @differentiates(scipy.linalg.hankel)
 def hankel(c: Array, r: Array | None = None) -> Any:
-    """Return the matrix with a given first column and last row, in which each rising diagonal is constant.
+    """Return the matrix with a given first column and last row, in which each antidiagonal is constant.
 
     Args:
         c: the first column, a vector of length m.
@@ -156,19 +156,19 @@ def hankel(c: Array, r: Array | None = None) -> Any:
     r = np.zeros(c.shape, c.dtype) if r is None else as_array(r)
     if c.ndim != 1 or r.ndim != 1:
         raise errors.ShapeError(
-            f"hankel takes vectors where something is traced, and got shapes {c.shape} and {r.shape}.\n"
-            "SciPy is about to change what it does with others; use np.ravel, or fg.vmap."
+            f"hankel needs vectors if something is traced, but got shapes {c.shape} and {r.shape}.\n"
+            "SciPy is about to change its treatment of other shapes; use np.ravel, or fg.vmap."
         )
     return _by_diagonals(np.concatenate([c, r[1:]]), len(r))[::-1]
 
 
 @differentiates(scipy.linalg.convolution_matrix)
 def convolution_matrix(a: Array, n: int, mode: str = "full") -> Any:
-    """Return the matrix with which a product is a convolution: `convolution_matrix(a, len(v), mode) @ v`.
+    """Return the matrix of a convolution: `convolution_matrix(a, len(v), mode) @ v`.
 
     Args:
         a: of shape (..., m).
-        n: how many columns there are.
+        n: the number of columns.
         mode: "full", "valid" or "same", as in `np.convolve`.
 
     Returns:
@@ -228,8 +228,8 @@ def _toeplitz_tangent(tangents: Any, ans: Any, values: Any, b: Any) -> Any:
     return _toeplitz_solution(values, pushed if tb is ZERO else tb + pushed)
 
 
-# The numbers along the diagonals are a row, so that stacks of them are as those of matrices. Backward they belong
-# to the transpose.
+# The elements of the diagonals are one row, so that stacks of them are like stacks of matrices. The pullback uses
+# the transpose.
 _solve_toeplitz = register(
     Primitive(
         "solve_toeplitz",
@@ -248,7 +248,7 @@ _solve_toeplitz.batch = stacked_batch(_solve_toeplitz)
 
 
 def _in_double(*arrays: Any) -> list[Any]:
-    """Return arrays in double precision, in which SciPy computes here."""
+    """Return arrays in double precision, as SciPy computes."""
     is_complex = any(x.dtype.kind == "c" for x in arrays)
     return [of_dtype(x, np.complex128 if is_complex else np.float64) for x in arrays]
 
@@ -261,19 +261,19 @@ def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
 
 @differentiates(scipy.linalg.solve_toeplitz)
 def solve_toeplitz(c_or_cr: Any, b: Array, check_finite: bool = True) -> Any:
-    """Solve the equation `toeplitz(c, r) @ x = b` in a number of steps that grows as the square of its size.
+    """Solve the equation `toeplitz(c, r) @ x = b` in quadratic time.
 
     Args:
         c_or_cr: the first column, of shape (..., n), or a tuple of it and the first row, as in `toeplitz`.
         b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        check_finite: whether infinities and NaN are refused.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The solution, of shape (..., n) or (..., n, k), in double precision.
 
     Raises:
         LinAlgError: a ValueError; a leading part of the matrix is singular.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -302,14 +302,14 @@ def matmul_toeplitz(c_or_cr: Any, x: Array, check_finite: bool = False, workers:
     Args:
         c_or_cr: the first column, of shape (..., m), or a tuple of it and the first row, of shape (..., n).
         x: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        check_finite: whether infinities and NaN are refused.
-        workers: taken, and ignored where something is traced.
+        check_finite: whether infinities and NaN are rejected.
+        workers: accepted, and ignored if something is traced.
 
     Returns:
         The product, of shape (..., m) or (..., m, k), in double precision.
 
     Raises:
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -355,7 +355,7 @@ def solve_circulant(
         b: the right-hand side.
         singular: "raise" an error for a matrix that is singular to `tol`, or "lstsq" for the least-squares
             solution, whose derivative holds for changes that keep the rank.
-        tol: up to which size a Fourier coefficient counts as 0; by default a multiple of the precision.
+        tol: the size up to which a Fourier coefficient counts as 0; by default a multiple of the precision.
         caxis, baxis, outaxis: the axes of `c`, `b` and the solution along which the equations are solved.
 
     Returns:
@@ -363,7 +363,7 @@ def solve_circulant(
 
     Raises:
         LinAlgError: a ValueError; the matrix is singular.
-        ValueError: shapes do not fit.
+        ValueError: the shapes are incompatible.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -393,11 +393,11 @@ def solve_circulant(
     return np.moveaxis(np.real(x) if is_real else x, -1, outaxis)
 
 
-# Elements in their places
+# Matrices with given elements
 
 
 def _placed(places: Any, *values: Any) -> Any:
-    """Return the matrices with values in given places: 0 is for 0, 1 for 1, and from 2 on they are counted."""
+    """Return matrices with values at given places: 0 means 0, 1 means 1, and values are numbered from 2 on."""
     parts = [as_array(x) for x in values]
     dtype = np.result_type(*(x.dtype for x in parts))
     return _joined(np.arange(2).astype(dtype), *parts)[..., places]
@@ -408,7 +408,7 @@ def companion(a: Array) -> Any:
     """Return the companion matrix of a polynomial, whose eigenvalues are the roots.
 
     Args:
-        a: the coefficients, that of the highest power first, of shape (..., n).
+        a: the coefficients in order of decreasing powers, of shape (..., n).
 
     Returns:
         The matrix, of shape (..., n - 1, n - 1).
@@ -432,10 +432,10 @@ def companion(a: Array) -> Any:
 
 @differentiates(scipy.linalg.fiedler_companion)
 def fiedler_companion(a: Array) -> Any:
-    """Return a companion matrix of a polynomial with five diagonals, whose eigenvalues are the roots.
+    """Return a pentadiagonal companion matrix of a polynomial, whose eigenvalues are the roots.
 
     Args:
-        a: the coefficients, that of the highest power first, of shape (..., n).
+        a: the coefficients in order of decreasing powers, of shape (..., n).
 
     Returns:
         The matrix, of shape (..., n - 1, n - 1).
@@ -454,7 +454,7 @@ def fiedler_companion(a: Array) -> Any:
         return np.zeros(0, a.dtype)
     if size > 1 and np.any(raw_array(a[..., 0]) == 0):
         raise ValueError("Leading coefficient is zero.")
-    # SciPy makes the matrix for numbers that say which coefficient they are; 1 and 0 stay.
+    # SciPy makes the matrix from the numbers of the coefficients; 1 and 0 are constants.
     numbered = scipy.linalg.fiedler_companion(np.array([1.0, *range(-2, -2 - size, -1)]))
     return _placed(np.rint(numbered).astype(int), -a[..., 1:] / a[..., :1])
 
@@ -464,14 +464,14 @@ def leslie(f: Array, s: Array) -> Any:
     """Return the Leslie matrix of a population.
 
     Args:
-        f: how many offspring each age group has, of shape (..., n).
-        s: which part of each group survives, of shape (..., n - 1).
+        f: the number of offspring of each age group, of shape (..., n).
+        s: the fraction of each group that survives, of shape (..., n - 1).
 
     Returns:
         The matrix, of shape (..., n, n).
 
     Raises:
-        ValueError: the lengths do not fit.
+        ValueError: the lengths are incompatible.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -490,7 +490,7 @@ def leslie(f: Array, s: Array) -> Any:
 
 @differentiates(scipy.linalg.fiedler)
 def fiedler(a: Array) -> Any:
-    """Return the distances between all pairs of numbers; where two are equal the derivative is 0.
+    """Return the absolute differences of all pairs of numbers; for equal ones the derivative is 0.
 
     Args:
         a: of shape (..., n).
@@ -509,12 +509,12 @@ def fiedler(a: Array) -> Any:
     return np.abs(a[..., :, None] - a[..., None, :])
 
 
-# Made of matrices
+# Matrices made of matrices
 
 
 @differentiates(scipy.linalg.block_diag)
 def block_diag(*arrs: Array) -> Any:
-    """Return the matrix with given matrices along its diagonal.
+    """Return the block-diagonal matrix.
 
     Args:
         arrs: numbers, rows, or arrays of shape (..., m, n); stacks are broadcast.
@@ -542,7 +542,7 @@ def block_diag(*arrs: Array) -> Any:
 
 @differentiates(scipy.linalg.khatri_rao)
 def khatri_rao(a: Array, b: Array) -> Any:
-    """Return the Kronecker products of the columns of two matrices, as columns.
+    """Return the Khatri-Rao product: the Kronecker products of corresponding columns.
 
     Args:
         a: of shape (..., m, k).

@@ -1,9 +1,9 @@
-"""Values and vectors: `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`, `polar`, `orthogonal_procrustes`.
+"""Spectral functions: `eigh`, `eigvalsh`, `eig`, `eigvals`, `svd`, `svdvals`, `polar`, `orthogonal_procrustes`.
 
-The rules are those of NumPy's functions (`fgrad/ops/factorizations.py`, `fgrad/ops/singular.py`), and what is
-said there of repeated values, phases and triangles holds here. The values are SciPy's.
+The rules are those of NumPy's functions (`fgrad/ops/factorizations.py`, `fgrad/ops/singular.py`), and the
+remarks there on repeated values, phases and triangles apply here. The values are SciPy's.
 
-Refused, because what they return is chosen arbitrarily: `schur`, `orth`, `null_space`.
+Not differentiable, because their results are arbitrary choices: `schur`, `orth`, `null_space`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _eigh = register(
         _hermitian_parts,
         (lambda ans, a, triangle, driver: _EIGH_REVERSE(ans, a, triangle=triangle),),
         lambda tangents, ans, a, triangle, driver: _EIGH_FORWARD(tangents, ans, a, triangle=triangle),
-        # SciPy's own choice of driver gives vectors whose sign may change with the smallest change of the matrix.
+        # SciPy's default driver returns vectors whose signs may change with the smallest change of the matrix.
         samples=(
             sample((3, 3), triangle="L", driver="evd", complex=False),
             sample((2, 2, 2), triangle="U", driver="evd", complex=False),
@@ -57,7 +57,7 @@ _eigh.batch = stacked_batch(_eigh)
 def _generalized(a: Any, b: Any, triangle: str, driver: str | None, kind: int) -> tuple[Any, Any]:
     """Return the parts of `a @ v = w * b @ v` (1), `a @ b @ v = w * v` (2) or `b @ a @ v = w * v` (3).
 
-    By the Cholesky factor of `b` it is a matter of one Hermitian matrix, as in LAPACK.
+    The Cholesky factor of `b` reduces it to one Hermitian matrix, as in LAPACK.
     """
     a = hermitian_from(a, triangle)
     lower = np.linalg.cholesky(hermitian_from(b, triangle))
@@ -88,16 +88,16 @@ def eigh(
     """Return eigenvalues, in ascending order, and eigenvectors of a Hermitian matrix.
 
     Args:
-        a: of shape (..., n, n). One triangle is read; the other has the derivative 0.
+        a: of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
         b: Hermitian and positive definite, of the same shape, for `a @ v = w * b @ v`; likewise.
-        lower: read the lower triangles.
-        eigvals_only: return the values alone.
-        overwrite_a, overwrite_b: taken, and ignored where something is traced.
+        lower: whether to read the lower triangles.
+        eigvals_only: whether to return the values alone.
+        overwrite_a, overwrite_b: accepted, and ignored if something is traced.
         type: with `b`, 1 is the equation above, 2 is `a @ b @ v = w * v`, and 3 is `b @ a @ v = w * v`.
-        check_finite: whether infinities and NaN are refused.
-        subset_by_index: the first and last of the values that are wanted.
-        subset_by_value: refused where something is traced, since how many there are depends on their values.
-        driver: LAPACK's function, without `b`; it may change the sign of vectors.
+        check_finite: whether infinities and NaN are rejected.
+        subset_by_index: the indices of the first and the last value of the result.
+        subset_by_value: rejected if something is traced, since the number of results depends on the values.
+        driver: the LAPACK function, without `b`; it may change the sign of vectors.
 
     Returns:
         The values, of shape (..., n), and the vectors, as columns of shape (..., n, n).
@@ -106,7 +106,7 @@ def eigh(
         NoDerivativeError: a ValueError; the loss depends on the choice of vectors.
         ParameterError: a ValueError; `subset_by_value` is given.
         LinAlgError: a ValueError; `b` is not positive definite.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -163,7 +163,7 @@ def eigvalsh(
     Raises:
         ParameterError: a ValueError; `subset_by_value` is given.
         LinAlgError: a ValueError; `b` is not positive definite.
-        ValueError: shapes do not fit, or there are infinities or NaN.
+        ValueError: the shapes are incompatible, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -177,7 +177,7 @@ def eigvalsh(
     )  # fmt: skip
 
 
-# Matrices of any kind
+# General matrices
 
 
 def _eigen_parts(a: Any) -> Any:
@@ -188,7 +188,7 @@ _EIG_REVERSE, _EIG_FORWARD = rules_of("eig")
 
 
 def _as_numpys(ans: Any) -> Any:
-    """Return values and vectors as NumPy has them: those of SciPy are complex also where all of them are real."""
+    """Return values and vectors with NumPy's dtypes: SciPy's are complex also if all of them are real."""
     w, v = ans
     return (np.real(w), v) if v.dtype.kind == "f" else ans
 
@@ -199,7 +199,7 @@ _eig = register(
         _eigen_parts,
         (lambda ans, a: lambda cts: _EIG_REVERSE(_as_numpys(ans), a)(cts),),
         lambda tangents, ans, a: _EIG_FORWARD(tangents, _as_numpys(ans), a),
-        # Of two rows with positive elements the eigenvalues are real and differ.
+        # A two by two matrix with positive elements has different, real eigenvalues.
         samples=(sample((2, 2), domain=(0.5, 2), complex=False), sample((3, 2, 2), domain=(0.5, 2), complex=False)),
     )
 )
@@ -217,17 +217,17 @@ def eig(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    """Return eigenvalues, which are complex numbers, and eigenvectors of length 1 of a square matrix.
+    """Return complex eigenvalues, and eigenvectors of length 1, of a square matrix.
 
     Args:
         a: of shape (..., n, n).
-        b: refused where something is traced; `eig(solve(b, a))` has the same values.
-        left: refused where something is traced; the left vectors have the directions of the columns of
+        b: rejected if something is traced; `eig(solve(b, a))` has the same values.
+        left: rejected if something is traced; the left vectors have the directions of the columns of
             `inv(v).conj().T`.
-        right: return the vectors, else the values alone.
-        overwrite_a, overwrite_b: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
-        homogeneous_eigvals: return the values over ones, as two rows.
+        right: whether to return the vectors, too.
+        overwrite_a, overwrite_b: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
+        homogeneous_eigvals: whether to return the values over ones, as two rows.
 
     Returns:
         The values, of shape (..., n), and the vectors, as columns of shape (..., n, n).
@@ -245,8 +245,8 @@ def eig(
     """
     if b is not None:
         raise errors.ParameterError(
-            "eig and eigvals take no `b` where something is traced; eig(solve(b, a)) has the same values and vectors, "
-            "in an order of its own."
+            "eig and eigvals do not accept `b` if something is traced; eig(solve(b, a)) has the same results, "
+            "in another order."
         )
     if left:
         raise errors.ParameterError(
@@ -271,7 +271,7 @@ def eigvals(
     check_finite: bool = True,
     homogeneous_eigvals: bool = False,
 ) -> Any:
-    """Return eigenvalues, which are complex numbers, of a square matrix.
+    """Return the complex eigenvalues of a square matrix.
 
     Args:
         a, b, overwrite_a, overwrite_b, check_finite, homogeneous_eigvals: as in `eig`; versions of SciPy differ in
@@ -335,10 +335,10 @@ def svd(
 
     Args:
         a: of shape (..., m, n).
-        full_matrices: complete the vectors to bases. A loss may depend on what the added ones span, and on no more.
-        compute_uv: return the vectors, else the values alone.
-        overwrite_a: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        full_matrices: whether to complete the vectors to bases. A loss may depend only on the span of the added ones.
+        compute_uv: whether to return the vectors, too.
+        overwrite_a: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
         lapack_driver: "gesdd" or "gesvd".
 
     Returns:
@@ -368,8 +368,8 @@ def svdvals(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> A
 
     Args:
         a: of shape (..., m, n).
-        overwrite_a: taken, and ignored where something is traced.
-        check_finite: whether infinities and NaN are refused.
+        overwrite_a: accepted, and ignored if something is traced.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The values, of shape (..., min(m, n)).
@@ -403,7 +403,7 @@ def _stretch(u: Any, a: Any) -> Any:
 
 
 def _turn(p: Any, moved: Any) -> Any:
-    """Return the skew `w` with `w @ p + p @ w = moved`."""
+    """Return the skew-Hermitian `w` with `w @ p + p @ w = moved`."""
     return sylvester_solution(p, p, moved, "scipy.linalg.polar", same=True, is_derivative=True)
 
 
@@ -430,9 +430,9 @@ def _nearest_tangent(tangents: Any, ans: Any, a: Any) -> Any:
     return moved
 
 
-# With a = u @ p the tangent of u is u @ w + (da - u @ u^H @ da) @ inv(p), where w is skew and
-# w @ p + p @ w = u^H @ da - da^H @ u (N. Higham, "Functions of Matrices" (2008), section 8.1). Singular values
-# that are equal do no harm to it, of whatever order.
+# With a = u @ p the tangent of u is u @ w + (da - u @ u^H @ da) @ inv(p), where w is skew-Hermitian and
+# w @ p + p @ w = u^H @ da - da^H @ u (N. Higham, "Functions of Matrices" (2008), section 8.1). This is regular for
+# equal singular values, to every order.
 _nearest_factor = register(
     Primitive(
         "unitary_factor",
@@ -463,7 +463,7 @@ def polar(a: Array, side: str = "right") -> Any:
         The factors `u`, of the shape of `a`, and `p`.
 
     Raises:
-        NoDerivativeError: a ValueError; the rank is not full, and a derivative is asked for.
+        NoDerivativeError: a ValueError; the rank is not full, and a derivative is needed.
         ValueError: `side` is unknown.
 
     Example:
@@ -486,13 +486,13 @@ def orthogonal_procrustes(A: Array, B: Array, check_finite: bool = True) -> Any:
     Args:
         A: of shape (..., m, n).
         B: of the same shape.
-        check_finite: whether infinities and NaN are refused.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The matrix, of shape (..., n, n), and the sum.
 
     Raises:
-        NoDerivativeError: a ValueError; `A.T @ B` is singular, and a derivative is asked for.
+        NoDerivativeError: a ValueError; `A.T @ B` is singular, and a derivative is needed.
         ValueError: the shapes differ, or there are infinities or NaN.
 
     Example:
@@ -509,7 +509,7 @@ def orthogonal_procrustes(A: Array, B: Array, check_finite: bool = True) -> Any:
     return _unitary_factor(product), np.sum(np.linalg.svdvals(product), axis=-1)
 
 
-# What is chosen arbitrarily
+# Arbitrary choices
 
 
 schur = refused(
@@ -522,7 +522,7 @@ schur = refused(
 orth = refused(
     scipy.linalg.orth,
     "has no derivative: it chooses one of many bases.",
-    "The projection on what they all span, `a @ pinv(a)`, has one.",
+    "The projection on their span, `a @ pinv(a)`, has one.",
     """>>> np.abs(fgrad.scipy.linalg.orth(np.array([[2.0, 0.0], [0.0, 0.0]])))
         array([[1.],
                [0.]])""",
@@ -530,7 +530,7 @@ orth = refused(
 null_space = refused(
     scipy.linalg.null_space,
     "has no derivative: it chooses one of many bases.",
-    "The projection on what they all span, `np.eye(n) - pinv(a) @ a`, has one.",
+    "The projection on their span, `np.eye(n) - pinv(a) @ a`, has one.",
     """>>> np.abs(fgrad.scipy.linalg.null_space(np.array([[2.0, 0.0]])))
         array([[0.],
                [1.]])""",

@@ -1,8 +1,8 @@
-"""Distributions, as in `scipy.stats`, with derivatives in the argument and in all parameters; statistics of samples.
+"""Distributions, as in `scipy.stats`, differentiable in the argument and all parameters; statistics of samples.
 
-`stats.norm.logpdf(x, loc, scale)` is SciPy's where nothing is traced, and is differentiated where something is.
-Frozen distributions `stats.norm(loc, scale)` hold traced parameters, too. What a distribution does not
-differentiate, such as `fit` and `rvs`, is SciPy's own, and refuses traced tensors.
+`stats.norm.logpdf(x, loc, scale)` is SciPy's method if nothing is traced, and differentiable otherwise.
+Frozen distributions `stats.norm(loc, scale)` may have traced parameters, too. Methods without derivatives,
+such as `fit` and `rvs`, are SciPy's own, and reject traced tensors.
 
     Continuous    norm, t, gamma, beta, chi2, f, expon, laplace, logistic, lognorm, uniform, cauchy, halfnorm,
                   truncnorm, weibull_min, gumbel_r, invgamma, pareto, vonmises:
@@ -12,22 +12,23 @@ differentiate, such as `fit` and `rvs`, is SciPy's own, and refuses traced tenso
     Lengths       halfcauchy, halflogistic, rayleigh, maxwell, chi, nakagami, rice
     Relatives     skewnorm, gennorm, powernorm, johnsonsu, johnsonsb, invgauss, wald, levy, gibrat, fatiguelife,
                   hypsecant, genlogistic, loggamma, laplace_asymmetric, loglaplace, betaprime, arcsine:
-                  the same methods as above, and moments and entropy where they have a closed form
+                  the same methods as above, and moments and entropy if they have a closed form
     Discrete      poisson, binom, bernoulli, nbinom, geom:
-                  logpmf, pmf, logcdf, cdf, logsf, sf, mean, var, std, and entropy where it has a closed form
+                  logpmf, pmf, logcdf, cdf, logsf, sf, mean, var, std, and entropy if it has a closed form
     Multivariate  multivariate_normal, multivariate_t, dirichlet, multinomial, wishart, invwishart:
                   logpdf or logpmf, pdf or pmf, moments, entropy
 
-Distribution functions have derivatives in shape parameters, too, such as `stats.gamma.cdf(x, a)` in `a`, where
-`scipy.special.gammainc(a, x)` has none in closed form: they are integrals, exact to rounding (`_integrals.py`).
+Distribution functions are also differentiable with respect to shape parameters, such as `stats.gamma.cdf(x, a)` with
+respect to `a`, where `scipy.special.gammainc(a, x)` has no closed form: by integrals exact to rounding
+(`_integrals.py`).
 
-Statistics of samples have SciPy's parameters, and are differentiated in the samples:
+Statistics of samples have SciPy's parameters, and are differentiable with respect to the samples:
 
     Scores        zscore, zmap, gzscore
     Means         gmean, hmean, pmean; circmean of angles
     Moments       moment, skew, kurtosis, variation, sem, gstd, entropy; circvar, circstd
     Tests         ttest_1samp, ttest_ind, ttest_ind_from_stats, ttest_rel, f_oneway, jarque_bera
-    Two samples   pearsonr, linregress; spearmanr is refused, since ranks have no derivative
+    Two samples   pearsonr, linregress; spearmanr is rejected, since ranks have no derivative
 """
 
 import sys as _sys
@@ -147,5 +148,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__)

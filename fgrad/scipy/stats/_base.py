@@ -1,10 +1,10 @@
-"""What all distributions have in common, whatever their formulas are.
+"""The common part of all distributions.
 
-Distribution        SciPy's own where nothing is traced; the name, pickling, what is not differentiated
+Distribution        SciPy's own if nothing is traced; name, pickling, methods without derivatives
 Frozen              a distribution with its parameters: `norm(loc, scale)`
-@differentiated     a method that answers where something is traced
-real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, in which SciPy computes
-count_of(k, ...)    an argument that counts something, and has no derivative
+@differentiated     a method that runs if something is traced
+real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, as SciPy computes
+count_of(k, ...)    an argument that is a count, and has no derivative
 is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite, is_moderate,
                     is_positive, is_above
 """
@@ -32,7 +32,7 @@ _DOUBLE = np.dtype(np.float64)
 
 
 def differentiated(answer: F) -> F:
-    """Let SciPy's method of the same name answer where nothing is traced."""
+    """Use SciPy's method of the same name if nothing is traced."""
 
     @functools.wraps(answer)
     def choose(self: Any, *args: Any, **keywords: Any) -> Any:
@@ -52,12 +52,12 @@ def real_array(x: Any, name: str) -> Any:
     """
     x = as_array(x)
     if x.dtype.kind == "c":
-        raise errors.DtypeError(f"{name} takes real numbers, and one of its arguments has dtype {x.dtype}.")
+        raise errors.DtypeError(f"{name} takes real numbers, but one of its arguments has dtype {x.dtype}.")
     return x
 
 
 def in_double(x: Any, name: str) -> Any:
-    """Return an argument in double precision, in which SciPy computes."""
+    """Return an argument in double precision, as SciPy computes."""
     if getattr(x, "dtype", None) is _DOUBLE:
         return x
     x = real_array(x, name)
@@ -65,7 +65,7 @@ def in_double(x: Any, name: str) -> Any:
 
 
 def count_of(x: Any, argument: str, name: str) -> Any:
-    """Return an argument in double precision that has no derivative, because it is a whole number.
+    """Return an argument in double precision that has no derivative, because it is an integer.
 
     Raises:
         NoDerivativeError: a ValueError; it is a floating-point number, and is differentiated.
@@ -75,9 +75,9 @@ def count_of(x: Any, argument: str, name: str) -> Any:
 
 def _refuse_count(ans: Any, x: Any, argument: str, name: str) -> Any:
     raise errors.NoDerivativeError(
-        f"{name} has no derivative in {argument!r}, which is differentiated: it is a whole number.\n"
+        f"{name} has no derivative in {argument!r}, which is differentiated: it is an integer.\n"
         f"  at {errors.users_line()}\n"
-        f"Let it be a constant: fg.stop_gradient({argument}), or an array of integers."
+        f"Make it a constant: fg.stop_gradient({argument}), or an array of integers."
     )
 
 
@@ -108,31 +108,31 @@ def is_positive(x: Any) -> bool:
 
 
 def is_finite(x: Any) -> bool:
-    """Return whether all elements are known to be finite; those of an array also to have finite squares."""
+    """Return whether all elements are known to be finite; those of a plain array must also have finite squares."""
     value = concrete_value(x)
     return value is not None and unbroadcast.is_finite(value)
 
 
 def is_moderate(x: Any) -> bool:
-    """Return whether all elements are known to be finite, and none so large that its square is not finite."""
+    """Return whether all elements and their squares are known to be finite."""
     value = concrete_value(x)
     return value is not None and unbroadcast.is_finite(value if type(value) is np.ndarray else value * value)
 
 
 class Distribution:
-    """A distribution of `scipy.stats` of which some methods are differentiated, and the others refuse traced tensors.
+    """A distribution of `scipy.stats`: some methods are differentiable, and all others reject traced tensors.
 
     Args:
-        scipys: SciPy's own, which answers where nothing is traced.
-        name: under which it is found in this package.
-        signature: of the parameters, which come after the argument of a method.
+        scipys: SciPy's distribution, which is used if nothing is traced.
+        name: its name in this package.
+        signature: the signature of the parameters, which follow the argument of a method.
     """
 
     def __init__(self, scipys: Any, name: str, signature: inspect.Signature) -> None:
         self.scipys = scipys
         self.name = name
         self.signature = signature
-        self.__module__ = "fgrad.scipy.stats"  # where `pickle` finds it by its name
+        self.__module__ = "fgrad.scipy.stats"  # so that `pickle` finds it by name
 
     @property
     def full_name(self) -> str:
@@ -140,7 +140,7 @@ class Distribution:
         return f"scipy.stats.{self.name}"
 
     def __call__(self, *args: Any, **kwds: Any) -> Frozen:
-        """Return the distribution with these parameters, whose methods take the other argument alone.
+        """Return the frozen distribution with these parameters, whose methods take only the remaining argument.
 
         Args:
             args, kwds: the parameters, by name or position.
@@ -149,7 +149,7 @@ class Distribution:
             A `Frozen` with the same methods.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -166,7 +166,7 @@ class Distribution:
         return self.name
 
     def __getattr__(self, name: str) -> Any:
-        """Return what SciPy's distribution has and this one does not differentiate."""
+        """Return an attribute of SciPy's distribution that has no derivative."""
         if name.startswith("_") or name == "scipys":
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         member = getattr(self.scipys, name)
@@ -178,7 +178,7 @@ class Distribution:
         return method
 
     def refusing(self, method: Any, name: str) -> Callable[..., Any]:
-        """Return a function that calls a method of SciPy, and raises an error where something is traced."""
+        """Return a function that calls a SciPy method, and raises an error if something is traced."""
 
         def refuse(*args: Any, **keywords: Any) -> Any:
             raise errors.MissingRuleError(
@@ -188,23 +188,23 @@ class Distribution:
         return lambda *args, **keywords: run(method, refuse, args, keywords)
 
     def instead_of(self, name: str) -> str:
-        """Return what to write in place of a method that is not differentiated, as a sentence; nothing is the usual."""
+        """Return an alternative to a method without a derivative, as a sentence; empty for the default."""
         return ""
 
     def parameters_of(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return those parameters of a frozen distribution that a method takes."""
+        """Return the parameters of a frozen distribution that a method takes."""
         return parameters
 
 
 class Frozen:
-    """A distribution with its parameters, as `norm(loc, scale)`: its methods take the other argument alone.
+    """A distribution with its parameters, as `norm(loc, scale)`: its methods take only the remaining argument.
 
     Args:
         dist: the distribution.
-        args, kwds: its parameters.
+        args, kwds: the parameters.
 
     Raises:
-        TypeError: a parameter is missing, or there is none of that name.
+        TypeError: a parameter is missing or unknown.
 
     Example:
         >>> import fgrad as fg
@@ -222,7 +222,7 @@ class Frozen:
         return f"{self.dist!r}({', '.join(given)})"
 
     def __getattr__(self, name: str) -> Any:
-        """Return a method of the distribution, which gets the parameters after its own argument."""
+        """Return a method of the distribution with the parameters appended to its own argument."""
         if name.startswith("_") or name in ("dist", "args", "kwds", "parameters"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         method = getattr(self.dist, name)

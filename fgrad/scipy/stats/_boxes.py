@@ -1,10 +1,11 @@
-"""Probabilities of boxes under normal and t distributions of vectors, which SciPy integrates.
+"""Probabilities of boxes under multivariate normal and t distributions, integrated by SciPy.
 
-Their derivatives are densities times probabilities of boxes with fewer sides. In a limit it is the density there, times
-the probability of the other sides given that value; in an element of the shape the density of two sides at their
-limits, times that of the rest (R. L. Plackett, A reduction formula for normal multivariate integrals, 1954,
-https://doi.org/10.1093/biomet/41.3-4.351; of the t distribution A. Genz and F. Bretz, Computation of Multivariate
-Normal and t Probabilities, 2009). So SciPy's integrals, whose fifth digit is random, are not differentiated.
+Their derivatives are densities times probabilities of boxes with fewer sides. With respect to a limit, it is the
+density at this limit times the probability of the other sides given that value; with respect to an element of the
+shape, the density of two sides at their limits times the probability of the rest (R. L. Plackett, A reduction formula
+for normal multivariate integrals, 1954, https://doi.org/10.1093/biomet/41.3-4.351; for the t distribution A. Genz and
+F. Bretz, Computation of Multivariate Normal and t Probabilities, 2009). So SciPy's integrals, whose fifth digit is
+random, are not differentiated.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ from fgrad.scipy.stats._gammas import log_gamma_step
 from fgrad.transforms.draws import of_algorithm
 
 Given = tuple[Any, Any, tuple[Any, ...]]
-"""Of sides at their limits: the density, by how much the shape of the rest grows, and the parameters of that."""
+"""For sides at their limits: the density, the scaling of the conditional shape, and the conditional parameters."""
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """The probabilities of boxes around zero, under one kind of distribution.
+    """Probabilities of boxes around zero, for one kind of distribution.
 
     Args:
-        below: `below(x, *parameters)` is the distribution function of one variable, of scale 1.
-        integral: `integral(lower, upper, shape, *parameters, **options)` is SciPy's, for two sides and more.
-        one: `one(square, *parameters)`, of a side at its limit: `square` is that of the limit, of scale 1.
-        two: the same of two sides, of which `square` is the squared distance by their shape.
+        below: `below(x, *parameters)` is the univariate distribution function of scale 1.
+        integral: `integral(lower, upper, shape, *parameters, **options)` is SciPy's, for two or more sides.
+        one: `one(square, *parameters)`, for a side at its limit: `square` is the square of the limit, for scale 1.
+        two: the same for two sides, where `square` is the squared distance with respect to their shape.
     """
 
     below: Callable[..., Any]
@@ -50,10 +51,10 @@ class Boxes:
         """Return the probability that each component lies between its limits.
 
         Args:
-            lower, upper: of shape (..., n); infinite ones are no limits.
+            lower, upper: of shape (..., n); they may be infinite.
             shape: of shape (n, n).
-            parameters: of the distribution, which have no derivative.
-            options: of SciPy's integral.
+            parameters: the parameters of the distribution, which have no derivative.
+            options: options of SciPy's integral.
         """
         size = upper.shape[-1]
         if size == 0:
@@ -64,14 +65,14 @@ class Boxes:
         def compute(leaves: Leaves) -> Leaves:
             return [for_each_example(lambda leaves: np.asarray(self.integral(*leaves, **options))[()], leaves)]
 
-        bends = bool(followers([shape]))  # which costs most, and is seldom asked for
+        bends = bool(followers([shape]))  # expensive, and rarely needed
         rule = Rule(
             self.integral, compute, lambda leaves: (apply_rule(rule, leaves), *self._derivatives(leaves, bends))
         )
         return apply_rule(rule, [lower, upper, shape, *parameters])[0]
 
     def _interval(self, lower: Any, upper: Any, scale: Any, parameters: Sequence[Any]) -> Any:
-        """Return the probability of an interval, on the side of zero where it is small, and so exact."""
+        """Return the probability of an interval, from the tail on its side of zero, where it is accurate."""
         turned = np.where(_where_finite(lower) + _where_finite(upper) > 0, -1.0, 1.0)
         first, last = (
             self.below(_each_finite(x, lambda x: turned * x / scale, turned), *parameters) for x in (lower, upper)
@@ -79,7 +80,7 @@ class Boxes:
         return turned * (last - first)
 
     def _given(self, places: Sequence[int], values: Any, lower: Any, upper: Any, shape: Any, parameters: Any) -> Any:
-        """Return the density of components at some values, times the probability of the rest; none at infinity."""
+        """Return the density of components at given values, times the probability of the rest; 0 at infinity."""
         is_finite = np.all(np.isfinite(values), -1)
         values = np.where(is_finite[..., None], values, 0.0)
         others = [place for place in range(shape.shape[0]) if place not in places]
@@ -93,7 +94,7 @@ class Boxes:
         return np.where(is_finite, density / np.sqrt(np.linalg.det(own)) * rest, 0.0)
 
     def edges(self, lower: Any, upper: Any, shape: Any, parameters: Any) -> tuple[Any, Any]:
-        """Return how much is at each lower and upper limit, of shape (..., n)."""
+        """Return the derivatives with respect to each lower and upper limit, of shape (..., n)."""
         sides = [
             [self._given([i], limit[..., i : i + 1], lower, upper, shape, parameters) for i in range(shape.shape[0])]
             for limit in (lower, upper)
@@ -102,7 +103,7 @@ class Boxes:
         return below, above
 
     def bends(self, lower: Any, upper: Any, shape: Any, parameters: Any, edges: tuple[Any, Any]) -> Any:
-        """Return the sums over limits of mixed second derivatives: twice the slopes in the shape."""
+        """Return the sums over limits of mixed second derivatives: twice the derivatives with respect to the shape."""
         size, (below, above) = shape.shape[0], edges
         rows: list[list[Any]] = [[0.0] * size for _ in range(size)]
         for i, j in combinations(range(size), 2):
@@ -118,7 +119,7 @@ class Boxes:
         return np.stack([np.stack(row, -1) for row in rows], -2)
 
     def _derivatives(self, leaves: Leaves, bends: bool) -> tuple[Callable[..., Leaves], Callable[..., Leaves]]:
-        """Return the pullback and the pushforward; `bends`: also by the shape."""
+        """Return the pullback and the pushforward; with `bends`, also with respect to the shape."""
         lower, upper, shape, *parameters = leaves
 
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
@@ -145,7 +146,7 @@ def _where_finite(x: Any) -> Any:
 
 
 def _each_finite(limit: Any, function: Callable[[Any], Any], sign: Any = 1.0) -> Any:
-    """Return a function of limits where they are finite; elsewhere they stay, times a sign."""
+    """Return a function of the finite limits; infinite ones are only multiplied by a sign."""
     return np.where(np.isfinite(limit), function(_where_finite(limit)), sign * limit)
 
 
@@ -179,7 +180,7 @@ STUDENT = Boxes(
 
 
 def refuse_derivative(x: Any, argument: str, function: str) -> None:
-    """Raise if something is differentiated by an argument in which there is no closed form.
+    """Raise if an argument without a derivative in closed form is differentiated.
 
     Raises:
         NoClosedFormError: a NotImplementedError.

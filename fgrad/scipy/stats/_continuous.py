@@ -1,7 +1,7 @@
-"""Continuous distributions, each by the formulas of its standard form.
+"""Continuous distributions, each by formulas of its standard form.
 
-A formula is named as SciPy's method. What is not given follows from the others: `pdf` from `logpdf`, the
-logarithms of `cdf` and `sf` from both. Where they have none in closed form they come from `_laws`.
+The name of a formula is SciPy's method. Missing ones follow from the others: `pdf` from `logpdf`, the
+logarithms of `cdf` and `sf` from both. If they have no closed form, they come from `_laws`.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ EULER = 0.5772156649015329
 
 
 def constant(value: float) -> Callable[..., Any]:
-    """Return the formula of a fact that does not depend on the parameters."""
+    """Return the formula of a quantity that is independent of the parameters."""
     return lambda *shapes: value
 
 
 def above(limit: float, parameter: Any, formula: Callable[[Any], Any], otherwise: Any = np.inf) -> Any:
-    """Return a formula of a parameter where that is above a limit, and something else below."""
+    """Return a formula of a parameter above a limit, and a constant below."""
     exists = np.greater(parameter, limit)
     return np.where(exists, formula(np.where(exists, parameter, limit + 1)), otherwise)
 
@@ -102,7 +102,7 @@ laplace = Continuous(
     mean=constant(0.0),      var=constant(2.0),
     entropy=constant(log(2) + 1),
 )
-"""The Laplace distribution, whose density falls on both sides like that of the exponential one."""
+"""The Laplace distribution, whose density decays exponentially on both sides."""
 
 logistic = Continuous(
     stats.logistic,
@@ -141,7 +141,7 @@ gumbel_r = Continuous(
     mean=constant(EULER),    var=constant(pi * pi / 6),
     entropy=constant(EULER + 1),
 )
-"""The Gumbel distribution, of the largest of many."""
+"""The Gumbel distribution, of the maximum of many numbers."""
 
 halfnorm = Continuous(
     stats.halfnorm,
@@ -154,7 +154,7 @@ halfnorm = Continuous(
     mean=constant(sqrt(2 / pi)), var=constant(1 - 2 / pi),
     entropy=constant(log(pi / 2) / 2 + 0.5),
 )
-"""The distribution of the size of a normal number."""
+"""The distribution of the absolute value of a normal number."""
 
 lognorm = Continuous(
     stats.lognorm,
@@ -172,7 +172,7 @@ lognorm = Continuous(
     var=lambda s: np.exp(s * s) * np.expm1(s * s),
     entropy=lambda s: 0.5 + HALF_LOG_TWO_PI + np.log(s),
 )
-"""The distribution of numbers whose logarithm is normal: `s` is its standard deviation, `scale` the median."""
+"""The log-normal distribution: `s` is the standard deviation of the logarithm, `scale` the median."""
 
 weibull_min = Continuous(
     stats.weibull_min,
@@ -188,7 +188,7 @@ weibull_min = Continuous(
     var=lambda c: special.gamma(1 + 2 / c) - special.gamma(1 + 1 / c) ** 2,
     entropy=lambda c: EULER + 1 - EULER / c - np.log(c),
 )
-"""Weibull's distribution of the smallest of many."""
+"""The Weibull distribution of the minimum of many numbers."""
 
 pareto = Continuous(
     stats.pareto,
@@ -204,7 +204,7 @@ pareto = Continuous(
     var=lambda b: above(2, b, lambda b: b / ((b - 2) * (b - 1) ** 2)),
     entropy=lambda b: 1 + 1 / b - np.log(b),
 )
-"""Pareto's distribution from `loc + scale` on, whose survival function is a power."""
+"""The Pareto distribution from `loc + scale` on, whose survival function is a power."""
 
 gamma = Continuous(
     stats.gamma,
@@ -248,7 +248,7 @@ invgamma = Continuous(
     var=lambda a: above(2, a, lambda a: 1 / ((a - 1) ** 2 * (a - 2))),
     entropy=lambda a: _invgamma_entropy(a),
 )
-"""The distribution of the reciprocal of a gamma distributed number."""
+"""The inverse gamma distribution, of the reciprocal of a gamma distributed number."""
 
 beta = Continuous(
     stats.beta,
@@ -283,7 +283,7 @@ f = Continuous(
     var=lambda dfn, dfd: above(4, dfd, lambda dfd: _f_variance(dfn, dfd)),
     entropy=lambda dfn, dfd: _f_entropy(dfn / 2, dfd / 2),
 )
-"""The F distribution, of the ratio of two chi-squared numbers, each by its degrees of freedom."""
+"""The F distribution, of the ratio of two chi-squared numbers divided by their degrees of freedom."""
 
 t = Continuous(
     stats.t,
@@ -302,7 +302,7 @@ t = Continuous(
     var=lambda df: above(2, df, lambda df: 1 / (1 - 2 / df), np.where(np.greater(df, 1), np.inf, np.nan)),
     entropy=lambda df: _student_entropy(df),
 )
-"""Student's t distribution with `df` degrees of freedom; with infinitely many the normal one."""
+"""Student's t distribution with `df` degrees of freedom; the normal distribution for infinite `df`."""
 
 truncnorm = Continuous(
     stats.truncnorm,
@@ -321,7 +321,7 @@ truncnorm = Continuous(
     var=lambda a, b: _truncnorm_var(a, b),
     entropy=lambda a, b: _truncnorm_entropy(a, b),
 )
-"""The normal distribution between two bounds: `a` and `b` count from `loc` in units of `scale`."""
+"""The truncated normal distribution: `a` and `b` count from `loc` in units of `scale`."""
 
 vonmises = Continuous(
     stats.vonmises,
@@ -337,7 +337,7 @@ vonmises = Continuous(
         kappa - kappa * special.i1e(kappa) / special.i0e(kappa) + np.log(2 * pi * special.i0e(kappa))
     ),
 )
-"""Von Mises' distribution of angles."""
+"""The von Mises distribution of angles."""
 # fmt: on
 
 
@@ -358,14 +358,14 @@ def _laplace_ppf(q: Any) -> Any:
 
 
 def _cauchy_isf(q: Any) -> Any:
-    """Return the cotangent of pi q, by the distance of q from the nearest of 0, 1/2 and 1."""
+    """Return cot(pi q), computed from the distance of q from the nearest of 0, 1/2 and 1."""
     central = np.abs(q - 0.5) < 0.25
     from_end = np.where(central, 0.25, np.where(np.greater(q, 0.5), q - 1, q))
     return np.where(central, np.tan(pi * (0.5 - np.where(central, q, 0.5))), 1 / np.tan(pi * from_end))
 
 
 def _log_of_turns(probability: Any, complement: Any) -> Any:
-    """Return the logarithm of a tail that goes on below 0 from turn to turn: there it is NaN, and so is its slope."""
+    """Return the logarithm of a tail; NaN, with the slope NaN, where the periodic continuation is negative."""
     return log_of_complement(probability, complement) * np.where(np.less(probability, 0), np.nan, 1.0)
 
 
@@ -401,7 +401,7 @@ def _student_entropy(df: Any) -> Any:
     return np.where(infinite, HALF_LOG_TWO_PI + 0.5, regular)
 
 
-# The truncated normal distribution: everything in the left tail, which has small numbers where the right one has 1
+# The truncated normal distribution: everything is computed in the left tail, where small probabilities are accurate
 
 
 def _log_mass(a: Any, b: Any) -> Any:

@@ -1,36 +1,36 @@
-"""The logarithm of a density with a location and a scale as one operation, and densities that are far out.
+"""Logarithms of densities with location and scale as one operation, and densities far out in the tails.
 
-    Form(name, formula, fall, power, rest, scores)    what is known of a density in its standard form
+    Form(name, formula, fall, power, rest, scores)    the density of a standard form
     log_density(form, place)                          its logarithm: an operation on distance, scale and shapes
-    far_density(form, distance, scale, *shapes)       the density, where it or its derivatives may leave the range
+    far_density(form, distance, scale, *shapes)       the density where it or its derivatives may underflow or overflow
 
-With `f` the logarithm of the density of the standard form and y = distance / scale it is f(y) - log scale. The fall of
-the logarithm is -f'(y), which for the commonest distributions is simpler than the derivative. The derivatives are
+With f the logarithm of the density of the standard form and y = distance / scale, it is f(y) - log scale. The fall
+is -f'(y), which for the most common distributions is simpler than the derivative. The derivatives are
 
-    by the distance    -fall / scale
+    in distance        -fall / scale
                        -(y fall) / distance
-    by the scale       (y fall - 1) / scale
-    by a shape         the score, df / dshape at y
+    in scale           (y fall - 1) / scale
+    in a shape         the score, df / dshape at y
 
-Of densities that are a power next to 0 the fall is known without that power. What is added for it leaves the range of
-numbers later, and what falls as 1 / y does not depend on the scale, which derivatives by both would find as a
-difference.
+For densities that behave like a power near 0, the fall is given without that power, whose contribution is added
+separately: it overflows later, and terms 1 / y do not depend on the scale, so that derivatives with respect to both
+do not cancel.
 
-A density far out, or next to 0, may leave the range of numbers where its derivatives do not: half of x**2 exp(-x) at
-1e-165 is 0, and its second derivative 1. And where it is a power, the derivatives of its logarithm do not do: those of
-x exp(-x) next to 0 are 1 and -2, and not differences of 1 / x. So there they are sums of terms
+A density far out, or near 0, may underflow where its derivatives do not: half of x**2 exp(-x) at
+1e-165 is 0, and its second derivative 1. For powers, the derivatives of the logarithm do not suffice: those of
+x exp(-x) near 0 are 1 and -2, and not differences of 1 / x. There they are sums of terms
 
     coefficient  density(y)  y**i  share_j(y)  /  scale**(n + m)
 
-with n and m the orders by distance and scale. The share is the derivative of order j of what the power is multiplied
-with, divided by that. The coefficients are those of derivatives of powers, which are exactly 0 where a power has been
-differentiated away. No product leaves the range of numbers before it is done.
+with n and m the orders in distance and scale. The share is the derivative of order j of the factor of the power,
+divided by this factor. The coefficients are those of derivatives of powers, which are exactly 0 once a power has been
+differentiated away. No intermediate product overflows or underflows.
 
 The rules are written so that NumPy computes most of their operations in place: with binary operators, whose operands
-are results that nobody else refers to.
+are temporary arrays.
 
-It holds inside of the support, for parameters that are allowed and where the result is finite: what calls it makes
-sure of that (`_univariate.py`), so that nothing is masked here, neither forward nor backward.
+The formulas hold inside of the support, for valid parameters and finite results. The callers ensure this
+(`_univariate.py`), so that nothing is masked here, neither forward nor backward.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ SHAPES = (
     (((), (), ()), ((3,), (), (2, 1)), ((), (3,), ()), ((0, 3), (3,), (1,))),
     (((), (), (), ()), ((3,), (), (2, 1), ()), ((), (), (3,), (2, 1)), ((0, 3), (3,), (1,), ())),
 )
-"""The shapes of samples, by the number of shape parameters."""
+"""Shapes of samples, by the number of shape parameters."""
 
 NEAR = 1e-3
-"""Below this, and above its reciprocal, second derivatives would find what is beside a power as a difference."""
+"""Below this, and above its reciprocal, second derivatives would cancel beside the power."""
 
 FORMS: dict[str, Form] = {}
-"""The forms by their names, by which operations in recorded programs refer to them."""
+"""The forms by name, by which operations in recorded programs refer to them."""
 
 
 @dataclass(eq=False)
@@ -72,16 +72,16 @@ class Form:
     """The density of a distribution in its standard form.
 
     Attributes:
-        name: of the distribution.
-        formula: the logarithm of the density, of the standardized argument and the shape parameters.
-        fall: minus its derivative in the argument.
+        name: the name of the distribution.
+        formula: the logarithm of the density, as a function of the standardized argument and the shape parameters.
+        fall: minus its derivative with respect to the argument.
         power: a function of the shape parameters: the argument times the density is this power of the argument, times
             something else. The fall is that of the logarithm of the latter.
-        rest: the argument times the fall, where that is a shorter formula.
-        squared: the square of the argument times the fall, where that is a constant: divided by the distance, it has no
-            part in derivatives by the scale, of which the second ones would find it as a difference.
-        tail_power, tail_fall: the same two of a density that is another power far from 0, beyond 1.
-        scores: its derivatives in the shape parameters.
+        rest: the argument times the fall, if that is a shorter formula.
+        squared: the square of the argument times the fall, if that is a constant: divided by the distance, it does not
+            contribute to derivatives with respect to the scale, the second of which would otherwise cancel.
+        tail_power, tail_fall: the same two for a density that is another power beyond 1.
+        scores: its derivatives with respect to the shape parameters.
     """
 
     name: str
@@ -98,7 +98,7 @@ class Form:
         FORMS[self.name] = self
 
     def partials(self) -> Sequence[Formula]:
-        """Return the derivatives of the logarithm by distance, scale and shapes."""
+        """Return the derivatives of the logarithm with respect to distance, scale and shapes."""
         fall = self._fall_of_rest
         power, rest, scores = self.power, self.rest or _rest_of(fall), map(_by_shape, self.scores)
         if power is None:
@@ -120,7 +120,7 @@ class Form:
         return lambda distance, scale, *shapes: squared / distance - power(*shapes) / scale
 
     def has_power(self, y: Any) -> Any:
-        """Return where standardized numbers are so near to 0, or so far, that a power hides the rest of the density."""
+        """Return where standardized numbers are so near to 0, or so large, that a power dominates the density."""
         size, found = np.abs(y), np.False_
         if self.power is not None:
             found = np.logical_and(np.greater(size, 0), np.less(size, NEAR))
@@ -129,12 +129,12 @@ class Form:
         return found
 
     def degree(self, y: Any, *shapes: Any) -> Any:
-        """Return the power, which is a constant where there is none to be told from the rest."""
+        """Return the power, a constant if it need not be separated from the rest."""
         power = 1.0 if self.power is None else self.power(*shapes)
         return power if self.tail_power is None else np.where(np.abs(y) > 1, self.tail_power(*shapes), power)
 
     def factor(self, orders: Orders, i: int, y: Any, *shapes: Any) -> Any:
-        """Return what multiplies the density in a term of a derivative, besides powers of the scale and `y**i`."""
+        """Return the factor of the density in a term of a derivative, except for powers of the scale and `y**i`."""
         by_shapes = [place for place, order in enumerate(orders) if order and place > 1]
         if not by_shapes:
             of_power = coefficients(self.degree(y, *shapes), *orders)[i]
@@ -144,7 +144,7 @@ class Form:
         return self._score(place, y, *shapes) * value + change
 
     def _share(self, order: int, y: Any, *shapes: Any) -> Any:
-        """Return a derivative of the density without its power, divided by that."""
+        """Return a derivative of the density without its power, divided by the latter density."""
         if not order:
             return 1.0
         fall = self._fall(y, *shapes)
@@ -155,7 +155,7 @@ class Form:
 
     def _fall(self, y: Any, *shapes: Any) -> Any:
         if self.tail_fall is not None and self.fall is not None:
-            beyond = np.abs(y) > 1  # where one of both is not asked for, it does not divide by 0 either
+            beyond = np.abs(y) > 1  # the unselected formula must not divide by 0
             far = self.tail_fall(np.where(beyond, y, 2.0), *shapes)
             return np.where(beyond, far, self.fall(np.where(beyond, 1.0, y), *shapes))
         return self._fall_of_rest(y, *shapes)
@@ -176,12 +176,12 @@ def _changed(orders: Orders, place: int, by: int) -> Orders:
 
 
 def coefficients(degree: Any, by_distance: int, by_scale: int, *others: int) -> dict[int, dict[int, Any]]:
-    """Return the coefficients of a derivative's terms, by `i` and `j`; not those that are 0 whatever the shapes are.
+    """Return the coefficients of a derivative's terms, by `i` and `j`, without those that are 0 for all shapes.
 
     Args:
         degree: the power of the argument, plus 1.
         by_distance, by_scale: the orders.
-        others: those by the shape parameters, which are no matter of the power.
+        others: the orders in the shape parameters, which do not affect the power.
     """
     terms = {(0, 0): 1.0}
     for _ in range(by_distance):
@@ -205,7 +205,7 @@ def _added(many: Sequence[dict[tuple[int, int], Any]]) -> dict[tuple[int, int], 
 
 
 def _moved(function: Formula, place: int, shapes: Sequence[Any]) -> tuple[Any, Any]:
-    """Return a function of the shape parameters and its derivative in one of them."""
+    """Return a function of the shape parameters and its derivative with respect to one of them."""
     before, after = shapes[:place], shapes[place + 1 :]
     value, change = jvp(
         lambda shape: function(*before, shape, *after), (shapes[place],), (np.ones_like(shapes[place]),)
@@ -226,7 +226,7 @@ def log_density(form: Form, place: tuple[float, float]) -> Primitive:
 
     Args:
         form: the density, whose derivatives are given.
-        place: where samples of the distance may lie, for a scale above 2.
+        place: the domain of samples of the distance, for a scale above 2.
     """
 
     def value(distance: Any, scale: Any, *shapes: Any) -> Any:
@@ -263,19 +263,19 @@ def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders)
     factors = {
         i: strip_ended(form.factor(orders, i, y, *shapes)) for i in coefficients(form.degree(y, *shapes), *orders)
     }
-    # With the root on either side, no product leaves the range of numbers before it is done.
+    # With the square root as a factor on both sides, no intermediate product overflows.
     found = root * sum(_times(factor, y, i) for i, factor in factors.items() if i >= 0) * root
     for i, factor in factors.items():
         if i < 0:
             half = _times(root, 1 / np.sqrt(np.abs(y)), -i)
             found = found + np.where(np.equal(factor, 0), 0.0, half * _times(factor, np.sign(y), -i % 2) * half)
-    # A factor that has left the range of numbers would make NaN of what is 0; an infinite density is taken as constant.
+    # An overflowed factor would turn 0 into NaN; an infinite density is treated as a constant.
     constant = np.logical_or(np.less(logarithm, NOTHING), np.equal(logarithm, np.inf))
     return np.where(constant, 0.0, found).astype(logarithm.dtype)
 
 
 def _times(product: Any, x: Any, count: int) -> Any:
-    """Return a product times a power, which takes less time than the power."""
+    """Return a product times a power, by repeated multiplication, which is faster."""
     for _ in range(count):
         product = product * x
     return product
@@ -316,7 +316,7 @@ register(_far)
 
 
 def far_density(form: Form, distance: Any, scale: Any, *shapes: Any) -> Any:
-    """Return the density, whose derivatives are right where it is 0 in double precision and they are not."""
-    # A number of Python's is for a coefficient what no shape parameter changes.
+    """Return the density, with correct derivatives also where it underflows to 0."""
+    # A coefficient that is a Python number does not depend on the shape parameters.
     args = [np.float64(x) if type(x) is float else x for x in (distance, scale, *shapes)]
     return apply(_far, args, {"of": form.name, "orders": (0,) * len(args)})

@@ -1,7 +1,7 @@
-"""Discrete distributions, each by the formulas of its standard form.
+"""Discrete distributions, each by formulas of its standard form.
 
-A formula is named as SciPy's method; the first argument is a whole number in the support. The probabilities hold
-at the ends of a parameter's range, too: there a power of 0 stands in front of an exponential (`_power_times`).
+The name of a formula is SciPy's method; the first argument is an integer in the support. The probabilities are
+also valid at the ends of a parameter's range, where a power of 0 is a separate factor (`_power_times`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ poisson = Discrete(
     far_logsf=lambda k, mu: far_below_gamma(mu, k + 1),
     mean=lambda mu: mu,                         var=lambda mu: mu,
 )
-"""Poisson's distribution of how often something happens that happens `mu` times on average."""
+"""The Poisson distribution of the number of events, with mean `mu`."""
 
 binom = Discrete(
     stats.binom,
@@ -50,7 +50,7 @@ binom = Discrete(
     far_logsf=lambda k, n, p: far_below_beta(p, k + 1, n - k),
     mean=lambda n, p: n * p,                    var=lambda n, p: n * p * (1 - p),
 )
-"""The binomial distribution of successes in `n` trials, each of which succeeds with probability `p`."""
+"""The binomial distribution of successes in `n` trials with success probability `p`."""
 
 bernoulli = Discrete(
     stats.bernoulli,
@@ -61,7 +61,7 @@ bernoulli = Discrete(
     mean=lambda p: p,                           var=lambda p: p * (1 - p),
     entropy=lambda p: special.entr(p) + special.entr(1 - p),
 )
-"""The distribution of 1 with probability `p`, and 0 otherwise."""
+"""The Bernoulli distribution: 1 with probability `p`, and 0 otherwise."""
 
 geom = Discrete(
     stats.geom,
@@ -85,7 +85,7 @@ nbinom = Discrete(
     far_logsf=lambda k, n, p: far_above_beta(p, n, k + 1),
     mean=lambda n, p: n * (1 - p) / p,          var=lambda n, p: n * (1 - p) / p / p,
 )
-"""The negative binomial distribution of failures before the `n`-th success, also for an `n` that is no whole number."""
+"""The negative binomial distribution of failures before the `n`-th success, also for non-integer `n`."""
 # fmt: on
 
 
@@ -103,10 +103,10 @@ def _geom_cdf(k: Any, p: Any) -> Any:
 
 
 def _power_times(log_rest: Any, *powers: tuple[Any, Any]) -> Any:
-    """Return exp(log_rest) times powers (base, exponent), whose derivatives are right at the base 0.
+    """Return exp(log_rest) times powers (base, exponent), with correct derivatives at the base 0.
 
-    The first eight factors are taken as they are, so that their derivatives do not come out as 0 times infinity;
-    the others go into the exponential, where they neither overflow nor underflow.
+    The first eight factors are multiplied directly, so that their derivatives are not 0 times infinity;
+    the others are part of the exponential, where they neither overflow nor underflow.
     """
     product: Any = 1.0
     for base, exponent in powers:

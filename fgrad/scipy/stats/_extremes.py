@@ -1,7 +1,7 @@
-"""Distributions of the largest and the smallest of many, and those whose tails are powers.
+"""Distributions of maxima and minima, and distributions whose tails are powers.
 
-As in `_continuous`, each by the formulas of its standard form. The generalized ones have a shape `c` of either sign,
-and at 0 a limit. What they have in common is `stretched(x, c)`, log(1 + c x) / c, whose derivatives do not cancel.
+As in `_continuous`, each by formulas of its standard form. The generalized ones have a shape `c` of either sign,
+and a limit at 0. Their common function is `stretched(x, c)`, log(1 + c x) / c, whose derivatives do not cancel.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fgrad.scipy.stats._univariate import Continuous
 
 
 def stretched(x: Any, c: Any) -> Any:
-    """Return log(1 + c x) / c; at c = 0 that is x."""
+    """Return log(1 + c x) / c; at c = 0 it is x."""
     z = c * x
     near = np.abs(z) < 0.3
     small, large = np.where(near, z, 0.0), np.where(near, 1.0, z)
@@ -32,7 +32,7 @@ _LOGARITHM = tuple((-1) ** k / (k + 1) for k in range(32))
 
 
 def from_zero(x: Any, power: Any, rest: Any, formula: Any) -> Any:
-    """Return the logarithm of a density by a formula, and at 0 as that of x^(power - 1) and of the rest."""
+    """Return the logarithm of a density by a formula, and at 0 as the sum of log(x^(power - 1)) and the rest."""
     zero = np.equal(x, 0)
     return np.where(zero, special.xlogy(power - 1, x) + rest(x), formula(np.where(zero, 1.0, x)))
 
@@ -48,7 +48,7 @@ gumbel_l = Continuous(
     mean=constant(-EULER),   var=constant(pi * pi / 6),
     entropy=constant(EULER + 1),
 )
-"""The Gumbel distribution, of the smallest of many."""
+"""The Gumbel distribution of minima."""
 
 genextreme = Continuous(
     stats.genextreme,
@@ -85,7 +85,7 @@ genpareto = Continuous(
     entropy=lambda c: 1 + c,
     open_tails=True,
 )
-"""The generalized Pareto distribution, of what exceeds a high threshold; with `c` = 0 the exponential one."""
+"""The generalized Pareto distribution, of excesses over a high threshold; the exponential one for `c` = 0."""
 
 lomax = Continuous(
     stats.lomax,
@@ -101,7 +101,7 @@ lomax = Continuous(
     var=lambda c: above(2, c, lambda c: c / ((c - 2) * (c - 1) ** 2)),
     entropy=lambda c: 1 + 1 / c - np.log(c),
 )
-"""Lomax's distribution: Pareto's, moved to begin at 0."""
+"""The Lomax distribution: a Pareto distribution shifted to start at 0."""
 
 invweibull = Continuous(
     stats.invweibull,
@@ -116,7 +116,7 @@ invweibull = Continuous(
     var=lambda c: above(2, c, lambda c: special.gamma(1 - 2 / c) - special.gamma(1 - 1 / c) ** 2),
     entropy=lambda c: 1 + EULER + EULER / c - np.log(c),
 )
-"""Fréchet's distribution of the largest of many."""
+"""The Fréchet distribution of the maximum of many numbers."""
 
 weibull_max = Continuous(
     stats.weibull_max,
@@ -134,7 +134,7 @@ weibull_max = Continuous(
     var=lambda c: weibull_min.formulas["var"](c),
     entropy=lambda c: weibull_min.formulas["entropy"](c),
 )
-"""Weibull's distribution of the largest of many negative numbers."""
+"""The Weibull distribution of the maximum of many negative numbers."""
 
 gompertz = Continuous(
     stats.gompertz,
@@ -147,7 +147,7 @@ gompertz = Continuous(
     ppf=lambda q, c: np.log1p(-np.log1p(-q) / c), isf=lambda q, c: np.log1p(-np.log(q) / c),
     entropy=lambda c: 1 - np.log(c) - scaled_exp1(c),
 )
-"""Gompertz' distribution of lifetimes, with a rate of deaths that grows exponentially."""
+"""The Gompertz distribution of lifetimes, with an exponentially growing hazard rate."""
 
 powerlaw = Continuous(
     stats.powerlaw,
@@ -161,7 +161,7 @@ powerlaw = Continuous(
     mean=lambda a: a / (a + 1), var=lambda a: a / ((a + 2) * (a + 1) ** 2),
     entropy=lambda a: 1 - 1 / a - np.log(a),
 )
-"""The distribution from 0 to 1 whose distribution function is a power."""
+"""The distribution on 0 to 1 whose distribution function is a power."""
 
 moyal = Continuous(
     stats.moyal,
@@ -174,7 +174,7 @@ moyal = Continuous(
     isf=lambda q: -2 * np.log(2**0.5 * special.erfinv(q)),
     mean=constant(EULER + log(2)), var=constant(pi * pi / 2),
 )
-"""Moyal's distribution, of the energy that a fast particle loses."""
+"""The Moyal distribution, of the energy loss of a fast particle."""
 
 fisk = Continuous(
     stats.fisk,
@@ -194,7 +194,7 @@ fisk = Continuous(
     var=lambda c: above(2, c, lambda c: 1 / np.sinc(2 / c) - 1 / np.sinc(1 / c) ** 2, np.nan),
     entropy=lambda c: 2 - np.log(c),
 )
-"""The log-logistic distribution, of numbers whose logarithm is logistic: `scale` is the median."""
+"""The log-logistic distribution: `scale` is the median."""
 
 burr12 = Continuous(
     stats.burr12,
@@ -220,7 +220,7 @@ burr12 = Continuous(
     mean=lambda c, d: above(1, c * d, lambda cd: _burr_moment(1, cd / d, d), np.nan),
     var=lambda c, d: above(2, c * d, lambda cd: _burr_moment(2, cd / d, d) - _burr_moment(1, cd / d, d) ** 2, np.nan),
 )
-"""Burr's distribution of type XII."""
+"""The Burr distribution of type XII."""
 
 loguniform = Continuous(
     stats.loguniform,
@@ -235,12 +235,12 @@ loguniform = Continuous(
     var=lambda a, b: (b - a) * (b + a) / (2 * np.log(b / a)) - ((b - a) / np.log(b / a)) ** 2,
     entropy=lambda a, b: (np.log(a) + np.log(b)) / 2 + np.log(np.log(b / a)),
 )
-"""The distribution from `a` to `b` of numbers whose logarithm is uniform."""
+"""The log-uniform distribution from `a` to `b`."""
 # fmt: on
 
 
 def _extreme_log_density(minus_u: Any, c: Any) -> Any:
-    """Return the logarithm of the density, of -u for u = -log(1 - c x) / c."""
+    """Return the logarithm of the density at -u, where u = -log(1 - c x) / c."""
     return -np.exp(minus_u) + (1 - c) * minus_u
 
 

@@ -1,14 +1,14 @@
-"""Differences of gamma functions that do not cancel.
+"""Differences of gamma functions without cancellation.
 
-    stirling_rest(a), digamma_rest(a)    what Stirling's formulas leave of log gamma and of digamma
+    stirling_rest(a), digamma_rest(a)    the remainders of Stirling's formulas for log gamma and digamma
     log_gamma_step(a, b)                 log gamma(a + b) - log gamma(a)
     digamma_step(a, b)                   digamma(a + b) - digamma(a); digamma_step_rest(a, b) less b / a
     half_digamma_step(df)                digamma((df + 1) / 2) - digamma(df / 2) - 1 / df
     log1p_fall(x)                        x - log(1 + x)
     log1p_fall(x)                        x - log(1 + x)
 
-From 10 on they are the asymptotic series (https://dlmf.nist.gov/5.11), below that they come from SciPy's functions
-or, by recurrence, from larger arguments. All is ordinary code, so their derivatives do not cancel, either.
+From 10 on they are the asymptotic series (https://dlmf.nist.gov/5.11), below 10 they come from SciPy's functions
+or, by recurrence, from larger arguments. All are composed of ordinary operations, so their derivatives do not cancel.
 """
 
 from __future__ import annotations
@@ -61,19 +61,19 @@ def log_gamma_step(a: Any, b: Any) -> Any:
 
 
 def digamma_step(a: Any, b: Any) -> Any:
-    """Return digamma(a + b) - digamma(a), also for a `b` that is small beside `a`."""
+    """Return digamma(a + b) - digamma(a), accurate also for `b` much smaller than `a`."""
     total = sum(b / ((a + k) * (a + b + k)) for k in range(10))
     return total + np.log1p(b / (a + 10)) + _step_rest(a + 10, b)
 
 
 def digamma_step_rest(a: Any, b: Any) -> Any:
-    """Return digamma(a + b) - digamma(a) - b / a, which is about b (1 - b) / 2a^2 where `a` is large."""
+    """Return digamma(a + b) - digamma(a) - b / a, which is about b (1 - b) / 2a^2 for large `a`."""
     total = sum(b * (1 - b) / ((a + k) * (a + k + 1) * (a + b + k)) for k in range(10))
     return total - log1p_fall(b / (a + 10)) + _step_rest(a + 10, b)
 
 
 def _step_rest(a: Any, b: Any) -> Any:
-    """Return what the series of digamma adds to the difference of logarithms, log(a + b) - log(a)."""
+    """Return digamma(a + b) - digamma(a) - (log(a + b) - log(a)), by the series of digamma."""
     end = a + b
     rest = series(1 / a**2, DIGAMMA) / a**2 - series(1 / end**2, DIGAMMA) / end**2
     return b / (2 * a * end) + rest

@@ -1,22 +1,22 @@
-"""Distribution functions that differentiate in the parameters of the density, for which there is no closed form.
+"""Distribution functions with derivatives with respect to density parameters, for which there is no closed form.
 
-    Law(...)        a family of distributions, declared by its density; `_laws.py` has those that there are
+    Law(...)        a family of distributions, declared by its density; `_laws.py` contains the families
     law.cdf(x, a)   the integral of the density up to x; also `sf`, `ppf` and `isf`
     flat_exp(x)     the exponential, for densities that are 0 at an end of their support
 
-In `x` a distribution function has a derivative in closed form, the density. In a parameter it has not:
+The derivative of a distribution function in `x` has a closed form, the density. In a parameter it is an integral:
 
     d^n F / da^n  =  int_-inf^x  d^n p(t; a) / da^n  dt  =  - int_x^inf  (the same)
 
-because the integral over everything is 1 whatever `a` is. The integrand is the density `p` times a polynomial in
-the score, d log p / da, and its derivatives. Three things make the integral exact to rounding, in both tails and
-whatever the scale of the density:
+because the integral over the whole line is 1 for every `a`. The integrand is the density `p` times a polynomial in
+the score, d log p / da, and its derivatives. The integral is exact to rounding, in both tails and for every scale of
+the density, for three reasons:
 
-- It goes away from where the score changes its sign, down or up, so that nothing cancels.
-- The variable is the one in which the density is log-concave on the whole line, such as log t for the gamma
-  distribution. It falls by a factor e^-42 along a stretch whose length a few of Newton's steps find.
-- On that stretch stand fixed nodes, those of the double exponential rule for integrals from 0 to infinity
-  (Takahasi and Mori 1974, https://doi.org/10.2977/prims/1195192451). They are dense where the stretch begins,
+- It extends downwards or upwards from the sign change of the score, so that nothing cancels.
+- The variable is one in which the density is log-concave on the whole line, such as log t for the gamma
+  distribution. It decreases by a factor e^-42 along a range whose length follows from a few Newton steps.
+- This range has fixed nodes, those of the double exponential rule for integrals from 0 to infinity
+  (Takahasi and Mori 1974, https://doi.org/10.2977/prims/1195192451). They are dense at its start,
   so the density may have a feature there on any scale.
 
 The tests compare with 50 digits: for parameters from 0.05 to 1e4, and probabilities from 1e-100 on in either tail,
@@ -41,7 +41,7 @@ from fgrad.ops.families import ForEach, Sample, register
 from fgrad.transforms.forward import jvp
 
 FALL = 42.0
-"""A stretch ends where the logarithm of the density is that much below its largest value."""
+"""The range of integration ends where the logarithm of the density is this much below its maximum."""
 
 
 def _double_exponential(count: int) -> tuple[Any, Any]:
@@ -62,23 +62,23 @@ COUNT = 128
 NODES, WEIGHTS = _double_exponential(COUNT)
 EVEN_NODES, EVEN_WEIGHTS = gauss_legendre(COUNT)
 BLOCK = 256
-"""How many integrals are computed at once, each on all nodes: what fits into a cache."""
+"""Number of integrals that are computed together, each on all nodes, so that they fit into a cache."""
 
 
 @dataclass(eq=False)
 class Law:
-    """A family of distributions whose distribution function differentiates in its parameters.
+    """A family of distributions whose distribution function is differentiable with respect to its parameters.
 
     Attributes:
-        name: of its primitives.
-        lower, upper: SciPy's distribution function and survival function of `x` and the parameters.
+        name: prefix of the names of its primitives.
+        lower, upper: SciPy's distribution function and survival function, of `x` and the parameters.
         lower_inverse, upper_inverse: their inverses, of a probability and the parameters.
-        log_density: of `x` and the parameters.
-        coordinates: of `x`: what the scores are computed from.
-        scores: for each parameter the derivative of the logarithm of the density, a function of the
+        log_density: the logarithm of the density, of `x` and the parameters.
+        coordinates: functions of `x` from which the scores are computed.
+        scores: the derivative of the logarithm of the density with respect to each parameter, a function of the
             coordinates and the parameters.
         stretch: the coordinates of the nodes, and the weights that make a sum over them an integral of the density
-            up to `x`: a function of the place of the parameter whose score decides where to go, `x` and the
+            up to `x`: a function of the index of the parameter whose score determines the direction, `x` and the
             parameters. The arrays have one column, and the results one for each node.
         samples: calls of the distribution function.
     """
@@ -121,18 +121,18 @@ class Law:
         return apply(self._tail, (x, *parameters), {"above": True})
 
     def ppf(self, q: Any, *parameters: Any) -> Any:
-        """Return where `cdf` is `q`."""
+        """Return the quantile: the inverse of `cdf`."""
         return apply(self._inverse, (q, *parameters), {"above": False})
 
     def isf(self, q: Any, *parameters: Any) -> Any:
-        """Return where `sf` is `q`."""
+        """Return the inverse of `sf`."""
         return apply(self._inverse, (q, *parameters), {"above": True})
 
     def slope(self, place: int, x: Any, *parameters: Any) -> Any:
-        """Return the derivative of `cdf` in the parameter at a place."""
+        """Return the derivative of `cdf` with respect to the parameter at an index."""
         return apply(self._slope, (x, *parameters), {"orders": self._raised(self._none, place)})
 
-    # The distribution function and the survival function, and the place where one of them has a value
+    # The distribution function, the survival function, and their inverses
 
     def _tail_value(self, x: Any, *parameters: Any, above: bool) -> Any:
         return (self.upper if above else self.lower)(x, *parameters)
@@ -145,13 +145,13 @@ class Law:
         return (self.upper_inverse if above else self.lower_inverse)(q, *parameters)
 
     def _inverse_in(self, place: int, ans: Any, q: Any, *parameters: Any, above: bool) -> Any:
-        """Return the derivative of a quantile, by those of the distribution function there."""
+        """Return the derivative of a quantile, from those of the distribution function there."""
         density = self._slope_in(0, None, ans, *parameters, orders=self._none)
         if place:
             return -self._slope_in(place, None, ans, *parameters, orders=self._none) / density
         return -1 / density if above else 1 / density
 
-    # The derivatives of the distribution function in the parameters, of any order
+    # The derivatives of the distribution function with respect to the parameters, of any order
 
     @property
     def _none(self) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ class Law:
         return tuple(order + by * (i == place) for i, order in enumerate(orders))
 
     def _slope_in(self, place: int, ans: Any, x: Any, *parameters: Any, orders: tuple[int, ...]) -> Any:
-        """Return the derivative in `x`, which is that of the density, or the next one in a parameter."""
+        """Return the derivative with respect to `x`, a derivative of the density, or the next one in a parameter."""
         if place:
             return apply(self._slope, (x, *parameters), {"orders": self._raised(orders, place - 1)})
         density = flat_exp(self.log_density(x, *parameters))
@@ -173,7 +173,7 @@ class Law:
         return np.where(density == 0, 0.0, density * self._factor(orders, self.coordinates(x), parameters))
 
     def _factor(self, orders: tuple[int, ...], coordinates: Any, parameters: Sequence[Any]) -> Any:
-        """Return a derivative of the density in its parameters, divided by the density."""
+        """Return a derivative of the density with respect to its parameters, divided by the density."""
         place = next(i for i, order in enumerate(orders) if order)
         score = self.scores[place](coordinates, *parameters)
         lower = self._raised(orders, place, by=-1)
@@ -187,7 +187,7 @@ class Law:
         return value * score + change
 
     def _integral(self, x: Any, *parameters: Any, orders: tuple[int, ...]) -> Any:
-        """Integrate a derivative of the density in its parameters, block by block."""
+        """Integrate a derivative of the density with respect to its parameters, block by block."""
         dtype = np.result_type(x, *parameters)
         arrays = np.broadcast_arrays(x, *parameters)
         columns = [np.reshape(array, (-1, 1)).astype(np.float64) for array in arrays]
@@ -204,7 +204,7 @@ class Law:
         return np.where(np.isnan(sum(parameters, x)[:, 0]), np.nan, total)
 
     def _elementwise(self, name: str, implementation: Any, derivative: Any, metadata: Any) -> Primitive:
-        """Declare a primitive by its derivatives: `derivative(place, ans, *args, **metadata)` in each argument."""
+        """Declare a primitive from its derivatives: `derivative(place, ans, *args, **metadata)` for each argument."""
 
         def slope(place: int, dtype: Any, ans: Any, *args: Any, **metadata: Any) -> Any:
             found = derivative(place, ans, *args, **metadata)
@@ -233,21 +233,21 @@ class Law:
 
 
 NOTHING = -6000.0
-"""Below this logarithm a density has the derivative 0, however steep the logarithm is: up to the seventh order."""
+"""Below this logarithm a density has the derivative 0, for every slope of the logarithm up to the seventh order."""
 
 
 def flat_exp(x: Any) -> Any:
-    """Return the exponential; far below the logarithms of numbers in double precision it has the derivative 0.
+    """Return the exponential; its derivative is 0 far below the smallest logarithm of a double.
 
-    There a slope of `x` that is infinite, because it overflows, would make NaN of it. A slope is at most 1e308, and so
-    the product of the exponential and several slopes is 0, which nearer to 0 it need not be.
+    There an overflowed, infinite slope of `x` would give NaN. Finite slopes are at most 1e308, so
+    the product of the exponential and several slopes is 0, which need not hold for larger `x`.
     """
     nothing = np.less(x, NOTHING)
     return np.where(nothing, 0.0, np.exp(np.where(nothing, 0.0, x)))
 
 
 def reach(fall: Callable[[Any], Any], slope: Callable[[Any], Any], lowest: Any, start: Any) -> Any:
-    """Return where a convex function has risen by FALL above its lowest value: Newton's steps from the right."""
+    """Return where a convex function has risen by FALL above its minimum: by Newton steps from the right."""
     for _ in range(20):
         start = start - (fall(start) - fall(lowest) - FALL) / slope(start)
     return start

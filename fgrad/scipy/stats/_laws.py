@@ -1,9 +1,9 @@
-"""The laws whose distribution functions differentiate in their parameters: gamma, beta, F, Student's t, von Mises'.
+"""Distribution families differentiable in their parameters: gamma, beta, F, Student's t, von Mises.
 
-GAMMA.cdf(x, a)                  the integral of the density up to x; `sf` is that from x on
-BETA.ppf(q, a, b)                the place up to which the integral is q; `isf` counts from above
+GAMMA.cdf(x, a)                  the integral of the density up to x; `sf` is that above x
+BETA.ppf(q, a, b)                the point up to which the integral is q; `isf` counts from above
 STUDENT.log_density(x, df)       the logarithm of the density, without cancellation
-far_below_gamma(x, a)            the logarithm of the integral up to x, also where that is 0 in double precision; so
+far_below_gamma(x, a)            the logarithm of the integral up to x, also where it underflows; likewise
                                  far_above_gamma, and those of beta, f and student
 """
 
@@ -52,39 +52,39 @@ def _less_its_linear_part(w: Any) -> Any:
 
 
 def _deviance(x: Any, center: Any) -> Any:
-    """Return r - 1 - log r of the ratio r = x / center of positive numbers."""
+    """Return r - 1 - log r for the ratio r = x / center of positive numbers."""
     excess = (x - center) / center
     near = np.abs(excess) < 0.5
     return excess - np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(x) - np.log(center))
 
 
 def _at_end(power: Any, log_density: Any) -> Any:
-    """Return the logarithm of a density like t^(power - 1) at t = 0; where it is infinite, -inf as from outside."""
+    """Return the logarithm of a density like t^(power - 1) at t = 0; -inf where it is infinite, as outside."""
     return np.where(np.equal(power, 1), log_density, -np.inf)
 
 
 def _log_integral(fall: Callable[..., Any], slope: Callable[..., Any], end: Callable[..., Any], *args: Any) -> Any:
-    """Return the logarithm of the integral of exp(-fall) from 0 on, of a function that rises ever faster from there.
+    """Return the logarithm of the integral of exp(-fall) from 0 on, for a convex increasing function.
 
-    It is ordinary code, and of any size: for tails that are 0 in double precision, with their density as a factor.
+    It is composed of ordinary operations, and of any size: for underflowing tails, with their density as a factor.
 
     Args:
         fall, slope: the function and its derivative, of the variable and `args`.
-        end: of `args`: where the function has risen by FALL, or more.
+        end: a function of `args`: a point where the function has risen by FALL or more.
         args: arrays.
     """
     columns = [as_array(x)[..., None] for x in args]
-    plain = [stop_gradient_of(x) for x in columns]  # how far the nodes go is no matter of derivatives
+    plain = [stop_gradient_of(x) for x in columns]  # the range of integration is a constant for derivatives
     length = reach(lambda s: fall(s, *plain), lambda s: slope(s, *plain), 0.0, end(*plain))
     return np.log(np.sum(length * WEIGHTS * np.exp(-fall(length * NODES, *columns)), axis=-1))
 
 
 def log_tail(fall: Callable[..., Any], steepness: Callable[..., Any], *args: Any) -> Any:
-    """Return the logarithm of the integral of exp(-fall) from 0 on, where the function bends at least as s^2 / 2.
+    """Return the logarithm of the integral of exp(-fall) from 0 on, for a function with second derivative at least s^2.
 
     Args:
-        fall: the function, of the variable and `args`: it rises from 0 on.
-        steepness: its derivative at 0, of `args`.
+        fall: the function, of the variable and `args`: it increases from 0 on.
+        steepness: its derivative at 0, a function of `args`.
         args: arrays.
     """
     columns = [as_array(x)[..., None] for x in args]
@@ -122,7 +122,7 @@ def _gamma_stretch(place: int, x: Any, a: Any) -> tuple[Any, Any]:
 
 
 def _far_log_gamma(x: Any, a: Any, direction: float) -> Any:
-    """Return the logarithm of the probability below `x`, far below `a`; with direction 1 of that far above it."""
+    """Return the logarithm of the probability below `x`, far below `a`; with direction 1 above `x`, far above `a`."""
     x = np.minimum(x, a) if direction < 0 else np.maximum(x, a)
 
     def fall(s: Any, x: Any, a: Any) -> Any:
@@ -138,12 +138,12 @@ def _far_log_gamma(x: Any, a: Any, direction: float) -> Any:
 
 
 def far_below_gamma(x: Any, a: Any) -> Any:
-    """Return the logarithm of the gamma distribution's function, far below the mean."""
+    """Return the logarithm of the distribution function of the gamma distribution, far below the mean."""
     return _far_log_gamma(x, a, -1.0)
 
 
 def far_above_gamma(x: Any, a: Any) -> Any:
-    """Return the logarithm of the gamma distribution's survival function, far above the mean."""
+    """Return the logarithm of the survival function of the gamma distribution, far above the mean."""
     return _far_log_gamma(x, a, 1.0)
 
 
@@ -180,12 +180,12 @@ def _beta_log_density(x: Any, a: Any, b: Any) -> Any:
 
 
 def _logit_stretch(down: Any, p: Any, q: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """Go down from log p / q; or up, which is down with the parts and the parameters exchanged.
+    """Integrate downwards from log p / q; upwards is downwards with the parts and the parameters exchanged.
 
     Args:
-        down: where to go down.
-        p, q: parts, p + q = 1.
-        a, b: parameters of the beta distribution of p.
+        down: where to integrate downwards.
+        p, q: the parts, p + q = 1.
+        a, b: the parameters of the beta distribution of p.
 
     Returns:
         The logarithms of both parts at the nodes, and the weights.
@@ -195,7 +195,7 @@ def _logit_stretch(down: Any, p: Any, q: Any, a: Any, b: Any) -> tuple[Any, Any]
     p, q, a, b = (np.where(down, own, other) for own, other in ((p, q), (q, p), (a, b), (b, a)))
 
     def log_shrinkage(s: Any) -> Any:
-        """Return log(q + p exp(-s)), by which 1 / (1 - t) shrinks."""
+        """Return log(q + p exp(-s)), by which the logarithm of 1 / (1 - t) decreases."""
         lost = p * np.expm1(-s)
         return np.where(lost > -0.5, np.log1p(lost), np.log(q + p * np.exp(-s)))
 
@@ -245,12 +245,12 @@ def _far_log_beta(p: Any, q: Any, a: Any, b: Any) -> Any:
 
 
 def far_below_beta(x: Any, a: Any, b: Any) -> Any:
-    """Return the logarithm of the beta distribution's function, far below the mean."""
+    """Return the logarithm of the distribution function of the beta distribution, far below the mean."""
     return _far_log_beta(x, 1 - x, a, b)
 
 
 def far_above_beta(x: Any, a: Any, b: Any) -> Any:
-    """Return the logarithm of the beta distribution's survival function, far above the mean."""
+    """Return the logarithm of the survival function of the beta distribution, far above the mean."""
     return _far_log_beta(1 - x, x, b, a)
 
 
@@ -292,7 +292,7 @@ def _f_coordinates(log_t: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
 
 
 def _f_score(log_part: Any, log_other: Any, own: Any, other: Any) -> Any:
-    """Return the score in the degrees of freedom `own` of a part of the sum; it is of second order in 1 / own."""
+    """Return the score of the degrees of freedom `own` of a part of the sum; it is of second order in 1 / own."""
     other_part = np.exp(log_other)
     small = other_part < 0.05
     rest = np.where(small, -log1p_fall(-np.where(small, other_part, 0.0)), log_part + other_part)
@@ -312,13 +312,13 @@ def _parts_of_ratio(ratio: Any) -> tuple[Any, Any]:
 
 
 def far_below_f(x: Any, n: Any, m: Any) -> Any:
-    """Return the logarithm of the F distribution's function, far below the mean."""
+    """Return the logarithm of the distribution function of the F distribution, far below the mean."""
     p, q = _parts_of_ratio(n * x / m)
     return _far_log_beta(p, q, n / 2, m / 2)
 
 
 def far_above_f(x: Any, n: Any, m: Any) -> Any:
-    """Return the logarithm of the F distribution's survival function, far above the mean."""
+    """Return the logarithm of the survival function of the F distribution, far above the mean."""
     p, q = _parts_of_ratio(n * x / m)
     return _far_log_beta(q, p, m / 2, n / 2)
 
@@ -345,7 +345,7 @@ F_RATIO = Law(
 
 
 def log1p_square(x: Any) -> Any:
-    """Return log(1 + x^2), also for a number whose square overflows, or the derivatives of its square."""
+    """Return log(1 + x^2), also where the square overflows, or the derivatives with respect to the square."""
     square = x * x
     if is_moderate(square):
         return np.log1p(square)
@@ -355,7 +355,7 @@ def log1p_square(x: Any) -> Any:
 def over_square(x: Any, rest: Any) -> Any:
     """Return x / (x^2 + rest), likewise."""
     square = x * x
-    if is_moderate(square):  # which is soon seen, and the length takes longer
+    if is_moderate(square):  # a quick check, whereas the square root is slow
         return x / (square + rest)
     length = np.hypot(x, np.sqrt(rest))
     return x / length / length
@@ -373,7 +373,7 @@ def _student_score(log_cosh_squared: Callable[[Any], Any], df: Any) -> Any:
 
 
 def _student_stretch(place: int, x: Any, df: Any) -> tuple[Any, Any]:
-    """Go from |x| to infinity; or from 0 to |x|, where the score is positive and that is no long way."""
+    """Integrate from |x| to infinity; or from 0 to |x|, if the score is positive and this range is short."""
     ratio = np.abs(x) / np.sqrt(df)
     start = np.arcsinh(ratio)
     inner = (start < 2) & (_student_score(lambda df: np.log1p(ratio * ratio), df) > 0)
@@ -393,9 +393,9 @@ def _student_stretch(place: int, x: Any, df: Any) -> tuple[Any, Any]:
 
 
 def far_above_student(x: Any, df: Any) -> Any:
-    """Return the logarithm of the survival function of Student's distribution, far above 0."""
+    """Return the logarithm of the survival function of Student's t distribution, far above 0."""
     x = np.maximum(x, 1.0)
-    length = np.hypot(1.0, x / np.sqrt(df))  # whose square may overflow
+    length = np.hypot(1.0, x / np.sqrt(df))  # its square may overflow
 
     def fall(s: Any, share: Any, df: Any) -> Any:
         return (df + 1) / 2 * np.log1p(share * np.expm1(2 * s)) - s
@@ -412,7 +412,7 @@ def far_above_student(x: Any, df: Any) -> Any:
 
 
 def far_below_student(x: Any, df: Any) -> Any:
-    """Return the logarithm of Student's distribution function, far below 0."""
+    """Return the logarithm of the distribution function of Student's t distribution, far below 0."""
     return far_above_student(-x, df)
 
 
@@ -430,7 +430,7 @@ STUDENT = Law(
 )
 
 
-# Von Mises' distribution of angles: its variable is the angle
+# The von Mises distribution of angles: its variable is the angle
 
 
 def _vonmises_log_density(x: Any, kappa: Any) -> Any:
@@ -442,7 +442,7 @@ def _vonmises_score(cosine_less_one: Any, kappa: Any) -> Any:
 
 
 def _vonmises_stretch(place: int, x: Any, kappa: Any) -> tuple[Any, Any]:
-    """Go from the angle outwards; or from 0 to the angle, where the score is positive."""
+    """Integrate from the angle outwards; or from 0 to the angle, if the score is positive."""
     x = x - 2 * pi * np.rint(x / (2 * pi))
     start = np.abs(x)
     inner = _vonmises_score(special.cosm1(start), kappa) > 0

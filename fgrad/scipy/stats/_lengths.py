@@ -1,6 +1,6 @@
-"""Distributions of lengths and sizes: of vectors of normal numbers, and of numbers without their sign.
+"""Distributions of norms of normal vectors, and of absolute values.
 
-As in `_continuous`, each by the formulas of its standard form.
+As in `_continuous`, each by formulas of its standard form.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ halfcauchy = Continuous(
     mean=constant(np.inf),   var=constant(np.inf),
     entropy=constant(log(2 * pi)),
 )
-"""The distribution of the size of a Cauchy distributed number."""
+"""The half-Cauchy distribution, of the absolute value of a Cauchy distributed number."""
 
 halflogistic = Continuous(
     stats.halflogistic,
@@ -44,7 +44,7 @@ halflogistic = Continuous(
     mean=constant(log(4)),   var=constant(pi * pi / 3 - log(4) ** 2),
     entropy=constant(2 - log(2)),
 )
-"""The distribution of the size of a logistic number."""
+"""The half-logistic distribution, of the absolute value of a logistic number."""
 
 rayleigh = Continuous(
     stats.rayleigh,
@@ -57,7 +57,7 @@ rayleigh = Continuous(
     mean=constant(sqrt(pi / 2)), var=constant(2 - pi / 2),
     entropy=constant(EULER / 2 + 1 - log(2) / 2),
 )
-"""Rayleigh's distribution, of the length of two normal numbers."""
+"""The Rayleigh distribution, of the norm of two normal numbers."""
 
 maxwell = Continuous(
     stats.maxwell,
@@ -70,7 +70,7 @@ maxwell = Continuous(
     mean=constant(2 * sqrt(2 / pi)), var=constant(3 - 8 / pi),
     entropy=constant(EULER + log(2 * pi) / 2 - 0.5),
 )
-"""Maxwell's distribution, of the length of three normal numbers."""
+"""The Maxwell distribution, of the norm of three normal numbers."""
 
 chi = Continuous(
     stats.chi,
@@ -86,7 +86,7 @@ chi = Continuous(
     var=lambda df: -df * np.expm1(2 * _log_shortening(df / 2)),
     entropy=lambda df: _chi_entropy(df / 2),
 )
-"""The chi distribution, of the length of `df` normal numbers."""
+"""The chi distribution, of the norm of `df` normal numbers."""
 
 nakagami = Continuous(
     stats.nakagami,
@@ -103,7 +103,7 @@ nakagami = Continuous(
     mean=lambda nu: np.exp(_log_shortening(nu)), var=lambda nu: -np.expm1(2 * _log_shortening(nu)),
     entropy=lambda nu: _chi_entropy(nu) - np.log(2 * nu) / 2,
 )
-"""Nakagami's distribution, of the strength of a signal that comes on several ways."""
+"""The Nakagami distribution, of the strength of a signal with multipath propagation."""
 
 rice = Continuous(
     stats.rice,
@@ -118,7 +118,7 @@ rice = Continuous(
     ppf=lambda q, b: apply(_rice_ppf, (q, b)), isf=lambda q, b: apply(_rice_isf, (q, b)),
     mean=lambda b: _rice_mean(b), var=lambda b: 2 + b * b - _rice_mean(b) ** 2,
 )
-"""Rice's distribution, of the length of two normal numbers around a point at the distance `b` from 0."""
+"""The Rice distribution, of the norm of two normal numbers with a mean at the distance `b` from 0."""
 # fmt: on
 
 
@@ -128,7 +128,7 @@ def _log_shortening(a: Any) -> Any:
 
 
 def _chi_entropy(a: Any) -> Any:
-    """Return the entropy of the chi distribution, of half the degrees of freedom, in which large terms cancel."""
+    """Return the entropy of the chi distribution without cancellation, given half the degrees of freedom."""
     return HALF_LOG_TWO_PI - log(2) / 2 + stirling_rest(a) + (a - 0.5) * (0.5 / a + digamma_rest(a))
 
 
@@ -142,13 +142,13 @@ def _bessel_ratio(x: Any) -> Any:
 
 
 def _rice_mean(b: Any) -> Any:
-    """Return the mean, by Laguerre's function of degree 1/2: DLMF 13.6.10."""
+    """Return the mean, by the Laguerre function of degree 1/2: DLMF 13.6.10."""
     square = b * b / 2
     return sqrt(pi / 2) * ((1 + square) * special.i0e(square / 2) + square * special.i1e(square / 2))
 
 
 def _rice_log_tail(x: Any, b: Any) -> Any:
-    """Return the logarithm of the integral from `x` on, above the mode: the density is log-concave."""
+    """Return the logarithm of the integral above `x`, beyond the mode: the density is log-concave."""
 
     def fall(s: Any, x: Any, b: Any) -> Any:
         bessels = np.log(special.i0e(b * (x + s)) / special.i0e(b * x))

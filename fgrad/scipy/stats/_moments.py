@@ -1,6 +1,7 @@
-"""Statistics of samples: scores, means of several kinds, moments and what is made of them, entropy.
+"""Statistics of samples: scores, several kinds of means, moments and functions of them, entropy.
 
-They are SciPy's where nothing is traced. NaN in a traced sample gives NaN, or an error by `nan_policy="raise"`.
+If nothing is traced, these are SciPy's functions. NaN in a traced sample gives NaN, or an error by
+`nan_policy="raise"`.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from fgrad.scipy.stats._samples import check_nan_policy, floating, rows
 
 @differentiates(stats.zmap)
 def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """Return how many standard deviations of another sample scores are away from its mean.
+    """Return scores standardized by the mean and standard deviation of another sample.
 
     Args:
         scores: an array.
         compare: the sample.
-        axis: of the sample; None for all its elements.
-        ddof: what is taken from the count for the standard deviation.
+        axis: the axis of the sample; None for all its elements.
+        ddof: the correction of the count for the standard deviation.
         nan_policy: "propagate" or "raise".
 
     Returns:
@@ -48,7 +49,7 @@ def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: st
 
 
 def _compared(name: str, scores: Any, compare: Any, axis: Any, ddof: int, nan_policy: str) -> tuple[Any, Any, Any]:
-    """Return scores, and the mean and standard deviation of a sample along an axis, which stays."""
+    """Return scores, and the mean and standard deviation of a sample along an axis, which is kept."""
     scores, compare = floating(scores, name), floating(compare, name)
     check_nan_policy(name, scores, nan_policy)
     check_nan_policy(name, compare, nan_policy)
@@ -58,16 +59,16 @@ def _compared(name: str, scores: Any, compare: Any, axis: Any, ddof: int, nan_po
 
 @differentiates(stats.zscore)
 def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """Return how many standard deviations the elements of a sample are away from its mean.
+    """Return the standardized elements of a sample.
 
     Args:
         a: the sample.
-        axis: along which it lies; None for all elements.
-        ddof: what is taken from the count for the standard deviation.
+        axis: the axis of the sample; None for all elements.
+        ddof: the correction of the count for the standard deviation.
         nan_policy: "propagate" or "raise".
 
     Returns:
-        An array like `a`; NaN where all elements are the same.
+        An array like `a`; NaN where all elements are equal.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -84,12 +85,12 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
 
 @differentiates(stats.gzscore)
 def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
-    """Return how many geometric standard deviations the elements of a sample are away from its geometric mean.
+    """Return the elements of a sample standardized by its geometric mean and geometric standard deviation.
 
     Args:
         a: the sample, of positive numbers.
-        axis: along which it lies; None for all elements.
-        ddof: what is taken from the count for the standard deviation.
+        axis: the axis of the sample; None for all elements.
+        ddof: the correction of the count for the standard deviation.
         nan_policy: "propagate" or "raise".
 
     Returns:
@@ -123,14 +124,14 @@ def gmean(
 
     Args:
         a: the sample.
-        axis: along which it lies; None for all elements.
-        dtype: in which it is computed.
-        weights: of the elements; they are differentiated, too.
+        axis: the axis of the sample; None for all elements.
+        dtype: the dtype of the computation.
+        weights: the weights of the elements, which are differentiated, too.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One mean for each sample.
+        The mean of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -148,7 +149,7 @@ def gmean(
 def _weighted(
     name: str, a: Any, weights: Any, axis: Any, dtype: Any, nan_policy: str, keepdims: bool
 ) -> tuple[list[Any], Any]:
-    """Return a sample, and its weights if there are any, with the axis as the last one; and the shape of the mean."""
+    """Return a sample and its weights, if any, with the reduced axis last, and a function that shapes the results."""
     samples = [floating(x, name) for x in ((a,) if weights is None else (a, weights))]
     samples = samples if dtype is None else [astype(x, dtype) for x in samples]
     return rows(name, samples, axis, nan_policy, keepdims)
@@ -176,14 +177,14 @@ def hmean(
 
     Args:
         a: the sample.
-        axis: along which it lies; None for all elements.
-        dtype: in which it is computed.
-        weights: of the elements; they are differentiated, too.
+        axis: the axis of the sample; None for all elements.
+        dtype: the dtype of the computation.
+        weights: the weights of the elements, which are differentiated, too.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One mean for each sample.
+        The mean of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -213,19 +214,19 @@ def pmean(
 
     Args:
         a: the sample.
-        p: the power, a number of Python's that is not traced; 0 gives the geometric mean.
-        axis: along which it lies; None for all elements.
-        dtype: in which it is computed.
-        weights: of the elements; they are differentiated, too.
+        p: the power, a Python number that is not traced; 0 gives the geometric mean.
+        axis: the axis of the sample; None for all elements.
+        dtype: the dtype of the computation.
+        weights: the weights of the elements, which are differentiated, too.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One mean for each sample.
+        The mean of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-        ValueError: SciPy's; `p` is no number of Python's.
+        ValueError: SciPy's; `p` is not a Python number.
 
     Example:
         >>> import fgrad as fg
@@ -260,18 +261,18 @@ def moment(
 
     Args:
         a: the sample.
-        order: a whole number, or several, of which each gives a row of the result.
-        axis: along which the sample lies; None for all elements.
+        order: an integer, or several, each of which gives a row of the result.
+        axis: the axis of the sample; None for all elements.
         nan_policy: "propagate" or "raise".
         center: a number in place of the mean; it is differentiated, too.
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One moment for each sample.
+        The moment of each sample.
 
     Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit", or `center` is no single number.
-        ValueError: SciPy's; an order is no whole number, or there is none.
+        UnsupportedError: a NotImplementedError; `nan_policy` is "omit", or `center` is not a single number.
+        ValueError: SciPy's; an order is not an integer, or there is none.
 
     Example:
         >>> import fgrad as fg
@@ -280,7 +281,7 @@ def moment(
     """
     if np.ndim(center):
         raise errors.UnsupportedError(
-            f"moment is differentiated with one number as `center`, not with an array of shape {np.shape(center)}.\n"
+            f"moment is differentiable for one number as `center`, but not for an array of shape {np.shape(center)}.\n"
             "Write np.mean((x - center) ** order, axis)."
         )
     orders = np.asarray(order)
@@ -304,7 +305,7 @@ def _moment(a: Any, order: Any, center: Any = None) -> Any:
 
 
 def _spread(a: Any) -> tuple[Any, Any]:
-    """Return the variance along the last axis, and where all elements are the same; it is 1 there."""
+    """Return the variance along the last axis, replaced by 1 where all elements are equal, and where this is."""
     variance = _moment(a, 2)
     same = variance <= (np.finfo(a.dtype).eps * np.mean(a, axis=-1)) ** 2
     return np.where(same, 1.0, variance), same
@@ -316,13 +317,13 @@ def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate"
 
     Args:
         a: the sample.
-        axis: along which it lies; None for all elements.
-        bias: whether it is that of the sample; otherwise it is corrected for its size.
+        axis: the axis of the sample; None for all elements.
+        bias: whether to omit the correction for the sample size.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One skewness for each sample; NaN where all elements are the same.
+        The skewness of each sample; NaN where all elements are equal.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -351,18 +352,18 @@ def kurtosis(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the kurtosis: the fourth moment in squared variances.
+    """Return the kurtosis: the fourth moment divided by the squared variance.
 
     Args:
         a: the sample.
-        axis: along which it lies; None for all elements.
+        axis: the axis of the sample; None for all elements.
         fisher: whether 3 is subtracted, the kurtosis of a normal distribution.
-        bias: whether it is that of the sample; otherwise it is corrected for its size.
+        bias: whether to omit the correction for the sample size.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One kurtosis for each sample; NaN where all elements are the same.
+        The kurtosis of each sample; NaN where all elements are equal.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -390,13 +391,13 @@ def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_po
 
     Args:
         a: the sample, of positive numbers.
-        axis: along which it lies; None for all elements.
-        ddof: what is taken from the count.
-        keepdims: whether the axis stays, with size 1.
+        axis: the axis of the sample; None for all elements.
+        ddof: the correction of the count.
+        keepdims: whether the axis is kept with size 1.
         nan_policy: "propagate" or "raise".
 
     Returns:
-        One deviation for each sample.
+        The deviation of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -412,17 +413,17 @@ def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_po
 
 @differentiates(stats.variation)
 def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False) -> Any:
-    """Return the standard deviation in means.
+    """Return the coefficient of variation: the standard deviation divided by the mean.
 
     Args:
         a: the sample.
-        axis: along which it lies; None for all elements.
+        axis: the axis of the sample; None for all elements.
         nan_policy: "propagate" or "raise".
-        ddof: what is taken from the count for the standard deviation.
-        keepdims: whether the axis stays, with size 1.
+        ddof: the correction of the count for the standard deviation.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One ratio for each sample.
+        The ratio of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -446,13 +447,13 @@ def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, 
 
     Args:
         a: the sample.
-        axis: along which it lies; None for all elements.
-        ddof: what is taken from the count for the standard deviation.
+        axis: the axis of the sample; None for all elements.
+        ddof: the correction of the count for the standard deviation.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One error for each sample.
+        The error of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -476,15 +477,15 @@ def entropy(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """Return the entropy of probabilities, or how far they are from others (Kullback and Leibler).
+    """Return the entropy of probabilities, or their Kullback-Leibler divergence from others.
 
     Args:
         pk: the probabilities, up to a factor.
-        qk: the others.
-        base: of the logarithm, a number that is not traced; by default e.
-        axis: along which they lie; None for all elements.
+        qk: the probabilities of the other distribution, up to a factor.
+        base: the base of the logarithm, a number that is not traced; by default e.
+        axis: the axis of the distributions; None for all elements.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
         One number for each distribution.
@@ -509,11 +510,11 @@ def entropy(
     return shaped(found if base is None else found / log(base))
 
 
-# Directions
+# Angles
 
 
 def _resultant(name: str, samples: Any, high: Any, low: Any, axis: Any, nan_policy: str, keepdims: bool) -> Any:
-    """Return the mean of the sine and of the cosine of angles, and the shape of results."""
+    """Return the mean of the sine and of the cosine of angles, and a function that shapes the results."""
     (samples,), shaped = rows(name, (samples,), axis, nan_policy, keepdims)
     angles = samples * (2.0 * pi) / (high - low)
     return np.mean(np.sin(angles), axis=-1), np.mean(np.cos(angles), axis=-1), shaped
@@ -534,13 +535,13 @@ def circmean(
     Args:
         samples: the angles.
         high: the end of their range.
-        low: its begin.
-        axis: along which they lie; by default all elements.
+        low: the start of their range.
+        axis: the axis of the samples; by default all elements.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One angle for each sample.
+        The mean angle of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -565,18 +566,18 @@ def circvar(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Return the variance of angles: what the length of their mean vector lacks to 1.
+    """Return the circular variance: 1 minus the length of the mean vector.
 
     Args:
         samples: the angles.
         high: the end of their range.
-        low: its begin.
-        axis: along which they lie; by default all elements.
+        low: the start of their range.
+        axis: the axis of the samples; by default all elements.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One variance for each sample.
+        The variance of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -606,14 +607,14 @@ def circstd(
     Args:
         samples: the angles.
         high: the end of their range.
-        low: its begin.
-        axis: along which they lie; by default all elements.
+        low: the start of their range.
+        axis: the axis of the samples; by default all elements.
         nan_policy: "propagate" or "raise".
-        normalize: whether it is that of angles from 0 to 2 pi, whatever their range.
-        keepdims: whether the axis stays, with size 1.
+        normalize: whether to return the deviation for the range 0 to 2 pi, whatever the actual range.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
-        One deviation for each sample.
+        The deviation of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -625,6 +626,6 @@ def circstd(
     """
     sine, cosine, shaped = _resultant("circstd", samples, high, low, axis, nan_policy, keepdims)
     length = np.hypot(sine, cosine)
-    same = length >= 1.0  # where the deviation has its least value, and the slope 0
+    same = length >= 1.0  # the minimum of the deviation, with slope 0
     found = np.where(same, 0.0, np.sqrt(-2.0 * np.log(np.where(same, 0.5, length))))
     return shaped(found if normalize else found * ((high - low) / (2.0 * pi)))

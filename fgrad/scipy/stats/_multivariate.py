@@ -1,7 +1,7 @@
-"""Distributions of vectors and matrices: normal, t, Dirichlet, multinomial, Wishart and its inverse.
+"""Multivariate distributions: normal, t, Dirichlet, multinomial, Wishart and inverse Wishart.
 
-Covariances and other matrices are made symmetric before they are used; so the gradient in one is symmetric, and is
-the derivative along symmetric changes. SciPy's own checks and messages come from SciPy, which is shown the values.
+Covariances and other matrices are symmetrized before use; so the gradient with respect to one is symmetric, and is
+the derivative along symmetric changes. SciPy itself checks the values and raises its errors.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ LOG_TWO_PI = log(2 * pi)
 
 
 class Multivariate(Distribution):
-    """A distribution of vectors or matrices, some methods of which are differentiated.
+    """A multivariate distribution, some methods of which are differentiable.
 
     Args:
-        scipys: SciPy's own, which answers where nothing is traced.
-        name: under which it is found in this package.
+        scipys: SciPy's distribution, which is used if nothing is traced.
+        name: its name in this package.
     """
 
     def __init__(self, scipys: Any, name: str) -> None:
@@ -40,12 +40,12 @@ class Multivariate(Distribution):
         super().__init__(scipys, name, inspect.Signature(parameters))
 
     def parameters_of(self, method: str, parameters: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return by name those parameters of a frozen distribution that a method takes."""
+        """Return, by name, the parameters of a frozen distribution that a method takes."""
         taken = inspect.signature(getattr(type(self), method)).parameters
         return {name: x for name, x in parameters.items() if name in taken}
 
     def scipys_method(self, name: str) -> Any:
-        """Return the method of SciPy's distribution, which wants numbers where it gets arrays without axes."""
+        """Return a method of SciPy's distribution, with scalar arrays converted to the numbers that it needs."""
         method = super().scipys_method(name)
         return lambda *args, **kwds: method(*map(_number, args), **{key: _number(x) for key, x in kwds.items()})
 
@@ -56,7 +56,7 @@ class Multivariate(Distribution):
         return real_array(x, self.full_name)
 
     def _checked(self, method: str, *args: Any) -> None:
-        """Let SciPy check the values, and raise its errors; the examples of a batch it cannot check."""
+        """Let SciPy's method check the values and raise its errors; examples of a batch are not checked."""
         examples = [_number(raw_array(x)) for x in args]
         if all(np.shape(example) == np.shape(x) for example, x in zip(examples, args, strict=True)):
             getattr(self.scipys, method)(*examples)
@@ -77,17 +77,17 @@ def _factor(matrix: Any) -> tuple[Any, Any]:
 
 
 def _as_matrix(x: Any, dim: int) -> Any:
-    """Return the matrix that a number, a diagonal or a matrix stands for."""
+    """Return the matrix given by a number, a diagonal or a matrix."""
     if x.ndim == 0:
         return x * np.eye(dim)
     return np.diag(x) if x.ndim == 1 else x
 
 
 class Elliptical(Multivariate):
-    """What the normal and the t distribution have in common: a center, and a matrix that shapes the contours."""
+    """The common part of the normal and the t distribution: a center, and a matrix for the shape."""
 
     def _limits(self, x: Any, lower: Any, center: Any) -> tuple[Any, Any]:
-        """Return the lower and the upper limits of boxes, from the center, along the last axis."""
+        """Return the lower and upper limits of boxes relative to the center, along the last axis."""
         x, dim = self._double(x), center.shape[0]
         if x.ndim == 0:
             x = np.reshape(x, (1,))
@@ -98,7 +98,7 @@ class Elliptical(Multivariate):
         return lower, upper
 
     def _of_dimensions(self, dimensions: Any, center: Any, shape: Any) -> tuple[Any, Any]:
-        """Return the center and the shape of some components alone; SciPy looks at their numbers."""
+        """Return the center and the shape of a subset of components; SciPy checks their indices."""
         center, shape = self._center_and_shape(center, shape)
         size = center.shape[0]
         marginal = self.scipys.marginal(dimensions, np.arange(float(size)), np.eye(size))
@@ -106,7 +106,7 @@ class Elliptical(Multivariate):
         return center[taken], shape[np.ix_(taken, taken)]
 
     def _center_and_shape(self, center: Any, shape: Any) -> tuple[Any, Any]:
-        """Return the vector and the matrix, as SciPy fills them in."""
+        """Return the vector and the matrix, with SciPy's defaults."""
         if isinstance(shape, stats.Covariance):
             shape = shape.covariance
         shape = self._double(1.0 if shape is None else shape)
@@ -119,7 +119,7 @@ class Elliptical(Multivariate):
         return center, _as_matrix(shape, dim)
 
     def _distance(self, x: Any, center: Any, shape: Any) -> tuple[Any, Any]:
-        """Return the squared distances of points from the center, in units of the shape, and its log-determinant."""
+        """Return the squared distances of points from the center with respect to the shape, and its log-determinant."""
         x, dim = self._double(x), center.shape[0]
         if x.ndim < 2:
             x = np.reshape(x, (-1, 1) if dim == 1 else (1, -1))
@@ -139,7 +139,7 @@ class Elliptical(Multivariate):
 
 
 class MultivariateNormal(Elliptical):
-    """The normal distribution of vectors, differentiated in the point, the mean and the covariance."""
+    """The multivariate normal distribution, differentiable in the point, the mean and the covariance."""
 
     @differentiated
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
@@ -148,14 +148,14 @@ class MultivariateNormal(Elliptical):
         Args:
             x: points, whose components are along the last axis.
             mean: the mean, a vector; by default zeros.
-            cov: the covariance: a matrix, its diagonal, or one number for all of that.
+            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
             allow_singular: only for arguments that are not traced.
 
         Returns:
             An array of the shape of `x` without its last axis; a number for one point.
 
         Raises:
-            ValueError: shapes do not fit, or the covariance is not positive definite (SciPy's errors).
+            ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
             ParameterError: a ValueError; `allow_singular` with traced arguments.
 
         Example:
@@ -177,14 +177,14 @@ class MultivariateNormal(Elliptical):
         Args:
             x: points, whose components are along the last axis.
             mean: the mean, a vector; by default zeros.
-            cov: the covariance: a matrix, its diagonal, or one number for all of that.
+            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
             allow_singular: only for arguments that are not traced.
 
         Returns:
             An array of the shape of `x` without its last axis; a number for one point.
 
         Raises:
-            ValueError: shapes do not fit, or the covariance is not positive definite (SciPy's errors).
+            ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
             ParameterError: a ValueError; `allow_singular` with traced arguments.
 
         Example:
@@ -205,19 +205,19 @@ class MultivariateNormal(Elliptical):
         Args:
             x: points, whose components are along the last axis.
             mean: the mean, a vector; by default zeros.
-            cov: the covariance: a matrix, its diagonal, or one number for all of that.
+            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
             allow_singular: only for arguments that are not traced.
-            maxpts, abseps, releps: how well SciPy integrates, from three components on.
-            lower_limit: lower limits, which are broadcast with `x`; by default there are none.
-            options: `rng` as SciPy takes it.
+            maxpts, abseps, releps: the accuracy of SciPy's integral, for three or more components.
+            lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
+            options: `rng`, as in SciPy.
 
         Returns:
             An array of the shape of `x` without its last axis; a number for one point. The derivatives, by Plackett's
-            formula, are made of probabilities with one and two components fewer; so they are exact up to two
-            components, and up to four as exact as SciPy's values are.
+            formula, consist of probabilities with one and two components fewer; so they are exact up to two
+            components, and up to four as accurate as SciPy's values.
 
         Raises:
-            ValueError: shapes do not fit, or the covariance is not positive definite (SciPy's errors).
+            ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
             ParameterError: a ValueError; `allow_singular` with traced arguments.
 
         Example:
@@ -262,12 +262,12 @@ class MultivariateNormal(Elliptical):
 
     @differentiated
     def marginal(self, dimensions: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-        """Return the distribution of some components alone.
+        """Return the marginal distribution of a subset of components.
 
         Args:
-            dimensions: which ones, a number or several.
+            dimensions: their indices, a number or several.
             mean: the mean, a vector; by default zeros.
-            cov: the covariance: a matrix, its diagonal, or one number for all of that.
+            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
             allow_singular: only for arguments that are not traced.
 
         Returns:
@@ -291,14 +291,14 @@ class MultivariateNormal(Elliptical):
         """Return the entropy.
 
         Args:
-            mean: the mean, which does not matter but for its length.
-            cov: the covariance: a matrix, its diagonal, or one number for all of that.
+            mean: the mean, of which only the length matters.
+            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
 
         Returns:
             A number.
 
         Raises:
-            ValueError: shapes do not fit, or the covariance is not positive definite (SciPy's errors).
+            ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -313,7 +313,7 @@ class MultivariateNormal(Elliptical):
 
 
 class MultivariateT(Elliptical):
-    """Student's t distribution of vectors, differentiated in the point, the location, the shape and `df`."""
+    """The multivariate t distribution, differentiable in the point, the location, the shape and `df`."""
 
     @differentiated
     def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
@@ -322,14 +322,14 @@ class MultivariateT(Elliptical):
         Args:
             x: points, whose components are along the last axis.
             loc: the location, a vector; by default zeros.
-            shape: a positive definite matrix, its diagonal, or one number for all of that.
+            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
             df: the degrees of freedom, a finite number.
 
         Returns:
             An array of the shape of `x` without its last axis; a number for one point.
 
         Raises:
-            ValueError: shapes do not fit, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
+            ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -352,7 +352,7 @@ class MultivariateT(Elliptical):
         Args:
             x: points, whose components are along the last axis.
             loc: the location, a vector; by default zeros.
-            shape: a positive definite matrix, its diagonal, or one number for all of that.
+            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
             df: the degrees of freedom, a finite number.
             allow_singular: only for arguments that are not traced.
 
@@ -360,7 +360,7 @@ class MultivariateT(Elliptical):
             An array of the shape of `x` without its last axis; a number for one point.
 
         Raises:
-            ValueError: shapes do not fit, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
+            ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
             ParameterError: a ValueError; `allow_singular` with traced arguments.
 
         Example:
@@ -382,18 +382,18 @@ class MultivariateT(Elliptical):
         Args:
             x: points, whose components are along the last axis.
             loc: the location, a vector; by default zeros.
-            shape: a positive definite matrix, its diagonal, or one number for all of that.
-            df: the degrees of freedom, a finite number, in which there is no derivative in closed form.
+            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
+            df: the degrees of freedom, a finite number; the derivative with respect to it has no closed form.
             allow_singular: only for arguments that are not traced.
-            maxpts, random_state: how SciPy integrates, from two components on.
-            lower_limit: lower limits, which are broadcast with `x`; by default there are none.
+            maxpts, random_state: settings of SciPy's integral, for two or more components.
+            lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
 
         Returns:
-            An array of the shape of `x` without its last axis; a number for one point. The derivatives are made of
+            An array of the shape of `x` without its last axis; a number for one point. The derivatives consist of
             probabilities with one and two components fewer; so they are exact up to two components.
 
         Raises:
-            ValueError: shapes do not fit, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
+            ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
             ParameterError: a ValueError; `allow_singular` with traced arguments.
             NoClosedFormError: a NotImplementedError; `df` is differentiated.
 
@@ -415,12 +415,12 @@ class MultivariateT(Elliptical):
     def marginal(
         self, dimensions: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
     ) -> Any:
-        """Return the distribution of some components alone, a t distribution with the same degrees of freedom.
+        """Return the marginal distribution of a subset of components, with the same degrees of freedom.
 
         Args:
-            dimensions: which ones, a number or several.
+            dimensions: their indices, a number or several.
             loc: the location, a vector; by default zeros.
-            shape: a positive definite matrix, its diagonal, or one number for all of that.
+            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
             df: the degrees of freedom.
             allow_singular: only for arguments that are not traced.
 
@@ -447,15 +447,15 @@ class MultivariateT(Elliptical):
         """Return the entropy.
 
         Args:
-            loc: the location, which does not matter.
-            shape: a positive definite matrix, its diagonal, or one number for all of that.
+            loc: the location, which has no influence.
+            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
             df: the degrees of freedom, a finite number.
 
         Returns:
             A number.
 
         Raises:
-            ValueError: shapes do not fit, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
+            ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -473,14 +473,14 @@ class MultivariateT(Elliptical):
 
 
 class Dirichlet(Multivariate):
-    """The distribution of proportions, differentiated in the point and in `alpha`.
+    """The Dirichlet distribution of proportions, differentiable in the point and in `alpha`.
 
-    All components of the point count as variables of their own; where the last one is left out, it is 1 less the
-    others.
+    All components of the point are independent variables; if the last one is omitted, it is 1 minus the
+    sum of the others.
     """
 
     def _sums(self, alpha: Any) -> tuple[Any, Any]:
-        """Return the sum of the parameters, and the logarithm of the constant that divides the density."""
+        """Return the sum of the parameters, and the logarithm of the normalizing constant."""
         total = np.sum(alpha)
         return total, np.sum(special.gammaln(alpha)) - special.gammaln(total)
 
@@ -494,14 +494,14 @@ class Dirichlet(Multivariate):
         """Return the logarithm of the density.
 
         Args:
-            x: proportions, along the first axis; the last one may be left out.
+            x: proportions, along the first axis; the last one may be omitted.
             alpha: positive parameters, a vector.
 
         Returns:
             An array of the shape of `x` without its first axis; a number for one point.
 
         Raises:
-            ValueError: `x` does not lie on the simplex, or a parameter is not positive (SciPy's errors).
+            ValueError: `x` is not on the simplex, or a parameter is not positive (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -521,14 +521,14 @@ class Dirichlet(Multivariate):
         """Return the density.
 
         Args:
-            x: proportions, along the first axis; the last one may be left out.
+            x: proportions, along the first axis; the last one may be omitted.
             alpha: positive parameters, a vector.
 
         Returns:
             An array of the shape of `x` without its first axis; a number for one point.
 
         Raises:
-            ValueError: `x` does not lie on the simplex, or a parameter is not positive (SciPy's errors).
+            ValueError: `x` is not on the simplex, or a parameter is not positive (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -637,21 +637,21 @@ class Dirichlet(Multivariate):
 
 
 class Multinomial(Multivariate):
-    """The distribution of counts of several outcomes, differentiated in the probabilities `p`.
+    """The multinomial distribution of counts, differentiable in the probabilities `p`.
 
-    All probabilities count as variables of their own. They must sum to 1 to rounding; otherwise everything is NaN,
-    as it will be in SciPy.
+    All probabilities are independent variables. They must sum to 1 to rounding; otherwise all results are NaN,
+    as in future versions of SciPy.
     """
 
     def _n_and_p(self, n: Any, p: Any) -> tuple[Any, Any]:
-        """Return the numbers of trials and the probabilities, NaN where they are not allowed."""
+        """Return the numbers of trials and the probabilities, NaN where they are invalid."""
         n, p = count_of(n, "n", self.full_name), self._double(p)
         sums_to_one = np.abs(1 - np.sum(p, -1)) <= 10 * np.finfo(np.float64).eps
         allowed = sums_to_one & np.all(p >= 0, -1) & np.all(p <= 1, -1) & (n >= 0)
         return n, p * np.where(allowed, 1.0, np.nan)[..., None]
 
     def _powers(self, x: Any, n: Any, p: Any) -> tuple[Any, Any, Any]:
-        """Return the counts, where they are no outcome, and the logarithm of the number of ways."""
+        """Return the counts, where they are not possible, and the logarithm of the multinomial coefficient."""
         x = count_of(x, "x", self.full_name)
         none = np.any(np.floor(x) != x, -1) | np.any(x < 0, -1) | (np.sum(x, -1) != n)
         x = np.where(none[..., None], 0.0, x)
@@ -759,7 +759,7 @@ class Multinomial(Multivariate):
 
 
 class Wishart(Multivariate):
-    """The distribution of sums of squares of normal vectors, differentiated in the matrix, `df` and `scale`."""
+    """The Wishart distribution of sums of squares of normal vectors, differentiable in the matrix, `df` and `scale`."""
 
     def _df_and_scale(self, df: Any, scale: Any) -> tuple[Any, Any]:
         scale = self._double(1.0 if scale is None else scale)
@@ -769,7 +769,7 @@ class Wishart(Multivariate):
         return df, scale
 
     def _matrices(self, x: Any, dim: int) -> Any:
-        """Return a stack of matrices, which SciPy takes along the last axis of three."""
+        """Return a stack of matrices; in SciPy the stack is the last of three axes."""
         x = self._double(x)
         if x.ndim == 1 and dim == 1:
             return np.reshape(x, (-1, 1, 1))
@@ -790,7 +790,7 @@ class Wishart(Multivariate):
         """Return the logarithm of the density.
 
         Args:
-            x: a positive definite matrix, or several along the last of three axes.
+            x: a positive definite matrix, or a stack along the last of three axes.
             df: the degrees of freedom, a number.
             scale: a positive definite matrix, its diagonal, or a number.
 
@@ -798,7 +798,7 @@ class Wishart(Multivariate):
             A number for each matrix.
 
         Raises:
-            ValueError: shapes do not fit, a matrix is not positive definite, or `df` is too small (SciPy's errors).
+            ValueError: incompatible shapes, a matrix is not positive definite, or `df` is too small (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -815,7 +815,7 @@ class Wishart(Multivariate):
         """Return the density.
 
         Args:
-            x: a positive definite matrix, or several along the last of three axes.
+            x: a positive definite matrix, or a stack along the last of three axes.
             df: the degrees of freedom, a number.
             scale: a positive definite matrix, its diagonal, or a number.
 
@@ -823,7 +823,7 @@ class Wishart(Multivariate):
             A number for each matrix.
 
         Raises:
-            ValueError: shapes do not fit, a matrix is not positive definite, or `df` is too small (SciPy's errors).
+            ValueError: incompatible shapes, a matrix is not positive definite, or `df` is too small (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -908,7 +908,7 @@ class Wishart(Multivariate):
 
 
 class InverseWishart(Wishart):
-    """The distribution of the inverse of a Wishart matrix, differentiated in the matrix, `df` and `scale`."""
+    """The inverse Wishart distribution, differentiable in the matrix, `df` and `scale`."""
 
     def _log_density(self, x: Any, df: Any, scale: Any) -> Any:
         dim = scale.shape[0]
@@ -927,7 +927,7 @@ class InverseWishart(Wishart):
             scale: a positive definite matrix, its diagonal, or a number.
 
         Returns:
-            A matrix; None where `df` is too small for a mean, as SciPy's.
+            A matrix; None if `df` is too small for a mean, as in SciPy.
 
         Raises:
             ValueError: `df` is too small for a density (SciPy's error).
@@ -951,7 +951,7 @@ class InverseWishart(Wishart):
             scale: a positive definite matrix, its diagonal, or a number.
 
         Returns:
-            A matrix; None where `df` is too small for a variance, as SciPy's.
+            A matrix; None if `df` is too small for a variance, as in SciPy.
 
         Raises:
             ValueError: `df` is too small for a density (SciPy's error).
@@ -970,7 +970,7 @@ class InverseWishart(Wishart):
         return np.squeeze(squares / (excess * (excess - 1) ** 2 * (excess - 3)))
 
     def entropy(self, df: Any, scale: Any) -> Any:
-        """Return the entropy of SciPy, of arguments that are not traced.
+        """Return SciPy's entropy of arguments that are not traced.
 
         Args:
             df: the degrees of freedom, a number.
@@ -980,8 +980,8 @@ class InverseWishart(Wishart):
             A number.
 
         Raises:
-            MissingRuleError: a TypeError; an argument is traced. (For matrices the value of SciPy 1.17 is off by a
-                constant, which is not repeated here.)
+            MissingRuleError: a TypeError; an argument is traced. (For matrices, SciPy 1.17's value is wrong by a
+                constant, which is not reproduced here.)
         """
         return self.refusing(self.scipys_method("entropy"), "entropy")(df, scale)
 

@@ -1,9 +1,9 @@
-"""Quantiles without a closed form: the value is SciPy's, the derivatives follow from those of the tail.
+"""Quantiles without a closed form: SciPy's values, with derivatives from those of the tail.
 
-    inverse(name, value, tail, log_density, ...)    where a distribution function, or a survival function, is `q`
+    inverse(name, value, tail, log_density, ...)    the inverse of a distribution function, or of a survival function
 
-Where F(x; a) = q, the implicit function theorem says dx/dq = 1 / F' and dx/da = -(dF/da) / F', with the density F'. The
-rules are ordinary code at the quantile itself, so every order follows.
+If F(x; a) = q, the implicit function theorem gives dx/dq = 1 / F' and dx/da = -(dF/da) / F', with the density F'. The
+rules are composed of ordinary operations at the quantile, so derivatives of every order follow.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ def inverse(
     """Declare the inverse of a tail as an operation on a probability and the shape parameters.
 
     Args:
-        name: of the operation.
+        name: the name of the operation.
         value: SciPy's method, of the probability and the shapes.
-        tail: the distribution function of the standard form, or the survival function, of the argument and the shapes.
+        tail: the distribution function or survival function of the standard form, of the argument and the shapes.
         log_density: the logarithm of the density, likewise.
-        domains: where samples of each shape parameter may lie.
+        domains: the sample intervals of the shape parameters.
         above: whether the tail is the survival function.
     """
     sign = -1.0 if above else 1.0

@@ -1,7 +1,7 @@
-"""Samples along an axis, as SciPy's functions of samples take them.
+"""Samples along an axis, as arguments of SciPy's statistical functions.
 
-rows(name, samples, axis, nan_policy)    samples with the axis as their last one, and how results get their shape
-Result                                   what a test returns: a tuple, with further attributes
+rows(name, samples, axis, nan_policy)    samples with the reduced axis last, and a function that shapes the results
+Result                                   the result of a test: a tuple, with further attributes
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ def floating(x: Any, name: str) -> Any:
     """
     x = as_array(x)
     if x.dtype.kind == "c":
-        raise errors.DtypeError(f"{name} takes real numbers, and was called with complex ones.")
+        raise errors.DtypeError(f"{name} takes real numbers, but was called with complex ones.")
     return x if x.dtype.kind == "f" else astype(x, np.float64)
 
 
 def rows(
     name: str, samples: Sequence[Any], axis: Any, nan_policy: str = "propagate", keepdims: bool = False
 ) -> tuple[list[Any], Callable[[Any], Any]]:
-    """Return samples whose last axis is the one to reduce, and what gives a result its shape.
+    """Return samples with the reduced axis last, and a function that shapes the results.
 
     Args:
-        name: of the function.
-        samples: arrays with as many axes, or fewer, which get axes in front.
-        axis: one of them, several, or None for all elements.
-        nan_policy: SciPy's.
-        keepdims: whether results keep the axes, with size 1.
+        name: the name of the function.
+        samples: arrays; axes are prepended to those with fewer.
+        axis: the reduced axis, several, or None for all elements.
+        nan_policy: as in SciPy.
+        keepdims: whether results keep the axes with size 1.
 
     Raises:
-        AxisError: NumPy's, a ValueError; there is no such axis.
-        ValueError: `nan_policy` is "raise", and there is a NaN; or it is no policy of SciPy's.
+        AxisError: NumPy's, a ValueError; the axis does not exist.
+        ValueError: `nan_policy` is "raise", and there is a NaN; or it is invalid.
         UnsupportedError: `nan_policy` is "omit".
     """
     arrays = [floating(x, name) for x in samples]
@@ -64,7 +64,7 @@ def rows(
 
 
 def check_nan_policy(name: str, x: Any, nan_policy: str) -> None:
-    """Raise if a sample holds a NaN that is not to be there, or is to be left out."""
+    """Raise if a sample contains a NaN that the policy excludes."""
     if nan_policy not in ("propagate", "raise", "omit"):
         raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
     if nan_policy == "omit":
@@ -77,14 +77,14 @@ def check_nan_policy(name: str, x: Any, nan_policy: str) -> None:
 
 
 class Result(tuple[Any, ...]):
-    """What a test returns: a tuple of the first values, with all of them as attributes.
+    """The result of a test: a tuple of the first values, with all of them as attributes.
 
     Args:
         values: the attributes, in the order of `fields`.
 
     Attributes:
         fields: their names.
-        length: how many of them the tuple has.
+        length: the length of the tuple.
     """
 
     fields: ClassVar[tuple[str, ...]]

@@ -1,6 +1,6 @@
-"""Distributions that are skewed, stretched or sharpened relatives of the normal, the logistic and Laplace's.
+"""Skewed and generalized variants of the normal, the logistic and the Laplace distribution.
 
-As in `_continuous`, each by the formulas of its standard form.
+As in `_continuous`, each by formulas of its standard form.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from fgrad.scipy.stats._univariate import Continuous, log_of_complement
 
 
 def _all_fixed(formulas: dict[str, Any], *shapes: float) -> dict[str, Any]:
-    """Return the formulas of tails and quantiles with shape parameters that are constants."""
+    """Return formulas of tails and quantiles with fixed shape parameters."""
     return {name: fixed(formulas[name], *shapes) for name in ("cdf", "logcdf", "sf", "logsf", "ppf", "isf")}
 
 
 def _of_log(formulas: dict[str, Any]) -> dict[str, Any]:
-    """Return the formulas of tails of a number whose logarithm, times `c`, has others."""
+    """Return formulas of tails for a number whose logarithm, times `c`, has the given ones."""
     return {name: (lambda x, c, f=formulas[name]: f(c * np.log(x))) for name in ("cdf", "logcdf", "sf", "logsf")}
 
 
 def fixed(formula: Any, *shapes: float) -> Any:
-    """Return a formula with shape parameters that are constants."""
+    """Return a formula with fixed shape parameters."""
     return lambda *first: formula(*first, *shapes)
 
 
 def of_second(shape: Any, other: Any) -> Any:
-    """Return where the second of two shape parameters is allowed, which is positive, beside a first of any sign."""
+    """Return where the second of two shape parameters is positive, for any first one."""
     return np.logical_and(np.isfinite(shape), np.greater(other, 0))
 
 
@@ -105,7 +105,7 @@ levy = Continuous(
     mean=constant(np.inf),   var=constant(np.inf),
     entropy=constant((1 + 3 * EULER + log(16 * pi)) / 2),
 )
-"""Lévy's distribution, of the time until a random motion has gone some way."""
+"""The Lévy distribution, of the first passage time of a Brownian motion."""
 
 invgauss = Continuous(
     stats.invgauss,
@@ -120,7 +120,7 @@ invgauss = Continuous(
     mean=lambda mu: mu,      var=lambda mu: mu**3,
     entropy=lambda mu: 0.5 + HALF_LOG_TWO_PI + 1.5 * (np.log(mu) - scaled_exp1(2 / mu)),
 )
-"""The inverse Gaussian distribution, of the time until a motion with a drift has gone some way."""
+"""The inverse Gaussian distribution, of the first passage time of a Brownian motion with drift."""
 
 wald = Continuous(
     stats.wald,
@@ -131,7 +131,7 @@ wald = Continuous(
     mean=constant(1.0),      var=constant(1.0),
     entropy=constant(0.5 + HALF_LOG_TWO_PI - 1.5 * float(scaled_exp1(2.0))),
 )
-"""Wald's distribution: the inverse Gaussian one with the mean 1."""
+"""The Wald distribution: the inverse Gaussian one with the mean 1."""
 
 gibrat = Continuous(
     stats.gibrat,
@@ -142,7 +142,7 @@ gibrat = Continuous(
     mean=constant(sqrt(e)),  var=constant(e * (e - 1)),
     entropy=constant(0.5 + HALF_LOG_TWO_PI),
 )
-"""Gibrat's distribution: the log-normal one with `s` = 1."""
+"""The Gibrat distribution: the log-normal one with `s` = 1."""
 
 gennorm = Continuous(
     stats.gennorm,
@@ -155,7 +155,7 @@ gennorm = Continuous(
     var=lambda beta: np.exp(special.gammaln(3 / beta) - special.gammaln(1 / beta)),
     entropy=lambda beta: 1 / beta - np.log(beta / 2) + special.gammaln(1 / beta),
 )
-"""The generalized normal distribution: `beta` is 2 for the normal one, 1 for Laplace's."""
+"""The generalized normal distribution: `beta` is 2 for the normal one, 1 for the Laplace one."""
 
 loggamma = Continuous(
     stats.loggamma,
@@ -268,7 +268,7 @@ fatiguelife = Continuous(
     isf=lambda q, c: np.exp(-2 * np.arcsinh(c * special.ndtri(q) / 2)),
     mean=lambda c: 1 + c * c / 2, var=lambda c: c * c * (1 + 1.25 * c * c),
 )
-"""Birnbaum's and Saunders' distribution of the time until a material fails."""
+"""The Birnbaum-Saunders distribution of the fatigue life of a material."""
 
 powernorm = Continuous(
     stats.powernorm,
@@ -290,7 +290,7 @@ arcsine = Continuous(
     mean=constant(0.5),      var=constant(1 / 8),
     entropy=constant(log(pi / 4)),
 )
-"""The arcsine distribution, of the share of time for which a random motion leads."""
+"""The arcsine distribution, of the fraction of time during which a random walk is positive."""
 # fmt: on
 
 
@@ -302,7 +302,7 @@ def _secant_cdf(x: Any) -> Any:
 
 def _skewnorm_log_tail(x: Any, a: Any) -> Any:
     """Return the logarithm of the integral up to `x`, below the mode: the density is log-concave."""
-    falling = np.greater(a, 0)  # with the density's factor ndtr(a x)
+    falling = np.greater(a, 0)  # with the factor ndtr(a x) of the density
 
     def log_factor(s: Any, x: Any, a: Any) -> Any:
         """Return the logarithm of ndtr(a (x - s)) / ndtr(a x), which is that of erfcx where both are small."""
@@ -322,7 +322,7 @@ def _skewnorm_log_tail(x: Any, a: Any) -> Any:
 
 
 def _skewnorm_parts(x: Any, a: Any) -> tuple[Any, Any, Any]:
-    """Return where the lower tail is an integral, its logarithm there, and the distribution function elsewhere."""
+    """Return the log tail function that uses an integral in the lower tail, and the distribution function elsewhere."""
     x, a = x + 0.0 * a, a + 0.0 * x
     far = np.less(x, np.where(np.greater(a, 0), 0.0, -1.0))
     log_tail = _skewnorm_log_tail(np.where(far, x, -1.0), np.where(far, a, 1.0))
@@ -353,10 +353,10 @@ def _passage_logcdf(x: Any, mu: Any) -> Any:
 
 
 def _passage_logsf(x: Any, mu: Any) -> Any:
-    """Return the logarithm of the survival function, which is a difference of Mills' ratios R(u) - R(v).
+    """Return the logarithm of the survival function, from a difference of Mills ratios R(u) - R(v).
 
-    It is that times the normal density at u, for u and v = (x / mu -+ 1) / sqrt(x). Where both are positive and near
-    to each other, it is the integral of -R' between them.
+    It is this difference times the normal density at u, for u and v = (x / mu -+ 1) / sqrt(x). Where both are positive
+    and close, it is the integral of -R' between them.
     """
     root = 1 / np.sqrt(x)
     low, high = root * (x / mu - 1), root * (x / mu + 1)
@@ -373,7 +373,7 @@ _FEW_NODES, _FEW_WEIGHTS = gauss_legendre(24)
 
 
 def _mills_fall(t: Any) -> Any:
-    """Return minus the derivative of Mills' ratio, (1 - ndtr(t)) / density(t), for positive numbers."""
+    """Return minus the derivative of the Mills ratio, (1 - ndtr(t)) / density(t), for positive numbers."""
     return -erfcx_slope(t / sqrt(2)) * sqrt(pi) / 2
 
 

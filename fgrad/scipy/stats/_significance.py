@@ -1,9 +1,9 @@
-"""Tests of hypotheses about samples: statistics and p-values that are differentiated.
+"""Hypothesis tests for samples, with differentiable statistics and p-values.
 
-ttest_1samp, ttest_ind, ttest_rel, f_oneway, jarque_bera    about means, and normality
-pearsonr, linregress                                        about how two samples go together
+ttest_1samp, ttest_ind, ttest_rel, f_oneway, jarque_bera    tests of means, and of normality
+pearsonr, linregress                                        correlation and regression
 
-They are SciPy's where nothing is traced. Results unpack as SciPy's do, and have their attributes.
+If nothing is traced, these are SciPy's functions. Results unpack like SciPy's, and have their attributes.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from fgrad.scipy.stats._samples import Result, floating, rows
 
 
 class SignificanceResult(NamedTuple):
-    """What a test returns: the statistic and the p-value."""
+    """The result of a test: the statistic and the p-value."""
 
     statistic: Any
     pvalue: Any
 
 
 class ConfidenceInterval(NamedTuple):
-    """The ends of an interval."""
+    """The bounds of a confidence interval."""
 
     low: Any
     high: Any
 
 
 class TtestResult(Result):
-    """What a t-test returns: it unpacks into the statistic and the p-value.
+    """The result of a t-test: it unpacks into the statistic and the p-value.
 
     Attributes:
-        statistic, pvalue, df: of the test.
+        statistic, pvalue, df: the statistic, the p-value and the degrees of freedom.
     """
 
     fields = ("statistic", "pvalue", "df", "_alternative", "_standard_error", "_estimate")
@@ -51,13 +51,13 @@ class TtestResult(Result):
     _estimate: Any
 
     def confidence_interval(self, confidence_level: Any = 0.95) -> ConfidenceInterval:
-        """Return where the mean, or the difference of means, is with some confidence.
+        """Return a confidence interval of the mean, or of the difference of means.
 
         Args:
-            confidence_level: the probability.
+            confidence_level: the probability of the interval.
 
         Returns:
-            `low` and `high`, one of which is infinite unless the test was two-sided.
+            `low` and `high`, one of which is infinite for a one-sided test.
         """
         tail = (1 - confidence_level) / (1 if self._alternative else 2)
         width = astype(as_array(laws.t.isf(tail, self.df)), self._standard_error.dtype) * self._standard_error
@@ -69,13 +69,13 @@ class TtestResult(Result):
 
 
 class LinregressResult(Result):
-    """What `linregress` returns: it unpacks into all but the last of its attributes.
+    """The result of `linregress`: it unpacks into all but the last of its attributes.
 
     Attributes:
-        slope, intercept: of the line.
-        rvalue: how the samples are correlated.
-        pvalue: of the hypothesis that the slope is 0.
-        stderr, intercept_stderr: errors of slope and intercept.
+        slope, intercept: the parameters of the line.
+        rvalue: the correlation coefficient.
+        pvalue: the p-value of the hypothesis that the slope is 0.
+        stderr, intercept_stderr: standard errors of slope and intercept.
     """
 
     fields = ("slope", "intercept", "rvalue", "pvalue", "stderr", "intercept_stderr")
@@ -122,22 +122,22 @@ def ttest_1samp(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Test whether the mean of a sample is a given one.
+    """Test whether the mean of a sample is a given number.
 
     Args:
         a: the sample.
-        popmean: the mean; it is differentiated, too.
-        axis: along which the sample lies; None for all elements.
+        popmean: the given mean; it is differentiated, too.
+        axis: the axis of the sample; None for all elements.
         nan_policy: "propagate" or "raise".
         alternative: "two-sided", "less" or "greater".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-        ValueError: SciPy's; `alternative` is none of these.
+        ValueError: SciPy's; `alternative` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -168,22 +168,22 @@ def ttest_rel(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Test whether two samples, whose elements belong together, have the same mean.
+    """Test whether two paired samples have the same mean.
 
     Args:
         a: the first sample.
-        b: the second one.
-        axis: along which they lie; None for all elements.
+        b: the second sample.
+        axis: the axis of the samples; None for all elements.
         nan_policy: "propagate" or "raise".
         alternative: "two-sided", "less" or "greater".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-        ValueError: SciPy's; `alternative` is none of these.
+        ValueError: SciPy's; `alternative` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -212,21 +212,21 @@ def ttest_ind(
 
     Args:
         a: the first sample.
-        b: the second one.
-        axis: along which they lie; None for all elements.
-        equal_var: whether their variances are the same; otherwise the test is Welch's.
+        b: the second sample.
+        axis: the axis of the samples; None for all elements.
+        equal_var: whether equal variances are assumed; otherwise Welch's test is used.
         nan_policy: "propagate" or "raise".
         alternative: "two-sided", "less" or "greater".
-        trim: 0, for no trimmed means.
-        method: None, for the distribution of t.
-        keepdims: whether the axis stays, with size 1.
+        trim: must be 0, for means that are not trimmed.
+        method: must be None, for the t distribution.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit", or `trim` or `method` is given.
-        ValueError: SciPy's; `alternative` is none of these.
+        ValueError: SciPy's; `alternative` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -237,8 +237,8 @@ def ttest_ind(
     if trim or method is not None:
         what = "trim" if trim else "method"
         raise errors.UnsupportedError(
-            f"ttest_ind with `{what}` is not differentiated: leave it out, for the means of all elements and the "
-            "distribution of t."
+            f"ttest_ind with `{what}` is not differentiable: omit it, to use the means of all elements and the "
+            "t distribution."
         )
     (a, b), shaped = rows("ttest_ind", (a, b), axis, nan_policy, keepdims)
     sizes = a.shape[-1], b.shape[-1]
@@ -249,7 +249,7 @@ def ttest_ind(
 
 
 def _variance(x: Any) -> Any:
-    """Return the variance along the last axis, 0 of a single element."""
+    """Return the variance along the last axis, 0 for a single element."""
     return np.var(x, axis=-1, ddof=1) if x.shape[-1] > 1 else np.zeros_like(x[..., 0])
 
 
@@ -276,23 +276,23 @@ def ttest_ind_from_stats(
     equal_var: bool = True,
     alternative: str = "two-sided",
 ) -> Any:
-    """Test whether two independent samples, of which the statistics are known, have the same mean.
+    """Test whether two independent samples, given by their statistics, have the same mean.
 
     Args:
         mean1: the mean of the first sample.
         std1: its standard deviation.
-        nobs1: how many elements it has.
+        nobs1: its number of elements.
         mean2: the mean of the second sample.
         std2: its standard deviation.
-        nobs2: how many elements it has.
-        equal_var: whether the variances are the same; otherwise the test is Welch's.
+        nobs2: its number of elements.
+        equal_var: whether equal variances are assumed; otherwise Welch's test is used.
         alternative: "two-sided", "less" or "greater".
 
     Returns:
         `statistic` and `pvalue`.
 
     Raises:
-        ValueError: SciPy's; `alternative` is none of these.
+        ValueError: SciPy's; `alternative` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -310,21 +310,21 @@ def ttest_ind_from_stats(
 def f_oneway(
     *samples: Any, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate", keepdims: bool = False
 ) -> Any:
-    """Test whether samples have the same mean: the analysis of variance.
+    """Test whether samples have the same mean: one-way analysis of variance.
 
     Args:
-        samples: two or more.
-        axis: along which they lie; None for all elements.
-        equal_var: whether their variances are the same; otherwise the test is Welch's.
+        samples: two or more samples.
+        axis: the axis of the samples; None for all elements.
+        equal_var: whether equal variances are assumed; otherwise Welch's test is used.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `statistic` and `pvalue`.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-        TypeError: SciPy's; there are less than two samples.
+        TypeError: SciPy's; there are fewer than two samples.
 
     Example:
         >>> import fgrad as fg
@@ -342,7 +342,7 @@ def f_oneway(
 
 
 def _ratio_of_variances(groups: list[Any]) -> tuple[Any, Any, Any]:
-    """Return the variance between groups in variances within them, and both degrees of freedom."""
+    """Return the ratio of the variances between and within groups, and both degrees of freedom."""
     count, means = sum(x.shape[-1] for x in groups), [np.mean(x, axis=-1, keepdims=True) for x in groups]
     mean = sum(x.shape[-1] * each for x, each in zip(groups, means, strict=True)) / count
     between = sum(x.shape[-1] * (each - mean)[..., 0] ** 2 for x, each in zip(groups, means, strict=True))
@@ -352,7 +352,7 @@ def _ratio_of_variances(groups: list[Any]) -> tuple[Any, Any, Any]:
 
 
 def _ratio_of_weighted(groups: list[Any]) -> tuple[Any, Any, Any]:
-    """Return the same where variances differ: the groups weigh as their means are known (Welch)."""
+    """Return the same for unequal variances: groups are weighted by the precision of their means (Welch)."""
     sizes, k = [x.shape[-1] for x in groups], len(groups)
     weights = [x.shape[-1] / np.var(x, axis=-1, ddof=1) for x in groups]
     means, total = [np.mean(x, axis=-1) for x in groups], sum(weights)
@@ -368,9 +368,9 @@ def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", keep
 
     Args:
         x: the sample.
-        axis: along which it lies; by default all elements.
+        axis: the axis of the sample; by default all elements.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `statistic` and `pvalue`.
@@ -392,12 +392,12 @@ def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", keep
 
 
 def _within_bounds(r: Any) -> Any:
-    """Return a correlation that is -1 to 1 in spite of rounding; the derivative is that of what was rounded."""
+    """Return a correlation clipped to -1 to 1 against rounding; the derivative is that of the unclipped value."""
     return r + stop_gradient_of(np.clip(r, -1.0, 1.0) - r)
 
 
 def _centered(x: Any) -> tuple[Any, Any]:
-    """Return a sample less its mean, in units of its length, and where all its elements are the same."""
+    """Return a centered sample divided by its norm, and where all its elements are equal."""
     same = np.all(np.equal(x, x[..., :1]), axis=-1, keepdims=True)
     apart = x - np.mean(x, axis=-1, keepdims=True)
     largest = np.where(same, 1.0, stop_gradient_of(np.max(np.abs(apart), axis=-1, keepdims=True)))
@@ -408,21 +408,21 @@ def _centered(x: Any) -> tuple[Any, Any]:
 
 @differentiates(stats.pearsonr)
 def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
-    """Return Pearson's coefficient of correlation, and the p-value of the hypothesis that it is 0.
+    """Return the Pearson correlation coefficient, and the p-value of the hypothesis that it is 0.
 
     Args:
         x: the first sample.
-        y: the second one.
+        y: the second sample.
         alternative: "two-sided", "less" or "greater".
-        method: None, for the distribution of normal samples.
-        axis: along which the samples lie; None for all elements.
+        method: must be None, for the distribution of normal samples.
+        axis: the axis of the samples; None for all elements.
 
     Returns:
-        `statistic` and `pvalue`; NaN where all elements of a sample are the same.
+        `statistic` and `pvalue`; NaN where all elements of a sample are equal.
 
     Raises:
         UnsupportedError: a NotImplementedError; `method` is given.
-        ValueError: SciPy's; the samples differ in length, or have less than two elements, or `alternative` is unknown.
+        ValueError: SciPy's; the samples differ in length, or have fewer than two elements, or `alternative` is unknown.
 
     Example:
         >>> import fgrad as fg
@@ -431,7 +431,7 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = No
         Tensor([-0.0825,  0.1031, -0.0206])
     """
     if method is not None:
-        raise errors.UnsupportedError("pearsonr with `method` is not differentiated: leave it out.")
+        raise errors.UnsupportedError("pearsonr with `method` is not differentiable: omit it.")
     (x, y), _ = rows("pearsonr", (x, y), axis)
     count = x.shape[-1]
     if count != y.shape[-1]:
@@ -458,22 +458,22 @@ def linregress(
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
-    """Return the line of least squares through points.
+    """Return the least-squares line through points.
 
     Args:
-        x: where they are.
-        y: what is there.
-        alternative: "two-sided", "less" or "greater": of what the slope is by the alternative to 0.
-        axis: along which the samples lie; None for all elements.
+        x: the x-coordinates.
+        y: the y-coordinates.
+        alternative: "two-sided", "less" or "greater": the alternative hypothesis for the slope.
+        axis: the axis of the samples; None for all elements.
         nan_policy: "propagate" or "raise".
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `slope`, `intercept`, `rvalue`, `pvalue` and `stderr`, with the attribute `intercept_stderr`.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-        ValueError: SciPy's; `alternative` is none of these.
+        ValueError: SciPy's; `alternative` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -481,7 +481,7 @@ def linregress(
         >>> fg.grad(lambda y: linregress(x, y).slope)(y)
         Tensor([-0.5,  0. ,  0.5])
     """
-    samples = [astype(floating(each, "linregress"), np.float64) for each in (x, y)]  # in which SciPy computes
+    samples = [astype(floating(each, "linregress"), np.float64) for each in (x, y)]  # as SciPy computes
     (x, y), shaped = rows("linregress", samples, axis, nan_policy, keepdims)
     count, mean = x.shape[-1], np.mean(x, axis=-1)
     x_apart, y_apart = (each - np.mean(each, axis=-1, keepdims=True) for each in (x, y))
@@ -493,7 +493,7 @@ def linregress(
         error = np.zeros_like(slope)
         pvalue = np.where(flat, 1.0, error)
     else:
-        tiny = 1e-20  # SciPy's, for points on a line
+        tiny = 1e-20  # SciPy's constant, for points on a line
         t = r * np.sqrt((count - 2) / ((1.0 - r + tiny) * (1.0 + r + tiny)))
         pvalue = _p_value(t, laws.t, (count - 2,), alternative)
         error = np.sqrt((1 - r**2) * yy / xx / (count - 2))
@@ -505,20 +505,20 @@ def linregress(
 def spearmanr(
     a: Any, b: Any = None, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided"
 ) -> Any:
-    """Return Spearman's coefficient of correlation of samples that are not traced: SciPy's own.
+    """Return SciPy's Spearman correlation coefficient of samples that are not traced.
 
     Args:
         a: the first sample, or several as columns.
-        b: the second one.
-        axis: along which the samples lie.
-        nan_policy: SciPy's.
+        b: the second sample.
+        axis: the axis of the samples.
+        nan_policy: as in SciPy.
         alternative: "two-sided", "less" or "greater".
 
     Returns:
         `statistic` and `pvalue`.
 
     Raises:
-        NoDerivativeError: a ValueError; a sample is traced, and the coefficient is one of ranks.
+        NoDerivativeError: a ValueError; a sample is traced, but ranks have no derivative.
 
     Example:
         >>> float(spearmanr(np.array([1.0, 2.0, 6.0]), np.array([0.0, 2.0, 3.0])).statistic).__round__(3)

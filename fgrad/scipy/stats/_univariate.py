@@ -1,12 +1,12 @@
-"""Distributions of one number: formulas of the standard form, and one mechanism for all the rest.
+"""Univariate distributions: formulas of the standard form, and one mechanism for everything else.
 
-    Continuous(scipys, logpdf=..., cdf=...)   location, scale, support, parameters that are not allowed
+    Continuous(scipys, logpdf=..., cdf=...)   location, scale, support, validity of parameters
     Discrete(scipys, logpmf=..., cdf=...)     the same for counts
 
-A formula bears the name of SciPy's method, and takes the standardized argument and the shape parameters. It is
-ordinary code, so every order of derivative follows. It is called inside the support and for parameters that are
-allowed, or NaN; elsewhere masks put exact zeros into the derivatives. Mostly nothing is elsewhere, which the values
-tell in less time than masks take: then the formula alone is computed.
+A formula has the name of SciPy's method, and takes the standardized argument and the shape parameters. It is
+composed of ordinary operations, so derivatives of every order follow. Its arguments are in the support, and its
+parameters are valid or NaN; elsewhere masks put exact zeros into the derivatives. Usually all elements are valid; a
+check of the values for this is faster than masks, and the formula is then computed alone.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fgrad.scipy.stats._integrals import flat_exp
 Formula = Callable[..., Any]
 
 FAR = -700.0
-"""Below this logarithm numbers lose digits, and then are 0."""
+"""Below this logarithm numbers lose digits, and finally underflow."""
 
 
 def constant_where_infinite(x: Any) -> Any:
@@ -47,7 +47,7 @@ def constant_where_infinite(x: Any) -> Any:
 
 
 def _times(moment: Any, scale: Any) -> Any:
-    """Return a moment of the standard form times the scale; where there is none, because it is infinite, a constant."""
+    """Return a moment of the standard form times the scale; an infinite one is a constant."""
     infinite = np.isinf(moment)
     return np.where(infinite, np.inf * np.where(scale > 0, 1.0, np.nan), np.where(infinite, 1.0, moment) * scale)
 
@@ -58,20 +58,20 @@ def all_positive(*shapes: Any) -> Any:
 
 
 def log_of_complement(probability: Any, complement: Any) -> Any:
-    """Return the logarithm of a probability, by the smaller one of it and its complement."""
+    """Return the logarithm of a probability, from the smaller one of it and its complement."""
     small = np.less_equal(probability, complement)
-    with np.errstate(divide="ignore"):  # the logarithm of 0 is -inf, as SciPy's
+    with np.errstate(divide="ignore"):  # log(0) is -inf, as in SciPy
         return np.where(small, np.log(np.where(small, probability, 0.5)), np.log1p(-np.where(small, 0.5, complement)))
 
 
 class Located(Distribution):
-    """A distribution with a location, whose methods are differentiated in all their arguments.
+    """A distribution with a location, whose methods are differentiable in all their arguments.
 
     Args:
-        scipys: SciPy's own, which answers where nothing is traced.
-        allowed: where the shape parameters are allowed, by default where all are positive.
+        scipys: SciPy's distribution, which is used if nothing is traced.
+        allowed: where the shape parameters are valid; by default where all are positive.
         support: the ends of the support of the standard form: numbers, or a function of the shape parameters.
-        formulas: of the standard form, by the names of SciPy's methods.
+        formulas: formulas of the standard form, by the names of SciPy's methods.
     """
 
     defaults: dict[str, float]
@@ -99,7 +99,7 @@ class Located(Distribution):
         self.formulas = formulas
 
     def _formula(self, name: str) -> Formula:
-        """Return a formula of the standard form, or raise an error that says that there is none."""
+        """Return a formula of the standard form, or raise an error if it does not exist."""
         if name not in self.formulas:
             raise errors.MissingRuleError(f"{self.full_name}.{name}", errors.users_line())
         return self.formulas[name]
@@ -113,7 +113,7 @@ class Located(Distribution):
                 return [values[name] for name in names]
         elif len(self.shape_names) <= count <= len(names):
             return [*args, *self.default_values[count - len(self.shape_names) :]]
-        bound = self.signature.bind(*args, **keywords)  # which says what does not fit
+        bound = self.signature.bind(*args, **keywords)  # raises an error for wrong arguments
         bound.apply_defaults()
         return list(bound.arguments.values())
 
@@ -123,22 +123,22 @@ class Located(Distribution):
             x if type(x) is float else self._number(name, x)
             for name, x in zip(self.parameter_names, self._bound(args, keywords), strict=True)
         ]
-        values.append(1.0)  # the scale of those that have none
+        values.append(1.0)  # the scale of distributions without one
         count = len(self.shape_names)
         return values[:count], values[count], values[count + 1]
 
     def _where_allowed(self, shapes: list[Any]) -> Any:
-        # Of the values alone, so that no derivative of a parameter is computed for the sake of a condition.
+        # Computed from values alone, so that no derivative is computed for a condition.
         return self.allowed(*map(stop_gradient_of, shapes))
 
     def _allows(self, shapes: list[Any]) -> bool:
-        """Return whether all shape parameters are known to be allowed."""
+        """Return whether all shape parameters are known to be valid."""
         if self.allowed is all_positive:
             return all(map(is_positive, shapes))
         return is_everywhere(self._where_allowed(shapes))
 
     def _or_nan(self, shapes: list[Any], scale: Any) -> tuple[list[Any], Any]:
-        """Return the shape parameters and the scale, as NaN where one of them is not allowed."""
+        """Return the shape parameters and the scale, NaN where one of them is invalid."""
         if is_positive(scale) and self._allows(shapes):
             return shapes, scale
         allowed = np.logical_and(self._where_allowed(shapes), np.greater(stop_gradient_of(scale), 0))
@@ -146,7 +146,7 @@ class Located(Distribution):
         return [shape * one for shape in shapes], scale * one
 
     def _parameters(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[list[Any], Any, Any]:
-        """Return the shape parameters, location and scale; NaN where one is not allowed."""
+        """Return the shape parameters, location and scale; NaN where one is invalid."""
         shapes, loc, scale = self._given(args, keywords)
         shapes, scale = self._or_nan(shapes, scale)
         return shapes, loc, scale
@@ -156,7 +156,7 @@ class Located(Distribution):
         return in_double(x, self.full_name)
 
     def _distance(self, x: Any, loc: Any) -> Any:
-        """Return the argument, counted from the location."""
+        """Return the argument relative to the location."""
         x = self._number(self.argument, x)
         return x if type(loc) is float and loc == 0 else x - loc
 
@@ -178,7 +178,7 @@ class Located(Distribution):
             An array of the shape to which the parameters broadcast.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -200,7 +200,7 @@ class Located(Distribution):
             An array of the shape to which the parameters broadcast.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -222,7 +222,7 @@ class Located(Distribution):
             An array of the shape to which the parameters broadcast.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -245,7 +245,7 @@ class Located(Distribution):
             An array of the shape to which the parameters broadcast.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
             MissingRuleError: a TypeError; it has no closed form for this distribution.
 
         Example:
@@ -262,15 +262,15 @@ class Located(Distribution):
         """Return the distribution function: the probability of `x` or less.
 
         Args:
-            x: where to evaluate it.
+            x: the points of evaluation.
             args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
         Returns:
-            An array of the shape to which the arguments broadcast, in double precision as SciPy's.
+            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
-            NoDerivativeError: a ValueError; `x` counts something, and is differentiated.
+            TypeError: a parameter is missing or unknown.
+            NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -285,15 +285,15 @@ class Located(Distribution):
         """Return the survival function: the probability of more than `x`.
 
         Args:
-            x: where to evaluate it.
+            x: the points of evaluation.
             args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
         Returns:
-            An array of the shape to which the arguments broadcast, in double precision as SciPy's.
+            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
-            NoDerivativeError: a ValueError; `x` counts something, and is differentiated.
+            TypeError: a parameter is missing or unknown.
+            NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -308,15 +308,15 @@ class Located(Distribution):
         """Return the logarithm of the distribution function, accurate in both tails.
 
         Args:
-            x: where to evaluate it.
+            x: the points of evaluation.
             args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
         Returns:
-            An array of the shape to which the arguments broadcast, in double precision as SciPy's.
+            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
-            NoDerivativeError: a ValueError; `x` counts something, and is differentiated.
+            TypeError: a parameter is missing or unknown.
+            NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -331,15 +331,15 @@ class Located(Distribution):
         """Return the logarithm of the survival function, accurate in both tails.
 
         Args:
-            x: where to evaluate it.
+            x: the points of evaluation.
             args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
         Returns:
-            An array of the shape to which the arguments broadcast, in double precision as SciPy's.
+            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
-            NoDerivativeError: a ValueError; `x` counts something, and is differentiated.
+            TypeError: a parameter is missing or unknown.
+            NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -357,7 +357,7 @@ class Located(Distribution):
         return lambda y, *shapes: log_of_complement(of(y, *shapes), other(y, *shapes))
 
     def _tail(self, method: str, x: Any, args: Any, keywords: dict[str, Any], below: float, above: float) -> Any:
-        """Return the probability in a tail, or its logarithm, and what it is before and after the support."""
+        """Return the probability of a tail, or its logarithm, and its values before and after the support."""
         formula, far = self._tail_formula(method), self.formulas.get(f"far_{method}")
         shapes, loc, scale = self._parameters(args, keywords)
         y = self._standardized(self._distance(x, loc), scale)
@@ -375,9 +375,9 @@ class Located(Distribution):
         return np.where(low, below, np.where(high, above, found))
 
     def _with_far_slope(self, far: Formula, found: Any, y: Any, shapes: list[Any]) -> Any:
-        """Return the logarithm of a tail; far out, where the tail has no digits in double precision, with its slope.
+        """Return the logarithm of a tail; far out, where the tail loses its digits, with the correct slope.
 
-        The value stays SciPy's, which is -inf where the tail is 0.
+        The value is SciPy's, which is -inf where the tail is 0.
         """
         logarithm = far(y, *shapes)
         lost = np.logical_and(np.less(stop_gradient_of(found), FAR), np.isfinite(logarithm))
@@ -385,41 +385,41 @@ class Located(Distribution):
         return np.where(lost, stop_gradient_of(found), constant_where_infinite(found)) + change
 
     def _is_inside(self, y: Any, shapes: list[Any]) -> bool:
-        """Return whether standardized numbers are known to be where the formulas hold without masks."""
+        """Return whether all standardized numbers are known to be valid for the formulas, without masks."""
         raise NotImplementedError(type(self).__name__)
 
     def _outside(self, y: Any, shapes: list[Any], method: str) -> tuple[Any, Any]:
-        """Return where a tail has all or nothing: before and after the support."""
+        """Return where a tail is 0 or 1: before and after the support."""
         raise NotImplementedError(type(self).__name__)
 
     def _safe(self, outside: Any, y: Any, shapes: list[Any]) -> Any:
-        """Return standardized numbers, and where they are outside of the support others that are in it."""
+        """Return standardized numbers, with those outside of the support replaced by others inside."""
         raise NotImplementedError(type(self).__name__)
 
 
 class Continuous(Located):
-    """A continuous distribution of `scipy.stats`, differentiated in its argument and in all its parameters.
+    """A continuous distribution of `scipy.stats`, differentiable in its argument and in all its parameters.
 
-    Outside of the support the density is 0, its logarithm -inf, and the derivatives are exactly 0; so they are
+    Outside of the support the density is 0, its logarithm -inf, and the derivatives are exactly 0. They are also 0
     where the density itself is 0 or infinite at an end of the support, and where the logarithm of a tail is -inf,
-    unless there is a formula of the far tail. With a parameter that is not allowed everything is NaN.
+    unless there is a formula of the far tail. For invalid parameters all results are NaN.
 
     Args:
-        scipys: SciPy's own, which answers where nothing is traced.
+        scipys: SciPy's distribution, which is used if nothing is traced.
         logpdf: the logarithm of the density of the standard form.
-        allowed: where the shape parameters are allowed, by default where all are positive.
+        allowed: where the shape parameters are valid; by default where all are positive.
         support: the ends of the support of the standard form: numbers, or a function of the shape parameters.
-        open_density: the density is 0 at the ends of the support.
-        open_tails: the formulas of `cdf` and `sf` do not hold at the ends of the support.
+        open_density: whether the density is 0 at the ends of the support.
+        open_tails: whether the formulas of `cdf` and `sf` are invalid at the ends of the support.
         inside: a number in the support, or a function of the shape parameters.
-        fall, scores: the derivatives of `-logpdf` in the argument and of `logpdf` in the shape parameters,
-            by which it is one operation; without them it is the operations of which it is composed.
-        power: where the density is a power next to 0, that one of the argument times the density, of the shape
-            parameters; `fall` is then that of the logarithm without it.
-        rest: the argument times `fall`, where that is a shorter formula.
-        squared: the square of the argument times `fall`, where that is a constant.
-        tail_power, tail_fall: the same as `power` and `fall`, of a density that is another power far out, beyond 1.
-        formulas: of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, which give
+        fall, scores: the derivatives of `-logpdf` with respect to the argument and of `logpdf` with respect to the
+            shape parameters, which make it one operation; without them it consists of several.
+        power: if the density behaves like a power near 0, the power of the argument times the density, as a function of
+            the shape parameters; `fall` then excludes it.
+        rest: the argument times `fall`, if that is a shorter formula.
+        squared: the square of the argument times `fall`, if that is a constant.
+        tail_power, tail_fall: the same as `power` and `fall`, for a density that is another power beyond 1.
+        formulas: formulas of the standard form, by the names of SciPy's methods; and `far_logcdf`, `far_logsf`, for
             derivatives where the tail itself is 0 in double precision, or has lost its digits.
 
     Example:
@@ -459,7 +459,7 @@ class Continuous(Located):
         self.inside = inside
 
     def instead_of(self, name: str) -> str:
-        """Return what to write in place of a method that is not differentiated."""
+        """Return an alternative to a method without a derivative."""
         if name != "rvs":
             return ""
         by_quantiles = f"fgrad.{self.full_name}.ppf(rng.random(size), ...)"
@@ -469,7 +469,7 @@ class Continuous(Located):
         return np.where(outside, self.inside(*shapes) if callable(self.inside) else self.inside, y)
 
     def _before(self, y: Any, start: Any, is_open: bool) -> Any:
-        """Return where a number is before the support; at an end that is open, too, or infinite."""
+        """Return where a number is before the support, or at an open or infinite end."""
         if type(start) is float and np.isinf(start):
             return np.equal(y, -np.inf)
         return np.less_equal(y, start) if is_open else np.less(y, start)
@@ -483,17 +483,17 @@ class Continuous(Located):
         return is_finite(y) and self._is_between(y, 1.0)
 
     def _is_between(self, distance: Any, scale: Any) -> bool:
-        """Return whether distances from the location are known to be in the support, and not at an end of it."""
+        """Return whether distances from the location are known to be inside the support, and not at an end of it."""
         if self.unbounded or callable(self.ends):
             return self.unbounded
-        # Compared are the tensors, not their values: who looks for jumps is to see where they are.
+        # The tensors are compared, not their values, so that a search for jumps can record the decision.
         start, end = (limit if limit == 0 or np.isinf(limit) else limit * scale for limit in self.ends)
         after = self.ends[0] == -np.inf or is_everywhere(np.greater(distance, start))
         return after and (self.ends[1] == np.inf or is_everywhere(np.less(distance, end)))
 
     def _outside(self, y: Any, shapes: list[Any], method: str) -> tuple[Any, Any]:
         start, end = self._ends(shapes)
-        # At an end the derivative is the density there, unless the logarithm of 0 is wanted.
+        # At an end the derivative is the density there, unless the result is the logarithm of 0.
         low = self._before(y, start, self.open_tails or method == "logcdf")
         return low, self._after(y, end, self.open_tails or method == "logsf")
 
@@ -502,7 +502,7 @@ class Continuous(Located):
         return self._distance(x, loc), scale, shapes
 
     def _inner_log_density(self, distance: Any, scale: Any, shapes: list[Any]) -> Any:
-        """Return the logarithm of the density where that is known to be finite everywhere; otherwise None."""
+        """Return the logarithm of the density if it is known to be finite everywhere; otherwise None."""
         regular = is_positive(scale) and (not shapes or (all(map(is_finite, shapes)) and self._allows(shapes)))
         if self.density and regular and self._is_between(distance, scale):
             with np.errstate(all="ignore"):
@@ -530,14 +530,14 @@ class Continuous(Located):
         return np.where(outside, 0.0, far_density(self.form, np.where(outside, inside, distance), scale, *shapes))
 
     def _is_moderate(self, distance: Any, scale: Any) -> bool:
-        """Return whether the power next to 0 need not be told from the rest of the density."""
+        """Return whether the power near 0 need not be separated from the rest of the density."""
         form = self.form
         if form.power is None and form.tail_power is None:
             return True
         return not np.any(form.has_power(concrete_value(distance) / concrete_value(scale)))
 
     def _is_far(self, logarithm: Any, y: Any) -> Any:
-        """Return where derivatives of the density are not right as those of the exponential of its logarithm."""
+        """Return where derivatives of the density cannot be computed from those of its logarithm."""
         far = np.logical_or(np.less(logarithm, FAR), self.form.has_power(y))
         return np.logical_and(far, np.isfinite(logarithm))
 
@@ -546,14 +546,14 @@ class Continuous(Located):
         """Return the logarithm of the density.
 
         Args:
-            x: where to evaluate it.
+            x: the points of evaluation.
             args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
         Returns:
-            An array of the shape to which the arguments broadcast, in double precision as SciPy's.
+            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
             DtypeError: a TypeError; an argument is complex.
 
         Example:
@@ -575,14 +575,14 @@ class Continuous(Located):
         """Return the density.
 
         Args:
-            x: where to evaluate it.
+            x: the points of evaluation.
             args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
         Returns:
-            An array of the shape to which the arguments broadcast, in double precision as SciPy's.
+            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
             DtypeError: a TypeError; an argument is complex.
 
         Example:
@@ -602,17 +602,17 @@ class Continuous(Located):
 
     @differentiated
     def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
-        """Return the quantile: where the distribution function is `q`.
+        """Return the quantile: the inverse of the distribution function.
 
         Args:
             q: a probability.
             args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
         Returns:
-            An array of the shape to which the arguments broadcast; NaN where `q` is no probability.
+            An array of the shape to which the arguments broadcast; NaN where `q` is not a probability.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
             DtypeError: a TypeError; an argument is complex.
 
         Example:
@@ -625,17 +625,17 @@ class Continuous(Located):
 
     @differentiated
     def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
-        """Return the inverse of the survival function: where that is `q`.
+        """Return the inverse of the survival function.
 
         Args:
             q: a probability.
             args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
         Returns:
-            An array of the shape to which the arguments broadcast; NaN where `q` is no probability.
+            An array of the shape to which the arguments broadcast; NaN where `q` is not a probability.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
             DtypeError: a TypeError; an argument is complex.
 
         Example:
@@ -657,7 +657,7 @@ class Continuous(Located):
             An array of the shape to which the parameters broadcast.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -678,20 +678,20 @@ class Continuous(Located):
 
 
 class Discrete(Located):
-    """A discrete distribution of `scipy.stats`, differentiated in its parameters.
+    """A discrete distribution of `scipy.stats`, differentiable in its parameters.
 
-    Counts are whole numbers, between which the probabilities are not defined; so a count has no derivative, and
-    one that is differentiated raises an error. Between whole numbers the probability is 0 as SciPy's, and so are
-    its derivatives, and those of the logarithm of a tail that is -inf, unless there is a formula of the far tail. With
-    a parameter that is not allowed everything is NaN.
+    Counts are integers, so a count has no derivative, and differentiating one raises an error. Between integers
+    the probability is 0 as in SciPy, and so are its derivatives, and those of the logarithm of a tail that is -inf,
+    unless there is a formula of the far tail. For invalid
+    parameters all results are NaN.
 
     Args:
-        scipys: SciPy's own, which answers where nothing is traced.
-        logpmf, pmf: the probabilities of the standard form, and their logarithms.
-        allowed: where the shape parameters are allowed.
+        scipys: SciPy's distribution, which is used if nothing is traced.
+        logpmf, pmf: the logarithms of the probabilities of the standard form, and the probabilities.
+        allowed: where the shape parameters are valid.
         counts: the shape parameters that are counts themselves.
         support: the ends of the support of the standard form: numbers, or a function of the shape parameters.
-        formulas: of the standard form, by the names of SciPy's methods.
+        formulas: formulas of the standard form, by the names of SciPy's methods.
 
     Example:
         >>> import fgrad as fg
@@ -717,7 +717,7 @@ class Discrete(Located):
     argument = "k"
 
     def _number(self, name: str, x: Any) -> Any:
-        """Return an argument in double precision; refuse the derivative of one that counts something."""
+        """Return an argument in double precision; reject the derivative of a count."""
         counts = name in ("k", "loc", *self.counts)
         return count_of(x, name, self.full_name) if counts else super()._number(name, x)
 
@@ -725,7 +725,7 @@ class Discrete(Located):
         return np.floor(self._count(distance, scale))
 
     def _count(self, distance: Any, scale: Any) -> Any:
-        """Return the count; NaN where a parameter is not allowed, which then the scale is."""
+        """Return the count; NaN where a parameter is invalid, in which case the scale is NaN."""
         return distance if type(scale) is float else distance * scale
 
     def _is_inside(self, k: Any, shapes: list[Any]) -> bool:
@@ -751,7 +751,7 @@ class Discrete(Located):
             An array of the shape to which the arguments broadcast.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
             NoDerivativeError: a ValueError; a count is differentiated.
 
         Example:
@@ -774,7 +774,7 @@ class Discrete(Located):
             An array of the shape to which the arguments broadcast.
 
         Raises:
-            TypeError: a parameter is missing, or there is none of that name.
+            TypeError: a parameter is missing or unknown.
             NoDerivativeError: a ValueError; a count is differentiated.
 
         Example:
