@@ -123,7 +123,7 @@ def test_a_gradient_without_its_variable():
 
 def test_a_fit_takes_its_parameters_one_by_one():
     x = np.arange(3.0)
-    with pytest.raises(errors.StructureError, match="one for each parameter of <lambda>, and it is a dict"):
+    with pytest.raises(errors.StructureError, match="one for each parameter of <lambda>, but it is a dict"):
         optimize.curve_fit(lambda x, a, b: a * x + b, x, x, {"a": 1.0, "b": 2.0})
 
 

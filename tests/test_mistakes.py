@@ -619,7 +619,7 @@ mistake(
     "A jac of the wrong shape",
     wrong,
     errors.ShapeError,
-    what="jac must return the gradient, of shape (3,), and it returned shape (1, 3)",
+    what="jac must return the gradient, of shape (3,), but it returned shape (1, 3)",
     instead=("Leave jac out", "fg.grad(fun)"),
     mended=right,
     expected=[2.0, 2.0, 2.0],

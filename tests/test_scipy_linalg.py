@@ -353,7 +353,7 @@ def test_eigenvalues_below_zero(f, of_numbers, a):
     check_grads(f, (a,), order=2)
 
 
-JUMPS = "jump at eigenvalues below 0"
+JUMPS = "jump at negative eigenvalues"
 
 
 @pytest.mark.parametrize(

@@ -767,7 +767,7 @@ def test_a_flat_minimum_has_no_derivative():
 
 
 def test_wrong_calls_say_what_is_wrong():
-    with pytest.raises(errors.NotCallableError, match="a solver takes a function, and got 3.0"):
+    with pytest.raises(errors.NotCallableError, match="a solver takes a function, but got 3.0"):
         optimize.minimize(3.0, [1.0])
     with pytest.raises(errors.ShapeError, match="returns 1 numbers for a solution of 2"):
         fg.jacobian(fg.implicit_diff(lambda a: np.array([a, a]), lambda x, a: x[:1] - a))(1.0)

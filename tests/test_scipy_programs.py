@@ -79,7 +79,7 @@ def test_linear_programs_without_a_derivative():
         return optimize.linprog([-1.0, -1.0], [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]], b).x
 
     np.testing.assert_allclose(fg.jacobian(corner)(np.array([1.0, 2.0, 4.0]))[:, :2], np.eye(2), atol=1e-12)
-    with pytest.raises(errors.SingularEquationError, match=r"of linprog back depend on one another at it \(A_ub"):
+    with pytest.raises(errors.SingularEquationError, match=r"of linprog are redundant \(A_ub"):
         fg.jacobian(corner)(np.array([1.0, 2.0, 3.0]))
     several = pytest.warns(errors.WeaklyActiveWarning, match="linprog has come to bounds without being held back")
     with several, pytest.raises(errors.SingularEquationError):

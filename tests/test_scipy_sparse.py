@@ -166,9 +166,9 @@ def test_copies_of_arrays_are_equal_and_cannot_be_changed():
     for same in (pickle.loads(pickle.dumps(array())), copy.deepcopy(array()), array().copy(), +array()):
         assert same.pattern == array().pattern
         np.testing.assert_array_equal(same.data, DATA)
-    with pytest.raises(errors.UnsupportedError, match=r"cannot be changed(.|\n)*A\.with_data"):
+    with pytest.raises(errors.UnsupportedError, match=r"is immutable(.|\n)*A\.with_data"):
         array().data = DATA
-    with pytest.raises(errors.UnsupportedError, match="cannot be changed"):
+    with pytest.raises(errors.UnsupportedError, match="is immutable"):
         array()[0, 1] = 2.0
     np.testing.assert_array_equal(array().toscipy().toarray(), DENSE)
     assert array().pattern != array().tocsc().pattern
@@ -384,14 +384,14 @@ def test_exponentials_of_large_norm_are_those_of_the_dense_matrix():
 PRODUCT = scipy.sparse.linalg.aslinearoperator(DENSE)
 REFUSED = [
     ("a dense array", lambda x: S.csr_array(np.outer(x, x)), errors.StructureError, r"csr_array\(\(a\[i, j\]"),
-    ("nested lists", lambda x: S.csc_array([[x[0], 0.0]]).sum(), errors.StructureError, "which elements stay 0"),
+    ("nested lists", lambda x: S.csc_array([[x[0], 0.0]]).sum(), errors.StructureError, "not known to be constant"),
     ("columns of elements", lambda x: S.coo_array((np.outer(x, x), PLACES)).sum(), errors.ShapeError, "fg.vmap"),
     ("too few elements", lambda x: array().with_data(x).sum(), errors.ShapeError, "there are 6 places"),
     ("a row", lambda x: (array() * x)[0].sum(), errors.ShapeError, r"A\[\[i\]\]"),
     ("a column", lambda x: (array() * x)[:, 1].sum(), errors.ShapeError, r"A\[:, \[j\]\]"),
     ("a comparison", lambda x: array() * x == array(), errors.UnsupportedError, r"A\.data with B\.data"),
     ("an order", lambda x: array() * x < x, errors.UnsupportedError, r"A\.data with B\.data"),
-    ("another format", lambda x: (array() * x).asformat("lil"), errors.UnsupportedError, "'lil' was asked for"),
+    ("another format", lambda x: (array() * x).asformat("lil"), errors.UnsupportedError, "'lil' was requested"),
     ("a division by one", lambda x: array() / (array() * x), errors.UnsupportedError, "0 in most places"),
     ("an array of NumPy", lambda x: np.dot(array() * x, np.ones(3)), errors.StructureError, r"A\.toarray\(\)"),
     ("an added number", lambda x: array() + x[0], NotImplementedError, "nonzero scalar"),

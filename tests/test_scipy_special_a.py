@@ -1043,7 +1043,7 @@ def test_the_package_has_scipys_names():
     assert ours.polygamma is not special.polygamma
     assert {"gammaln", "jv", "softmax", "polygamma"} <= set(dir(ours))
     with pytest.raises(
-        AttributeError, match="has no attribute 'bernoulli'; scipy.special has it, but it takes no traced"
+        AttributeError, match="has no attribute 'bernoulli'; scipy.special has it, but it does not accept traced"
     ):
         _ = ours.bernoulli
     with pytest.raises(AttributeError, match="has no attribute 'gama'; nor has scipy.special"):

@@ -25,5 +25,5 @@ def __dir__() -> list[str]:
     return __all__
 
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__)

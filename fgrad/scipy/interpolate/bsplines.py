@@ -1,11 +1,11 @@
-"""B-splines: sums of bell-shaped pieces between knots, and those that interpolate.
+"""B-splines: evaluation, and interpolating splines.
 
     BSpline(t, c, k)            values, derivatives and integrals, as in SciPy
-    make_interp_spline(x, y)    the spline of a degree through given points
-    basis(t, k, points)         the pieces that are not 0 at points
+    make_interp_spline(x, y)    the interpolating spline of a degree
+    basis(t, k, points)         the B-splines that are nonzero at points
 
-The pieces follow from Cox's and de Boor's recurrence, which at a point needs the knots around it alone and divides
-by no distance that is 0. It is made of operations with rules, so there are derivatives in points, knots and
+The basis follows from the Cox-de Boor recurrence, which at a point uses only the knots around it and never divides
+by zero. It is composed of operations with rules, so there are derivatives with respect to points, knots and
 coefficients.
 
 Source: C. de Boor, A Practical Guide to Splines, chapters IX, X and XIII.
@@ -41,16 +41,16 @@ from fgrad.scipy.linalg.banded import solve_banded
 
 
 def basis(t: Any, k: int, points: Any, nu: int = 0) -> tuple[Any, Any]:
-    """Return the B-splines of degree `k` that are not 0 at points, or derivatives of order `nu`.
+    """Return the B-splines of degree `k` that are nonzero at points, or their derivatives of order `nu`.
 
     Args:
-        t: the knots, of which a point has at least `k + 1` on either side, or is beyond those.
+        t: the knots, with at least `k + 1` on either side of each point that is between them.
         k: the degree.
         points: an array of any shape.
-        nu: the order.
+        nu: the order of the derivative.
 
     Returns:
-        The number of the interval between knots in which each point is, and the values, of shape
+        The index of the knot interval that contains each point, and the values, of shape
         (k + 1, *points.shape), of the B-splines number `interval - k` to `interval`.
     """
     place = interval(t, points, k, t.shape[0] - k - 2)
@@ -73,7 +73,7 @@ def basis(t: Any, k: int, points: Any, nu: int = 0) -> tuple[Any, Any]:
 
 
 def _sums(t: Any, c: Any, k: int, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
-    """Return derivatives of a spline, with the axes of the points in front."""
+    """Return derivatives of a spline, with the axes of the points first."""
     start, end = t[k], t[t.shape[0] - k - 1]
     if extrapolate == "periodic":
         points, extrapolate = periodic(points, start, end), False
@@ -81,7 +81,7 @@ def _sums(t: Any, c: Any, k: int, points: Any, nu: int, extrapolate: Extrapolate
     ndim = points.ndim + c.ndim - 1
     around = np.reshape(np.arange(-k, 1), (-1, *(1,) * points.ndim))
     found = np.sum(getitem(c, place + around) * column(values, ndim + 1), axis=0)
-    if nu >= k:  # a constant, but for NaN, which is between no knots
+    if nu >= k:  # a constant, except for NaN, which is in no interval
         found = found + column(np.where(np.isnan(points), points, 0.0), ndim)
     if extrapolate:
         return found
@@ -90,7 +90,7 @@ def _sums(t: Any, c: Any, k: int, points: Any, nu: int, extrapolate: Extrapolate
 
 
 def _padded(t: Any, c: Any) -> Any:
-    """Return coefficients with zeros behind them, one for each knot, as FITPACK has them."""
+    """Return coefficients zero-padded to one for each knot, as in FITPACK."""
     missing = t.shape[0] - c.shape[0]
     return np.concatenate([c, np.zeros_like(c, shape=(missing, *c.shape[1:]))]) if missing > 0 else c
 
@@ -102,11 +102,11 @@ class BSpline:
         t: the knots, in order; traced ones are differentiated.
         c: the coefficients, along `axis`; traced ones are differentiated.
         k: the degree.
-        extrapolate: beyond the knots, True for the outermost polynomials, False for NaN, "periodic".
-        axis: that of the coefficients.
+        extrapolate: beyond the knots: True for the outermost polynomials, False for NaN, "periodic".
+        axis: the axis of the coefficients.
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Attributes:
         t, c, k: as given, the axis of the coefficients first.
@@ -137,7 +137,7 @@ class BSpline:
             def make(t: Any) -> Any:
                 return scipy.interpolate.BSpline(t, np.zeros(c.shape), k, extrapolate, axis)
 
-            by_example(make, t)  # for its checks, which take no time to speak of
+            by_example(make, t)  # for its checks, at negligible cost
             return wide(t), np.moveaxis(wide(c), axis, 0)
 
         t, c = run(by_scipy, traced, (t, c), {})
@@ -158,11 +158,11 @@ class BSpline:
         Args:
             x: the points; traced ones are differentiated.
             nu: the order of the derivative.
-            extrapolate: as for the class, which has the default.
+            extrapolate: as for the class, whose value is the default.
 
         Returns:
-            Values whose axes are those of the coefficients, with those of the points in the place of `axis`. At
-            a knot the piece on its right counts; NaN beyond the ends has the derivative 0.
+            Values with the axes of the coefficients, and those of the points in place of `axis`. At
+            a knot the piece on its right is used; NaN beyond the ends has the derivative 0.
         """
         return run(self._scipys_values, self._values, (self.t, self.c, x), {"nu": nu, "extrapolate": extrapolate})
 
@@ -175,19 +175,19 @@ class BSpline:
 
     def _values(self, t: Any, c: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
         if nu < 0:
-            scipy.interpolate.BSpline(np.arange(2.0), np.zeros(1), 0)(0.0, nu)  # which raises SciPy's error
+            scipy.interpolate.BSpline(np.arange(2.0), np.zeros(1), 0)(0.0, nu)  # raises SciPy's error
         points = real_points(points)
         found = _sums(t, c, self.k, points, nu, choice(extrapolate, self.extrapolate))
         return at_axis(found, points.ndim, self.axis)
 
     def derivative(self, nu: int = 1) -> BSpline:
-        """Return the derivative, whose degree is less by its order.
+        """Return the derivative, a spline of lower degree.
 
         Args:
-            nu: the order; of a negative one it is the antiderivative.
+            nu: the order; a negative one means the antiderivative.
 
         Raises:
-            ValueError: SciPy's, where knots that coincide leave no derivative, or the degree is less than `nu`.
+            ValueError: SciPy's; coincident knots prevent a derivative, or the degree is less than `nu`.
         """
         if nu < 0:
             return self.antiderivative(-nu)
@@ -195,10 +195,10 @@ class BSpline:
         return self._like(t, c, self.k - nu, self.extrapolate)
 
     def antiderivative(self, nu: int = 1) -> BSpline:
-        """Return the integral from the first knot on, whose degree is greater by its order.
+        """Return the integral from the first knot on, a spline of higher degree.
 
         Args:
-            nu: how many times over; of a negative number it is the derivative.
+            nu: the order; a negative one means the derivative.
         """
         if nu < 0:
             return self.derivative(-nu)
@@ -218,7 +218,7 @@ class BSpline:
         def make(t: Any) -> Any:
             return scipy.interpolate.BSpline.construct_fast(t, np.zeros(c.shape), self.k).derivative(nu)
 
-        by_example(make, t)  # which raises SciPy's error for knots that coincide
+        by_example(make, t)  # raises SciPy's error for coincident knots
         c = _padded(t, c)
         for k in range(self.k, self.k - nu, -1):
             c = (c[1 : -1 - k] - c[: -2 - k]) * k / column(t[k + 1 : -1] - t[1 : -k - 1], c.ndim)
@@ -243,10 +243,10 @@ class BSpline:
 
         Args:
             a, b: numbers; traced ones are differentiated.
-            extrapolate: as for the class, which has the default; without it the spline is 0 beyond its knots.
+            extrapolate: as for the class, whose value is the default; if False, the spline is 0 beyond its knots.
 
         Returns:
-            A number, or an array of the further axes of the coefficients.
+            A number, or an array with the other axes of the coefficients.
         """
         return run(self._scipys_integral, self._integral, (self.t, self.c, a, b), {"extrapolate": extrapolate})
 
@@ -271,7 +271,7 @@ class BSpline:
 
 
 def _knots(x: Any, k: int, augmented: bool) -> Any:
-    """Return knots for points: all of them, or without those next to the ends, where a piece is to go on."""
+    """Return knots for points: all of them, or without those next to the ends for the not-a-knot condition."""
     ends = [np.broadcast_to(each, (k if augmented else k + 1,)) for each in (x[:1], x[-1:])]
     if augmented:
         inner = x
@@ -283,7 +283,7 @@ def _knots(x: Any, k: int, augmented: bool) -> Any:
 
 
 def _periodic_knots(x: Any, k: int) -> Any:
-    """Return knots for points of a period: all of them, or those between, and at either end `k` of the next period."""
+    """Return knots for points of a period: all of them, or midpoints, extended by `k` knots of the adjacent periods."""
     steps = x[1:] - x[:-1]
     inner = x if k % 2 else np.concatenate([x[:1], x[1:-1] - steps[:-1] / 2, x[-1:]])
     steps = inner[1:] - inner[:-1]
@@ -313,7 +313,7 @@ def _plain(bc_type: Any) -> Any:
 
 
 def _coefficients(x: Any, y: Any, t: Any, k: int, conditions: Sequence[Sequence[tuple[int, Any]]]) -> Any:
-    """Return the coefficients of the spline through points with some derivatives at the ends: banded equations."""
+    """Return the coefficients of the spline through points with derivatives at the ends, by banded equations."""
     count = t.shape[0] - k - 1
     rows, values, columns = [], [], []
 
@@ -338,10 +338,10 @@ def _coefficients(x: Any, y: Any, t: Any, k: int, conditions: Sequence[Sequence[
 
 
 def _periodic_coefficients(x: Any, y: Any, t: Any, k: int) -> Any:
-    """Return the coefficients of a closed spline, of which the last `k` are the first ones again.
+    """Return the coefficients of a periodic spline, where the last `k` repeat the first ones.
 
-    The equations are banded but for two corners. By Woodbury's formula the solution is that of the banded
-    equations and a sum of few others, whose right-hand sides are the columns of the corners.
+    The equations are banded except for two corners. By the Woodbury formula the solution follows from the banded
+    equations and a few others, whose right-hand sides are the columns of the corners.
     """
     count = x.shape[0] - 1
     place, value = basis(t, k, x[:-1])
@@ -349,13 +349,13 @@ def _periodic_coefficients(x: Any, y: Any, t: Any, k: int) -> Any:
     at = place + np.arange(-k, 1)[:, None] - half  # so that the middle of each row is on the diagonal
     rows = np.broadcast_to(np.arange(count), at.shape)
     flat = np.reshape(y[:-1], (count, -1))
-    if count <= 2 * k:  # where the corners would meet the bands
+    if count <= 2 * k:  # the corners would overlap the bands
         matrix = scatter_add(value, (rows, at % count), (count, count))
         found = np.linalg.solve(matrix, flat)
     else:
         inside = np.logical_and(at >= 0, at < count)
         in_bands = scatter_add(np.where(inside, value, 0), (half + 1 + rows - at, at % count), (2 * half + 3, count))
-        # The equation of a row whose B-spline is beyond an end has its coefficient at the other end.
+        # A B-spline beyond an end has its coefficient at the other end.
         wrapped = np.concatenate([np.arange(half + 1), np.arange(count - half - 1, count)])
         number = np.where(at < 0, at + wrapped.size, np.where(inside, 0, at - count))
         corner = scatter_add(np.where(inside, 0, value), (rows, number), (count, wrapped.size))
@@ -370,23 +370,23 @@ def _periodic_coefficients(x: Any, y: Any, t: Any, k: int) -> Any:
 def make_interp_spline(
     x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
 ) -> BSpline:
-    """Return the spline of a degree through given points, as `scipy.interpolate.make_interp_spline`.
+    """Return the interpolating spline of a degree, as `scipy.interpolate.make_interp_spline`.
 
     Args:
-        x: the points, increasing; traced ones are differentiated.
+        x: the points, in increasing order; traced ones are differentiated.
         y: the values, along `axis`; traced ones are differentiated.
         k: the degree.
-        t: the knots, by default made of the points; traced ones are differentiated.
-        bc_type: the conditions at the ends: None or "not-a-knot", "clamped", "natural", "periodic", or a pair, for
-            either end a list of pairs of an order and the derivative; traced derivatives are differentiated.
-        axis: that of the points in `y`.
-        check_finite: whether infinities and NaN are refused.
+        t: the knots, by default derived from the points; traced ones are differentiated.
+        bc_type: the boundary conditions: None or "not-a-knot", "clamped", "natural", "periodic", or a pair: for each
+            end a list of pairs of an order and the derivative; traced derivatives are differentiated.
+        axis: the axis of the points in `y`.
+        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The spline.
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -437,12 +437,13 @@ def _interpolating(x: Any, y: Any, k: int, t: Any, bc_type: Any, axis: int, chec
 
 
 def _check(make: Callable[..., Any], x: Any, y: Any, given: Sequence[Any], is_periodic: bool) -> None:
-    """Raise SciPy's error for arguments that it does not take.
+    """Raise SciPy's error for invalid arguments.
 
-    One example shows what is wrong with shapes, the degree and the conditions. Points that are out of order, and
-    curves that do not close, may be in any of them.
+    A single example shows errors in shapes, degree and conditions. Points that are not sorted, and
+    curves that are not periodic, may be in any example.
     """
-    # The sizes of complex values, because SciPy warns that of closed complex curves it keeps only the real part.
+    # Absolute values of complex values, because for complex periodic curves SciPy warns that it keeps only the real
+    # part.
     shown = np.abs(examples(y)[0]) if y.dtype.kind == "c" else examples(y)[0]
     make(examples(x)[0], shown, *(examples(each)[0] for each in given))
     ordered = np.all(np.diff(examples(x)) > 0) and all(np.all(np.diff(examples(each)) >= 0) for each in given)

@@ -1,9 +1,9 @@
-"""Interpolation by piecewise cubic polynomials, which differ in the slopes that they have at the points.
+"""Interpolation by piecewise cubic polynomials, with different choices of the slopes at the points.
 
-    CubicHermiteSpline          the slopes are given
-    CubicSpline                 the second derivative is continuous: the slopes solve a tridiagonal system
-    PchipInterpolator           where the values rise, so does the curve; slopes are harmonic means
-    Akima1DInterpolator         slopes are means that disregard outliers
+    CubicHermiteSpline          given slopes
+    CubicSpline                 continuous second derivatives: the slopes solve a tridiagonal system
+    PchipInterpolator           monotone where the values are: slopes are harmonic means
+    Akima1DInterpolator         slopes are means that are robust to outliers
 
 Sources: C. de Boor, A Practical Guide to Splines, chapter IV; F. N. Fritsch and J. Butland, "A method for
 constructing local monotone piecewise cubic interpolants" (1984), https://doi.org/10.1137/0905021; C. Moler, Numerical
@@ -40,9 +40,9 @@ def hermite_value(x: Any, y: Any, slopes: Any, points: Any) -> Any:
     """Return one value of each of several curves.
 
     Args:
-        x: the points that the curves share.
+        x: the common points of the curves.
         y, slopes: values and slopes, of shape (points, curves, ...).
-        points: where each curve is evaluated, of shape (curves,).
+        points: where to evaluate each curve, of shape (curves,).
     """
     place, curve = interval(x, points, 0, x.shape[0] - 2), np.arange(points.shape[0])
     ends = [getitem(each, (place + step, curve)) for each in (y, slopes) for step in (0, 1)]
@@ -55,13 +55,13 @@ def hermite_value(x: Any, y: Any, slopes: Any, points: Any) -> Any:
 
 
 def _prepared(make: Callable[..., Any], x: Any, y: Any, axis: int, *others: Any) -> tuple[Any, Any]:
-    """Return points and values in double precision, the axis of the points in front, or raise SciPy's error.
+    """Return points and values in double precision, with the axis of the points first, or raise SciPy's error.
 
     Args:
-        make: SciPy's class, of points, values and others.
+        make: SciPy's class, a function of points, values and others.
         x, y: points and values.
-        axis: that of the points.
-        others: of the shape of the values.
+        axis: the axis of the points.
+        others: further arrays of the shape of the values.
     """
     others_fit = all(each.shape == y.shape and np.isfinite(raw_array(each)).all() for each in others)
     if not points_fit(x, y, axis) or not others_fit:
@@ -73,14 +73,14 @@ class CubicHermiteSpline(PPoly):
     """Cubic polynomials between points with given values and slopes, as `scipy.interpolate.CubicHermiteSpline`.
 
     Args:
-        x: the points, increasing; traced ones are differentiated.
+        x: the points, in increasing order; traced ones are differentiated.
         y: the values, along `axis`; traced ones are differentiated.
         dydx: the slopes, of the shape of `y`; traced ones are differentiated.
-        axis: that of the points in `y`.
-        extrapolate: beyond the points, True for the outermost polynomials, False for NaN, "periodic".
+        axis: the axis of the points in `y`.
+        extrapolate: beyond the points: True for the outermost polynomials, False for NaN, "periodic".
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -121,7 +121,7 @@ def _scipys_conditions(bc_type: Any) -> Any:
 
 
 def _conditions(bc_type: Any, shape: tuple[int, ...]) -> Any:
-    """Return the condition at each end, a word or a pair of an order and an array, or None if it is none of SciPy's."""
+    """Return the condition at each end, a word or a pair of an order and an array, or None if it is invalid."""
     if isinstance(bc_type, str):
         words = ("not-a-knot", "periodic", *_ORDERS)
         return [_condition(bc_type, shape)] * 2 if bc_type in words else None
@@ -132,7 +132,7 @@ def _conditions(bc_type: Any, shape: tuple[int, ...]) -> Any:
 
 
 _ORDERS = {"clamped": 1, "natural": 2}
-"""Of the derivative that is 0."""
+"""The order of the derivative that is 0."""
 
 
 def _is_condition(condition: Any, shape: tuple[int, ...]) -> bool:
@@ -149,13 +149,13 @@ def _condition(condition: Any, shape: tuple[int, ...]) -> Any:
 
 
 def _closes(y: Any) -> bool:
-    """Return whether values end where they begin."""
+    """Return whether the first and last values are equal."""
     first, last = raw_array(y[0]), raw_array(y[-1])
     return bool(np.allclose(first, last, rtol=1e-15, atol=1e-15))
 
 
 def _solved(below: Any, diagonal: Any, above: Any, right: Any) -> Any:
-    """Return the solution of equations in which only neighbours meet, in time proportional to their number."""
+    """Return the solution of tridiagonal equations, in linear time."""
     nothing = np.zeros_like(diagonal[:1])
     bands = np.stack([np.concatenate([nothing, above]), diagonal, np.concatenate([below, nothing])])
     flat = np.reshape(right, (right.shape[0], -1))
@@ -163,7 +163,7 @@ def _solved(below: Any, diagonal: Any, above: Any, right: Any) -> Any:
 
 
 class _Equations:
-    """The equations for the slopes of a cubic spline: two conditions, and between them continuous second derivatives.
+    """The equations for the slopes of a cubic spline: two end conditions, and continuity of second derivatives.
 
     Args:
         x: the points.
@@ -177,12 +177,12 @@ class _Equations:
         self.means = (y[1:] - y[:-1]) / self.wide_steps
 
     def inner(self) -> tuple[Any, Any, Any, Any]:
-        """Return the factors of the slope before, of the slope itself and of the next one, and the right-hand side."""
+        """Return the coefficients of the previous slope, the slope itself and the next one, and the right-hand side."""
         h, wide, means = self.steps, self.wide_steps, self.means
         return h[1:], 2 * (h[:-1] + h[1:]), h[:-1], 3 * (wide[1:] * means[:-1] + wide[:-1] * means[1:])
 
     def outer(self, condition: Any, at_end: bool) -> tuple[Any, Any, Any]:
-        """Return the factors of the outermost slope and of the one next to it, and the right-hand side."""
+        """Return the coefficients of the outermost slope and its neighbour, and the right-hand side."""
         order = -1 if at_end else 1
         h, wide, means = self.steps[::order], self.wide_steps[::order], self.means[::order]
         if isinstance(condition, str):  # not-a-knot
@@ -208,10 +208,10 @@ class _Equations:
         )
 
     def periodic(self) -> Any:
-        """Return the slopes of a closed curve, of which the last one is the first.
+        """Return the slopes of a periodic curve, where the last one repeats the first.
 
-        The slope at the last point but one is taken out of the equations, which without it are tridiagonal,
-        and then chosen so that its own equation holds.
+        The last slope but one is eliminated from the equations, which are tridiagonal without it,
+        and then determined by its own equation.
         """
         h, wide, means = self.steps, self.wide_steps, self.means
         if len(h) == 2:
@@ -236,7 +236,7 @@ class _Equations:
 def _spline_slopes(x: Any, y: Any, conditions: Any) -> Any:
     """Return the slopes of a cubic spline at its points."""
     equations = _Equations(x, y)
-    if len(x) == 2:  # where there is no inner point, both conditions are on one line
+    if len(x) == 2:  # without an inner point, both conditions determine one line
         conditions = [(1, equations.means[0]) if isinstance(each, str) else each for each in conditions]
     if conditions[0] == "periodic":
         return equations.periodic()
@@ -255,16 +255,16 @@ class CubicSpline(CubicHermiteSpline):
     """Cubic polynomials between points with a continuous second derivative, as `scipy.interpolate.CubicSpline`.
 
     Args:
-        x: the points, increasing; traced ones are differentiated.
+        x: the points, in increasing order; traced ones are differentiated.
         y: the values, along `axis`; traced ones are differentiated.
-        axis: that of the points in `y`.
-        bc_type: the conditions at the ends: "not-a-knot", "clamped", "natural", "periodic", or a pair, for either end
+        axis: the axis of the points in `y`.
+        bc_type: the boundary conditions: "not-a-knot", "clamped", "natural", "periodic", or a pair: for each end
             a word or a pair of 1 or 2 and the derivative of that order; traced derivatives are differentiated.
-        extrapolate: beyond the points, True for the outermost polynomials, False for NaN, "periodic". By default
-            "periodic" where `bc_type` is, else True.
+        extrapolate: beyond the points: True for the outermost polynomials, False for NaN, "periodic". By default
+            "periodic" if `bc_type` is, otherwise True.
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -306,11 +306,11 @@ def _spline_pieces(x: Any, y: Any, bc_type: Any, axis: int) -> tuple[Any, Any]:
     return _hermite(x, y, slopes), x
 
 
-# Slopes from the neighbours alone
+# Slopes from neighbours only
 
 
 def _monotone_end(near: Any, far: Any, mean: Any, next_mean: Any) -> Any:
-    """Return the slope at an end: of the parabola through three points, unless that would lose the shape."""
+    """Return the slope at an end: of the parabola through three points, limited to preserve the shape."""
     slope = ((2 * near + far) * mean - near * next_mean) / (near + far)
     turns = np.sign(slope) != np.sign(mean)
     overshoots = np.logical_and(np.sign(mean) != np.sign(next_mean), np.abs(slope) > 3 * np.abs(mean))
@@ -318,7 +318,7 @@ def _monotone_end(near: Any, far: Any, mean: Any, next_mean: Any) -> Any:
 
 
 def monotone_slopes(x: Any, y: Any) -> Any:
-    """Return the slopes of Fritsch and Butland: harmonic means, and 0 where the values turn."""
+    """Return the slopes of Fritsch and Butland: harmonic means, and 0 at local extrema."""
     steps = column(x[1:] - x[:-1], y.ndim)
     means = (y[1:] - y[:-1]) / steps
     if len(x) == 2:
@@ -333,7 +333,7 @@ def monotone_slopes(x: Any, y: Any) -> Any:
 
 
 def _akima_slopes(x: Any, y: Any, modified: bool) -> Any:
-    """Return the slopes of Akima: the mean of two pieces, each weighed by how the slope changes on the other side."""
+    """Return Akima's slopes: the mean of two pieces, each weighted by the change of slope on the other side."""
     means = (y[1:] - y[:-1]) / column(x[1:] - x[:-1], y.ndim)
     if len(x) == 2:
         return np.concatenate([means, means])
@@ -345,7 +345,7 @@ def _akima_slopes(x: Any, y: Any, modified: bool) -> Any:
         changes = changes + 0.5 * np.abs(m[1:] + m[:-1])
     left, right = changes[:-2], changes[2:]
     both = left + right
-    # Where the curve is even on both sides there is no weight, and the plain mean is taken.
+    # Where the curve is straight on both sides the weights are 0, and the unweighted mean is used.
     defined = both > 1e-9 * np.max(both) if prod(both.shape) else np.zeros(both.shape, np.bool_)
     share = left / np.where(defined, both, 1)
     return np.where(defined, m[1:-2] + share * (m[2:-1] - m[1:-2]), 0.5 * (m[3:] + m[:-3]))
@@ -360,18 +360,18 @@ def _local_pieces(make: Callable[..., Any], slopes: Callable[..., Any], x: Any, 
 
 
 class PchipInterpolator(CubicHermiteSpline):
-    """Cubic polynomials that rise and fall only where the values do, as `scipy.interpolate.PchipInterpolator`.
+    """Cubic polynomials that are monotone where the values are, as `scipy.interpolate.PchipInterpolator`.
 
-    The slopes change their formula where the values turn; there the derivative is that of the formula in force.
+    The slopes change their formula at local extrema; there the derivative is that of the formula in use.
 
     Args:
-        x: the points, increasing; traced ones are differentiated.
+        x: the points, in increasing order; traced ones are differentiated.
         y: the values, along `axis`, which are real; traced ones are differentiated.
-        axis: that of the points in `y`.
-        extrapolate: beyond the points, True for the outermost polynomials, False for NaN, "periodic".
+        axis: the axis of the points in `y`.
+        extrapolate: beyond the points: True for the outermost polynomials, False for NaN, "periodic".
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -399,15 +399,15 @@ def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
 
     Args:
         xi, yi: the points and the values; traced ones are differentiated.
-        x: where the curve is wanted; traced points are differentiated.
+        x: where to evaluate the curve; traced points are differentiated.
         der: the order of the derivative, or a list of orders.
         axis: that of the points in `yi`.
 
     Returns:
-        The values, or a list of those of each order.
+        The values, or a list of the values of each order.
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -421,20 +421,20 @@ def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> 
 
 
 class Akima1DInterpolator(CubicHermiteSpline):
-    """Cubic polynomials that an outlier bends only nearby, as `scipy.interpolate.Akima1DInterpolator`.
+    """Cubic polynomials on which an outlier has only local influence, as `scipy.interpolate.Akima1DInterpolator`.
 
-    The slopes are made of absolute values of differences; where such a difference is 0 its derivative is 0.
+    The slopes depend on absolute values of differences; where such a difference is 0 its derivative is 0.
 
     Args:
-        x: the points, increasing; traced ones are differentiated.
+        x: the points, in increasing order; traced ones are differentiated.
         y: the values, along `axis`, which are real; traced ones are differentiated.
-        axis: that of the points in `y`.
+        axis: the axis of the points in `y`.
         method: "akima" or "makima".
-        extrapolate: beyond the points, True for the outermost polynomials, False for NaN, "periodic"; by default False.
+        extrapolate: beyond the points: True for the outermost polynomials, False for NaN, "periodic"; by default False.
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
-        NotImplementedError: SciPy's, for another method.
+        ValueError: SciPy's; the arguments are incompatible.
+        NotImplementedError: SciPy's; the method is unknown.
 
     Example:
         >>> import fgrad as fg

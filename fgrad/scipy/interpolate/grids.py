@@ -30,19 +30,19 @@ def _degree(method: str) -> int:
 class RegularGridInterpolator:
     """Interpolation of values on a grid, as `scipy.interpolate.RegularGridInterpolator`.
 
-    On a line of the grid the cell on its right counts. The splines of traced values are solved for along one axis
-    after the other, which is exact; SciPy's own, where nothing is traced, are iterated to about six digits.
+    On a grid line the cell on its right is used. Spline equations for traced values are solved exactly along one axis
+    after the other; SciPy, which is used if nothing is traced, iterates to about six digits.
 
     Args:
         points: the coordinates along each axis, increasing or decreasing; traced ones are differentiated.
         values: on the grid, perhaps with further axes; traced ones are differentiated.
         method: "linear", "nearest", "slinear", "cubic", "quintic" or "pchip".
         bounds_error: whether a point beyond the grid is an error.
-        fill_value: what is beyond the grid, or None to continue the outermost cells.
-        solver, solver_args: for SciPy's splines where nothing is traced.
+        fill_value: the value beyond the grid, or None to extrapolate the outermost cells.
+        solver, solver_args: for SciPy's splines, if nothing is traced.
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Attributes:
         grid: the coordinates, increasing.
@@ -100,11 +100,11 @@ class RegularGridInterpolator:
             nu: for splines, the order of the derivative along each axis.
 
         Returns:
-            Values whose axes are those of the points, and then the further ones of the values. NaN beyond the grid
+            Values with the axes of the points, followed by the further axes of the values. NaN beyond the grid
             has the derivative 0.
 
         Raises:
-            ValueError: SciPy's, for points beyond the grid or with another number of coordinates.
+            ValueError: SciPy's; a point is beyond the grid, or has another number of coordinates.
         """
         how = {"method": method, "nu": nu}
         return run(self._scipys_values, self._values, (self.grid, self.values, self.fill_value, xi), how)
@@ -135,7 +135,7 @@ class RegularGridInterpolator:
         return np.reshape(found, (*xi.shape[:-1], *values.shape[len(grid) :]))
 
     def _inside(self, grid: Any, values: Any, points: Any, method: str, nu: Any) -> Any:
-        """Return values at points, one below the other, as if the grid had no end."""
+        """Return values at points, one row each, extrapolated beyond the grid."""
         if method in ("linear", "nearest"):
             return _in_cells(grid, values, points, method == "nearest")
         if method == "pchip":
@@ -148,7 +148,7 @@ class RegularGridInterpolator:
         return astype(found, values.dtype) if method.endswith("_legacy") else found
 
     def _refuse(self, grid: Any, values: Any, xi: Any, method: Any, nu: Any) -> None:
-        """Let SciPy raise its error for points that it does not take."""
+        """Raise SciPy's error for invalid points."""
 
         def make(xi: Any, *grid: Any) -> None:
             shown, bounds_error = np.zeros(values.shape), self.bounds_error
@@ -158,7 +158,7 @@ class RegularGridInterpolator:
 
 
 def _check(points: Sequence[Any], values: Any, method: Any, fill_value: Any, make: Any) -> None:
-    """Raise SciPy's error for a grid that it does not take."""
+    """Raise SciPy's error for an invalid grid."""
     fits = method in _METHODS and 0 < len(points) <= values.ndim and all(each.ndim == 1 for each in points)
     fits = fits and tuple(each.shape[0] for each in points) == tuple(values.shape[: len(points)])
     fits = fits and not (method == "pchip" and values.dtype.kind == "c")
@@ -190,7 +190,7 @@ def _ascending(points: Any, values: Any) -> tuple[Any, Any]:
     grid = []
     for axis, each in enumerate(points):
         each = astype(as_array(each), np.float64)
-        if type(strip_ended(each)) is Tensor:  # which way it goes may differ between the examples of a batch
+        if type(strip_ended(each)) is Tensor:  # the direction may differ between the examples of a batch
             order = np.argsort(each)
             each, values = getitem(each, order), getitem(values, (slice(None),) * axis + (order,))
         elif each.shape[0] > 1 and each[0] > each[-1]:
@@ -214,7 +214,7 @@ def _corners(values: Any, places: Sequence[Any]) -> Any:
     """Return the values around points.
 
     Args:
-        values: with one axis for each coordinate, perhaps followed by others.
+        values: with one axis for each coordinate, possibly followed by others.
         places: for each coordinate the indices of the neighbours, of shape (neighbours, points).
 
     Returns:
@@ -229,9 +229,9 @@ def _corners(values: Any, places: Sequence[Any]) -> Any:
 
 
 def _contracted(corners: Any, weights: Sequence[Any]) -> Any:
-    """Return the sums over neighbours, weighed along each axis by an array of shape (neighbours, points)."""
+    """Return the sums over neighbours, weighted along each axis by an array of shape (neighbours, points)."""
     for axis, each in enumerate(weights):
-        left = len(weights) - 1 - axis  # axes of neighbours that are still there
+        left = len(weights) - 1 - axis  # remaining axes of neighbours
         factors = np.reshape(each, (each.shape[0], *(1,) * left, each.shape[1]))
         corners = np.sum(corners * column(factors, corners.ndim), axis=0)
     return corners
@@ -277,7 +277,7 @@ def _of_splines(knots: Any, coefficients: Any, degree: int, points: Any, orders:
 
 
 def _monotone(grid: Any, values: Any, points: Any) -> Any:
-    """Return values of curves that rise only where the values do: along the last axis, then the one before it, ..."""
+    """Return values of monotone curves: along the last axis, then the one before it, ..."""
     count = len(grid)
     found = np.moveaxis(PchipInterpolator(grid[-1], values, count - 1)(points[-1]), count - 1, 0)
     for axis in range(count - 2, -1, -1):
@@ -302,11 +302,11 @@ def interpn(
         xi: the points, with their coordinates along the last axis; traced ones are differentiated.
 
     Returns:
-        Values whose axes are those of the points, and then the further ones of the values.
+        Values with the axes of the points, followed by the further axes of the values.
 
     Raises:
         MissingRuleError: a TypeError; something is traced and the method is "splinef2d".
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -324,7 +324,7 @@ def interpn(
         if method == "splinef2d":
             raise errors.MissingRuleError("scipy.interpolate.interpn with method='splinef2d'", errors.users_line())
         if method not in _METHODS:
-            by_scipy((np.arange(2.0),), np.zeros(2), np.zeros(1), fill_value)  # which raises SciPy's error
+            by_scipy((np.arange(2.0),), np.zeros(2), np.zeros(1), fill_value)  # raises SciPy's error
         return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
 
     return run(by_scipy, traced, (tuple(points), values, xi, fill_value), {})

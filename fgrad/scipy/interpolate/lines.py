@@ -1,4 +1,4 @@
-"""Interpolation along one axis by the simplest means: `interp1d`."""
+"""One-dimensional interpolation: `interp1d`."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _DEGREES = {"zero": 0, "slinear": 1, "quadratic": 2, "cubic": 3}
 class interp1d:  # noqa: N801  # SciPy's name
     """Interpolation of values along one axis, as `scipy.interpolate.interp1d`.
 
-    At a point of the data the piece on its right counts, and at the last one the piece on its left.
+    At a data point the piece on its right is used, and at the last one the piece on its left.
 
     Args:
         x: the points; traced ones are differentiated.
         y: the values, along `axis`; traced ones are differentiated.
         kind: "linear", "nearest", "nearest-up", "previous", "next", or for splines "zero", "slinear", "quadratic",
-            "cubic" or a degree. What is constant in pieces has the derivative 0 in the points.
-        axis: that of the points in `y`.
-        copy: of no effect on what is traced.
-        bounds_error: whether a point beyond the data is an error; by default it is, unless values are extrapolated.
-        fill_value: what is beyond the data: a number, or a pair for both ends, or "extrapolate"; traced numbers
+            "cubic" or a degree. For piecewise constant kinds the derivative with respect to the points is 0.
+        axis: the axis of the points in `y`.
+        copy: ignored if something is traced.
+        bounds_error: whether a point beyond the data is an error; by default True, unless values are extrapolated.
+        fill_value: the value beyond the data: a number, or a pair for both ends, or "extrapolate"; traced numbers
             are differentiated.
         assume_sorted: whether the points are in order.
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
-        NotImplementedError: SciPy's, for an unknown kind.
+        ValueError: SciPy's; the arguments are incompatible.
+        NotImplementedError: SciPy's; the kind is unknown.
 
     Attributes:
         x, y: points and values, in order.
@@ -64,7 +64,7 @@ class interp1d:  # noqa: N801  # SciPy's name
     ) -> None:
         def check(x: Any, y: Any, fill_value: Any) -> None:
             x, y = as_array(x), as_array(y)
-            self._made(examples(x)[0], examples(y)[0], _plain(fill_value))  # which raises SciPy's errors
+            self._made(examples(x)[0], examples(y)[0], _plain(fill_value))  # raises SciPy's errors
 
         self._kind, self._options, self.fill_value = kind, (copy, bounds_error, assume_sorted), fill_value
         self.axis = axis
@@ -89,8 +89,8 @@ class interp1d:  # noqa: N801  # SciPy's name
             x: the points; traced ones are differentiated.
 
         Returns:
-            Values whose axes are those of `y`, with those of the points in the place of `axis`. What is put
-            beyond the data has the derivative 0 in everything but itself.
+            Values with the axes of `y`, and those of the points in place of `axis`. Fill values
+            beyond the data have derivatives only with respect to themselves.
 
         Raises:
             ValueError: SciPy's; a point is beyond the data, and `bounds_error` is set.
@@ -121,7 +121,7 @@ class interp1d:  # noqa: N801  # SciPy's name
         return at_axis(found, points.ndim, self.axis)
 
     def _fills(self, y: Any, fill_value: Any) -> Any:
-        """Return what lies below and above the data, or None where the pieces at the ends go on."""
+        """Return the fill values below and above the data, or None for extrapolation."""
         if _is_extrapolate(fill_value):
             missing = np.asarray(np.nan)
             return {"previous": (missing, y[-1]), "next": (y[0], missing)}.get(self._kind)
@@ -129,7 +129,7 @@ class interp1d:  # noqa: N801  # SciPy's name
         return tuple(map(as_array, pair))
 
     def _check_bounds(self, x: Any, points: Any, below: Any, above: Any) -> None:
-        """Let SciPy raise its error for points beyond the data."""
+        """Raise SciPy's error for points beyond the data."""
         if self.bounds_error and np.any(raw_array(np.logical_or(below, above))):
 
             def make(points: Any, below: Any, above: Any, first: Any, last: Any) -> None:
@@ -144,14 +144,14 @@ def _is_extrapolate(fill_value: Any) -> bool:
 
 
 def _plain(fill_value: Any) -> Any:
-    """Return what is beyond the data with plain arrays in it."""
+    """Return the fill value with plain arrays in it."""
     if isinstance(fill_value, tuple):
         return tuple(map(_plain, fill_value))
     return fill_value if isinstance(fill_value, str) else examples(as_array(fill_value))[0]
 
 
 def _sorted(x: Any, y: Any, axis: int, assume_sorted: bool) -> tuple[Any, Any]:
-    """Return points in order, with their values in floating point."""
+    """Return sorted points, with their values in floating point."""
     x, y = as_array(x), as_array(y)
     y = y if y.dtype.kind in "fc" else astype(y, np.float64)
     if assume_sorted:
@@ -171,7 +171,7 @@ def _spline(x: Any, y: Any, degree: int) -> tuple[Any, Any]:
 
 
 def _along_first(x: Any, y: Any, points: Any, kind: str) -> Any:
-    """Return the values at points along the first axis, of which the axes of the points take the place."""
+    """Return the values at points along the first axis, which is replaced by the axes of the points."""
     last = x.shape[0] - 1
     if kind in ("nearest", "nearest-up"):
         middles = x[1:] / 2.0 + x[:-1] / 2.0

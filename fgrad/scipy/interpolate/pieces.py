@@ -1,11 +1,11 @@
-"""Piecewise polynomials: their values, derivatives and integrals, and what all interpolation here shares.
+"""Piecewise polynomials: values, derivatives and integrals, and common code of interpolation.
 
     PPoly(c, x)                     polynomials between breakpoints, as in SciPy
-    interval(x, points)             which piece a point is in: at a breakpoint the one on its right
-    points_fit, by_example          whether arguments are what SciPy takes; and SciPy's error if not
+    interval(x, points)             the piece that contains a point: at a breakpoint the one on its right
+    points_fit, by_example          whether arguments are valid; and SciPy's error if not
 
-A point belongs to a piece, and its value is the polynomial of that piece, so the derivatives are those of
-the polynomial: in the point, in the coefficients, and in the breakpoints, from which the point is measured.
+The value at a point is that of the polynomial of its piece, so the derivatives are those of
+the polynomial: with respect to the point, the coefficients, and the breakpoints, since polynomials are local.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ Extrapolate = Any
 
 
 def interval(x: Any, points: Any, first: int, last: int) -> Any:
-    """Return the number of the piece that each point is in: `x[i] <= point < x[i + 1]`.
+    """Return the index of the piece that contains each point: `x[i] <= point < x[i + 1]`.
 
     Points beyond the ends belong to the outermost pieces.
 
     Args:
-        x: the breakpoints, increasing.
+        x: the breakpoints, in increasing order.
         points: an array of any shape.
-        first, last: the numbers of the outermost pieces.
+        first, last: the indices of the outermost pieces.
     """
     return np.clip(np.searchsorted(x, points, "right") - 1, first, last)
 
 
 def wide(x: Any) -> Any:
-    """Return numbers in double precision, in which SciPy computes with polynomials."""
+    """Return numbers in double precision, as SciPy computes with polynomials."""
     return astype(x, np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
@@ -51,12 +51,12 @@ def real_points(x: Any) -> Any:
 
 
 def column(x: Any, ndim: int) -> Any:
-    """Return an array with axes of size 1 behind its own, to be broadcast with one of `ndim` axes."""
+    """Return an array with trailing axes of size 1, to be broadcast with one of `ndim` axes."""
     return x if x.ndim >= ndim else np.reshape(x, (*x.shape, *(1,) * (ndim - x.ndim)))
 
 
 def at_axis(found: Any, ndim: int, axis: int) -> Any:
-    """Return values, in which the axes of the points stand first, with those in the place of `axis`."""
+    """Return values with the axes of the points moved from the front to `axis`."""
     if axis == 0:
         return found
     order = list(range(found.ndim))
@@ -64,20 +64,20 @@ def at_axis(found: Any, ndim: int, axis: int) -> Any:
 
 
 def examples(x: Any) -> Any:
-    """Return the plain arrays that an array stands for, one below the other."""
+    """Return the plain arrays of all examples, stacked."""
     shown = np.asarray(raw_array(x))
     return np.reshape(shown, (prod(shown.shape[: shown.ndim - x.ndim]), *x.shape))
 
 
 def by_example(make: Callable[..., Any], *arrays: Any) -> None:
-    """Call a function of SciPy with plain arrays, so that it raises its error for what is wrong with them."""
+    """Call a SciPy function with plain arrays, to raise its error for invalid ones."""
     shown = [examples(x) for x in arrays]
     for number in range(max(map(len, shown))):
         make(*(each[number % len(each)] for each in shown))
 
 
 def points_fit(x: Any, y: Any, axis: int) -> bool:
-    """Return whether there are at least two points, in increasing order and finite, and a value for each."""
+    """Return whether there are at least two finite points, in increasing order, and a value for each."""
     if x.ndim != 1 or x.dtype.kind == "c" or y.ndim == 0 or x.shape[0] < 2 or x.shape[0] != y.shape[axis % y.ndim]:
         return False
     places, values = examples(x), raw_array(y)
@@ -85,20 +85,20 @@ def points_fit(x: Any, y: Any, axis: int) -> bool:
 
 
 def periodic(points: Any, start: Any, end: Any) -> Any:
-    """Return points moved by whole periods into the first one."""
+    """Return points shifted by whole periods into the first one."""
     return start + np.remainder(points - start, end - start)
 
 
 def rising(power: int, nu: int) -> float:
-    """Return the factor that a power gets when it is differentiated `nu` times."""
+    """Return the factor of a power after `nu` derivatives."""
     return float(prod(range(power - nu + 1, power + 1)))
 
 
 def _value(coefficients: Any, step: Any, nu: int = 0) -> Any:
-    """Return the derivative of polynomials of which the first axis has the coefficients (Horner)."""
+    """Return the derivative of polynomials with coefficients along the first axis (Horner)."""
     degree = coefficients.shape[0] - 1
     total = coefficients[0] * rising(degree, nu)
-    if nu >= degree:  # a constant, but for NaN, which is in no piece
+    if nu >= degree:  # a constant, except for NaN, which is in no piece
         return total + np.where(np.isnan(step), step, 0.0)
     for place in range(1, degree - nu + 1):
         total = total * step + coefficients[place] * rising(degree - place, nu)
@@ -106,14 +106,14 @@ def _value(coefficients: Any, step: Any, nu: int = 0) -> Any:
 
 
 def _pieces_at(c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate, increasing: bool) -> Any:
-    """Return derivatives of a piecewise polynomial, with the axes of the points in front.
+    """Return derivatives of a piecewise polynomial, with the axes of the points first.
 
     Args:
         c, x: the coefficients and the breakpoints.
         points: an array of any shape.
-        nu: the order.
-        extrapolate: not None.
-        increasing: whether it is known that the breakpoints increase; else they may decrease.
+        nu: the order of the derivative.
+        extrapolate: as for the class, but not None.
+        increasing: whether the breakpoints are known to increase; otherwise they may decrease.
     """
     if extrapolate == "periodic":
         points, extrapolate = periodic(points, x[0], x[-1]), False
@@ -139,7 +139,7 @@ def _antiderivative_of(c: Any, x: Any) -> Any:
 
 
 def integral(antiderivative: Callable[[Any], Any], a: Any, b: Any, start: Any, end: Any, extrapolate: Any) -> Any:
-    """Return the difference of an antiderivative, which is continued by whole periods on request."""
+    """Return the difference of an antiderivative, optionally continued periodically."""
     if extrapolate != "periodic":
         return antiderivative(b) - antiderivative(a)
     whole = antiderivative(end) - antiderivative(start)
@@ -154,14 +154,14 @@ class PPoly:
     """Polynomials between breakpoints, as `scipy.interpolate.PPoly`.
 
     Args:
-        c: the coefficients, of shape (degree + 1, pieces, ...), those of the highest power first; powers are of the
-            distance from the breakpoint at the beginning of a piece. Traced ones are differentiated.
+        c: the coefficients, of shape (degree + 1, pieces, ...), in order of decreasing powers of the
+            distance from the start of a piece. Traced ones are differentiated.
         x: the breakpoints, in order; traced ones are differentiated.
-        extrapolate: beyond the breakpoints, True for the outermost polynomials, False for NaN, "periodic".
-        axis: which axis of the values is interpolated.
+        extrapolate: beyond the breakpoints: True for the outermost polynomials, False for NaN, "periodic".
+        axis: the interpolated axis of the values.
 
     Raises:
-        ValueError: SciPy's, for arguments that do not fit together.
+        ValueError: SciPy's; the arguments are incompatible.
 
     Attributes:
         c: the coefficients, with the axis of the pieces second.
@@ -196,11 +196,11 @@ class PPoly:
         Args:
             x: the points; traced ones are differentiated.
             nu: the order of the derivative.
-            extrapolate: as for the class, which has the default.
+            extrapolate: as for the class, whose value is the default.
 
         Returns:
-            Values whose axes are those of the coefficients, with those of the points in the place of `axis`. At
-            a breakpoint the piece on its right counts; NaN beyond the ends has the derivative 0.
+            Values with the axes of the coefficients, and those of the points in place of `axis`. At
+            a breakpoint the piece on its right is used; NaN beyond the ends has the derivative 0.
         """
         return run(self._scipys_values, self._values, (self.c, self.x, x), {"nu": nu, "extrapolate": extrapolate})
 
@@ -212,16 +212,16 @@ class PPoly:
 
     def _values(self, c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
         if nu < 0:
-            self._scipys(np.zeros((1, 1)), np.arange(2.0))(0.0, nu)  # which raises SciPy's error
+            self._scipys(np.zeros((1, 1)), np.arange(2.0))(0.0, nu)  # raises SciPy's error
         points = real_points(points)
         found = _pieces_at(c, x, points, nu, choice(extrapolate, self.extrapolate), self._increasing)
         return at_axis(found, points.ndim, self.axis)
 
     def derivative(self, nu: int = 1) -> PPoly:
-        """Return the derivative, whose degree is less by its order.
+        """Return the derivative, a polynomial of lower degree.
 
         Args:
-            nu: the order; of a negative one it is the antiderivative.
+            nu: the order; a negative one means the antiderivative.
         """
         if nu < 0:
             return self.antiderivative(-nu)
@@ -232,10 +232,10 @@ class PPoly:
         return self._like(self.c[:count] * column(factors, self.c.ndim), self.extrapolate)
 
     def antiderivative(self, nu: int = 1) -> PPoly:
-        """Return the integral from the first breakpoint on, whose degree is greater by its order.
+        """Return the integral from the first breakpoint on, a polynomial of higher degree.
 
         Args:
-            nu: how many times over; of a negative number it is the derivative.
+            nu: the order; a negative one means the derivative.
         """
         if nu <= 0:
             return self.derivative(-nu)
@@ -260,10 +260,10 @@ class PPoly:
 
         Args:
             a, b: numbers; traced ones are differentiated.
-            extrapolate: as for the class, which has the default.
+            extrapolate: as for the class, whose value is the default.
 
         Returns:
-            A number, or an array of the further axes of the coefficients.
+            A number, or an array with the other axes of the coefficients.
         """
         return run(self._scipys_integral, self._integral, (self.c, self.x, a, b), {"extrapolate": extrapolate})
 
@@ -281,12 +281,12 @@ class PPoly:
         return integral(antiderivative, a, b, x[0], x[-1], extrapolate)
 
     def solve(self, y: Any = 0.0, discontinuity: bool = True, extrapolate: Extrapolate = None) -> Any:
-        """Return the points at which the value is that of `y`, for arrays that are not traced.
+        """Return the points at which the value equals `y`, for arrays that are not traced.
 
         Args:
             y: a number.
             discontinuity: whether a jump across `y` counts.
-            extrapolate: as for the class, which has the default.
+            extrapolate: as for the class, whose value is the default.
 
         Raises:
             MissingRuleError: a TypeError; something is traced.
@@ -310,7 +310,7 @@ class PPoly:
 
 
 def choice(extrapolate: Extrapolate, default: Extrapolate) -> Extrapolate:
-    """Return how to extrapolate: as asked for, or by default."""
+    """Return the requested or default mode of extrapolation."""
     if extrapolate is None:
         return default
     return extrapolate if isinstance(extrapolate, str) and extrapolate == "periodic" else bool(extrapolate)

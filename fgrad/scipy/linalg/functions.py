@@ -53,7 +53,7 @@ def _norms(x: Any) -> Any:
 
 
 def _scales(a: Any, direction: Any) -> Any:
-    """Return powers of 2 that make a direction small next to the matrix, so that it has no influence on the algorithm."""
+    """Return powers of 2 that make a direction small next to the matrix, without influence on the algorithm."""
     sizes, wanted = _norms(direction), _norms(a) * 2.0**-10
     is_usual = (sizes > 0) & (wanted > 0) & np.isfinite(sizes) & np.isfinite(wanted)
     ratio = np.where(is_usual, wanted, 1) / np.where(is_usual, sizes, 1)
@@ -246,8 +246,8 @@ def _turn_one(a: Any) -> Any:
     values = np.linalg.eigvals(a)
     if np.any(np.abs(values) < _ZERO):
         raise errors.NoDerivativeError(
-            "scipy.linalg.logm, and fractional_matrix_power with a fractional exponent, have no derivative where the matrix "
-            "is singular."
+            "scipy.linalg.logm, and fractional_matrix_power with a fractional exponent, have no derivative where the "
+            "matrix is singular."
         )
     below = values[(values.real < 0) & (np.abs(values.imag) <= _AT_CUT * np.abs(values))]
     if not below.size:
@@ -255,8 +255,8 @@ def _turn_one(a: Any) -> Any:
     gaps = np.abs(np.diff(np.sort(below.real)))
     if np.iscomplexobj(a) or below.imag.any() or np.any(gaps <= _AT_CUT * np.max(np.abs(below))):
         raise errors.NoDerivativeError(
-            "scipy.linalg.logm, and fractional_matrix_power with a fractional exponent, jump at negative eigenvalues: they "
-            "have no derivative if a complex matrix has such an eigenvalue, or a real one has it twice."
+            "scipy.linalg.logm, and fractional_matrix_power with a fractional exponent, jump at negative eigenvalues: "
+            "they have no derivative if a complex matrix has such an eigenvalue, or a real one has it twice."
         )
     lowest = np.min(np.angle(values) + np.pi)
     return np.exp(np.array([[-0.5j * min(lowest, 1.0)]])).astype(np.result_type(a.dtype, np.complex64))

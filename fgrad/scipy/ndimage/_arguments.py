@@ -1,4 +1,4 @@
-"""What the functions of `scipy.ndimage` have in common: axes, modes, and the precision of results."""
+"""Common code for `scipy.ndimage`: axes, modes, and the precision of results."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _MODES = {
     "constant": "constant",
     "grid-constant": "constant",
 }
-"""What lies around an image that is filtered, with NumPy's name for it."""
+"""Modes of extension of a filtered image, with NumPy's names."""
 
 
 def padding_of(mode: str) -> str:
     """Return NumPy's name of a mode.
 
     Raises:
-        RuntimeError: there is no such mode; SciPy's.
+        RuntimeError: SciPy's; the mode is unknown.
     """
     if mode not in _MODES:
         raise RuntimeError(f"boundary mode not supported: {mode!r}; it is one of {', '.join(_MODES)}")
@@ -36,16 +36,16 @@ def padding_of(mode: str) -> str:
 
 
 def image_of(x: Any, output: Any, function: str) -> Any:
-    """Return an image in the dtype of the result, which SciPy computes in double precision in any case.
+    """Return an image converted to the dtype of the result; SciPy computes in double precision internally.
 
     Args:
         x: the image.
         output: a dtype, or None for the image's own.
-        function: for messages.
+        function: the name in messages.
 
     Raises:
         UnsupportedError: a NotImplementedError; `output` is an array.
-        DtypeError: a TypeError; the result would be whole numbers, which have no derivative.
+        DtypeError: a TypeError; the result would be integers, which have no derivative.
     """
     x = as_array(x)
     if not isinstance(output, (type, str, np.dtype, type(None))):
@@ -56,17 +56,17 @@ def image_of(x: Any, output: Any, function: str) -> Any:
     dtype = np.dtype(output) if output is not None else x.dtype
     if dtype.kind not in "fc":
         raise errors.DtypeError(
-            f"scipy.ndimage.{function} returns whole numbers for an image of dtype {dtype}, without a derivative.\n"
+            f"scipy.ndimage.{function} returns integers for an image of dtype {dtype}, which have no derivative.\n"
             f"  at {errors.users_line()}\nPass image.astype(float)."
         )
     return astype(x, np.promote_types(dtype, np.complex64) if x.dtype.kind == "c" else dtype)
 
 
 def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
-    """Return axes as numbers from 0 on; None stands for all.
+    """Return axes as nonnegative integers; None means all.
 
     Raises:
-        AxisError: NumPy's; there is no such axis.
+        AxisError: NumPy's; an axis does not exist.
     """
     if axes is None:
         return tuple(range(ndim))
@@ -74,15 +74,15 @@ def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
 
 
 def array_of(values: Any) -> Any:
-    """Return an array, also of numbers in lists of which some are traced."""
+    """Return an array, also from nested lists with traced numbers."""
     return np.stack([array_of(value) for value in values]) if isinstance(values, (list, tuple)) else as_array(values)
 
 
 def one_each(value: Any, count: int, name: str) -> Sequence[Any]:
-    """Return a value for each of several axes, of one for all or of as many.
+    """Return a value for each of several axes, from a single one or as many.
 
     Raises:
-        RuntimeError: there are others; SciPy's.
+        RuntimeError: SciPy's; their number is wrong.
     """
     if isinstance(value, str) or np.ndim(value) == 0:
         return [value] * count

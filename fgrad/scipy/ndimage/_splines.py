@@ -1,22 +1,22 @@
-"""Splines through the elements of an image: their coefficients, and their values between the elements.
+"""Splines through the elements of an image: coefficients, and interpolated values.
 
     coefficients(x, order, mode)            along the last axis: SciPy's recursive filter
-    values_at(c, places, cval, ...)         the spline with these coefficients, at places between them
+    values_at(c, places, cval, ...)         the spline with these coefficients, at given places
 
-A value is a sum over the (order + 1)^ndim coefficients nearest to a place, times weights that are polynomials of where
-the place is between them. So it is linear in the coefficients: the transpose adds a cotangent to the same coefficients
-with the same weights. Along the places the derivative is the sum with the weights' derivatives, which are those of a
-spline of a lower order. Both are one pair of operations,
+A value is a sum over the (order + 1)^ndim nearest coefficients with weights that are polynomials of the place
+relative to them. So it is linear in the coefficients: the transpose adds a cotangent to the same coefficients
+with the same weights. The derivative with respect to the places is the sum with the weights' derivatives, those of a
+spline of lower order. Both are one pair of operations,
 
-    gather(c, places, slopes, ...)     sums, with the derivatives of some orders by the places, for each axis
-    scatter(v, places, slopes, ...)    its transpose by the coefficients
+    gather(c, places, slopes, ...)     sums, or their derivatives with respect to the places, of given orders by axis
+    scatter(v, places, slopes, ...)    its transpose with respect to the coefficients
 
 whose own derivatives are the same pair. The values themselves are SciPy's.
 
-The coefficients solve equations whose matrix is that of the spline's values at the elements: for images that are
-reflected about their edges, or periodic, it is symmetric, and so is the filter. For those that are reflected about the
-middles of their outermost elements it is so, too, when these elements count half. SciPy's filter begins with sums that
-do not quite solve the equations of short lines, so of these the transpose is that of the filter as it is, as a matrix.
+The coefficients solve equations whose matrix contains the spline's values at the elements: for images that are
+reflected about their edges, or periodic, it is symmetric, and so is the filter. For reflection about the centers of the
+outermost elements, it is symmetric if these elements count half. SciPy's filter starts with sums that do not
+quite solve the equations of short lines, so for these the matrix of the filter itself is transposed.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from fgrad.ops.patterns import as_einsum
 Shape = tuple[int, ...]
 
 _SHORT = 64
-"""Lines of fewer elements are filtered backwards by the transposed matrix."""
+"""Shorter lines use the transposed matrix in the pullback."""
 
 _SYMMETRIC = ("reflect", "grid-mirror", "nearest", "grid-wrap")
-"""The modes in which the matrix of the equations is symmetric."""
+"""Modes with a symmetric matrix of the equations."""
 
 
 def coefficients(x: Any, order: int, mode: str) -> Any:
@@ -62,7 +62,7 @@ def _filtered(x: Any, order: int, mode: str) -> Any:
 
 @functools.lru_cache(maxsize=256)
 def _matrix(size: int, order: int, mode: str) -> Any:
-    """Return the filter as a matrix, whose rows are what becomes of single elements."""
+    """Return the filter as a matrix, whose rows are the responses to single elements."""
     return _filtered(np.eye(size), order, mode)
 
 
@@ -95,12 +95,12 @@ _coefficients = linear(
 
 @dataclass(frozen=True)
 class Spline:
-    """What kind of spline is evaluated.
+    """The parameters of a spline evaluation.
 
     Attributes:
-        shape: of the coefficients.
-        order: of the polynomials, 0 to 5.
-        mode: what lies around the coefficients.
+        shape: the shape of the coefficients.
+        order: the degree of the polynomials, 0 to 5.
+        mode: the extension of the coefficients.
         slopes: the order of the derivative along each axis.
     """
 
@@ -110,25 +110,25 @@ class Spline:
     slopes: Shape
 
     def steeper(self, axis: int) -> Spline:
-        """Return the kind of the derivative along an axis."""
+        """Return the parameters of the derivative along an axis."""
         slopes = tuple(slope + (each == axis) for each, slope in enumerate(self.slopes))
         return Spline(self.shape, self.order, self.mode, slopes)
 
     @property
     def is_flat(self) -> bool:
-        """Whether the derivative is 0, because a polynomial has no more."""
+        """Whether the derivative is 0, because its order exceeds the degree."""
         return max(self.slopes) > self.order
 
     @property
     def taps(self) -> Iterator[Shape]:
-        """Which of the nearest coefficients are summed up, along each axis."""
+        """The offsets of the coefficients in the sum, along each axis."""
         return itertools.product(range(self.order + 1), repeat=len(self.shape))
 
 
 def _weights(part: Any, order: int, slope: int) -> list[Any]:
-    """Return the weights of the nearest coefficients, for a place that is some part of the way between two knots.
+    """Return the weights of the nearest coefficients, for a fractional position between two knots.
 
-    By the recursion of Cox and de Boor, of which a derivative takes the last steps as differences.
+    Computed by the Cox-de Boor recursion; for derivatives the last steps are differences.
     """
     found = [np.ones_like(part)]
     for power in range(1, order + 1):
@@ -144,7 +144,7 @@ def _weights(part: Any, order: int, slope: int) -> list[Any]:
 
 
 def _folded(index: Any, size: int, mode: str) -> Any:
-    """Return which coefficient stands for one that is outside."""
+    """Return the index inside the image that an index outside is mapped to."""
     if mode == "nearest" or size == 1:
         return np.clip(index, 0, size - 1)
     if mode == "grid-wrap":
@@ -157,7 +157,7 @@ def _folded(index: Any, size: int, mode: str) -> Any:
 
 
 def _mirrored(place: Any, size: int, mode: str) -> Any:
-    """Return the place within an image that is reflected to one outside of it."""
+    """Return the place inside an image that a place outside is reflected to."""
     if mode == "mirror" and size > 1:
         away = np.abs(place) % (2 * size - 2)
         return np.where(away >= np.where(place < 0, size - 1, size), 2 * size - 2 - away, away)
@@ -168,7 +168,7 @@ def _mirrored(place: Any, size: int, mode: str) -> Any:
 
 
 def _axis_taps(place: Any, size: int, spline: Spline, slope: int) -> tuple[list[Any], list[Any]]:
-    """Return the nearest coefficients along one axis, and their weights."""
+    """Return the indices of the nearest coefficients along one axis, and their weights."""
     order, mode = spline.order, spline.mode
     factor: Any = 1.0
     outside = (place < 0) | (place > size - 1)
@@ -176,7 +176,7 @@ def _axis_taps(place: Any, size: int, spline: Spline, slope: int) -> tuple[list[
         factor = np.where(outside, 0.0, 1.0)
     elif mode == "wrap":
         place = np.where(outside, np.mod(place, size - 1) if size > 1 else 0.0, place)
-    elif order == 0:  # half-way between two elements it is the other one on the other side
+    elif order == 0:  # for ties, the other neighbour on the other side
         place = _mirrored(place, size, mode)
     knot = np.floor(place + (0.5 if order % 2 == 0 else 0.0))
     part = place - knot + (0.5 if order % 2 == 0 else 0.0)
@@ -192,13 +192,13 @@ def _axis_taps(place: Any, size: int, spline: Spline, slope: int) -> tuple[list[
 
 
 def _sums(places: Any, spline: Spline) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Yield, for one coefficient after the other, which it is of each place, and its weight."""
+    """Yield, for one coefficient after the other, its index and weight for each place."""
     axes = [
         _axis_taps(place, size, spline, slope)
         for place, size, slope in zip(places, spline.shape, spline.slopes, strict=True)
     ]
     outside = False
-    if spline.mode == "constant":  # outside along one axis is outside
+    if spline.mode == "constant":  # outside along one axis means outside
         outside = np.any([(p < 0) | (p > size - 1) for p, size in zip(places, spline.shape, strict=True)], axis=0)
     for tap in spline.taps:
         weight: Any = 1.0
@@ -228,17 +228,17 @@ def _scattered(v: Any, places: Any, spline: Spline) -> Any:
 
 
 def gather(c: Any, places: Any, spline: Spline) -> Any:
-    """Return the values of a spline, or of one of its derivatives, at places: their first axis holds coordinates."""
+    """Return the values of a spline, or of one of its derivatives, at places with coordinates along axis 0."""
     return apply(_gather, (c, places), {"spline": spline})
 
 
 def scatter(v: Any, places: Any, spline: Spline) -> Any:
-    """Return the transpose of `gather` by the coefficients."""
+    """Return the transpose of `gather` with respect to the coefficients."""
     return apply(_scatter, (v, places), {"spline": spline})
 
 
 def _along_places(values: Callable[[Spline], Any], ct: Any, spline: Spline) -> Any:
-    """Return the cotangent of places: of each axis, the product with the derivative along it."""
+    """Return the cotangent of places: for each axis, the product with the derivative along it."""
     return np.stack([ct * values(spline.steeper(axis)) for axis in range(len(spline.shape))])
 
 
@@ -254,7 +254,7 @@ def _tangent(operation: Callable[..., Any], sloped: Callable[..., Any]) -> Calla
 
 
 def _batch(primitive: Primitive) -> Callable[..., Any]:
-    """Return the rule that goes from example to example; of places alone, they are all places of one image."""
+    """Return the batching rule, which loops over examples; batched places of one image are all places together."""
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         x, places = values
@@ -267,7 +267,7 @@ def _batch(primitive: Primitive) -> Callable[..., Any]:
 
 
 def _samples(first: Callable[[Shape, Shape], Shape]) -> Any:
-    """Return samples at places within and outside of an image, of each order and mode."""
+    """Return samples at places inside and outside of an image, for each order and mode."""
     kinds = (
         ((5,), (3,), 1, "constant", (0,)), ((3, 4), (3,), 3, "mirror", (0, 0)), ((4, 3), (2, 2), 2, "reflect", (0, 0)),
         ((5,), (4,), 3, "wrap", (0,)), ((4,), (3,), 5, "grid-wrap", (1,)), ((5,), (3,), 3, "grid-constant", (0,)),

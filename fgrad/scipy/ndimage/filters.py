@@ -1,10 +1,10 @@
-"""Filters of images: sums of neighbours times weights, and choices of one of the neighbours.
+"""Image filters: weighted sums of neighbours, and rank filters.
 
-An image is first extended by what the mode says lies around it, which is a choice of elements, and then the weights
-slide along it. Both have exact transposes, so reverse mode is exact for each mode, also where the weights are longer
-than the image. The sums are SciPy's own.
+An image is first extended according to the mode, which selects elements, and then the weights
+slide along it. Both have exact transposes, so reverse mode is exact for each mode, also if the weights are longer
+than the image. The sums are SciPy's.
 
-    slide(image, weights)    sum_k image[i + k] weights[k] along the last axes, where the weights fit
+    slide(image, weights)    sum_k image[i + k] weights[k] along the last axes, without padding
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from fgrad.scipy.ndimage._arguments import axes_of, image_of, one_each, padding_
 
 
 def slide(image: Any, weights: Any) -> Any:
-    """Return the sums of neighbours times weights, along as many last axes as the weights have."""
+    """Return the weighted sums of neighbours, along as many last axes as the weights have."""
     return apply(_slide, (image, weights))
 
 
 def _valid(image: Any, weights: Any) -> tuple[slice, ...]:
-    """Return where the weights lie within an image, if their middle is there."""
+    """Return the range of positions at which the weights are inside of an image."""
     sizes = zip(image.shape[image.ndim - weights.ndim :], weights.shape, strict=True)
     return tuple(slice(size // 2, max(size // 2, whole - (size - 1 - size // 2))) for whole, size in sizes)
 
@@ -41,8 +41,8 @@ def _valid(image: Any, weights: Any) -> tuple[slice, ...]:
 def _sums(image: Any, weights: Any) -> Any:
     dtype = np.result_type(image, weights)
     if dtype == np.float16:
-        image, weights = image.astype(np.float64), weights.astype(np.float64)  # SciPy takes no others
-    weights = np.conj(weights)  # as SciPy does again, which leaves them as they are
+        image, weights = image.astype(np.float64), weights.astype(np.float64)  # SciPy accepts no other dtypes
+    weights = np.conj(weights)  # SciPy conjugates them again
     if weights.ndim == 1:
         found = scipy.ndimage.correlate1d(image, weights, mode="constant")
     else:
@@ -54,14 +54,14 @@ def _sums(image: Any, weights: Any) -> Any:
 
 
 def _spread(ct: Any, weights: Any) -> Any:
-    """Return the transpose by the image: the sums, of the cotangent with zeros around it, with reversed weights."""
+    """Return the transpose with respect to the image: the sums of the padded cotangent with reversed weights."""
     ndim = weights.ndim
     around = [(0, 0)] * (ct.ndim - ndim) + [(size - 1, size - 1) for size in weights.shape]
     return slide(np.pad(ct, around), np.flip(weights))
 
 
 def _pieces(image: Any, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Any]:
-    """Return the parts of an image that a weight at each place is multiplied with."""
+    """Return the parts of an image that each weight is multiplied with."""
     return [
         image[(..., *(slice(first, first + size) for first, size in zip(place, sizes, strict=True)))]
         for place in np.ndindex(shape)
@@ -69,7 +69,7 @@ def _pieces(image: Any, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[
 
 
 def _collected(ct: Any, image: Any, shape: tuple[int, ...]) -> Any:
-    """Return the transpose by the weights: for each of them a sum over the image."""
+    """Return the transpose with respect to the weights: for each of them a sum over the image."""
     pieces = _pieces(image, shape, ct.shape[ct.ndim - len(shape) :])
     return np.reshape(np.stack([np.sum(ct * piece) for piece in pieces]), shape)
 
@@ -120,7 +120,7 @@ _slide = register(
 
 
 def widths(size: int, origin: int) -> tuple[int, int]:
-    """Return by how much an image is extended before and behind, for weights of some size."""
+    """Return the extension of an image before and after, for weights of a given size."""
     before = size // 2 + int(origin)
     if not 0 <= before < max(size, 1):
         raise ValueError(f"invalid origin: {origin}, for {size} weights along the axis")
@@ -128,7 +128,7 @@ def widths(size: int, origin: int) -> tuple[int, int]:
 
 
 def extended(image: Any, axes: Sequence[int], widths: Sequence[tuple[int, int]], mode: str, cval: Any) -> Any:
-    """Return an image with what lies around it along some axes, by so many elements before and behind."""
+    """Return an image extended along axes, by given numbers of elements before and after."""
     around = [(0, 0)] * image.ndim
     for axis, width in zip(axes, widths, strict=True):
         around[axis] = width
@@ -137,14 +137,14 @@ def extended(image: Any, axes: Sequence[int], widths: Sequence[tuple[int, int]],
 
 
 def _along(image: Any, weights: Any, axis: int, mode: str, cval: Any, origin: int) -> Any:
-    """Return the sums of neighbours along one axis times weights."""
+    """Return the weighted sums of neighbours along one axis."""
     (axis,) = axes_of(axis, image.ndim)
     whole = extended(image, [axis], [widths(weights.shape[0], origin)], mode, cval)
     return np.moveaxis(slide(np.moveaxis(whole, axis, -1), weights), -1, axis)
 
 
 def _correlated(image: Any, weights: Any, axes: Sequence[int], mode: Any, cval: Any, origins: Sequence[int]) -> Any:
-    """Return the sums of neighbours along some axes times weights, which have these axes."""
+    """Return the weighted sums of neighbours along several axes, those of the weights."""
     if weights.ndim != len(axes):
         raise RuntimeError(f"weights.ndim ({weights.ndim}) must match the number of axes ({len(axes)}): filter weights")
     for axis, size, origin, each in zip(axes, weights.shape, origins, one_each(mode, len(axes), "mode"), strict=True):
@@ -176,23 +176,23 @@ def correlate1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
-    """Return the sums of neighbours along one axis times weights.
+    """Return the correlation with weights along one axis.
 
     Args:
         input: the image; traced ones are differentiated.
         weights: an array with one axis, which is differentiated, too; complex ones are conjugated.
-        axis: along which neighbours are.
+        axis: the axis of the correlation.
         output: the dtype of the result, by default that of the image.
-        mode: what lies around the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
-        cval: what lies around it in the mode "constant"; differentiated, too.
-        origin: by how much the weights are shifted.
+        mode: the extension of the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
+        cval: the value of the extension in the mode "constant"; it is differentiated, too.
+        origin: the shift of the weights.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for modes and origins that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; the mode or the origin is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -220,14 +220,14 @@ def convolve1d(
     """Return the convolution with weights along one axis.
 
     Args:
-        input, weights, axis, output, mode, cval, origin: as of `correlate1d`.
+        input, weights, axis, output, mode, cval, origin: as for `correlate1d`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -252,20 +252,20 @@ def correlate(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the sums of neighbours along several axes times weights.
+    """Return the correlation with weights along several axes.
 
     Args:
-        input, output, cval: as of `correlate1d`.
-        weights: an array with as many axes as neighbours are along.
-        mode, origin: as of `correlate1d`, for all axes or for each.
-        axes: along which neighbours are, by default all.
+        input, output, cval: as for `correlate1d`.
+        weights: an array with as many axes as `axes`.
+        mode, origin: as for `correlate1d`, for all axes or for each.
+        axes: the axes of the correlation, by default all.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for other numbers of axes.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; the number of axes is wrong.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -291,14 +291,14 @@ def convolve(
     """Return the convolution with weights along several axes.
 
     Args:
-        input, weights, output, mode, cval, origin, axes: as of `correlate`.
+        input, weights, output, mode, cval, origin, axes: as for `correlate`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -319,14 +319,14 @@ def uniform_filter1d(
     """Return the means of `size` neighbours along one axis.
 
     Args:
-        input, size, axis, output, mode, cval, origin: as of `correlate1d`.
+        input, size, axis, output, mode, cval, origin: as for `correlate1d`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -353,15 +353,15 @@ def uniform_filter(
     """Return the means of neighbours along several axes.
 
     Args:
-        size: how many neighbours there are, along all axes or along each.
-        input, output, mode, cval, origin, axes: as of `correlate`.
+        size: the number of neighbours, along all axes or along each.
+        input, output, mode, cval, origin, axes: as for `correlate`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -381,7 +381,7 @@ def uniform_filter(
 
 
 def _gaussian(sigma: Any, order: int, radius: int) -> Any:
-    """Return the weights of a Gaussian filter, or those of its derivative of some order, in SciPy's operations."""
+    """Return the weights of a Gaussian filter, or of its derivative, in SciPy's operations."""
     x = np.arange(-radius, radius + 1)
     square = sigma * sigma
     density = np.exp(-0.5 / square * x**2)
@@ -411,22 +411,22 @@ def gaussian_filter1d(
     *,
     radius: int | None = None,
 ) -> Any:
-    """Return an image that is smoothed along one axis by the normal density, or a derivative of such an image.
+    """Return an image smoothed along one axis by a Gaussian, or a derivative of the smoothed image.
 
     Args:
-        input, axis, output, mode, cval: as of `correlate1d`.
-        sigma: the standard deviation, in pixels; differentiated, too.
-        order: of the derivative, 0 for the image itself.
-        truncate: after how many standard deviations the filter ends.
-        radius: after how many pixels it ends, in place of `truncate`.
+        input, axis, output, mode, cval: as for `correlate1d`.
+        sigma: the standard deviation, in pixels; it is differentiated, too.
+        order: the order of the derivative, 0 for the smoothed image itself.
+        truncate: the radius of the filter in standard deviations.
+        radius: the radius in pixels, in place of `truncate`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        ValueError: as SciPy's, for negative orders and radii.
-        DtypeError: a TypeError; the result would be whole numbers.
-        ConcretizationError: a TypeError; the length of the filter follows from a `sigma` that is a batch.
+        ValueError: SciPy's; the order or the radius is negative.
+        DtypeError: a TypeError; the result would have an integer dtype.
+        ConcretizationError: a TypeError; `sigma` is batched, and the length of the filter depends on it.
 
     Example:
         >>> import fgrad as fg
@@ -453,19 +453,19 @@ def gaussian_filter(
     radius: Any = None,
     axes: Any = None,
 ) -> Any:
-    """Return an image that is smoothed by the normal density along several axes, or a derivative of such an image.
+    """Return an image smoothed by a Gaussian along several axes, or a derivative of the smoothed image.
 
     Args:
-        input, output, cval, truncate: as of `gaussian_filter1d`.
-        sigma, order, mode, radius: as of `gaussian_filter1d`, for all axes or for each.
-        axes: along which it is smoothed, by default all.
+        input, output, cval, truncate: as for `gaussian_filter1d`.
+        sigma, order, mode, radius: as for `gaussian_filter1d`, for all axes or for each.
+        axes: the smoothed axes, by default all.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for other numbers of values.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; the number of values is wrong.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -486,7 +486,7 @@ def gaussian_filter(
 
 
 def _difference(function: Any, weights: list[float]) -> Callable[..., Any]:
-    """Return the filter that takes differences along one axis, and weighted sums along all others."""
+    """Return the filter with differences along one axis, and weighted sums along all others."""
 
     def filtered(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
         image = image_of(input, output, function.__name__)
@@ -503,17 +503,17 @@ def _difference(function: Any, weights: list[float]) -> Callable[..., Any]:
 
 @differentiates(scipy.ndimage.sobel)
 def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
-    """Return Sobel's estimate of the derivative of an image along an axis.
+    """Return the Sobel filter of an image along an axis.
 
     Args:
-        input, axis, output, mode, cval: as of `correlate`.
+        input, axis, output, mode, cval: as for `correlate`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -525,17 +525,17 @@ def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect",
 
 @differentiates(scipy.ndimage.prewitt)
 def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
-    """Return Prewitt's estimate of the derivative of an image along an axis.
+    """Return the Prewitt filter of an image along an axis.
 
     Args:
-        input, axis, output, mode, cval: as of `correlate`.
+        input, axis, output, mode, cval: as for `correlate`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -554,14 +554,14 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     """Return the Laplacian of an image, by second differences.
 
     Args:
-        input, output, mode, cval, axes: as of `correlate`.
+        input, output, mode, cval, axes: as for `correlate`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -575,7 +575,7 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
 
 
 def _gaussian_parts(image: Any, sigma: Any, order: int, mode: Any, cval: Any, axes: Any, keywords: Any) -> list[Any]:
-    """Return the derivatives of a smoothed image along each of some axes."""
+    """Return the derivatives of a smoothed image along each of several axes."""
     axes = axes_of(axes, image.ndim)
     orders = [[order * (i == place) for i in range(len(axes))] for place in range(len(axes))]
     return [gaussian_filter(image, sigma, each, None, mode, cval, axes=axes, **keywords) for each in orders]
@@ -595,14 +595,14 @@ def gaussian_laplace(
     """Return the Laplacian of a smoothed image.
 
     Args:
-        input, sigma, output, mode, cval, axes, kwargs: as of `gaussian_filter`.
+        input, sigma, output, mode, cval, axes, kwargs: as for `gaussian_filter`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -623,19 +623,19 @@ def gaussian_gradient_magnitude(
     axes: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Return the length of the gradient of a smoothed image.
+    """Return the norm of the gradient of a smoothed image.
 
-    Where the gradient is 0 the derivative of its length is 0, too.
+    Where the gradient is 0 the derivative of its norm is 0, too.
 
     Args:
-        input, sigma, output, mode, cval, axes, kwargs: as of `gaussian_filter`.
+        input, sigma, output, mode, cval, axes, kwargs: as for `gaussian_filter`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg

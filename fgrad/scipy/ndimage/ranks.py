@@ -1,4 +1,4 @@
-"""Filters that choose one of the neighbours by its rank: the largest, the smallest, the median."""
+"""Rank filters: the largest of the neighbours, the smallest, the median."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def maximum_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the largest of the neighbours of each element; where several are, they share the derivative.
+    """Return the largest of the neighbours of each element; ties share the derivative.
 
     Args:
-        input, output, mode, cval, origin, axes: as of `correlate`.
-        size: how many neighbours there are, along all axes or along each.
-        footprint: in place of `size`, an array of booleans that says which elements are neighbours.
+        input, output, mode, cval, origin, axes: as for `correlate`.
+        size: the number of neighbours, along all axes or along each.
+        footprint: in place of `size`, a boolean array that marks the neighbours.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for sizes and footprints that do not fit.
-        DtypeError: a TypeError; the result would be whole numbers, or the image is complex.
+        RuntimeError, ValueError: SciPy's; the size or the footprint is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype, or the image is complex.
 
     Example:
         >>> import fgrad as fg
@@ -88,14 +88,14 @@ def minimum_filter(
     """Return the smallest of the neighbours of each element.
 
     Args:
-        input, size, footprint, output, mode, cval, origin, axes: as of `maximum_filter`.
+        input, size, footprint, output, mode, cval, origin, axes: as for `maximum_filter`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -117,17 +117,17 @@ def median_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the median of the neighbours of each element; of an even number of them the upper one, as SciPy's.
+    """Return the median of the neighbours of each element; for even numbers the upper one, as in SciPy.
 
     Args:
-        input, size, footprint, output, mode, cval, origin, axes: as of `maximum_filter`.
+        input, size, footprint, output, mode, cval, origin, axes: as for `maximum_filter`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -151,18 +151,18 @@ def percentile_filter(
     *,
     axes: Any = None,
 ) -> Any:
-    """Return the neighbour of each element below which some percent of them are.
+    """Return a percentile of the neighbours of each element.
 
     Args:
-        percentile: how many percent, from the largest where it is negative; it chooses, and has no derivative.
-        input, size, footprint, output, mode, cval, origin, axes: as of `maximum_filter`.
+        percentile: the percentage, counted from the largest if it is negative; it has no derivative.
+        input, size, footprint, output, mode, cval, origin, axes: as for `maximum_filter`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError: as SciPy's, for percentiles that there are not.
-        DtypeError: a TypeError; the result would be whole numbers, or the image is complex.
+        RuntimeError: SciPy's; the percentile is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype, or the image is complex.
 
     Example:
         >>> import fgrad as fg

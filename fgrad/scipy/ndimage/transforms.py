@@ -1,4 +1,4 @@
-"""Images at other places: between their elements the values are those of a spline, as in `scipy.ndimage`."""
+"""Geometric transforms of images, by spline interpolation, as in `scipy.ndimage`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fgrad.scipy.ndimage._arguments import array_of, axes_of, image_of, one_each
 from fgrad.scipy.ndimage._splines import Spline, coefficients, gather
 
 _AROUND = 12
-"""By how many elements SciPy extends an image in the modes for which it has no exact filter."""
+"""The number of elements by which SciPy extends an image in modes without an exact filter."""
 
 _MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
 
@@ -38,7 +38,7 @@ def _along_all(image: Any, order: int, mode: str) -> Any:
 
 
 def _prepared(image: Any, places: Any, order: int, mode: str, cval: Any, prefilter: bool) -> tuple[Any, Any]:
-    """Return the coefficients of the spline, and the places, counted from the first of them."""
+    """Return the coefficients of the spline, and the places relative to the first one."""
     if not prefilter or order < 2:
         return image, places
     if mode in ("nearest", "grid-constant"):
@@ -49,7 +49,7 @@ def _prepared(image: Any, places: Any, order: int, mode: str, cval: Any, prefilt
 
 
 def _at(image: Any, places: Any, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
-    """Return an image at places, whose first axis holds their coordinates, in the dtype of the image."""
+    """Return an image at places, whose coordinates are along the first axis, in the dtype of the image."""
     places = as_array(places).astype(np.float64)
     c, places = _prepared(image, places, order, mode, cval, prefilter)
     spline = Spline(tuple(c.shape), order, mode, (0,) * c.ndim)
@@ -65,7 +65,7 @@ def _grid(shape: Any) -> Any:
 
 
 def _column(values: Any, ndim: int) -> Any:
-    """Return a value for each axis in the form in which coordinates are multiplied with them."""
+    """Return a value for each axis, shaped to be multiplied with coordinates."""
     return np.reshape(values, (-1, *(1,) * ndim))
 
 
@@ -75,16 +75,16 @@ def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np
 
     Args:
         input: the image; traced ones are differentiated.
-        order: of the spline, 2 to 5; with 0 and 1 the coefficients are the elements.
-        axis: along which it goes.
+        order: the degree of the spline, 2 to 5; for 0 and 1 the coefficients are the elements.
+        axis: the filtered axis.
         output: the dtype of the result.
-        mode: what lies around the image.
+        mode: the extension of the image.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError: SciPy's, for orders and modes that there are not.
+        RuntimeError: SciPy's; the order or the mode is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -104,13 +104,13 @@ def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: st
     """Return the coefficients of the spline through all elements.
 
     Args:
-        input, order, output, mode: as of `spline_filter1d`.
+        input, order, output, mode: as for `spline_filter1d`.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError, ValueError: as SciPy's, for options that there are not.
+        RuntimeError, ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -132,24 +132,24 @@ def map_coordinates(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """Return an image at places between its elements.
+    """Return an image interpolated at given places.
 
     Args:
         input: the image; traced ones are differentiated.
-        coordinates: the places, with a row for each axis of the image; differentiated, too: the derivative is the
-            spline's, and 0 outside in the mode "constant".
+        coordinates: the places, with a row for each axis of the image; they are differentiated, too: the derivative is
+            the spline's, and 0 outside in the mode "constant".
         output: the dtype of the result, by default that of the image.
-        order: of the spline, 0 to 5.
-        mode: what lies around the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
-        cval: what lies around it in the modes "constant" and "grid-constant"; differentiated, too.
-        prefilter: whether the image holds values, and not the coefficients of `spline_filter`.
+        order: the degree of the spline, 0 to 5.
+        mode: the extension of the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
+        cval: the value of the extension in the modes "constant" and "grid-constant"; it is differentiated, too.
+        prefilter: whether the image contains values rather than the coefficients of `spline_filter`.
 
     Returns:
         An array with a value for each place.
 
     Raises:
-        RuntimeError: SciPy's, for orders and modes that there are not, and for other numbers of coordinates.
-        DtypeError: a TypeError; the result would be whole numbers.
+        RuntimeError: SciPy's; the order, the mode or the number of coordinates is invalid.
+        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -177,17 +177,17 @@ def shift(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """Return an image that is shifted, by parts of its elements, too.
+    """Return a shifted image, with interpolation for fractional shifts.
 
     Args:
-        input, output, order, mode, cval, prefilter: as of `map_coordinates`.
-        shift: by how much, along all axes or along each; differentiated, too.
+        input, output, order, mode, cval, prefilter: as for `map_coordinates`.
+        shift: the shift, along all axes or along each; it is differentiated, too.
 
     Returns:
         An array of the shape of the image.
 
     Raises:
-        RuntimeError: SciPy's, as of `map_coordinates`.
+        RuntimeError: SciPy's, as for `map_coordinates`.
 
     Example:
         >>> import fgrad as fg
@@ -212,19 +212,19 @@ def zoom(
     *,
     grid_mode: bool = False,
 ) -> Any:
-    """Return an image with more or fewer elements.
+    """Return a resampled image.
 
     Args:
-        input, output, order, mode, cval, prefilter: as of `map_coordinates`.
-        zoom: how many times more elements, along all axes or along each. Only the number of elements, a whole
-            number, depends on it, so it has no derivative.
-        grid_mode: whether the edges of the outermost elements stay where they are, and not their middles.
+        input, output, order, mode, cval, prefilter: as for `map_coordinates`.
+        zoom: the ratio of the sizes, along all axes or along each. Only the number of elements, an
+            integer, depends on it, so it has no derivative.
+        grid_mode: whether the edges of the outermost elements are fixed, rather than their centers.
 
     Returns:
-        An array of that many elements along each axis.
+        An array with the scaled number of elements along each axis.
 
     Raises:
-        RuntimeError: SciPy's, as of `map_coordinates`.
+        RuntimeError: SciPy's, as for `map_coordinates`.
 
     Example:
         >>> import fgrad as fg
@@ -247,7 +247,7 @@ def zoom(
 
 
 def _transformation(matrix: Any, offset: Any, ndim: int) -> tuple[Any, Any]:
-    """Return a matrix, or its diagonal, and the offset, also of homogeneous coordinates."""
+    """Return a matrix, or its diagonal, and the offset, also from homogeneous coordinates."""
     matrix = array_of(matrix).astype(np.float64)
     if matrix.ndim not in (1, 2) or matrix.shape[0] < 1:
         raise RuntimeError(f"no proper affine matrix provided: its shape is {matrix.shape}")
@@ -262,7 +262,7 @@ def _transformation(matrix: Any, offset: Any, ndim: int) -> tuple[Any, Any]:
 
 
 def _affine(matrix: Any, offset: Any, grid: Any) -> Any:
-    """Return `matrix @ i + offset` for the elements of a grid, summed up in SciPy's order: half a step decides much."""
+    """Return `matrix @ i + offset` for the elements of a grid, in SciPy's order, since rounding matters."""
     total = _column(offset, len(grid))
     for column, coordinate in zip(np.swapaxes(matrix, 0, 1), grid, strict=True):
         total = total + _column(column, len(grid)) * coordinate
@@ -281,19 +281,19 @@ def affine_transform(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """Return an image whose element at `i` is that of another one at `matrix @ i + offset`.
+    """Return an image under an affine map: the element at `i` is the value of the image at `matrix @ i + offset`.
 
     Args:
-        input, output, order, mode, cval, prefilter: as of `map_coordinates`.
-        matrix: a square one, its diagonal, or one of homogeneous coordinates; differentiated, too.
-        offset: along all axes or along each; differentiated, too.
-        output_shape: of the result, by default that of the image.
+        input, output, order, mode, cval, prefilter: as for `map_coordinates`.
+        matrix: a square matrix, its diagonal, or one for homogeneous coordinates; it is differentiated, too.
+        offset: the offset, along all axes or along each; it is differentiated, too.
+        output_shape: the shape of the result, by default that of the image.
 
     Returns:
-        An array of that shape.
+        An array of this shape.
 
     Raises:
-        RuntimeError, ValueError: SciPy's, for matrices that do not fit.
+        RuntimeError, ValueError: SciPy's; the matrix is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -326,20 +326,20 @@ def rotate(
     cval: Any = 0.0,
     prefilter: bool = True,
 ) -> Any:
-    """Return an image that is turned about its middle.
+    """Return an image rotated about its center.
 
     Args:
-        input, output, order, mode, cval, prefilter: as of `map_coordinates`.
-        angle: in degrees; differentiated, too.
-        axes: the two axes of the plane in which it is turned.
-        reshape: whether the result is as large as the turned image needs; else it is as large as the image.
+        input, output, order, mode, cval, prefilter: as for `map_coordinates`.
+        angle: the angle in degrees; it is differentiated, too.
+        axes: the two axes of the plane of rotation.
+        reshape: whether the result is large enough for the rotated image; otherwise it has the size of the image.
 
     Returns:
-        The turned image.
+        The rotated image.
 
     Raises:
-        ValueError: SciPy's, for images with one axis, and planes that there are not.
-        ConcretizationError: a TypeError; the shape of the result follows from an `angle` that is a batch.
+        ValueError: SciPy's; the image has only one axis, or the plane is invalid.
+        ConcretizationError: a TypeError; `angle` is batched, and the shape of the result depends on it.
 
     Example:
         >>> import fgrad as fg
@@ -365,7 +365,7 @@ def rotate(
 
 
 def _each_plane(image: Any, plane: list[int], function: Callable[[Any], Any]) -> Any:
-    """Return the results of a function of the planes of an image, in the places of the planes."""
+    """Return the results of a function of the planes of an image, in place of the planes."""
     if image.ndim == 2:
         return function(image)
     planes = np.moveaxis(image, plane, (-2, -1))

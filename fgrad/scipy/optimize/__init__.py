@@ -1,14 +1,14 @@
-"""Solvers, as in `scipy.optimize`: they get exact derivatives, and what they find is differentiated.
+"""Solvers, as in `scipy.optimize`, with exact derivatives as inputs and differentiable results.
 
 root, fsolve, root_scalar, brentq, newton, ...     roots
 fixed_point                                        fixed points
-minimize, minimize_scalar                          minima, of functions of containers too, under constraints
-differential_evolution, shgo, basinhopping, ...    minima that are looked for everywhere
-linprog, nnls, lsq_linear                          linear programs, least squares under bounds
-isotonic_regression, linear_sum_assignment         monotonic fits, pairs of least cost
+minimize, minimize_scalar                          minima, also over containers and under constraints
+differential_evolution, shgo, basinhopping, ...    global minima
+linprog, nnls, lsq_linear                          linear programs, bounded least squares
+isotonic_regression, linear_sum_assignment         monotonic fits, optimal assignments
 Bounds, LinearConstraint, NonlinearConstraint      SciPy's own
 least_squares, curve_fit                           fits, with exact Jacobians and covariances
-rosen, rosen_der, rosen_hess, rosen_hess_prod      Rosenbrock's function, to try minimizers on
+rosen, rosen_der, rosen_hess, rosen_hess_prod      Rosenbrock's function, a test problem
 """
 
 import typing as _typing
@@ -79,11 +79,11 @@ _INSTEAD = {
     **{name: f"root(f, x0, method={name!r}).x" for name in _METHODS_OF_ROOT},
     "newton_krylov": 'root(f, x0, method="krylov").x',
     "brute": "differential_evolution(f, bounds).x, or minimize(f, x0).x from the best point of a grid",
-    "direct": "differential_evolution(f, bounds).x, or minimize(f, x0).x from what direct has found for plain numbers",
+    "direct": "differential_evolution(f, bounds).x, or minimize(f, x0).x from the result of direct for plain numbers",
     "approx_fprime": "fg.grad(f)(x), which is exact",
     "check_grad": "fgrad.testing.check_grads(f, (x,))",
-    "milp": "linprog with equal bounds for the integers that milp has found for plain numbers",
+    "milp": "linprog with equal bounds for the integers that milp finds for plain numbers",
 }
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__, _INSTEAD)

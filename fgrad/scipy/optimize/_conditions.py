@@ -1,12 +1,12 @@
-"""Minima under constraints: what defines them, their multipliers, and which constraints hold a minimum back.
+"""Optimality conditions of constrained minima, with multipliers and active constraints.
 
-Where constraints are lower <= c(x) <= upper there are multipliers at a minimum with
+For constraints lower <= c(x) <= upper there are multipliers at a minimum with
 
-    grad f + J^T multipliers = 0      J has the slopes of c
+    grad f + J^T multipliers = 0      J is the Jacobian of c
     c = upper, or multiplier <= 0     and c = lower, or multiplier >= 0
 
-the conditions of Karush, Kuhn and Tucker. While no constraint changes its side they are equations, which define the
-minimum and the multipliers as functions of all that is in them (Fiacco 1976, https://doi.org/10.1007/BF01580677).
+the Karush-Kuhn-Tucker conditions. While the set of active constraints stays the same, they are equations, which define
+the minimum and the multipliers as functions of all values in them (Fiacco 1976, https://doi.org/10.1007/BF01580677).
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from fgrad.transforms.jacobians import hessian
 from fgrad.transforms.reverse import grad
 
 NEARLY = 1e-10
-"""What counts as zero of a multiplier and of a distance that are both small, in units of the problem."""
+"""Threshold below which a multiplier and a distance count as zero, in units of the problem."""
 
 AMBIGUOUS = 1e-2
-"""How much smaller one of the two must be than the other, for a constraint to be clearly active or clearly not."""
+"""Ratio of the two from which a constraint is clearly active or clearly inactive."""
 
 
 class Conditions:
-    """The conditions of Karush, Kuhn and Tucker for one problem; a solution is the minimum and all multipliers.
+    """The Karush-Kuhn-Tucker conditions of a problem; a solution is the minimum and all multipliers.
 
     Args:
-        function: the user's, for messages.
-        number: what is made least, from unknowns as the user nests them and arguments.
-        constraints: in one form; `given` is what each is given, in the same order.
+        function: the user's function, for messages.
+        number: the objective, a function of structured unknowns and arguments.
+        constraints: constraints in common form; `given` has the arguments of each, in the same order.
     """
 
     def __init__(self, function: Function, number: Function, constraints: Sequence[Constraint]) -> None:
         self._function, self._number, self._constraints = function, number, constraints
 
     def optimality(self, solution: tuple[Any, Any], given: Sequence[Given], *args: Any) -> Any:
-        """Return what is zero at a solution, as many numbers as there are in it."""
+        """Return the residuals of the conditions, which are zero at a solution."""
         (vector, restore), multipliers = raveled(solution[0]), solution[1]
 
         def lagrangian(vector: Any) -> Any:
@@ -58,12 +58,12 @@ class Conditions:
         return grad(lagrangian)(vector), held(*together(self._constraints, vector, given), multipliers)
 
     def used(self, solution: tuple[Any, Any], given: Sequence[Given], *args: Any) -> Any:
-        """Return what uses all that `optimality` uses."""
+        """Return a function that uses the same inputs as `optimality`."""
         values = together(self._constraints, raveled(solution[0])[0], given)[0]
         return self._number(solution[0], args), values
 
     def multipliers(self, x: Any, given: Sequence[Given], args: Sequence[Any]) -> Any:
-        """Return the multipliers at a minimum, of plain numbers."""
+        """Return the multipliers at a minimum, for plain numbers."""
         vector, restore = raveled(x)
         number = lambda vector: self._number(restore(vector), args)  # noqa: E731
         slope, matrix = np.array(grad(number)(vector)), np.array(hessian(number)(vector))
@@ -76,38 +76,38 @@ class Conditions:
         return estimate.of(slopes, np.array(values), np.array(lower), np.array(upper), names)
 
     def reported(self, solution: tuple[Any, Any], given: Sequence[Given], found: Any) -> dict[str, Any]:
-        """Return what SciPy reports of constraints, computed from a solution."""
+        """Return SciPy's reports on constraints, computed from a solution."""
         vector = raveled(solution[0])[0]
         parts = values_and_limits(self._constraints, vector, given)
         multipliers = parted(solution[1], parts)
-        if "multipliers" in found:  # of SLSQP, which has none of bounds
+        if "multipliers" in found:  # for SLSQP, which has none for bounds
             count = len(multipliers) - (self._constraints[-1].original is None)
             return {"multipliers": as_slsqp_counts(multipliers[:count], parts[:count])}
-        if "v" in found:  # of trust-constr
+        if "v" in found:  # for trust-constr
             slopes = slopes_of(self._constraints, vector, given)
             return {"v": multipliers, "constr": [values for values, _, _ in parts], "jac": slopes}
         return {}
 
 
 def held(values: Any, lower: Any, upper: Any, multipliers: Any) -> Any:
-    """Return what is zero at a minimum: how far active constraints are from their limits, and multipliers of others."""
+    """Return residuals for each constraint: the distance from the limit for active ones, otherwise the multiplier."""
     one_sided = np.where(multipliers < 0, values - lower, multipliers)
     one_sided = np.where(multipliers > 0, values - upper, one_sided)
     return np.where(lower == upper, values - lower, one_sided)
 
 
 class Multipliers:
-    """The multipliers at a minimum that is known to some digits, of plain numbers.
+    """The multipliers at an approximate minimum, for plain numbers.
 
-    They are estimated for all constraints by least squares, in which far ones are to have small multipliers (Glad &
-    Polak 1979, https://doi.org/10.1007/BF01582117). A constraint is active if its multiplier is more than what would
-    move the minimum to it: as in an active-set method, that does not depend on how near to it the method has stopped.
-    Of the active ones the multipliers are computed anew.
+    They are estimated for all constraints by least squares, which penalizes multipliers of distant ones (Glad &
+    Polak 1979, https://doi.org/10.1007/BF01582117). A constraint is active if its multiplier exceeds the one that would
+    move the minimum to it: as in an active-set method, this does not depend on the accuracy of the minimum.
+    The multipliers of the active constraints are then recomputed.
 
     Args:
-        function: the user's, for messages.
-        slope: of the function to minimize.
-        stiffness: how much the slope changes with the unknowns, a number.
+        function: the user's function, for messages.
+        slope: the gradient of the objective.
+        stiffness: the scale of the Hessian, a number.
     """
 
     def __init__(self, function: Function, slope: Any, stiffness: float, largest: float) -> None:
@@ -116,17 +116,17 @@ class Multipliers:
         self._least = NEARLY * self._stiffness * max(1.0, largest)
 
     def of(self, slopes: Any, values: Any, lower: Any, upper: Any, names: Any) -> Any:
-        """Return the multipliers, which are 0 of inactive constraints.
+        """Return the multipliers, which are 0 for inactive constraints.
 
         Args:
-            slopes: of the constraints, the Jacobian of `values`.
-            values: of the constraints.
+            slopes: the Jacobian of the constraints.
+            values: the values of the constraints.
             lower: their lower limits.
             upper: their upper limits.
-            names: of the constraints, for messages.
+            names: the names of the constraints, for messages.
 
         Raises:
-            SingularEquationError: a ValueError; the slopes of active constraints depend on one another.
+            SingularEquationError: a ValueError; the gradients of active constraints are linearly dependent.
         """
         lengths = np.linalg.norm(slopes, axis=1)
         lengths = np.where(lengths > 0, lengths, 1.0)
@@ -141,7 +141,7 @@ class Multipliers:
         self._check(normals[is_active], names[is_active])
         found = np.zeros(len(values))
         found[is_active] = np.linalg.lstsq(normals[is_active].T, -self._slope)[0]
-        # Their signs tell at which limit a constraint is; what is small may have come out with another one.
+        # Their signs tell which limit is active; the signs of small ones may be wrong.
         found = np.where(is_active & ~is_equation, np.copysign(np.maximum(np.abs(found), self._least), estimate), found)
         return found / lengths
 
@@ -169,10 +169,10 @@ class Multipliers:
     def _check(self, normals: Any, names: Any) -> None:
         if len(normals) and np.linalg.matrix_rank(normals) < len(normals):
             raise errors.SingularEquationError(
-                f"the constraints that hold the minimum of {name_of(self._function)} back depend on one another at it "
-                f"({_named(names)}): their gradients are linearly dependent. So they do not determine multipliers, and "
-                "the minimum is not a differentiable function of what it depends on.\n"
-                "Leave out those that follow from the others, such as x <= 1 beside sum(x) = 1 and x >= 0."
+                f"the active constraints at the minimum of {name_of(self._function)} are redundant "
+                f"({_named(names)}): their gradients are linearly dependent. The multipliers are not unique, and "
+                "the minimum is not a differentiable function of its inputs.\n"
+                "Omit constraints that follow from the others, such as x <= 1 beside sum(x) = 1 and x >= 0."
             )
 
 
@@ -181,13 +181,13 @@ def _named(names: Any) -> str:
 
 
 def parted(multipliers: Any, parts: Sequence[tuple[Any, Any, Any]]) -> list[Any]:
-    """Return the multipliers of each constraint, whose values and limits are given."""
+    """Return the multipliers split by constraint, given their values and limits."""
     ends = np.cumsum([0, *(values.shape[0] for values, _, _ in parts)])
     return [multipliers[start:stop] for start, stop in itertools.pairwise(ends)]
 
 
 def as_slsqp_counts(multipliers: Sequence[Any], parts: Sequence[tuple[Any, Any, Any]]) -> Any:
-    """Return multipliers as SLSQP does: of equations first, then of lower and upper limits; where active, positive."""
+    """Return multipliers in SLSQP's order: equations, lower and upper limits; positive for active limits."""
     equations, limits = [], []
     for each, (_, lower, upper) in zip(multipliers, parts, strict=True):
         low, high = first_example(lower), first_example(upper)

@@ -1,4 +1,4 @@
-"""Constraints as SciPy takes them, in one form: lower <= function(x) <= upper, with both the same for an equation."""
+"""SciPy's constraints in a common form: lower <= function(x) <= upper, with equal limits for an equation."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from fgrad.scipy.optimize._search import SCIPYS, Function, Search, as_tuple
 from fgrad.transforms.jacobians import jacobian
 
 ESTIMATES = ("2-point", "3-point", "cs")
-"""The slopes that SciPy takes by differences; in place of them it gets exact ones."""
+"""Names of SciPy's finite difference schemes, which are replaced by exact Jacobians."""
 
 
 Given = tuple[Any, Any, Any]
-"""Arguments of a constraint's function, and its two limits: what a minimum is differentiated by."""
+"""Arguments of a constraint's function, and its limits: the inputs of derivatives."""
 
 
 @dataclass
 class Constraint:
-    """One constraint of SciPy's.
+    """A constraint.
 
     Attributes:
-        name: for messages.
-        function: from the unknowns, as a vector, and `given` to a vector.
-        given: its arguments and limits.
-        original: makes of `given` what SciPy takes; None of bounds, which it takes elsewhere.
+        name: the name in messages.
+        function: maps the vector of unknowns, and `given`, to a vector.
+        given: the arguments and limits.
+        original: makes SciPy's constraint from `given`; None for bounds, which SciPy takes separately.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Constraint:
 
 
 def constraints_of(search: Search, constraints: Sequence[Any]) -> list[Constraint]:
-    """Return constraints as SciPy takes them in one form."""
+    """Return SciPy's constraints in common form."""
     return [_constraint_of(search, f"constraints[{place}]", each) for place, each in enumerate(constraints)]
 
 
@@ -57,7 +57,7 @@ def _constraint_of(search: Search, name: str, constraint: Any) -> Constraint:
     if isinstance(constraint, SCIPYS.LinearConstraint):
         return _linear(name, constraint)
     raise errors.StructureError(
-        f"{name} must be a dictionary, a LinearConstraint or a NonlinearConstraint of scipy.optimize, and it is a "
+        f"{name} must be a dictionary, a LinearConstraint or a NonlinearConstraint of scipy.optimize, but its type is "
         f"{type(constraint).__name__}."
     )
 
@@ -104,7 +104,7 @@ def _linear(name: str, constraint: Any) -> Constraint:
 def values_and_limits(
     constraints: Sequence[Constraint], vector: Any, given: Sequence[Given]
 ) -> list[tuple[Any, Any, Any]]:
-    """Return the values of each constraint, and its limits in their shape."""
+    """Return the values of each constraint, and its limits broadcast to their shape."""
     found = []
     for constraint, (extra, lower, upper) in zip(constraints, given, strict=True):
         values = constraint.function(vector, extra)

@@ -1,4 +1,4 @@
-"""What the functions of this package share: SciPy's solvers on containers, and results that are differentiated."""
+"""Common code of this package: SciPy's solvers for containers, and differentiable results."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from fgrad.transforms.jacobians import jacobian
 Function = Callable[..., Any]
 
 SCIPYS: Any = scipy.optimize
-"""SciPy's own functions, whose types are narrower than what they take."""
+"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 
 TOLERANCE_AFTER_FAILURE = 1e-7
-"""Methods stop without success where rounding lets them make no more progress, which may be at the solution."""
+"""Methods report failure when rounding prevents progress, which may happen at the solution."""
 
 
 def result_from(fields: dict[str, Any]) -> OptimizeResult:
-    """Return a result of SciPy's kind."""
+    """Return a SciPy result object."""
     result: OptimizeResult = SCIPYS.OptimizeResult(fields)
     return result
 
 
 def result_of(function: str, found: list[Any], **fields: Any) -> OptimizeResult:
-    """Return SciPy's result with some fields in place of its own; what is not among them has no derivative.
+    """Return SciPy's result with some fields replaced; the other fields are not differentiable.
 
-    Of the results for a batch these fields and whether all have succeeded; what else is in them is listed by example.
+    For a batch: these fields and whether all examples succeeded; the other fields are lists by example.
 
     Args:
-        function: of SciPy, whose result it is.
-        found: what SciPy has returned, for each example.
-        fields: the parts that are computed from the solution.
+        function: the name of the SciPy function.
+        found: SciPy's results, for each example.
+        fields: the fields that are computed from the solution.
     """
     if len(found) == 1:
         is_followed = bool(followers(flatten(fields)[0]))
@@ -58,24 +58,24 @@ def result_of(function: str, found: list[Any], **fields: Any) -> OptimizeResult:
 
 
 def reported(function: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return what a function of SciPy reports, as parts that are not differentiated, but for counts and flags."""
+    """Return SciPy's report with its parts marked as not differentiable, except counts and flags."""
     return {name: aside(value, f"{name} of {function}") for name, value in fields.items()}
 
 
 def reported_of_batch(function: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return what a function of SciPy reports of the examples of a batch, each part as a list."""
+    """Return SciPy's reports for the examples of a batch, each part as a list."""
     return {name: aside_of_batch([each[name] for each in found], f"{name} of {function}") for name in found[0]}
 
 
 def as_tuple(args: Any) -> tuple[Any, ...]:
-    """Return extra arguments as SciPy takes them: one, or several in a tuple."""
+    """Return extra arguments in SciPy's form: a single one, or several in a tuple."""
     return args if isinstance(args, tuple) else (args,)
 
 
 def unknowns_of(x: Any, at_least_vector: bool = True) -> Any:
-    """Return a start as SciPy takes it, in double precision; containers of arrays stay as they are.
+    """Return a starting point in SciPy's form, in double precision; containers of arrays are returned unchanged.
 
-    A list of numbers is a vector, as in SciPy, and a number is one of length 1 if it is to be a vector.
+    A list of numbers is a vector, as in SciPy, and a number becomes a vector of length 1 if a vector is needed.
     """
     leaves, treedef = flatten(x)
     leaves = [_widened(leaf) for leaf in leaves]
@@ -93,7 +93,7 @@ def _widened(leaf: Any) -> Any:
 
 
 def is_vector(x: Any) -> bool:
-    """Return whether unknowns are what SciPy itself takes: one real array with one axis."""
+    """Return whether unknowns have SciPy's form: one real array with one axis."""
     return hasattr(x, "dtype") and x.dtype.kind == "f" and len(x.shape) == 1
 
 
@@ -101,8 +101,8 @@ def limits_of(bounds: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Return the lower and the upper bound of each unknown, as vectors.
 
     Args:
-        bounds: a pair, each a number for all or a container with a number for each; or SciPy's `Bounds`.
-        shape: of the unknowns as a vector.
+        bounds: a pair, each a number for all unknowns or a container with a number for each; or SciPy's `Bounds`.
+        shape: the shape of the vector of unknowns.
     """
     lower, upper = (bounds.lb, bounds.ub) if isinstance(bounds, SCIPYS.Bounds) else bounds
     return _spread(lower, shape), _spread(upper, shape)
@@ -114,15 +114,15 @@ def _spread(limit: Any, shape: tuple[int, ...]) -> Any:
 
 
 def is_bounded(limits: tuple[Any, Any]) -> bool:
-    """Return whether bounds may hold a minimum back; traced ones may."""
+    """Return whether bounds may be active; traced ones may."""
     return any(followers([limit]) or np.isfinite(raw_array(limit)).any() for limit in limits)
 
 
 def held_within(vector: Any, slope: Any, curvature: Any, limits: tuple[Any, Any]) -> Any:
-    """Return what is zero at a minimum within bounds: the slope, but where a bound holds the minimum back.
+    """Return the residuals at a minimum within bounds: the gradient, or for active bounds the distance.
 
-    There it is how far the unknown is from the bound, which then decides. A bound holds an unknown back if it is
-    nearer than the minimum without it, as far as the slope and the curvature tell; so the units do not matter.
+    A bound is active if it is closer than the unconstrained minimum, as estimated from
+    gradient and curvature; this is independent of units.
     """
     lower, upper = limits
     ahead = vector - slope / np.where(curvature > 0, curvature, 1.0)
@@ -130,13 +130,13 @@ def held_within(vector: Any, slope: Any, curvature: Any, limits: tuple[Any, Any]
 
 
 def for_scipy(derive: Function, function: Function, compile: bool, count: int = 1) -> Function:
-    """Return what makes, of plain arguments, a function of plain vectors that SciPy may call.
+    """Return a function that makes, from plain arguments, a function of plain vectors for SciPy.
 
     Args:
-        derive: from a function of a vector to a derivative of it; `itself` for none.
-        function: of a vector and arguments, which may be nested.
-        compile: it is to be native code, of which the arguments are inputs.
-        count: how many vectors the derivative takes.
+        derive: maps a function of a vector to a derivative of it; `itself` for none.
+        function: a function of a vector and arguments, which may be nested.
+        compile: whether to make native code, with the arguments as inputs.
+        count: the number of vectors that the derivative takes.
     """
     if not compile:
         return lambda args: derive(lambda vector: function(vector, *args))
@@ -160,7 +160,7 @@ def for_scipy(derive: Function, function: Function, compile: bool, count: int = 
 
 
 def dense_results(function: Function) -> Function:
-    """Return a function of the user's whose sparse arrays become dense ones, for methods that take no others."""
+    """Return a user's function with sparse results converted to dense, for methods that need dense ones."""
 
     def dense(*args: Any) -> Any:
         matrix = function(*args)
@@ -170,17 +170,17 @@ def dense_results(function: Function) -> Function:
 
 
 def itself(function: Function) -> Function:
-    """Return a function as it is."""
+    """Return a function unchanged."""
     return function
 
 
 def python_of(function: Function) -> Function:
-    """Return the Python of a function that the user has compiled, for derivatives that are computed once."""
+    """Return the Python function inside a compiled one, for derivatives that are computed once."""
     return function.function if isinstance(function, Compiled) else function
 
 
 def is_boxed(tree: Any) -> bool:
-    """Return whether there is a tensor in what a user has given, so that there is to be one in the result."""
+    """Return whether a user's argument contains a tensor, so that the result contains tensors."""
     return any(type(leaf) in BOXES for leaf in flatten(tree)[0])
 
 
@@ -189,31 +189,31 @@ def _plain(function: Function) -> Function:
 
 
 class Search:
-    """One call of a solver of SciPy: the unknowns as a vector, and what SciPy has found.
+    """One call of a SciPy solver: the unknowns as a vector, and SciPy's results.
 
     Args:
-        name: of SciPy's function.
-        function: the user's function; its Python is what is differentiated at the solution.
-        start: the unknowns that the user starts from.
-        compile: SciPy gets native code; so it does where the user has compiled the function.
+        name: the name of the SciPy function.
+        function: the user's function; its Python code is differentiated at the solution.
+        start: the user's starting point.
+        compile: whether SciPy gets native code, as it does for a function that the user has compiled.
 
     Attributes:
-        name: of SciPy's function.
+        name: the name of the SciPy function.
         function: the user's function.
-        start: the unknowns that the user starts from, in double precision; they may be traced.
-        found: what SciPy has returned, one result for each example of a batch.
+        start: the starting point, in double precision; it may be traced.
+        found: SciPy's results, one for each example of a batch.
     """
 
     def __init__(self, name: str, function: Function, start: Any, compile: bool = False) -> None:
         if not callable(function):
-            raise errors.NotCallableError(f"a solver takes a function, and got {function!r}.")
+            raise errors.NotCallableError(f"a solver takes a function, but got {function!r}.")
         self.compile = compile or isinstance(function, Compiled)
         self.name, self.function, self.start = name, python_of(function), unknowns_of(start)
         self.restore = raveled(self.start)[1]
         self.found: list[Any] = []
 
     def on_vectors(self, function: Function) -> Function:
-        """Return a function of the unknowns as one of a vector, which returns a vector."""
+        """Return a function of the unknowns as a function from vectors to vectors."""
 
         def of_vector(vector: Any, *args: Any) -> Any:
             return raveled(function(self.restore(vector), *args))[0]
@@ -222,23 +222,23 @@ class Search:
         return of_vector
 
     def plain(self, function: Function) -> Function:
-        """Return what makes, of arguments, what SciPy takes as the function: that of a vector, with plain results."""
+        """Return a factory of SciPy's function argument from arguments: a function of a vector with plain results."""
         bind = for_scipy(itself, function, self.compile)
         return lambda args: _plain(bind(args))
 
     def plain_jacobian(self, function: Function) -> Function:
-        """Return what makes, of arguments, what SciPy takes as `jac`: the exact Jacobian of a function of a vector."""
+        """Return a factory of SciPy's `jac` from arguments: the exact Jacobian of a function of a vector."""
         bind = for_scipy(jacobian, function, self.compile)
         return lambda args: _plain(bind(args))
 
     def find(self, solve: Function, optimality: Function, args: tuple[Any, ...], uses: Function | None = None) -> Any:
-        """Return the unknowns that SciPy finds, differentiated.
+        """Return SciPy's solution for the unknowns, differentiable.
 
         Args:
-            solve: from a start, as a vector, and arguments to SciPy's result, with `x`.
-            optimality: from unknowns and arguments to as many numbers, which are zero at the solution.
-            args: what is differentiated.
-            uses: takes the same and uses what `optimality` uses; by default the user's function.
+            solve: maps a starting vector and arguments to SciPy's result, with `x`.
+            optimality: maps unknowns and arguments to residuals, as many as unknowns, which are zero at the solution.
+            args: the inputs of the derivative.
+            uses: takes the same arguments and uses the same inputs as `optimality`; by default the user's function.
         """
 
         def solver(start: Any, args: Any) -> Any:
@@ -247,7 +247,7 @@ class Search:
         return self.find_all(solver, optimality, args, uses or self.function, self.start)
 
     def ask(self, solve: Function, start: Any, args: tuple[Any, ...]) -> Any:
-        """Let SciPy solve a plain problem; note its result, and return the unknowns as a vector."""
+        """Solve a plain problem with SciPy; store its result, and return the unknowns as a vector."""
         vector = np.array(raveled(start)[0])
         self.found.append(solve(vector, *args))
         if self.found[-1].x is None:
@@ -255,14 +255,14 @@ class Search:
         return np.reshape(self.found[-1].x, vector.shape)
 
     def find_all(self, solver: Function, optimality: Function, args: tuple[Any, ...], uses: Function, like: Any) -> Any:
-        """Return what a solver returns, differentiated; there may be more in it than the unknowns.
+        """Return a solver's solution, differentiable; it may contain more than the unknowns.
 
         Args:
-            solver: from a start and plain arguments to the solution, which asks SciPy with `ask`.
-            optimality: from a solution and arguments to as many numbers, which are zero there.
-            args: what is differentiated.
-            uses: takes what `optimality` takes, and uses the same.
-            like: a first solution, to look at what is used.
+            solver: maps a starting point and plain arguments to the solution, and calls SciPy by `ask`.
+            optimality: maps a solution and arguments to residuals, which are zero there.
+            args: the inputs of the derivative.
+            uses: takes the arguments of `optimality`, and uses the same inputs.
+            like: an initial solution, used to find the inputs.
         """
         try:
             found = solved(
@@ -283,20 +283,20 @@ class Search:
     def _not_solved(self, result: OptimizeResult) -> errors.ConvergenceError:
         return errors.ConvergenceError(
             f"SciPy did not solve the problem of {name_of(self.function)}: {result.message}\n"
-            "So there is no solution to differentiate. Let it go on (more iterations, a larger tolerance), or "
-            "start it elsewhere."
+            "There is no solution to differentiate. Allow more iterations or a larger tolerance, or "
+            "use another starting point."
         )
 
     def succeeded(self) -> bool:
-        """Return whether SciPy says of each of its solutions that it is one."""
+        """Return whether SciPy reports success for each of its solutions."""
         return all(result.success for result in self.found)
 
     def result(self, **fields: Any) -> OptimizeResult:
-        """Return SciPy's result with some fields in place of its own."""
+        """Return SciPy's result with some fields replaced."""
         return result_of(self.name, self.found, **fields)
 
     def callback(self, callback: Any) -> Any:
-        """Return what SciPy calls after each iteration, for a callback that takes the unknowns as they are."""
+        """Return SciPy's callback after each iteration, for a user's callback that takes the structured unknowns."""
         if callback is None or is_vector(self.start):
             return callback
         if list(inspect.signature(callback).parameters) != ["intermediate_result"]:

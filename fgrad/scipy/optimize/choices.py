@@ -1,4 +1,4 @@
-"""What is chosen among finitely many: pairs of least cost, and blocks with one value."""
+"""Discrete choices: optimal assignments, and blocks of equal values."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fgrad.scipy.optimize._search import SCIPYS, is_boxed, reported, reported_of
 
 
 def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> tuple[Any, Any]:
-    """Pair rows with columns at the least cost, as `scipy.optimize.linear_sum_assignment`.
+    """Assign rows to columns at minimal cost, as `scipy.optimize.linear_sum_assignment`.
 
-    The pairs are whole numbers and have no derivative; the cost that is taken at them has one.
+    The assignment consists of integers and has no derivative; the cost at its elements has one.
 
     Args:
         cost_matrix: the costs, of shape (m, n); it may be traced.
-        maximize: look for the greatest sum.
+        maximize: whether to maximize the sum.
 
     Returns:
-        The rows and the columns, as arrays of whole numbers of length min(m, n).
+        The rows and the columns, as integer arrays of length min(m, n).
 
     Raises:
-        ValueError: SciPy's, where there are no pairs of finite cost.
+        ValueError: SciPy's; there is no assignment of finite cost.
         ConcretizationError: a TypeError; the costs are recorded, and have no values.
 
     Example:
@@ -51,20 +51,20 @@ def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> tuple[Any
 
 
 def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> OptimizeResult:
-    """Fit values that never decrease, as `scipy.optimize.isotonic_regression`, and differentiate them.
+    """Fit values that never decrease, as `scipy.optimize.isotonic_regression`, with derivatives.
 
-    They are weighted means over blocks of neighbours, and are differentiated as these.
+    They are weighted means over blocks of neighbours, and are differentiated as such.
 
     Args:
         y: of shape (n,).
         weights: positive, of shape (n,); by default ones.
-        increasing: otherwise they never increase.
+        increasing: whether the values increase; otherwise they decrease.
 
     Returns:
-        SciPy's result; `x` is differentiated by `y` and `weights`.
+        SciPy's result; `x` is differentiable with respect to `y` and `weights`.
 
     Raises:
-        ValueError: SciPy's, for shapes that do not fit.
+        ValueError: SciPy's; the shapes are incompatible.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -94,7 +94,7 @@ def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True)
 
 
 def _off_means(x: Any, leaves: Leaves) -> Any:
-    """Return how far values are from the means of their blocks, in which they are all the same."""
+    """Return the residuals of values with respect to the means of their blocks, in which they are equal."""
     y, weights = leaves
     places, differs = np.arange(x.shape[0]), x[1:] != x[:-1]
     begin = np.maximum.accumulate(np.where(np.concatenate([[True], differs]), places, 0))
@@ -109,7 +109,7 @@ def _off_means(x: Any, leaves: Leaves) -> Any:
 
 
 class _Identity:
-    """The inverse of a Jacobian that is 1: blocks stay the same while values move."""
+    """The inverse of a Jacobian that is the identity, for constant blocks."""
 
     def times(self, b: Any) -> Any:
         return b

@@ -1,7 +1,7 @@
-"""Minima that are looked for everywhere, by SciPy's global methods, and differentiated where they are found.
+"""Global minima, by SciPy's methods, with derivatives at the result.
 
-SciPy calls the function on plain values. What it has found is a minimum like any other; so the derivative is that of
-`minimize`, by the slope, or under constraints by the conditions of Karush, Kuhn and Tucker.
+SciPy calls the function on plain values. The derivative at the resulting minimum is that of
+`minimize`: from the gradient, or under constraints from the Karush-Kuhn-Tucker conditions.
 """
 
 from __future__ import annotations
@@ -25,20 +25,21 @@ from fgrad.scipy.optimize.minimizing import Minimization
 def differential_evolution(
     func: Callable[..., Any], bounds: Any, args: Any = (), *, constraints: Any = (), **options: Any
 ) -> OptimizeResult:
-    """Minimize a function by differential evolution, as `scipy.optimize.differential_evolution`, and differentiate it.
+    """Minimize a function by differential evolution, as `scipy.optimize.differential_evolution`, with derivatives.
 
     Args:
         func: `func(x, *args)` returns a number; x is a vector of length n.
-        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; the minimum is differentiated by those it lies at.
-        args: extra arguments, which the minimum is differentiated by, and so by what else `func` uses.
-        constraints: of `LinearConstraint` and `NonlinearConstraint`, as for `minimize`.
-        options: SciPy's, by name, such as `rng`, `maxiter` and `tol`. `polish` makes the minimum sharp.
+        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; derivatives include those of active bounds.
+        args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
+        constraints: `LinearConstraint` and `NonlinearConstraint`, as for `minimize`.
+        options: further options of SciPy, by name, such as `rng`, `maxiter` and `tol`. `polish` makes the minimum
+            sharp.
 
     Returns:
-        SciPy's result; `x`, `fun` and `jac` are differentiated.
+        SciPy's result; `x`, `fun` and `jac` are differentiable.
 
     Raises:
-        ConvergenceError: a RuntimeError; what SciPy has found is no minimum, and something is to be differentiated.
+        ConvergenceError: a RuntimeError; SciPy's result is not a minimum, and a derivative is needed.
         SingularEquationError: a ValueError; the minimum is flat in some direction.
         ParameterError: a ValueError; `vectorized` is set.
 
@@ -56,19 +57,19 @@ def differential_evolution(
 
 @called_as(SCIPYS.dual_annealing)
 def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **options: Any) -> OptimizeResult:
-    """Minimize a function by annealing, as `scipy.optimize.dual_annealing`, and differentiate the minimum.
+    """Minimize a function by dual annealing, as `scipy.optimize.dual_annealing`, with derivatives.
 
     Args:
         func: `func(x, *args)` returns a number; x is a vector of length n.
-        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; the minimum is differentiated by those it lies at.
-        args: extra arguments, which the minimum is differentiated by, and so by what else `func` uses.
-        options: SciPy's, by name, such as `rng` and `maxiter`.
+        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; derivatives include those of active bounds.
+        args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
+        options: further options of SciPy, by name, such as `rng` and `maxiter`.
 
     Returns:
-        SciPy's result; `x` and `fun` are differentiated.
+        SciPy's result; `x` and `fun` are differentiable.
 
     Raises:
-        ConvergenceError: a RuntimeError; what SciPy has found is no minimum, and something is to be differentiated.
+        ConvergenceError: a RuntimeError; SciPy's result is not a minimum, and a derivative is needed.
         SingularEquationError: a ValueError; the minimum is flat in some direction.
 
     Example:
@@ -85,20 +86,20 @@ def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **opti
 def shgo(
     func: Callable[..., Any], bounds: Any, args: Any = (), constraints: Any = (), **options: Any
 ) -> OptimizeResult:
-    """Minimize a function by simplicial homology, as `scipy.optimize.shgo`, and differentiate the minimum.
+    """Minimize a function by simplicial homology, as `scipy.optimize.shgo`, with derivatives.
 
     Args:
         func: `func(x, *args)` returns a number; x is a vector of length n.
-        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; the minimum is differentiated by those it lies at.
-        args: extra arguments, which the minimum is differentiated by, and so by what else `func` uses.
+        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; derivatives include those of active bounds.
+        args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
         constraints: as for `minimize`.
-        options: SciPy's, by name, such as `n`, `iters` and `sampling_method`.
+        options: further options of SciPy, by name, such as `n`, `iters` and `sampling_method`.
 
     Returns:
-        SciPy's result; `x` and `fun`, those of the best minimum, are differentiated.
+        SciPy's result; `x` and `fun` of the best minimum are differentiable.
 
     Raises:
-        ConvergenceError: a RuntimeError; what SciPy has found is no minimum, and something is to be differentiated.
+        ConvergenceError: a RuntimeError; SciPy's result is not a minimum, and a derivative is needed.
         SingularEquationError: a ValueError; the minimum is flat in some direction.
 
     Example:
@@ -113,20 +114,20 @@ def shgo(
 
 @called_as(SCIPYS.basinhopping, "args")
 def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options: Any) -> OptimizeResult:
-    """Minimize a function by hops from minimum to minimum, as `scipy.optimize.basinhopping`, and differentiate it.
+    """Minimize a function by basin hopping, as `scipy.optimize.basinhopping`, with derivatives.
 
     Args:
         func: `func(x, *args)` returns a number; x is a vector.
-        x0: where to start; the derivative by it is 0.
-        args: extra arguments; the minimum is differentiated with respect to them, and to all else that `func` uses. It
-            is passed by name; SciPy's function has no such parameter.
-        options: SciPy's, such as `niter`, `stepsize`, `rng` and `minimizer_kwargs`.
+        x0: the starting point; the derivative with respect to it is 0.
+        args: extra arguments; derivatives are with respect to these and the values that `func` closes over. `args` is
+            passed by name; SciPy's function has no such parameter.
+        options: further options of SciPy, such as `niter`, `stepsize`, `rng` and `minimizer_kwargs`.
 
     Returns:
-        SciPy's result; `x` and `fun` are differentiated.
+        SciPy's result; `x` and `fun` are differentiable.
 
     Raises:
-        ConvergenceError: a RuntimeError; what SciPy has found is no minimum, and something is to be differentiated.
+        ConvergenceError: a RuntimeError; SciPy's result is not a minimum, and a derivative is needed.
         SingularEquationError: a ValueError; the minimum is flat in some direction.
 
     Example:
@@ -141,18 +142,18 @@ def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options
 
 def _search(name: str, func: Any, bounds: Any, args: Any, constraints: Any, options: dict[str, Any]) -> OptimizeResult:
     if options.get("vectorized"):
-        raise errors.ParameterError(f"{name} calls the function at one point at a time here: leave out `vectorized`.")
+        raise errors.ParameterError(f"{name} in fgrad calls the function at one point at a time: omit `vectorized`.")
     return _Everywhere(name, func, _middle(bounds), constraints, options).run(as_tuple(args), bounds)
 
 
 def _middle(bounds: Any) -> Any:
-    """Return a point within bounds, at which the function can be looked at."""
+    """Return a point within bounds, at which the function can be traced."""
     pairs = zip(bounds.lb, bounds.ub, strict=True) if isinstance(bounds, SCIPYS.Bounds) else bounds
     return np.array([(first_example(settled(low)) + first_example(settled(high))) / 2 for low, high in pairs])
 
 
 class _Everywhere(Minimization):
-    """One call of a function of SciPy's that needs values alone."""
+    """One call of a SciPy function that needs values only."""
 
     def __init__(self, name: str, function: Any, start: Any, constraints: Any, options: dict[str, Any]) -> None:
         super().__init__(function, start, None, None, None, None, constraints, None, {}, False)

@@ -1,4 +1,4 @@
-"""Fits by least squares with exact Jacobians, differentiated by the data and by what the model depends on."""
+"""Least-squares fits with exact Jacobians, differentiable with respect to the data and the inputs of the model."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LOSSES: dict[str, Callable[[Any], Any]] = {
     "cauchy": np.log1p,
     "arctan": np.arctan,
 }
-"""SciPy's loss functions rho(z) of squared residuals, by their names; "linear" is z."""
+"""SciPy's loss functions rho(z) of squared residuals, by name; "linear" is z."""
 
 
 @called_as(SCIPYS.least_squares, "compile")
@@ -60,31 +60,31 @@ def least_squares(
     compile: bool = False,
     **options: Any,
 ) -> OptimizeResult:
-    """Solve a nonlinear least-squares problem, as `scipy.optimize.least_squares`, and differentiate the solution.
+    """Solve a nonlinear least-squares problem, as `scipy.optimize.least_squares`, with derivatives.
 
-    It is differentiated by the implicit function theorem: by `args`, `kwargs`, `bounds`, `f_scale`, and by traced
-    values and variables that `fun` and `loss` use besides; in both modes, to any order. Its derivative by `x0`
-    is 0.
+    It is differentiated by the implicit function theorem, with respect to `args`, `kwargs`, `bounds`, `f_scale`, and
+    traced values and variables that `fun` and `loss` close over; in both modes, to any order. The derivative with
+    respect to `x0` is 0.
 
     Args:
         fun: `fun(x, *args, **kwargs)` returns the residuals.
-        x0: where to start: a vector, or a container of arrays, which `fun` is then called with.
-        jac: by default the exact Jacobian; otherwise as SciPy's, such as `fg.sparse_jacobian(fun)`.
+        x0: the starting point: a vector, or a container of arrays, which `fun` then takes.
+        jac: by default the exact Jacobian; otherwise as in SciPy, such as `fg.sparse_jacobian(fun)`.
         bounds: `(lower, upper)`, vectors or numbers for all, or `scipy.optimize.Bounds`.
-        method, ftol, xtol, gtol, options: SciPy's.
-        loss, f_scale: SciPy's; a loss of one's own, `loss(z)`, is written in NumPy's functions, with `np.stack`.
-        args: extra arguments, containers of arrays too.
+        method, ftol, xtol, gtol, options: as in SciPy.
+        loss, f_scale: as in SciPy; a loss of your own, `loss(z)`, must use NumPy functions, with `np.stack`.
+        args: extra arguments, which may be containers of arrays.
         kwargs: arguments by name.
-        compile: SciPy calls native code for `fun` and for the exact Jacobian, as in `minimize`.
+        compile: whether SciPy calls native code for `fun` and for the exact Jacobian, as in `minimize`.
 
     Returns:
-        SciPy's result; `x` is nested as `x0` is. `x`, `fun`, `cost`, `grad` and `jac` are differentiated; what else is
-        in it, such as `optimality`, then raises where something is computed with it.
+        SciPy's result; `x` has the structure of `x0`. `x`, `fun`, `cost`, `grad` and `jac` are differentiable; the
+        other fields, such as `optimality`, raise if they are used in a computation.
 
     Raises:
-        ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
+        ConvergenceError: a RuntimeError; SciPy's solver failed, and a derivative is needed.
         SingularEquationError: a ValueError; the data do not determine all unknowns.
-        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as for `fg.compile`.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -117,18 +117,18 @@ def least_squares(
 
 
 class _LeastSquares(Search):
-    """A search for what makes a loss of residuals least, within bounds."""
+    """Minimization of a loss of residuals within bounds."""
 
     def __init__(self, name: str, function: Callable[..., Any], start: Any, loss: Any, compile: bool) -> None:
         super().__init__(name, function, start, compile)
         self._loss = loss
 
     def residuals(self, x: Any, given: Any, *args: Any) -> Any:
-        """Return what the user's function returns; `given` are arguments by name."""
+        """Return the result of the user's function; `given` are keyword arguments."""
         return self.function(x, *args, **given)
 
     def cost(self, x: Any, scale: Any, args: tuple[Any, ...]) -> Any:
-        """Return what is made least: half the sum of the losses."""
+        """Return the objective: half the sum of the losses."""
         left = raveled(self.residuals(x, *args))[0]
         if self._loss == "linear":
             return 0.5 * np.sum(left**2)
@@ -140,16 +140,16 @@ class _LeastSquares(Search):
         return grad(lambda vector: self.cost(restore(vector), scale, args))(vector)
 
     def linearized(self, x: Any, scale: Any, args: tuple[Any, ...]) -> tuple[Any, Any]:
-        """Return the residuals, as a vector, and their Jacobian, in which J^T J is about the Hessian of the cost."""
+        """Return the residuals as a vector, and their Jacobian, where J^T J approximates the Hessian of the cost."""
         vector, restore = raveled(x)
         left = raveled(self.residuals(x, *args))[0]
         slopes = jacobian(lambda vector: raveled(self.residuals(restore(vector), *args))[0])(vector)
         return left, slopes if self._loss == "linear" else self.weights(left, scale)[:, None] * slopes
 
     def weights(self, left: Any, scale: Any) -> Any:
-        """Return the weights of residuals: with them J^T J is the Hessian of the cost, but for that of the residuals.
+        """Return the weights of residuals for which J^T J approximates the Hessian of the cost.
 
-        Where a loss grows so slowly that they would not be positive they are nearly 0, as in SciPy.
+        For slowly growing losses, weights that would not be positive are nearly 0, as in SciPy.
         """
         if self._loss == "linear":
             return np.ones_like(left)
@@ -157,13 +157,13 @@ class _LeastSquares(Search):
         return np.sqrt(np.maximum(slope(z) + 2 * z * elementwise_grad(slope)(z), np.finfo(float).eps))
 
     def least(self, solve: Callable[..., Any], limits: tuple[Any, Any], scale: Any, args: tuple[Any, ...]) -> Any:
-        """Return what SciPy finds, differentiated.
+        """Return SciPy's solution, differentiable.
 
         Args:
-            solve: from a start, as a vector, both limits, the scale and arguments to SciPy's result.
+            solve: maps a starting vector, both limits, the scale and arguments to SciPy's result.
             limits: the lower and the upper bounds.
-            scale: that of the residuals in the loss.
-            args: those of `residuals`.
+            scale: the scale of the residuals in the loss.
+            args: the arguments of `residuals`.
         """
 
         def optimality(x: Any, lower: Any, upper: Any, scale: Any, *args: Any) -> Any:
@@ -177,13 +177,13 @@ class _LeastSquares(Search):
         return self.find(solve, optimality, (*limits, scale, *args), uses)
 
     def plain_loss(self, scale: Any) -> dict[str, Any]:
-        """Return the loss as SciPy takes it, which writes into what a function of the user's returns."""
+        """Return the loss for SciPy, which writes into the result of a user's function."""
         loss = (lambda z: np.array(self._loss(z))) if callable(self._loss) else self._loss
         return {"loss": loss, "f_scale": float(scale)}
 
     def _curvature(self, x: Any, args: tuple[Any, ...]) -> Any:
-        """Return that of half the sum of squares in each unknown, with which a bound is found to hold."""
-        vector, restore = raveled(stop_gradient(x))  # which bounds hold is no matter of derivatives
+        """Return the curvature of half the sum of squares in each unknown, for the detection of active bounds."""
+        vector, restore = raveled(stop_gradient(x))  # the set of active bounds is a constant for derivatives
         slopes = jacobian(lambda vector: raveled(self.residuals(restore(vector), *args))[0])(vector)
         return np.sum(slopes**2, axis=0)
 
@@ -208,38 +208,38 @@ def curve_fit(
     compile: bool = False,
     **options: Any,
 ) -> Any:
-    """Fit a function to data, as `scipy.optimize.curve_fit`, and differentiate what was fitted.
+    """Fit a function to data, as `scipy.optimize.curve_fit`, with derivatives.
 
-    The Jacobian is exact. What SciPy has found is refined by steps of the method of Gauss and Newton until
-    they do not lower the sum of squares any more, and the covariance is computed at that very point. The
-    parameters and their covariance are differentiated by the data, their errors, `bounds`, and what else `f` uses.
+    The Jacobian is exact. SciPy's result is refined by Gauss-Newton steps until
+    the sum of squares stops decreasing, and the covariance is computed at this point. The parameters and their
+    covariance are differentiable with respect to the data, their errors, `bounds`, and the values that `f` closes over.
 
     Args:
         f: `f(xdata, *parameters)` returns an array of the shape of `ydata`.
-        xdata: where was measured; passed on to `f`.
-        ydata: what was measured, of shape `(M,)`.
-        p0: where to start, a number for each parameter; by default ones, or within the bounds.
+        xdata: the independent variable; passed on to `f`.
+        ydata: the measured values, of shape `(M,)`.
+        p0: the starting point, a number for each parameter; by default ones, or within the bounds.
         sigma: standard errors of `ydata`, of shape `(M,)`, or their covariance matrix.
         absolute_sigma: whether `sigma` has the unit of `ydata`; otherwise it is scaled to fit the residuals.
-        check_finite, method, nan_policy, options: SciPy's, with `loss` and `f_scale` as those of `least_squares`.
+        check_finite, method, nan_policy, options: as in SciPy, with `loss` and `f_scale` as for `least_squares`.
         bounds: `(lower, upper)`, vectors or numbers for all, or `scipy.optimize.Bounds`.
-        jac: not needed; as SciPy's.
-        full_output: return SciPy's report, too.
-        compile: SciPy calls native code for `f` and for the exact Jacobian, as in `minimize`; and so do the steps that
-            refine what it has found.
+        jac: not needed; as in SciPy.
+        full_output: whether to return SciPy's report, too.
+        compile: whether SciPy calls native code for `f` and for the exact Jacobian, as in `minimize`; so do the
+            refining steps.
 
     Returns:
         `(parameters, covariance)`, of shapes `(N,)` and `(N, N)`; with `full_output` also SciPy's `infodict`,
-        `mesg` and `ier`, in a batch as lists of those of its examples. Of `infodict`, `fvec` is differentiated; other
-        numbers raise where something is computed with them. Standard errors are the roots of the covariance's
+        `mesg` and `ier`, for a batch as lists by example. In `infodict`, `fvec` is differentiable; other
+        numbers raise if they are used in a computation. Standard errors are the square roots of the covariance's
         diagonal.
 
     Raises:
-        RuntimeError: SciPy has not succeeded.
+        RuntimeError: SciPy's solver failed.
         SingularEquationError: a ValueError; the data do not determine all parameters, and something is to
             be differentiated.
         StructureError: a TypeError; `p0` is a dictionary.
-        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as for `fg.compile`.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -252,8 +252,8 @@ def curve_fit(
     """
     if isinstance(p0, Mapping):
         raise errors.StructureError(
-            f"p0 must be a list of numbers, one for each parameter of {name_of(f)}, and it is a {type(p0).__name__}.\n"
-            "A container of parameters goes into least_squares, with a function that returns model - data."
+            f"p0 must be a list of numbers, one for each parameter of {name_of(f)}, but it is a {type(p0).__name__}.\n"
+            "For a container of parameters use least_squares, with a function that returns model - data."
         )
     if nan_policy == "omit":
         xdata, ydata, sigma = _without_nan(xdata, ydata, sigma)
@@ -275,7 +275,7 @@ def curve_fit(
 
 
 class _Fit(_LeastSquares):
-    """One call of `curve_fit`; its residuals are in units of their errors.
+    """One call of `curve_fit`; the residuals are in units of their errors.
 
     Attributes:
         limits: the lower and the upper bounds.
@@ -294,14 +294,14 @@ class _Fit(_LeastSquares):
         self._left, self._slopes_left = self.plain(self.residuals), self.plain_jacobian(self.residuals)
 
     def residuals(self, p: Any, xdata: Any, ydata: Any, sigma: Any) -> Any:
-        """Return how far the model is from the data, in units of their errors."""
+        """Return the residuals, in units of their errors."""
         left = np.reshape(self.function(xdata, *p) - ydata, -1)
         if sigma is None:
             return left
         return left / sigma if sigma.ndim == 1 else np.linalg.solve(np.linalg.cholesky(sigma), left)
 
     def solve(self, p0: Any, bounds: Any, data: tuple[Any, ...], options: dict[str, Any]) -> Any:
-        """Let SciPy fit plain data; refine what it has found."""
+        """Fit plain data with SciPy, and refine the result."""
         xdata, ydata, sigma = data
 
         def model(xdata: Any, *p: Any) -> Any:
@@ -319,10 +319,10 @@ class _Fit(_LeastSquares):
         return result_from({"x": found, "pcov": covariance, "details": details, "success": True})
 
     def _refined(self, p: Any, data: tuple[Any, ...]) -> Any:
-        """Return parameters after steps of Gauss and Newton, as long as the steps become shorter.
+        """Return parameters after Gauss-Newton steps, as long as the steps become shorter.
 
-        The sum of squares is flat at its minimum: where it is lowest to rounding, the parameters are
-        known to half the digits alone. The steps tell them to the last.
+        The sum of squares is flat at its minimum: its value to rounding determines only half the digits of the
+        parameters. The steps determine the rest.
         """
         left, slopes_left = self._left(data), self._slopes_left(data)
 
@@ -340,7 +340,7 @@ class _Fit(_LeastSquares):
         return p
 
     def details(self, p: Any, data: tuple[Any, ...]) -> tuple[Any, Any, Any]:
-        """Return SciPy's further findings; what they say of the solution is computed from it."""
+        """Return SciPy's further results, recomputed from the solution."""
         infos, messages, flags = zip(*(result.details for result in self.found), strict=True)
         if not followers([p]):
             return infos[0], messages[0], flags[0]
@@ -350,9 +350,9 @@ class _Fit(_LeastSquares):
         return (info, messages[0], flags[0]) if is_one else (info, messages, flags)
 
     def covariance(self, p: Any, scale: Any, data: tuple[Any, ...], absolute_sigma: bool) -> Any:
-        """Return (J^T J)^-1 by the QR factors of J with columns of length 1, scaled to fit the residuals.
+        """Return (J^T J)^-1 by the QR factors of J with normalized columns, scaled to the residuals.
 
-        Where SciPy finds that the data do not determine it, SciPy's.
+        If SciPy finds it undetermined, return SciPy's.
         """
         if not all(np.isfinite(result.pcov).all() for result in self.found):
             if len(self.found) > 1:
@@ -393,14 +393,14 @@ def _number_of_parameters(model: Callable[..., Any]) -> int:
 
 
 def _within(lower: Any, upper: Any) -> Any:
-    """Return where a fit starts by itself: at ones, but in the middle of bounds, or 1 from the only one."""
+    """Return the default starting point: ones, or the middle of bounds, or 1 away from a single bound."""
     start = np.where(np.isfinite(lower), lower + 1, np.where(np.isfinite(upper), upper - 1, 1.0))
     with np.errstate(invalid="ignore"):
         return np.where(np.isfinite(lower) & np.isfinite(upper), (lower + upper) / 2, start)
 
 
 def _as_data(xdata: Any) -> Any:
-    """Return arrays as they are, and lists of numbers or of arrays as arrays, as SciPy does."""
+    """Return arrays unchanged, and lists of numbers or of arrays as arrays, as SciPy does."""
     if not isinstance(xdata, (list, tuple)):
         return strip_ended(xdata)
     leaves = [settled(leaf) for leaf in flatten(xdata)[0]]

@@ -1,4 +1,4 @@
-"""Minima: SciPy's methods with exact derivatives of functions of containers, and minima that are differentiated."""
+"""Minimization: SciPy's methods with exact derivatives for functions of containers, and differentiable minima."""
 
 from __future__ import annotations
 
@@ -60,46 +60,47 @@ def minimize(
     *,
     compile: bool = False,
 ) -> OptimizeResult:
-    """Minimize a function, as `scipy.optimize.minimize`, with exact derivatives; and differentiate the minimum.
+    """Minimize a function, as `scipy.optimize.minimize`, with exact derivatives and a differentiable result.
 
-    SciPy is handed what the method can use: the gradient, products with the Hessian (Newton-CG, trust-ncg,
+    SciPy receives the derivatives that the method uses: the gradient, Hessian-vector products (Newton-CG, trust-ncg,
     trust-krylov, trust-constr) or the Hessian (dogleg, trust-exact), and the Jacobians of constraints. The
-    minimum is differentiated by the implicit function theorem, under constraints that of Karush, Kuhn and Tucker's
-    conditions: by `args`, by `bounds`, by what is in `constraints`, and by traced values and variables that `fun` and
-    the constraints use besides; in both modes, to any order. Its derivative by `x0` is 0.
+    minimum is differentiated by the implicit function theorem, under constraints applied to the Karush-Kuhn-Tucker
+    conditions: with respect to `args`, `bounds`, values in `constraints`, and traced values and variables that `fun`
+        and
+    the constraints close over; in both modes, to any order. The derivative with respect to `x0` is 0.
 
     Args:
         fun: `fun(x, *args)` returns a number.
-        x0: where to start: a vector, or a container of arrays, which `fun` is then called with.
-        args: extra arguments, containers of arrays too.
-        method, tol, callback, options: SciPy's. `callback` gets `x` nested as `x0` is.
-        jac, hess, hessp: not needed; as SciPy's, in place of the exact ones, for unknowns in one vector.
-            False for `jac` lets SciPy take differences. `hess` may be `fg.sparse_hessian(fun)`.
-        bounds: as SciPy's for unknowns in one vector; for any, `(lower, upper)`, each nested as `x0` is or a
+        x0: the starting point: a vector, or a container of arrays, which `fun` then takes.
+        args: extra arguments, which may be containers of arrays.
+        method, tol, callback, options: as in SciPy. `callback` receives `x` with the structure of `x0`.
+        jac, hess, hessp: not needed; as in SciPy, in place of the exact ones, for a vector of unknowns.
+            With `jac=False` SciPy uses finite differences. `hess` may be `fg.sparse_hessian(fun)`.
+        bounds: as in SciPy for a vector of unknowns; in general `(lower, upper)`, each with the structure of `x0` or a
             number for all, or `scipy.optimize.Bounds`.
-        constraints: as SciPy's, with the same methods; their functions take `x` as `fun` does. Limits, the matrix of
-            a `LinearConstraint` and `args` of a dictionary may be traced. A minimum is differentiated by the
-            constraints that hold it back, as sharply as the method has found it.
-        compile: SciPy calls native code for `fun`, for the derivatives that it is handed, and for constraints with
-            exact Jacobians; functions of yours for `jac`, `hess` and `hessp` run as they are. See `fg.compile` for what
-            can be compiled. `fun` is recorded anew in each call, and what it closes over is as it is then; code for the
-            same operations is compiled once. A function that is compiled already, by `fg.compile`, needs no
+        constraints: as in SciPy, with the same methods; their functions take `x` as `fun` does. Limits, the matrix of
+            a `LinearConstraint` and `args` of a dictionary may be traced. The derivative of a minimum includes
+            the active constraints, to the accuracy of the method.
+        compile: whether SciPy calls native code for `fun`, its derivatives, and constraints with
+            exact Jacobians; your own functions for `jac`, `hess` and `hessp` are not compiled. See `fg.compile` for the
+            supported functions. `fun` is recorded in each call, with the current values of its closure; code for the
+            same operations is compiled once. A function that is already compiled by `fg.compile` does not need
             `compile=True`.
 
     Returns:
-        SciPy's result; `x` is nested as `x0` is, and so is `jac`. `x`, `fun`, `jac` and `hess` are differentiated, and
-        under constraints `multipliers` of SLSQP and `grad`, `constr`, `v` of trust-constr; what else is in it, such as
-        `hess_inv`, then raises where something is computed with it.
+        SciPy's result; `x` and `jac` have the structure of `x0`. `x`, `fun`, `jac` and `hess` are differentiable, and
+        under constraints also `multipliers` of SLSQP and `grad`, `constr`, `v` of trust-constr; the other fields, such
+        as `hess_inv`, raise if they are used in a computation.
 
     Raises:
-        ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
-        SingularEquationError: a ValueError; the minimum is flat in some direction, or the constraints that hold it
-            back depend on one another.
-        StructureError: a TypeError; one of `constraints` is none of SciPy's.
-        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
+        ConvergenceError: a RuntimeError; SciPy's solver failed, and a derivative is needed.
+        SingularEquationError: a ValueError; the minimum is flat in some direction, or the active constraints
+            are redundant.
+        StructureError: a TypeError; one of `constraints` is not a SciPy constraint.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as for `fg.compile`.
 
     Warns:
-        WeaklyActiveWarning: the minimum has come to a constraint without being held back by it.
+        WeaklyActiveWarning: the minimum lies on a constraint whose multiplier is zero.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -122,7 +123,7 @@ def minimize(
 
 
 class Minimization(Search):
-    """One call of `minimize`, or of another function of SciPy's that minimizes: then `_solve` is another one."""
+    """One call of `minimize`, or of another minimizing function of SciPy, which overrides `_solve`."""
 
     def __init__(
         self,
@@ -162,7 +163,7 @@ class Minimization(Search):
         }
 
     def run(self, args: tuple[Any, ...], bounds: Any) -> OptimizeResult:
-        """Return SciPy's result, differentiated."""
+        """Return SciPy's result, differentiable."""
         if self._constraints:
             return self._under_constraints(bounds, args)
 
@@ -182,7 +183,7 @@ class Minimization(Search):
         return self.result(x=x, **self._fields(x, args))
 
     def _fields(self, x: Any, args: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the parts of a result that are computed from the minimum, beside itself."""
+        """Return the fields of a result that are computed from the minimum."""
         found = self.found[0]
         has_slope = isinstance(found.get("jac"), np.ndarray) and found.jac.shape == np.shape(found.x)
         if not followers(flatten(x)[0]):
@@ -196,7 +197,7 @@ class Minimization(Search):
         }
 
     def _under_constraints(self, bounds: Any, args: tuple[Any, ...]) -> OptimizeResult:
-        """Return SciPy's result, differentiated by the conditions of Karush, Kuhn and Tucker."""
+        """Return SciPy's result, differentiated by the Karush-Kuhn-Tucker conditions."""
         constraints = list(self._constraints)
         if bounds is not None:
             constraints.append(bounds_as_constraint(self._limits(bounds)))
@@ -214,7 +215,7 @@ class Minimization(Search):
         if not self._is_followed(conditions, self.start, given, args):
             with values_alone(Trace().rank):
                 x = self.restore(self.ask(solve, self.start, (given, *args)))
-            if not self._is_followed(conditions, x, given, args):  # there the functions may use what they did not yet
+            if not self._is_followed(conditions, x, given, args):  # there the functions may use further inputs
                 x = tree_map(boxed, x) if is_boxed((self.start, given, args)) else x
                 return self.result(x=x, **self._fields(x, args))
             self.found.clear()
@@ -223,12 +224,12 @@ class Minimization(Search):
         return self.result(**{**self._fields(solution[0], args), **reported, "x": solution[0]})
 
     def _is_followed(self, conditions: Conditions, x: Any, given: Any, args: tuple[Any, ...]) -> bool:
-        """Return whether anything is to be differentiated, or is a batch, of what a minimum depends on."""
+        """Return whether any input of a minimum is differentiated or batched."""
         point = ((x, ()), given, *args)
         return bool(followers(flatten((self.start, point))[0] + Closure(conditions.used, [point]).values))
 
     def _number(self, x: Any, args: tuple[Any, ...]) -> Any:
-        """Return the function's value; SciPy takes arrays of one element, too."""
+        """Return the function's value; SciPy accepts arrays with one element, too."""
         value = self.function(x, *args)
         return np.reshape(value, ()) if np.shape(value) == (1,) else value
 
@@ -238,13 +239,13 @@ class Minimization(Search):
         return grad(lambda vector: self._number(restore(vector), args))(vector)
 
     def _matrix(self, x: Any, args: tuple[Any, ...]) -> Any:
-        """Return the Hessian, of the unknowns as a vector."""
+        """Return the Hessian with respect to the vector of unknowns."""
         vector, restore = raveled(x)
         return hessian(lambda vector: self._number(restore(vector), args))(vector)
 
     def _curvature(self, x: Any, slope: Any, args: tuple[Any, ...]) -> Any:
-        """Return that along the slope, with which a bound is found to hold."""
-        x, slope = stop_gradient((x, slope))  # which bounds hold is no matter of derivatives
+        """Return the curvature along the gradient, for the detection of active bounds."""
+        x, slope = stop_gradient((x, slope))  # the set of active bounds is a constant for derivatives
         product = jvp(lambda vector: self._slope(self.restore(vector), args), (raveled(x)[0],), (slope,))[1]
         square = np.sum(slope**2)
         return np.abs(np.sum(slope * product)) / np.where(square > 0, square, 1.0)
@@ -261,7 +262,7 @@ class Minimization(Search):
         return limits_of(bounds, vector.shape)
 
     def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any, given: Sequence[Given] = ()) -> Any:
-        """Let SciPy minimize a function of a vector."""
+        """Minimize a function of a vector with SciPy."""
         function, jac = _alone(self._for_scipy["value"](args)), self._jac
         hess, hessp = self._hess, self._hessp
         method = (self._method or self._default(bounds)).lower() if not callable(self._method) else ""
@@ -286,44 +287,44 @@ class Minimization(Search):
         )
 
     def _scipys_constraints(self, given: Sequence[Given]) -> list[Any]:
-        """Return constraints as SciPy takes them; bounds, which may come last, are no such ones."""
+        """Return constraints in SciPy's form, without bounds, which may come last."""
         return [each.original(own) for each, own in zip(self._constraints, given, strict=False) if each.original]
 
     def _default(self, bounds: Any) -> str:
-        """Return the method that SciPy takes if none is named."""
+        """Return SciPy's default method."""
         if self._constraints:
             return "SLSQP"
         return "BFGS" if bounds is None else "L-BFGS-B"
 
 
 def _plain_bounds(bounds: Any, lower: Any, upper: Any) -> Any:
-    """Return bounds as SciPy takes them, of plain limits; `bounds` is what the user gave."""
+    """Return bounds in SciPy's form, for plain limits; `bounds` is the user's argument."""
     return SCIPYS.Bounds(np.array(lower), np.array(upper), getattr(bounds, "keep_feasible", False))
 
 
 def _is_pair_of_trees(bounds: Any, shape: tuple[int, ...]) -> bool:
-    """Return whether bounds of a vector are a lower and an upper one, and not a pair for each unknown."""
+    """Return whether bounds of a vector are a lower and an upper one, rather than a pair for each unknown."""
     return len(bounds) == 2 and shape != (2,) and all(np.shape(limit) in ((), shape) for limit in bounds)
 
 
 def _with_arguments(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    """Return a function of the user's that is called with the arguments of the function to minimize, too."""
+    """Return a user's function that also takes the arguments of the objective."""
     return lambda *vectors: function(*vectors, *args)
 
 
 def _checked_gradient(jac: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    """Return a gradient of the user's own, whose results are looked at.
+    """Return a user's gradient with checks of its results.
 
     Raises:
-        ShapeError: a result is no vector as long as the unknowns.
+        ShapeError: a result is not a vector with the length of the unknowns.
     """
 
     def evaluate(vector: Any, *_: Any) -> Any:
         gradient = np.asarray(jac(vector, *args))
         if gradient.shape != vector.shape:
             raise errors.ShapeError(
-                f"jac must return the gradient, of shape {vector.shape}, and it returned shape {gradient.shape}.\n"
-                "Leave jac out for the exact gradient; or pass fg.grad(fun): fg.gradients_function returns a list."
+                f"jac must return the gradient, of shape {vector.shape}, but it returned shape {gradient.shape}.\n"
+                "Omit jac to use the exact gradient; or pass fg.grad(fun): fg.gradients_function returns a list."
             )
         return gradient
 
@@ -331,12 +332,12 @@ def _checked_gradient(jac: Callable[..., Any], args: tuple[Any, ...]) -> Callabl
 
 
 def _alone(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of a vector that SciPy may call with more."""
+    """Return a function of a vector that ignores SciPy's further arguments."""
     return lambda vector, *_: function(vector)
 
 
 def _with_gradient(both: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the value and the gradient at once, as SciPy takes them where `jac` is True."""
+    """Return the value and the gradient together, as for SciPy's `jac=True`."""
 
     def evaluate(vector: Any, *_: Any) -> tuple[float, Any]:
         value, gradient = both(vector)
@@ -356,20 +357,20 @@ def minimize_scalar(
     *,
     compile: bool = False,
 ) -> OptimizeResult:
-    """Minimize a function of one number, as `scipy.optimize.minimize_scalar`, and differentiate the minimum.
+    """Minimize a function of one number, as `scipy.optimize.minimize_scalar`, with derivatives.
 
     Args:
         fun: `fun(x, *args)` returns a number.
-        bracket, method, tol, options: SciPy's.
-        bounds: two numbers, for the method "bounded"; the minimum is differentiated by one that it lies at.
-        args: extra arguments, which the minimum is differentiated by, and so by what else `fun` uses.
-        compile: SciPy calls native code for `fun`, as in `minimize`.
+        bracket, method, tol, options: as in SciPy.
+        bounds: two numbers, for the method "bounded"; derivatives include those of an active bound.
+        args: extra arguments; derivatives are with respect to these and the values that `fun` closes over.
+        compile: whether SciPy calls native code for `fun`, as in `minimize`.
 
     Returns:
-        SciPy's result; `x` and `fun` are differentiated.
+        SciPy's result; `x` and `fun` are differentiable.
 
     Raises:
-        ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
+        ConvergenceError: a RuntimeError; SciPy's solver failed, and a derivative is needed.
         SingularEquationError: a ValueError; the second derivative at the minimum is 0.
 
     Example:

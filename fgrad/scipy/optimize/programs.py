@@ -1,4 +1,4 @@
-"""Linear programs and least squares under bounds: what defines their solutions are conditions as for `minimize`."""
+"""Linear programs and bounded least squares: their solutions satisfy optimality conditions as for `minimize`."""
 
 from __future__ import annotations
 
@@ -34,27 +34,28 @@ def linprog(
     x0: Any = None,
     integrality: Any = None,
 ) -> OptimizeResult:
-    """Solve a linear program, as `scipy.optimize.linprog`, and differentiate the solution.
+    """Solve a linear program, as `scipy.optimize.linprog`, with derivatives.
 
-    It is differentiated by all of `c`, `A_ub`, `b_ub`, `A_eq`, `b_eq` and `bounds`. The solution is a corner, which
-    moves with the constraints that meet there, and not with `c`; the least value has the slope `x` in `c`.
+    It is differentiable with respect to all of `c`, `A_ub`, `b_ub`, `A_eq`, `b_eq` and `bounds`. The solution is a
+    vertex, which depends on the active constraints, and not on `c`; the derivative of the minimum with respect to `c`
+    is `x`.
 
     Args:
-        c: of shape (n,), what is made least is `c @ x`.
+        c: the coefficients of the objective `c @ x`, of shape (n,).
         A_ub, b_ub: `A_ub @ x <= b_ub`, of shapes (m, n) and (m,); a sparse matrix is a constant.
         A_eq, b_eq: `A_eq @ x == b_eq`.
-        bounds: a pair for all unknowns or one for each; None is no bound.
-        method, callback, options, x0, integrality: SciPy's.
+        bounds: a pair for all unknowns or one for each; None means no bound.
+        method, callback, options, x0, integrality: as in SciPy.
 
     Returns:
         SciPy's result; `x`, `fun`, `slack`, `con` and the marginals and residuals in `ineqlin`, `eqlin`, `lower` and
-        `upper` are differentiated.
+        `upper` are differentiable.
 
     Raises:
-        ConvergenceError: a RuntimeError; there is no solution, and something is to be differentiated.
-        SingularEquationError: a ValueError; there are several solutions, or more constraints meet at the corner than
-            determine it.
-        UnsupportedError: a NotImplementedError; unknowns are integers, and something is to be differentiated.
+        ConvergenceError: a RuntimeError; there is no solution, and a derivative is needed.
+        SingularEquationError: a ValueError; there are several solutions, or more constraints are active at the vertex
+            than determine it.
+        UnsupportedError: a NotImplementedError; some unknowns are integers, and a derivative is needed.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -89,19 +90,19 @@ def linprog(
 
 
 def nnls(A: Any, b: Any, *, maxiter: int | None = None) -> tuple[Any, Any]:  # noqa: N803  # SciPy's name
-    """Solve linear least squares with a solution that is not negative, as `scipy.optimize.nnls`, and differentiate it.
+    """Solve a nonnegative linear least-squares problem, as `scipy.optimize.nnls`, with derivatives.
 
     Args:
         A: of shape (m, n).
         b: of shape (m,).
-        maxiter: SciPy's.
+        maxiter: as in SciPy.
 
     Returns:
-        The solution, of shape (n,), and the norm of the residuals; both are differentiated by `A` and `b`.
+        The solution, of shape (n,), and the norm of the residuals; both are differentiable with respect to `A` and `b`.
 
     Raises:
-        RuntimeError: SciPy has not succeeded.
-        SingularEquationError: a ValueError; the solution is not the only one.
+        RuntimeError: SciPy's solver failed.
+        SingularEquationError: a ValueError; the solution is not unique.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -134,21 +135,21 @@ def lsq_linear(
     tol: float = 1e-10,
     **options: Any,
 ) -> OptimizeResult:
-    """Solve linear least squares within bounds, as `scipy.optimize.lsq_linear`, and differentiate the solution.
+    """Solve a bounded linear least-squares problem, as `scipy.optimize.lsq_linear`, with derivatives.
 
     Args:
         A: of shape (m, n); a sparse matrix is a constant.
         b: of shape (m,).
-        bounds: `(lower, upper)`, vectors or numbers for all, or `scipy.optimize.Bounds`; the solution is differentiated
-            by those it lies at.
-        method, tol, options: SciPy's.
+        bounds: `(lower, upper)`, vectors or numbers for all, or `scipy.optimize.Bounds`; derivatives include those
+            of active bounds.
+        method, tol, options: as in SciPy.
 
     Returns:
-        SciPy's result; `x`, `cost` and `fun` are differentiated.
+        SciPy's result; `x`, `cost` and `fun` are differentiable.
 
     Raises:
-        ConvergenceError: a RuntimeError; SciPy has not succeeded, and something is to be differentiated.
-        SingularEquationError: a ValueError; the solution is not the only one.
+        ConvergenceError: a RuntimeError; SciPy's solver failed, and a derivative is needed.
+        SingularEquationError: a ValueError; the solution is not unique.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -185,13 +186,13 @@ def _half_of_squares(x: Any, A: Any, b: Any) -> Any:  # noqa: N803
 
 
 class _Program(Search):
-    """One problem without functions of the user's, and what SciPy has found.
+    """A problem without callbacks, and SciPy's results.
 
     Args:
-        name: of SciPy's function.
-        number: what is made least, from a vector and arguments.
-        constraints: of the vector.
-        count: how many unknowns there are.
+        name: the name of the SciPy function.
+        number: the objective, a function of a vector and arguments.
+        constraints: the constraints on the vector.
+        count: the number of unknowns.
     """
 
     def __init__(self, name: str, number: Any, constraints: Sequence[Constraint], count: int) -> None:
@@ -204,15 +205,15 @@ class _Program(Search):
         self._conditions = Conditions(program, lambda x, args: program(x, *args), constraints)
 
     def is_followed(self, *args: Any) -> bool:
-        """Return whether anything is to be differentiated, or is a batch."""
+        """Return whether any input is differentiated or batched."""
         return bool(followers(flatten((self._given, args))[0]))
 
     def solved(self, solve: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
-        """Return the solution and the multipliers, differentiated; None for these where nothing is.
+        """Return the solution and the multipliers, differentiable; None for the latter if nothing is differentiated.
 
         Args:
-            solve: from a start, which does not matter, what constraints are given, and arguments to SciPy's result.
-            args: the arguments of what is made least.
+            solve: maps a starting point, which is not used, the inputs of constraints, and arguments to SciPy's result.
+            args: the arguments of the objective.
         """
         conditions, given = self._conditions, self._given
         if not self.is_followed(*args):
@@ -228,7 +229,7 @@ class _Program(Search):
         return found[0], found[1]
 
     def marginals(self, x: Any, multipliers: Any) -> dict[str, Any]:
-        """Return what `linprog` reports of constraints: how far they are, and what the least value gains by a limit."""
+        """Return `linprog`'s reports on constraints: residuals, and derivatives with respect to limits."""
         parts = values_and_limits(self._constraints, x, self._given)
         *sides, of_bounds = parted(multipliers, parts)
         fields = {"ineqlin": _side(np.zeros(0), np.zeros(0)), "eqlin": _side(np.zeros(0), np.zeros(0))}
@@ -249,7 +250,7 @@ def _vector(x: Any) -> Any:
 
 
 def _linear(side: str, matrix: Any, lower: Any, upper: Any) -> list[Constraint]:
-    """Return one of the two sides of a linear program as a constraint; SciPy takes its matrix and its limit."""
+    """Return one side of a linear program as a constraint, with its matrix and limit."""
     if matrix is None:
         return []
     is_sparse = issparse(matrix)
@@ -265,7 +266,7 @@ def _linear(side: str, matrix: Any, lower: Any, upper: Any) -> list[Constraint]:
 
 
 def _limits_of_all(bounds: Any, count: int) -> tuple[Any, Any]:
-    """Return the lower and the upper bounds of a linear program, which are pairs with None for no bound."""
+    """Return the lower and upper bounds of a linear program, given as pairs with None for no bound."""
     if bounds is None or len(bounds) == 0:
         bounds = (0, None)
     if (

@@ -1,4 +1,4 @@
-"""Roots and fixed points that are differentiated by what their equation depends on."""
+"""Roots and fixed points, differentiable with respect to the inputs of their equation."""
 
 from __future__ import annotations
 
@@ -47,27 +47,27 @@ def root(
     *,
     compile: bool = False,
 ) -> OptimizeResult:
-    """Find a root of a function of several unknowns, as `scipy.optimize.root`, and differentiate it.
+    """Find a root of a function of several unknowns, as `scipy.optimize.root`, with derivatives.
 
-    The root is differentiated by the implicit function theorem: by `args`, and by traced values and
-    variables that `fun` uses besides; in both modes, to any order. Its derivative by `x0` is 0.
+    The root is differentiated by the implicit function theorem, with respect to `args`, and traced values and
+    variables that `fun` closes over; in both modes, to any order. The derivative with respect to `x0` is 0.
 
     Args:
         fun: `fun(x, *args)` returns as many numbers as there are unknowns.
-        x0: where to start: a vector, or a container of arrays, which `fun` is then called with.
-        args: extra arguments, containers of arrays too.
-        method, tol, callback, options: SciPy's.
-        jac: by default the exact Jacobian, for the methods that take one ("hybr", "lm"); False lets SciPy
-            take differences; otherwise as SciPy's. It may return a sparse array, as `fg.sparse_jacobian(fun)` does.
-        compile: SciPy calls native code for `fun` and for the exact Jacobian, as in `minimize`.
+        x0: the starting point: a vector, or a container of arrays, which `fun` then takes.
+        args: extra arguments, which may be containers of arrays.
+        method, tol, callback, options: as in SciPy.
+        jac: by default the exact Jacobian, for methods that use one ("hybr", "lm"); with False SciPy uses
+            finite differences; otherwise as in SciPy. It may return a sparse array, as `fg.sparse_jacobian(fun)` does.
+        compile: whether SciPy calls native code for `fun` and for the exact Jacobian, as in `minimize`.
 
     Returns:
-        SciPy's result; `x` is nested as `x0` is.
+        SciPy's result; `x` has the structure of `x0`.
 
     Raises:
-        ConvergenceError: a RuntimeError; no root was found, and something is to be differentiated.
-        SingularEquationError: a ValueError; the root does not depend on the arguments in a unique way.
-        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as `fg.compile` raises them.
+        ConvergenceError: a RuntimeError; no root was found, and a derivative is needed.
+        SingularEquationError: a ValueError; the root is not a unique function of the inputs.
+        ConcretizationError, FrozenValueError, MissingExtraError: with `compile`, as for `fg.compile`.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -120,11 +120,11 @@ def fsolve(
     Args:
         func, x0, args, compile: as `fun`, `x0`, `args` and `compile` of `root`.
         fprime: as `jac` of `root`: by default the exact Jacobian.
-        full_output: return SciPy's report, too.
-        epsfcn, options: SciPy's, such as `xtol`, `maxfev` and `col_deriv`, which is for `fprime`.
+        full_output: also return the report of SciPy.
+        epsfcn, options: further options of SciPy, such as `xtol`, `maxfev` and `col_deriv`, which is for `fprime`.
 
     Returns:
-        The root, nested as `x0` is; with `full_output` the root, a dict of MINPACK, its status and message.
+        The root, with the structure of `x0`; with `full_output` the root, a dict of MINPACK, its status and message.
 
     Raises:
         ConvergenceError, SingularEquationError: as for `root`.
@@ -162,25 +162,25 @@ def root_scalar(
     *,
     compile: bool = False,
 ) -> OptimizeResult:
-    """Find a root of a function of one unknown, as `scipy.optimize.root_scalar`, and differentiate it.
+    """Find a root of a function of one unknown, as `scipy.optimize.root_scalar`, with derivatives.
 
     Args:
         f: `f(x, *args)` returns a number.
-        args: extra arguments, which the root is differentiated by, and so by what else `f` uses.
-        method: as SciPy's. Newton's and Halley's method get exact derivatives; they are chosen by default
-            where there is only `x0`, or `x0` with `fprime2=True`.
-        bracket: two numbers between which `f` changes its sign.
-        fprime, fprime2: as SciPy's; not needed.
-        x0, x1: where to start.
-        xtol, rtol, maxiter, options: SciPy's.
-        compile: SciPy calls native code for `f` and its exact derivatives, as in `minimize`.
+        args: extra arguments; derivatives are with respect to these and the values that `f` closes over.
+        method: as in SciPy. Newton's and Halley's method use exact derivatives; they are the default
+            if only `x0` is given, or `x0` with `fprime2=True`.
+        bracket: two numbers at which `f` has different signs.
+        fprime, fprime2: as in SciPy; not needed.
+        x0, x1: the starting points.
+        xtol, rtol, maxiter, options: as in SciPy.
+        compile: whether SciPy calls native code for `f` and its exact derivatives, as in `minimize`.
 
     Returns:
         SciPy's result, with `root`.
 
     Raises:
-        ConvergenceError: a RuntimeError; no root was found, and something is to be differentiated.
-        SingularEquationError: a ValueError; `f` has the slope 0 at the root.
+        ConvergenceError: a RuntimeError; no root was found, and a derivative is needed.
+        SingularEquationError: a ValueError; the derivative of `f` at the root is 0.
 
     Example:
         >>> import fgrad as fg
@@ -211,7 +211,7 @@ def root_scalar(
 
 
 def _report(root: Any, found: list[Any]) -> OptimizeResult:
-    """Return SciPy's report with the root as it is differentiated; for a batch with what it says of all examples."""
+    """Return SciPy's report with the differentiable root; for a batch with the reports of all examples."""
     if len(found) == 1:
         return result_from({**found[0], "root": root})
     is_success = all(each.converged for each in found)
@@ -219,10 +219,10 @@ def _report(root: Any, found: list[Any]) -> OptimizeResult:
 
 
 class _OfNumber:
-    """A function of one number and arguments, and its derivatives, as SciPy calls them for plain ones.
+    """A function of one number and arguments, and its derivatives, for SciPy's calls with plain ones.
 
     Attributes:
-        function: the user's Python.
+        function: the user's Python function.
     """
 
     def __init__(self, function: Callable[..., Any], compile: bool) -> None:
@@ -248,7 +248,7 @@ def _second(function: Callable[..., Any]) -> Callable[..., Any]:
 def _one_unknown(
     f: Callable[..., Any], solve: Callable[..., Any], start: Any, ends: tuple[Any, ...], args: tuple[Any, ...]
 ) -> tuple[Any, list[Any]]:
-    """Return the root of a function of one number, differentiated, and SciPy's results."""
+    """Return the differentiable root of a function of one number, and SciPy's results."""
     found: list[Any] = []
 
     def solver(ends: Any, args: Any) -> Any:
@@ -262,8 +262,8 @@ def _one_unknown(
     if followers([root]) and not all(each.converged for each in found):
         flags = ", ".join(sorted({each.flag for each in found}))
         raise errors.ConvergenceError(
-            f"SciPy did not find the root of {name_of(f)}: {flags}. So there is none to differentiate.\n"
-            "Let it go on (maxiter), give it a bracket, or start it elsewhere."
+            f"SciPy did not find the root of {name_of(f)}: {flags}. There is no root to differentiate.\n"
+            "Increase maxiter, give a bracket, or use another starting point."
         )
     has_tensors = any(type(leaf) in BOXES for leaf in flatten((ends, args))[0])
     return boxed(root) if has_tensors else root, found
@@ -274,7 +274,7 @@ _DOC_OF_BRACKETED = """Find a root between two numbers, as `scipy.optimize.NAME`
     Args:
         f: `f(x, *args)` returns a number; its signs at `a` and `b` differ.
         a, b: the ends of the interval, by which the derivative is 0.
-        args: extra arguments, which the root is differentiated by, and so by what else `f` uses.
+        args: extra arguments; derivatives are with respect to these and the values that `f` closes over.
         xtol, rtol, maxiter, disp: SciPy's.
         full_output: return SciPy's report, too, with the root as it is differentiated.
         compile: SciPy calls native code for `f`, as in `minimize`.
@@ -294,7 +294,7 @@ _DOC_OF_BRACKETED = """Find a root between two numbers, as `scipy.optimize.NAME`
 
 
 def _bracketed(scipys: Any) -> Any:
-    """Make the function that finds a root between two numbers by one of SciPy's methods."""
+    """Make a function that finds a root between two numbers by a SciPy method."""
 
     def find(
         f: Callable[..., Any],
@@ -347,16 +347,16 @@ def newton(
     *,
     compile: bool = False,
 ) -> Any:
-    """Find a root of a function of one unknown by Newton's method, as `scipy.optimize.newton`, and differentiate it.
+    """Find a root of a function of one unknown by Newton's method, as `scipy.optimize.newton`, with derivatives.
 
     Args:
         func: `func(x, *args)` returns a number.
-        x0: where to start.
-        fprime: by default the exact derivative; otherwise as SciPy's. With `x1` it is the secant method.
-        args: extra arguments, which the root is differentiated by, and so by what else `func` uses.
-        tol, maxiter, fprime2, x1, rtol, disp: SciPy's.
-        full_output: return SciPy's report, too, with the root as it is differentiated.
-        compile: SciPy calls native code for `func` and its exact derivative, as in `minimize`.
+        x0: the starting point.
+        fprime: by default the exact derivative; otherwise as in SciPy. With `x1` the secant method is used.
+        args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
+        tol, maxiter, fprime2, x1, rtol, disp: as in SciPy.
+        full_output: whether to return SciPy's report, too, with the differentiable root.
+        compile: whether SciPy calls native code for `func` and its exact derivative, as in `minimize`.
 
     Returns:
         The root, or with `full_output` the root and the report.
@@ -390,23 +390,23 @@ def fixed_point(
     *,
     compile: bool = False,
 ) -> Any:
-    """Find a point that a function maps to itself, as `scipy.optimize.fixed_point`, and differentiate it.
+    """Find a fixed point of a function, as `scipy.optimize.fixed_point`, with derivatives.
 
     Args:
         func: `func(x, *args)` returns as many numbers as there are unknowns.
-        x0: where to start: a number, an array, or a container of arrays.
-        args: extra arguments, which the point is differentiated by, and so by what else `func` uses.
-        xtol: the relative error that is asked for.
-        maxiter: the largest number of iterations.
+        x0: the starting point: a number, an array, or a container of arrays.
+        args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
+        xtol: the relative tolerance.
+        maxiter: the maximal number of iterations.
         method: "del2" (Steffensen's method with Aitken's acceleration) or "iteration".
-        compile: SciPy calls native code for `func`, as in `minimize`.
+        compile: whether SciPy calls native code for `func`, as in `minimize`.
 
     Returns:
-        The point, nested as `x0` is.
+        The point, with the structure of `x0`.
 
     Raises:
-        RuntimeError: SciPy has found none.
-        SingularEquationError: a ValueError; the point does not depend on the arguments in a unique way.
+        RuntimeError: SciPy's solver failed.
+        SingularEquationError: a ValueError; the point is not a unique function of the inputs.
 
     Example:
         >>> import numpy as np, fgrad as fg

@@ -1,4 +1,4 @@
-"""Rosenbrock's function, on which minimizers are tried, and its derivatives as SciPy writes them out."""
+"""Rosenbrock's function, a test problem for minimizers, and its derivatives in SciPy's form."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from fgrad.core.coerce import as_array
 
 
 def rosen(x: Any) -> Any:
-    """Return Rosenbrock's function, as `scipy.optimize.rosen`; its derivatives are found like those of any other.
+    """Return Rosenbrock's function, as `scipy.optimize.rosen`; it is differentiable like any other function.
 
     Args:
-        x: its elements along the first axis are the unknowns.
+        x: the unknowns, along the first axis.
 
     Returns:
-        The values, along the other axes; the least is 0, where all unknowns are 1.
+        The values, along the other axes; the minimum is 0, where all unknowns are 1.
 
     Raises:
         IndexError: `x` is a number.
@@ -99,7 +99,7 @@ def rosen_hess_prod(x: Any, p: Any) -> Any:
 
 
 def _second_derivatives(x: Any) -> tuple[Any, Any]:
-    """Return the second derivatives by neighbours, and those by one unknown."""
+    """Return the off-diagonal and the diagonal second derivatives."""
     first, rest = x[:-1], x[1:]
     none = np.zeros_like(x[:1])
     of_first = 1200.0 * first**2 - 400.0 * rest + 2.0

@@ -1,12 +1,12 @@
 """Convolution and correlation of arrays with any number of axes.
 
     convolve, correlate         direct or by Fourier transforms, over all axes
-    fftconvolve, oaconvolve     by Fourier transforms of the whole or of pieces, over chosen axes
-    convolve2d, correlate2d     of images, with a choice of what lies around them
-    window(a, v, ...)           what all of them are made of: a part of the full convolution
+    fftconvolve, oaconvolve     by Fourier transforms of the whole or of blocks, over chosen axes
+    convolve2d, correlate2d     of images, with a choice of boundary conditions
+    window(a, v, ...)           the common primitive: a window of the full convolution
 
-Transposed, a part of a convolution is a part of another convolution, so that all derivatives are convolutions
-again, by the same method.
+The transpose of a window of a convolution is a window of another convolution, so all derivatives are convolutions
+by the same method.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Sizes = tuple[int, ...]
 _BY_TRANSFORMS = {"fft": scipy.signal.fftconvolve, "oa": scipy.signal.oaconvolve}
 
 _LARGE = 1 << 22
-"""Of more products the pieces of an array are not laid out in memory side by side."""
+"""Limit on the number of products up to which the windows of an array are copied side by side."""
 
 
 # The primitive
 
 
 def _cut(x: Any, start: Sequence[int], length: Sequence[int]) -> Any:
-    """Return the elements `start` to `start + length` along the last axes, zeros where there are none."""
+    """Return the elements `start` to `start + length` along the last axes, zero-padded out of range."""
     sizes = x.shape[x.ndim - len(start) :]
     spans = [(max(0, first), max(0, min(first + n, size))) for first, n, size in zip(start, length, sizes, strict=True)]
     spans = [(min(first, last), last) for first, last in spans]
@@ -56,7 +56,7 @@ def _cut(x: Any, start: Sequence[int], length: Sequence[int]) -> Any:
 
 
 def _slid(kept: Any, v: Any, length: Sizes) -> Any:
-    """Return the sums over all places at which `v`, reversed, lies within an array, along the last axes."""
+    """Return the sums over all positions of the reversed `v` within an array, along the last axes."""
     ndim = len(length)
     sizes = v.shape[v.ndim - ndim :]
     last = tuple(range(-ndim, 0))
@@ -80,13 +80,13 @@ def _slid(kept: Any, v: Any, length: Sizes) -> Any:
 
 
 def _shifts(x: Any, places: Sizes, sizes: Sizes) -> Iterator[Any]:
-    """Return the pieces of some sizes that begin at each of the first places, along the last axes."""
+    """Return the windows of given sizes that begin at each of the first positions, along the last axes."""
     for place in np.ndindex(places):
         yield x[(..., *(slice(begin, begin + size) for begin, size in zip(place, sizes, strict=True)))]
 
 
 def _convolved(a: Any, v: Any, start: Sizes, length: Sizes, method: str) -> Any:
-    """Return a part of the full convolution over the last axes; those in front are broadcast."""
+    """Return a window of the full convolution over the last axes; leading axes are broadcast."""
     ndim = len(start)
     if prod(a.shape[a.ndim - ndim :]) < prod(v.shape[v.ndim - ndim :]):
         a, v = v, a
@@ -105,7 +105,7 @@ def _convolved(a: Any, v: Any, start: Sizes, length: Sizes, method: str) -> Any:
 
 
 def _operand_rule(other: Any, sizes: Sizes, start: Sizes, method: str) -> Callable[[Any], Any]:
-    """Return the pullback to an operand of some sizes: the convolution with the other one reversed."""
+    """Return the pullback to an operand of given sizes: the convolution with the reversed other one."""
     last = tuple(range(-len(start), 0))
     begin = tuple(size - 1 - first for size, first in zip(other.shape[other.ndim - len(start) :], start, strict=True))
     return lambda ct: contract(_convolve, (ct, np.flip(other, last)), _metadata(begin, sizes, method))
@@ -158,12 +158,12 @@ _convolve.batch = lambda values, mapped, size, metadata: contract(
 
 
 def window(a: Any, v: Any, start: Sizes, length: Sizes, method: str = "direct") -> Any:
-    """Return a part of the full convolution of two arrays over their last axes.
+    """Return a window of the full convolution of two arrays over their last axes.
 
     Args:
-        a, v: as many axes as `start` has numbers are convolved; those in front are broadcast.
-        start: where the part begins in the full convolution; before it, and after its end, are zeros.
-        length: the sizes of the part.
+        a, v: as many axes as `start` has numbers are convolved; leading axes are broadcast.
+        start: where the window begins in the full convolution, which is zero-padded on both sides.
+        length: the sizes of the window.
         method: "direct", "fft" or "oa".
 
     Example:
@@ -177,7 +177,7 @@ def window(a: Any, v: Any, start: Sizes, length: Sizes, method: str = "direct") 
 
 
 def _part(first: Sizes, second: Sizes, mode: str) -> tuple[Sizes, Sizes]:
-    """Return where the result of a mode begins in the full convolution, and its sizes."""
+    """Return the start of a mode's result in the full convolution, and its sizes."""
     pairs = list(zip(first, second, strict=True))
     if mode == "full":
         return (0,) * len(pairs), tuple(n + m - 1 for n, m in pairs)
@@ -187,7 +187,7 @@ def _part(first: Sizes, second: Sizes, mode: str) -> tuple[Sizes, Sizes]:
 
 
 def _fit(a: Any, v: Any, mode: Any, axes: Sequence[int]) -> bool:
-    """Return whether two arrays, of which some axes are convolved, and a mode are what SciPy takes."""
+    """Return whether the arrays, the convolved axes and the mode are valid for SciPy."""
     if a.ndim != v.ndim or 0 in (a.size, v.size) or mode not in ("full", "same", "valid"):
         return False
     pairs = [(a.shape[axis], v.shape[axis]) for axis in axes]
@@ -195,24 +195,24 @@ def _fit(a: Any, v: Any, mode: Any, axes: Sequence[int]) -> bool:
 
 
 def _nothing(function: Callable[..., Any], a: Any, v: Any, *how: Any) -> Any:
-    """Return what SciPy answers for arrays of these shapes: its error, or the empty array."""
+    """Return SciPy's result for arrays of these shapes: its error, or the empty array."""
     return function(np.zeros(a.shape, a.dtype), np.zeros(v.shape, v.dtype), *how)
 
 
 def _over_all_axes(function: Callable[..., Any], a: Any, v: Any, mode: Any, method: Any) -> Any:
-    """Convolve as SciPy's `function` would: `correlate` has made the second array ready for it."""
+    """Convolve as SciPy's `function`; for `correlate` the second array is already reversed."""
     if a.ndim == v.ndim == 0:
         return a * v
     if not _fit(a, v, mode, range(a.ndim)) or method not in ("auto", "direct", "fft"):
         return _nothing(function, a, v, mode, method)
-    if method == "auto":  # which looks at shapes and dtypes
+    if method == "auto":  # the choice depends on shapes and dtypes
         first, second = (np.broadcast_to(np.zeros((), x.dtype), x.shape) for x in (a, v))
         method = scipy.signal.choose_conv_method(first, second, mode)
     return window(a, v, *_part(a.shape, v.shape, mode), method)
 
 
 def _reversed(x: Any) -> Any:
-    """Return an array from its end to its beginning, conjugated."""
+    """Return a reversed and conjugated array."""
     return np.flip(np.conjugate(x) if x.dtype.kind == "c" else x)
 
 
@@ -222,14 +222,14 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
 
     Args:
         in1, in2: the arrays; traced ones are differentiated.
-        mode: "full", "same" (of the size of `in1`) or "valid" (what does not rest on zeros around them).
-        method: "direct", "fft", or "auto" for the one that SciPy expects to be faster.
+        mode: "full", "same" (of the size of `in1`) or "valid" (without zero padding).
+        method: "direct", "fft", or "auto" for the one that SciPy estimates to be faster.
 
     Returns:
         The sums of products, as from `scipy.signal.convolve`.
 
     Raises:
-        ValueError: SciPy's, for arrays or options that it does not take.
+        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -252,7 +252,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
         The sums of products, as from `scipy.signal.correlate`.
 
     Raises:
-        ValueError: SciPy's, for arrays or options that it does not take.
+        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -278,7 +278,7 @@ def _over_axes(function: Callable[..., Any], in1: Any, in2: Any, mode: Any, axes
     order = [*free, *chosen]
     first, second = (np.transpose(x, order) for x in (a, v))
     found = window(first, second, *_part(_sizes(first, len(chosen)), _sizes(second, len(chosen)), mode), method)
-    if mode == "same" and found.shape != first.shape:  # the middle, also of axes that the second array has longer
+    if mode == "same" and found.shape != first.shape:  # the central part, also where `in2` is longer
         starts = [(size - n) // 2 for size, n in zip(found.shape, first.shape, strict=True)]
         found = found[tuple(slice(start, start + n) for start, n in zip(starts, first.shape, strict=True))]
     return np.transpose(found, np.argsort(order))
@@ -295,13 +295,13 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     Args:
         in1, in2: arrays with the same number of axes; traced ones are differentiated.
         mode: as for `convolve`.
-        axes: those to convolve over, by default all; the others are broadcast.
+        axes: the axes of the convolution, by default all; others are broadcast.
 
     Returns:
         The sums of products, as from `scipy.signal.fftconvolve`.
 
     Raises:
-        ValueError: SciPy's, for arrays or options that it does not take.
+        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -314,7 +314,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
 
 @differentiates(scipy.signal.oaconvolve)
 def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
-    """Return the convolution of a long array with a short one by Fourier transforms of pieces (overlap and add).
+    """Return the convolution of a long array with a short one by Fourier transforms of blocks (overlap-add).
 
     Args:
         in1, in2, mode, axes: as for `fftconvolve`.
@@ -323,7 +323,7 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
         The sums of products, as from `scipy.signal.oaconvolve`.
 
     Raises:
-        ValueError: SciPy's, for arrays or options that it does not take.
+        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -338,7 +338,7 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
 
 
 def _surrounded(image: Any, sizes: Sizes, boundary: str, fillvalue: Any) -> Any:
-    """Return an image with as much around it as an array of some sizes can reach."""
+    """Return an image extended by as much as an array of given sizes can reach."""
     widths = [(size - 1, size - 1) for size in sizes]
     if boundary in ("fill", "pad"):
         return pad(image, widths, constant_values=as_array(fillvalue))
@@ -353,7 +353,7 @@ _BOUNDARIES = ("fill", "pad", "wrap", "circular", "symm", "symmetric")
 
 
 def _on_plane(image: Any, v: Any, start: Sizes, length: Sizes, boundary: str, fillvalue: Any) -> Any:
-    """Return a part of the full convolution of two images, the first one continued beyond its edges."""
+    """Return a window of the full convolution of two images, the first one extended beyond its edges."""
     if boundary in ("fill", "pad") and type(fillvalue) in (int, float) and fillvalue == 0:
         return window(image, v, start, length)
     sizes = v.shape
@@ -368,14 +368,14 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
     Args:
         in1, in2: arrays with two axes; traced ones are differentiated.
         mode: as for `convolve`.
-        boundary: what lies around `in1`: "fill" for a number, "wrap" for the image again, "symm" for its reflection.
+        boundary: the extension of `in1`: "fill" with a number, "wrap" for periodic, "symm" for its reflection.
         fillvalue: that number; a traced one is differentiated.
 
     Returns:
         The sums of products, as from `scipy.signal.convolve2d`.
 
     Raises:
-        ValueError: SciPy's, for arrays or options that it does not take.
+        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -405,7 +405,7 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
         The sums of products, as from `scipy.signal.correlate2d`.
 
     Raises:
-        ValueError: SciPy's, for arrays or options that it does not take.
+        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -418,7 +418,7 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
     if not _is_plane(image, v, mode, boundary):
         return _nothing(scipy.signal.correlate2d, image, v, mode, boundary)
     if mode == "valid":
-        # SciPy exchanges the two where the second one is larger, and then it is the first that is conjugated.
+        # SciPy swaps the arrays if the second one is larger, and then conjugates the first one.
         if image.shape[0] < v.shape[0] or image.shape[1] < v.shape[1]:
             return np.flip(window(v, _reversed(image), *_part(v.shape, image.shape, mode)))
         return window(image, _reversed(v), *_part(image.shape, v.shape, mode))

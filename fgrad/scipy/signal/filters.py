@@ -1,13 +1,13 @@
-"""Digital filters: recursive ones, which have poles, and smoothing by polynomials.
+"""Digital filters: recursive (IIR) filters, and smoothing by polynomials.
 
     lfilter, filtfilt           given by the coefficients of a rational transfer function
-    sosfilt, sosfiltfilt        given by sections of second order
-    lfilter_zi, sosfilt_zi      the states in which they do not change a constant signal's response
-    deconvolve                  the quotient that a filter's response was made from
+    sosfilt, sosfiltfilt        given by second-order sections
+    lfilter_zi, sosfilt_zi      the initial states for which the step response is constant
+    deconvolve                  the quotient of polynomials
     savgol_filter               the polynomial that fits each window best
 
 A recursive filter solves the equations A y = B x with matrices that are lower triangular, and the same along each
-diagonal. From dA y + A dy = B dx + dB x follow the tangent, and, with the transpose of A, which is the
+diagonal. From dA y + A dy = B dx + dB x follows the tangent, and, with the transpose of A, which is the
 same filter run backwards, the cotangents.
 """
 
@@ -40,7 +40,7 @@ from fgrad.scipy.signal.convolutions import convolve, window
 def _solved(a: Any, u: Any) -> Any:
     """Return y with a[0] y[n] = u[n] - a[1] y[n - 1] - a[2] y[n - 2] - ..., along the last axis."""
     dtype = np.result_type(a, u)
-    wide = np.result_type(dtype, np.float32)  # SciPy does not filter half precision
+    wide = np.result_type(dtype, np.float32)  # SciPy does not support half precision
     a, u = a.astype(wide, copy=False), u.astype(wide, copy=False)
     if a.ndim == 1:
         return scipy.signal.lfilter(np.ones(1, wide), a, u).astype(dtype, copy=False)
@@ -53,7 +53,7 @@ def _solved(a: Any, u: Any) -> Any:
 
 
 def _backwards(a: Any, ct: Any) -> Any:
-    """Solve the transposed equations, which begin at the end."""
+    """Solve the transposed equations, which start at the end."""
     return apply(_recursive, (a, ct[..., ::-1]))[..., ::-1]
 
 
@@ -97,9 +97,9 @@ def _response(b: Any, a: Any, x: Any) -> Any:
 
 
 def _continued_response(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
-    """Return a filter's response along the last axis from a state, and the state that it is left in.
+    """Return a filter's response along the last axis from an initial state, and the final state.
 
-    A state is what the signal so far adds to the right-hand sides of the equations still to come.
+    A state is the contribution of the past signal to the right-hand sides of the remaining equations.
     """
     b, a = b / a[:1], a / a[:1]
     size, order = x.shape[-1], zi.shape[-1]
@@ -109,12 +109,12 @@ def _continued_response(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
 
 
 def _widened(x: Any, size: int) -> Any:
-    """Return an array with zeros after it, up to a size of the last axis."""
+    """Return an array zero-padded to a size of the last axis."""
     return np.concatenate([x, np.zeros_like(x, shape=(*x.shape[:-1], size - x.shape[-1]))], axis=-1)
 
 
 def _state_fits(zi: Any, x: Any, axis: int, order: int) -> bool:
-    """Return whether a state has the shape of a signal, but for the axis along which it is filtered."""
+    """Return whether a state has the shape of a signal, except along the filtered axis."""
     if zi.ndim != x.ndim:
         return False
     wanted = [*x.shape]
@@ -130,7 +130,7 @@ def _as_state(zi: Any, x: Any, axis: int, dtype: Any) -> Any:
 
 
 def _zeros_like_each(*arrays: Any) -> list[Any]:
-    """Return arrays of the same shapes and dtypes, by which SciPy can see what is wrong with those."""
+    """Return arrays with the same shapes and dtypes, for SciPy's checks."""
     return [None if x is None else np.zeros(x.shape, x.dtype) for x in arrays]
 
 
@@ -141,15 +141,15 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     Args:
         b, a: the coefficients of the numerator and of the denominator; traced ones are differentiated.
         x: the signal, or several; traced ones are differentiated.
-        axis: along which time goes.
-        zi: the state that the filter is in at the beginning; traced ones are differentiated.
+        axis: the axis of time.
+        zi: the initial state; traced ones are differentiated.
 
     Returns:
         The response, and if `zi` is given, the state at the end.
 
     Raises:
-        ValueError: SciPy's, for shapes that do not fit.
-        NotImplementedError: SciPy's, for numbers of a precision that it does not filter.
+        ValueError: SciPy's; the shapes are incompatible.
+        NotImplementedError: SciPy's; the precision is not supported.
 
     Example:
         >>> import fgrad as fg
@@ -173,7 +173,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 
 def _first_of(a: Any) -> Any:
-    """Return a plain array of coefficients, of the whole batch those of one example that has a 0 in front."""
+    """Return a plain array of coefficients; for a batch, those of an example with a leading 0 if there is one."""
     examples = raw_array(a)
     if a.ndim != 1 or not a.size:
         return np.zeros(a.shape, a.dtype)
@@ -183,7 +183,7 @@ def _first_of(a: Any) -> Any:
 
 @differentiates(scipy.signal.lfilter_zi)
 def lfilter_zi(b: Any, a: Any) -> Any:
-    """Return the state of a filter whose response to a constant signal is constant from the beginning.
+    """Return the state of a filter for which the response to a constant signal is constant from the start.
 
     Args:
         b, a: the coefficients of the numerator and of the denominator; traced ones are differentiated.
@@ -192,7 +192,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
         The state for the signal 1.
 
     Raises:
-        ValueError: SciPy's, for shapes that do not fit.
+        ValueError: SciPy's; the shapes are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -203,17 +203,17 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     while a.ndim == 1 and a.shape[0] > 1 and np.all(raw_array(a[0]) == 0):
         a = a[1:]
     if b.ndim != 1 or a.ndim != 1 or not b.size or not a.size or a.shape == b.shape == (1,):
-        return scipy.signal.lfilter_zi(np.ones(b.shape), np.ones(a.shape))  # which raises SciPy's error
+        return scipy.signal.lfilter_zi(np.ones(b.shape), np.ones(a.shape))  # raises SciPy's error
     b, a = b / a[:1], a / a[:1]
     size = max(b.shape[0], a.shape[0])
     b, a = _widened(b, size), _widened(a, size)
-    # Each element of the state is the sum of what is still to come: b[j] - a[j] times the response.
+    # Each element of the state is a sum of future terms: b[j] - a[j] times the response.
     rest = b[1:] - a[1:] * (np.sum(b) / np.sum(a))
     return np.cumsum(rest[::-1])[::-1]
 
 
 def _extended(x: Any, edge: int, padtype: str) -> Any:
-    """Return a signal that is continued at both ends along the last axis."""
+    """Return a signal extended at both ends along the last axis."""
     first, last = x[..., :1], x[..., -1:]
     if padtype == "constant":
         shape = (*x.shape[:-1], edge)
@@ -226,14 +226,14 @@ def _extended(x: Any, edge: int, padtype: str) -> Any:
 
 
 def _there_and_back(response: Callable[[Any, Any], Any], zi: Any, x: Any, edge: int, padtype: Any) -> Any:
-    """Filter along the last axis forwards, then backwards, from states that suit the signal's ends.
+    """Filter along the last axis forwards, then backwards, with initial states that match the signal's ends.
 
     Args:
-        response: from a signal and a state to the response.
-        zi: the state for the signal 1, with the axis of time in the last place and as many axes as there should be.
+        response: maps a signal and a state to the response.
+        zi: the state for the signal 1, with time as the last axis and the full number of axes.
         x: the signal.
-        edge: by how much it is continued at both ends.
-        padtype: how: "odd", "even", "constant", or None for not at all.
+        edge: the length of the extension at both ends.
+        padtype: its kind: "odd", "even", "constant", or None for no extension.
     """
     extended = _extended(x, edge, padtype) if padtype is not None and edge > 0 else x
     for _ in range(2):
@@ -242,7 +242,7 @@ def _there_and_back(response: Callable[[Any, Any], Any], zi: Any, x: Any, edge: 
 
 
 def _edge(function: Callable[..., Any], padtype: Any, padlen: Any, x: Any, axis: int, taps: int) -> int:
-    """Return by how much a signal is continued at its ends, or raise SciPy's error."""
+    """Return the length of the extension of a signal at its ends, or raise SciPy's error."""
     edge = 0 if padtype is None else 3 * taps if padlen is None else padlen
     if padtype not in ("even", "odd", "constant", None) or x.shape[axis] <= edge:
         function(np.zeros(x.shape), axis, padtype, padlen)
@@ -260,14 +260,14 @@ def filtfilt(
     method: str = "pad",
     irlen: Any = None,
 ) -> Any:
-    """Return the response to a filter that is run forwards and then backwards, which shifts no phase.
+    """Return the response to a filter that is run forwards and then backwards, which has zero phase.
 
     Args:
         b, a: the coefficients of the numerator and of the denominator; traced ones are differentiated.
         x: the signal, or several; traced ones are differentiated.
-        axis: along which time goes.
-        padtype, padlen: how the signal is continued at its ends, and by how much.
-        method: "pad"; "gust" is for arrays that are not traced.
+        axis: the axis of time.
+        padtype, padlen: the kind and length of the extension of the signal at its ends.
+        method: "pad"; "gust" is only for arrays that are not traced.
         irlen: for "gust".
 
     Returns:
@@ -275,7 +275,7 @@ def filtfilt(
 
     Raises:
         MissingRuleError: a TypeError; the method is "gust".
-        ValueError: SciPy's, for shapes and options that it does not take.
+        ValueError: SciPy's; a shape or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -301,7 +301,7 @@ def filtfilt(
     )
 
 
-# Sections of second order
+# Second-order sections
 
 
 def _sections_fit(sos: Any) -> bool:
@@ -309,7 +309,7 @@ def _sections_fit(sos: Any) -> bool:
 
 
 def _refuse_sections(sos: Any, x: Any, *how: Any) -> Any:
-    """Let SciPy say what is wrong."""
+    """Raise SciPy's error for invalid arguments."""
     examples = raw_array(sos)
     if sos.ndim == 2 and sos.shape[1] == 6:
         examples = examples.reshape((-1, *sos.shape))
@@ -320,7 +320,7 @@ def _refuse_sections(sos: Any, x: Any, *how: Any) -> Any:
 
 
 def _on_a_copy(function: Any) -> Any:
-    """Return a function of SciPy that gets sections of its own, because SciPy takes none that are read-only."""
+    """Return a SciPy function that receives a copy of the sections, because SciPy rejects read-only ones."""
 
     @functools.wraps(function)
     def call(sos: Any, *args: Any, **keywords: Any) -> Any:
@@ -331,20 +331,20 @@ def _on_a_copy(function: Any) -> Any:
 
 @differentiates(_on_a_copy(scipy.signal.sosfilt))
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
-    """Return the response of a filter that is a chain of sections of second order.
+    """Return the response of a cascade of second-order sections.
 
     Args:
-        sos: the six coefficients of each section, of which the fourth is 1; traced ones are differentiated.
+        sos: the six coefficients of each section, the fourth of which is 1; traced ones are differentiated.
         x: the signal, or several; traced ones are differentiated.
-        axis: along which time goes.
-        zi: the states of the sections at the beginning; traced ones are differentiated.
+        axis: the axis of time.
+        zi: the initial states of the sections; traced ones are differentiated.
 
     Returns:
         The response, and if `zi` is given, the states at the end.
 
     Raises:
-        ValueError: SciPy's, for shapes that do not fit.
-        NotImplementedError: SciPy's, for numbers of a precision that it does not filter.
+        ValueError: SciPy's; the shapes are incompatible.
+        NotImplementedError: SciPy's; the precision is not supported.
 
     Example:
         >>> import fgrad as fg
@@ -377,7 +377,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 @differentiates(scipy.signal.sosfilt_zi)
 def sosfilt_zi(sos: Any) -> Any:
-    """Return the states of a chain of sections whose response to a constant signal is constant from the beginning.
+    """Return the states of a cascade of sections for which the response to a constant signal is constant.
 
     Args:
         sos: the six coefficients of each section; traced ones are differentiated.
@@ -386,7 +386,7 @@ def sosfilt_zi(sos: Any) -> Any:
         The two numbers of each section, for the signal 1.
 
     Raises:
-        ValueError: SciPy's, for shapes that do not fit.
+        ValueError: SciPy's; the shapes are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -407,19 +407,19 @@ def sosfilt_zi(sos: Any) -> Any:
 
 @differentiates(_on_a_copy(scipy.signal.sosfiltfilt))
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
-    """Return the response to a chain of sections that is run forwards and then backwards, which shifts no phase.
+    """Return the response to a cascade of sections that is run forwards and then backwards, which has zero phase.
 
     Args:
         sos: the six coefficients of each section; traced ones are differentiated.
         x: the signal, or several; traced ones are differentiated.
-        axis: along which time goes.
-        padtype, padlen: how the signal is continued at its ends, and by how much.
+        axis: the axis of time.
+        padtype, padlen: the kind and length of the extension of the signal at its ends.
 
     Returns:
         The response, as from `scipy.signal.sosfiltfilt`.
 
     Raises:
-        ValueError: SciPy's, for shapes and options that it does not take.
+        ValueError: SciPy's; a shape or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -430,7 +430,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
     sos, x = as_array(sos), as_array(x)
     if not x.ndim or not _sections_fit(sos):
         return _refuse_sections(sos, x)
-    # A coefficient of 0 at the end of every section's numerator, or denominator, makes the filter shorter.
+    # If the last coefficient of every section's numerator, or denominator, is 0, the filter is shorter.
     coefficients = raw_array(sos)
     ends = [np.all(coefficients[..., place] == 0, axis=tuple(range(coefficients.ndim - 2))) for place in (2, 5)]
     taps = 2 * sos.shape[0] + 1 - min(int(np.sum(end)) for end in ends)
@@ -451,7 +451,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 @differentiates(scipy.signal.deconvolve)
 def deconvolve(signal: Any, divisor: Any) -> Any:
-    """Return what was convolved with a divisor to make a signal, and what is left of the signal.
+    """Return the quotient and the remainder of a signal divided by a divisor (inverse convolution).
 
     Args:
         signal: with one axis; traced ones are differentiated.
@@ -461,7 +461,7 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
         The quotient and the remainder, as from `scipy.signal.deconvolve`.
 
     Raises:
-        ValueError: SciPy's, for shapes that do not fit.
+        ValueError: SciPy's; the shapes are incompatible.
 
     Example:
         >>> import fgrad as fg
@@ -484,7 +484,7 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
 
 
 def _fitted(count: int, places: Any, degree: int, deriv: int) -> Any:
-    """Return the matrix that takes values at 0, 1, ... to a derivative, at some places, of their polynomial fit."""
+    """Return the matrix that maps values at 0, 1, ... to a derivative of their polynomial fit at given points."""
     fits = np.polyfit(np.arange(count, dtype=np.float64), np.eye(count), degree)
     for _ in range(deriv):
         fits = fits[:-1] * np.arange(len(fits) - 1, 0, -1)[:, None]
@@ -492,11 +492,11 @@ def _fitted(count: int, places: Any, degree: int, deriv: int) -> Any:
 
 
 _AROUND = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap"}
-"""NumPy's words for how a signal is continued."""
+"""NumPy's names for the modes of extension."""
 
 
 def _continued(x: Any, before: int, after: int, mode: str, cval: Any) -> Any:
-    """Return a signal that is continued at both ends along the last axis, as images are in `scipy.ndimage`."""
+    """Return a signal extended at both ends along the last axis, with the modes of `scipy.ndimage`."""
     if mode == "constant":
         return pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)], constant_values=as_array(cval))
     around: Any = _AROUND[mode]
@@ -518,19 +518,19 @@ def savgol_filter(
 
     Args:
         x: the signal, or several; traced ones are differentiated.
-        window_length: how many points a window has.
+        window_length: the number of points in a window.
         polyorder: the degree of the polynomials.
-        deriv: which derivative of them is wanted.
-        delta: the distance of the points; a traced one is differentiated.
-        axis: along which time goes.
-        mode: how the ends are treated: "interp", "mirror", "nearest", "wrap" or "constant".
-        cval: what lies around the signal for "constant"; a traced one is differentiated.
+        deriv: the order of the derivative.
+        delta: the spacing of the points; a traced one is differentiated.
+        axis: the axis of time.
+        mode: the treatment of the ends: "interp", "mirror", "nearest", "wrap" or "constant".
+        cval: the value of the extension for "constant"; a traced one is differentiated.
 
     Returns:
-        The smooth signal, as from `scipy.signal.savgol_filter`.
+        The smoothed signal, as from `scipy.signal.savgol_filter`.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg

@@ -1,4 +1,4 @@
-"""Signals at other rates, by a filter between the points that are put in and those that are left out."""
+"""Changes of the sampling rate, by a filter between upsampling and downsampling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _scipys: Any = scipy.signal
 
 
 def _filtered(h: Any, x: Any, up: int, down: int) -> Any:
-    """Return signals along the last axis, with zeros between their points, filtered, of which some points are left."""
+    """Return signals along the last axis, upsampled with zeros, filtered, and downsampled."""
     size = x.shape[-1]
     spread = scatter_add(x, (..., slice(None, None, up)), (*x.shape[:-1], (size - 1) * up + 1)) if size else x
     h = np.reshape(h, (1,) * (x.ndim - 1) + h.shape)
@@ -30,21 +30,21 @@ def _filtered(h: Any, x: Any, up: int, down: int) -> Any:
 
 @differentiates(scipy.signal.upfirdn)
 def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: str = "constant", cval: float = 0) -> Any:
-    """Return a signal at another rate: zeros put in, filtered, and points left out.
+    """Return a signal at another rate: upsampled with zeros, filtered, and downsampled.
 
     Args:
         h: the filter, which is differentiated, too.
         x: the signal, or several; traced ones are differentiated.
-        up: every how many points one of the signal stands among zeros.
-        down: every how many points one is left.
-        axis: along which time goes.
-        mode, cval: what lies around the signal: "constant" alone, with 0, where something is traced.
+        up: the upsampling factor.
+        down: the downsampling factor.
+        axis: the axis of time.
+        mode, cval: the extension of the signal: only "constant" with 0, if something is traced.
 
     Returns:
         The signal, as from `scipy.signal.upfirdn`.
 
     Raises:
-        ValueError: SciPy's, for rates and filters that there are not.
+        ValueError: SciPy's; a rate or the filter is invalid.
         UnsupportedError: a NotImplementedError; another mode.
 
     Example:
@@ -56,7 +56,7 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
                 [0. , 0.5]])
     """
     h, x = as_array(h), as_array(x)
-    _scipys.upfirdn(np.ones(h.shape), np.zeros(x.shape), up, down, axis, mode, cval)  # which raises its errors
+    _scipys.upfirdn(np.ones(h.shape), np.zeros(x.shape), up, down, axis, mode, cval)  # raises SciPy's errors
     _refuse_mode(mode, cval)
     found = _filtered(h, np.moveaxis(x, axis, -1), index(up), index(down))
     size = (x.shape[axis] - 1) * up + h.shape[0]
@@ -66,7 +66,7 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1, mode: st
 def _refuse_mode(mode: str, cval: float) -> None:
     if mode not in ("constant", "zero") or cval != 0:
         raise errors.UnsupportedError(
-            f"scipy.signal.upfirdn is not differentiated with mode={mode!r} and cval={cval!r}.\n"
+            f"scipy.signal.upfirdn is not differentiable with mode={mode!r} and cval={cval!r}.\n"
             f"  at {errors.users_line()}\nExtend the signal by np.pad."
         )
 
@@ -75,14 +75,14 @@ _LEVELS: dict[str, Any] = {"mean": np.mean, "median": np.median, "minimum": np.m
 
 
 def _level(x: Any, padtype: str) -> Any:
-    """Return what is taken off signals before they are filtered, and put on again."""
+    """Return the level that is subtracted from signals before filtering, and added again."""
     if padtype == "constant":
         return 0.0
     if padtype in _LEVELS:
         return _LEVELS[padtype](x, axis=-1, keepdims=True)
     raise errors.UnsupportedError(
-        f"scipy.signal.resample_poly is not differentiated with padtype={padtype!r}.\n  at {errors.users_line()}\n"
-        f"Those that are: 'constant', {', '.join(map(repr, _LEVELS))}."
+        f"scipy.signal.resample_poly is not differentiable with padtype={padtype!r}.\n  at {errors.users_line()}\n"
+        f"The differentiable ones are 'constant', {', '.join(map(repr, _LEVELS))}."
     )
 
 
@@ -91,7 +91,7 @@ def _is_filter(window: Any) -> bool:
 
 
 def _low_pass(window: Any, up: int, down: int, dtype: Any) -> tuple[Any, int]:
-    """Return the filter, and how many points of it lie before its middle."""
+    """Return the filter, and the number of its points before its center."""
     if _is_filter(window):
         h = as_array(window)
         return h * up, (h.shape[0] - 1) // 2
@@ -109,22 +109,22 @@ def resample_poly(
     padtype: str = "constant",
     cval: Any = None,
 ) -> Any:
-    """Return a signal at `up / down` times its rate, without what has no place at that rate.
+    """Return a signal at `up / down` times its rate, with an anti-aliasing filter.
 
     Args:
         x: the signal, or several; traced ones are differentiated.
         up, down: the numerator and the denominator of the new rate.
-        axis: along which time goes.
-        window: of the filter, or the filter itself.
-        padtype: what lies around the signal: "constant" for zeros, or the "mean", "median", "minimum" or "maximum"
+        axis: the axis of time.
+        window: the window of the filter, or the filter itself.
+        padtype: the extension of the signal: "constant" for zeros, or the "mean", "median", "minimum" or "maximum"
             of it.
-        cval: the number around it in place of zeros.
+        cval: a number in place of zeros for the extension.
 
     Returns:
         The signal, as from `scipy.signal.resample_poly`.
 
     Raises:
-        ValueError: SciPy's, for rates and options that it does not take.
+        ValueError: SciPy's; a rate or an option is invalid.
         UnsupportedError: a NotImplementedError; a `padtype` other than those above.
 
     Example:
@@ -144,7 +144,7 @@ def resample_poly(
     wanted = -(-size * up // down)
     h, half = _low_pass(window, up, down, moved.real.dtype)
     level = _level(moved, padtype)
-    before = down - half % down  # so that a point of the result stands in the middle of the filter
+    before = down - half % down  # so that a point of the result is at the center of the filter
     skipped = (half + before) // down
     h = np.concatenate([np.zeros(before, h.dtype), h])
     reach = (wanted + skipped) * down - ((size - 1) * up + h.shape[0])

@@ -1,7 +1,7 @@
-"""Spectra of signals, by Fourier transforms of overlapping segments; and signals of such transforms.
+"""Spectra of signals, by Fourier transforms of overlapping segments, and the inverse transform.
 
-The frequencies and times that are returned beside them are SciPy's, plain arrays, and so is what it says to options
-that do not fit.
+The frequencies and times of the results are SciPy's plain arrays, and so are the errors for invalid
+options.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _scipys: Any = scipy.signal
 
 HANN: Any = inspect.signature(scipy.signal.welch).parameters["window"].default
 TUKEY: Any = inspect.signature(scipy.signal.spectrogram).parameters["window"].default
-"""The windows that SciPy takes by default: their names depend on its version."""
+"""SciPy's default windows, whose names depend on its version."""
 
 
 class Segments(NamedTuple):
-    """How a signal is cut into segments, and these are transformed.
+    """The segmentation of a signal, and the transform of segments.
 
     Attributes:
         window: the factors of the elements of a segment.
-        step: from one segment to the next.
-        points: of which the transform of a segment has so many.
-        is_half: whether frequencies below 0 are left out, of real signals.
-        detrend: SciPy's option.
+        step: the distance between segments.
+        points: the length of the transform of a segment.
+        is_half: whether negative frequencies are omitted, for real signals.
+        detrend: as in SciPy.
     """
 
     window: Any
@@ -52,7 +52,7 @@ def _zeros(x: Any) -> Any:
 def _segments(
     size: int, window: Any, nperseg: Any, noverlap: Any, nfft: Any, detrend: Any, onesided: bool, is_real: bool
 ) -> Segments:
-    """Return how signals of some length are cut, by options that SciPy has looked at."""
+    """Return the segmentation of signals of a given length, from options checked by SciPy."""
     if isinstance(window, (str, tuple)):
         length = min(256 if nperseg is None else int(nperseg), size)
         values = _scipys.get_window(window, length)
@@ -64,7 +64,7 @@ def _segments(
 
 
 def _cut(x: Any, cut: Segments) -> Any:
-    """Return the segments of signals along the last axis, on an axis before it."""
+    """Return the segments of signals along the last axis, stacked along an axis before it."""
     length = cut.window.shape[0]
     places = np.arange(0, x.shape[-1] - length + 1, cut.step)[:, None] + np.arange(length)
     return x[..., places]
@@ -88,13 +88,13 @@ def _scale(cut: Segments, fs: float, scaling: str) -> Any:
 
 
 def _longer(x: Any, size: int) -> Any:
-    """Return signals with zeros behind them, up to a length."""
+    """Return signals zero-padded to a length."""
     missing = size - x.shape[-1]
     return x if missing <= 0 else np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
 
 
 def _powers(x: Any, y: Any, cut: Segments, fs: float, scaling: str) -> Any:
-    """Return the spectral densities of the segments: frequencies along the last axis, times on the one before."""
+    """Return the spectral densities of the segments: frequencies along the last axis, times along the one before."""
     size = max(x.shape[-1], y.shape[-1])
     first = _transformed(_longer(x, size), cut)
     second = first if y is x else _transformed(_longer(y, size), cut)
@@ -109,7 +109,7 @@ def _powers(x: Any, y: Any, cut: Segments, fs: float, scaling: str) -> Any:
 
 
 def _averaged(powers: Any, average: str) -> Any:
-    """Return the means of densities over times; their medians are divided by how much smaller they are on average."""
+    """Return the means of densities over times, or their medians divided by the median bias."""
     if average == "mean" or powers.shape[-2] == 1:
         return np.mean(powers, -2)
     count = powers.shape[-2]
@@ -120,7 +120,7 @@ def _averaged(powers: Any, average: str) -> Any:
 
 
 def _with_axis(function: Callable[..., Any] | Any, axis: int) -> Any:
-    """Return a function of the user's that takes trends off, for segments along the last axis."""
+    """Return a user's detrending function, for segments along the last axis."""
     if not callable(function) or axis == -1:
         return function
     return lambda x: np.moveaxis(function(np.moveaxis(x, -1, axis)), axis, -1)
@@ -145,22 +145,22 @@ def csd(
 
     Args:
         x, y: the signals, or several; traced ones are differentiated.
-        fs: how many points there are in a unit of time.
+        fs: the sampling rate.
         window: the factors of the elements of a segment, or their name.
-        nperseg: how many elements a segment has, 256 if there are as many and the window has no length of its own.
-        noverlap: how many elements two segments have in common, by default half of them.
-        nfft: how many points the transform of a segment has.
-        detrend: what is taken off each segment: "constant", "linear", a function, or False.
-        return_onesided: whether frequencies below 0 are left out, if the signals are real.
+        nperseg: the length of a segment, by default 256 or less for a shorter signal, or the length of the window.
+        noverlap: the overlap of two segments, by default half of the length.
+        nfft: the length of the transform of a segment.
+        detrend: the trend to subtract from each segment: "constant", "linear", a function, or False.
+        return_onesided: whether negative frequencies are omitted, if the signals are real.
         scaling: "density", or "spectrum".
-        axis: along which time goes.
+        axis: the axis of time.
         average: "mean" or "median", over the segments.
 
     Returns:
         The frequencies, and the densities.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -171,7 +171,7 @@ def csd(
     y = x if same else as_array(y)
     options: Any = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
     empty = _zeros(x)
-    frequencies, _ = _scipys.csd(empty, empty if same else _zeros(y), *options)  # which raises SciPy's errors
+    frequencies, _ = _scipys.csd(empty, empty if same else _zeros(y), *options)  # raises SciPy's errors
     is_real = x.dtype.kind != "c" and y.dtype.kind != "c"
     size = max(x.shape[axis], y.shape[axis])
     cut = _segments(size, window, nperseg, noverlap, nfft, _with_axis(detrend, axis), return_onesided, is_real)
@@ -205,7 +205,7 @@ def welch(
         The frequencies, and the spectra.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -230,16 +230,16 @@ def periodogram(
     scaling: str = "density",
     axis: int = -1,
 ) -> Any:
-    """Return the spectral density of a signal, by the transform of the whole.
+    """Return the spectral density of a signal, by the transform of the whole signal.
 
     Args:
-        x, fs, window, nfft, detrend, return_onesided, scaling, axis: as of `csd`.
+        x, fs, window, nfft, detrend, return_onesided, scaling, axis: as for `csd`.
 
     Returns:
         The frequencies, and the spectra.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -249,7 +249,7 @@ def periodogram(
     x = as_array(x)
     _scipys.periodogram(_zeros(x), fs, window, nfft, detrend, return_onesided, scaling, axis)
     size = x.shape[axis]
-    if nfft is not None and nfft < size:  # the transform is that of the beginning
+    if nfft is not None and nfft < size:  # the transform of the beginning of the signal
         x, size = np.moveaxis(np.moveaxis(x, axis, -1)[..., :nfft], -1, axis), nfft
     window = "boxcar" if window is None else window
     return welch(x, fs, window, size, 0, nfft, detrend, return_onesided, scaling, axis)
@@ -267,16 +267,16 @@ def coherence(
     detrend: Any = "constant",
     axis: int = -1,
 ) -> Any:
-    """Return how far two signals are filtered forms of each other, from 0 to 1.
+    """Return the coherence of two signals, from 0 to 1.
 
     Args:
-        x, y, fs, window, nperseg, noverlap, nfft, detrend, axis: as of `csd`.
+        x, y, fs, window, nperseg, noverlap, nfft, detrend, axis: as for `csd`.
 
     Returns:
         The frequencies, and the spectra.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -310,16 +310,16 @@ def spectrogram(
     """Return the spectra of the segments of a signal.
 
     Args:
-        x, fs, window, nperseg, nfft, detrend, return_onesided, scaling, axis: as of `csd`.
-        noverlap: how many elements two segments have in common, by default an eighth of them.
-        mode: "psd" for densities, "complex" for transforms, "magnitude" for their sizes, "angle" for their phases;
-            "phase", which goes on from turn to turn, is not differentiated.
+        x, fs, window, nperseg, nfft, detrend, return_onesided, scaling, axis: as for `csd`.
+        noverlap: the overlap of two segments, by default an eighth of the length.
+        mode: "psd" for densities, "complex" for transforms, "magnitude" for their absolute values, "angle" for their
+            phases; "phase", the unwrapped phase, is not differentiable.
 
     Returns:
-        The frequencies, the times in the middle of the segments, and the spectra, with times along the last axis.
+        The frequencies, the times of the centers of the segments, and the spectra, with times along the last axis.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
         UnsupportedError: a NotImplementedError; the mode is "phase".
 
     Example:
@@ -378,16 +378,16 @@ def stft(
     """Return the Fourier transforms of the segments of a signal.
 
     Args:
-        x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, axis: as of `csd`.
-        boundary: what lies around the signal: "zeros", "even", "odd", "constant", or None for nothing.
-        padded: whether zeros behind the signal fill the last segment up.
+        x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, axis: as for `csd`.
+        boundary: the extension of the signal: "zeros", "even", "odd", "constant", or None.
+        padded: whether the signal is zero-padded to fill the last segment.
         scaling: "spectrum", or "psd".
 
     Returns:
-        The frequencies, the times in the middle of the segments, and the transforms, with times along the last axis.
+        The frequencies, the times of the centers of the segments, and the transforms, with times along the last axis.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -414,7 +414,7 @@ def stft(
 
 
 def _overlapped(pieces: Any, step: int) -> Any:
-    """Return the sum of segments, each a step behind the one before: segments along the axis before the last."""
+    """Return the overlap-add of segments along the axis before the last, each shifted by a step."""
     count, length = pieces.shape[-2:]
     places = np.arange(count)[:, None] * step + np.arange(length)
     return scatter_add(pieces, (..., places), (*pieces.shape[:-2], (count - 1) * step + length))
@@ -434,20 +434,20 @@ def istft(
     freq_axis: int = -2,
     scaling: str = "spectrum",
 ) -> Any:
-    """Return the signal of which the segments have these Fourier transforms, or are nearest to them.
+    """Return the signal whose segments have these Fourier transforms, in the least-squares sense.
 
     Args:
         Zxx: the transforms, as of `stft`; traced ones are differentiated.
         fs, window, nperseg, noverlap, nfft, scaling: as for `stft`.
-        input_onesided: whether frequencies below 0 are left out.
-        boundary: whether the signal was extended, so that its ends are cut off.
-        time_axis, freq_axis: along which times and frequencies go.
+        input_onesided: whether negative frequencies are omitted.
+        boundary: whether the signal was extended, so that its ends are removed.
+        time_axis, freq_axis: the axes of times and frequencies.
 
     Returns:
         The times, and the signal, with times along the last axis.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg

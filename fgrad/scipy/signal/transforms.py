@@ -1,4 +1,4 @@
-"""What is done to whole signals: trends taken off, analytic signals, resampling by Fourier transforms."""
+"""Transforms of whole signals: detrending, analytic signals, resampling by Fourier transforms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fgrad.scipy._plain import differentiates
 
 
 def _without_line(x: Any) -> Any:
-    """Return what is left of values along the last axis when the line that fits them best is taken off."""
+    """Return the residuals of values along the last axis with respect to the line that fits them best."""
     size = x.shape[-1]
     line = np.stack([np.arange(1, size + 1) / size, np.ones(size)], axis=1)
     basis = np.linalg.qr(line)[0].astype(x.dtype)
@@ -29,16 +29,16 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
 
     Args:
         data: the signal, or several; traced ones are differentiated.
-        axis: along which time goes.
-        type: "linear" for the line that fits best, "constant" for the mean.
-        bp: integers, the places between which the lines are fitted.
-        overwrite_data: of no effect on a traced signal, which is never written to.
+        axis: the axis of time.
+        type: "linear" to subtract the best line, "constant" for the mean.
+        bp: integers, the break points between the lines.
+        overwrite_data: ignored for a traced signal, which is never overwritten.
 
     Returns:
-        What is left, as from `scipy.signal.detrend`.
+        The residuals, as from `scipy.signal.detrend`.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -53,7 +53,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     size = data.shape[axis]
     breaks = np.unique(np.concatenate([[0, size], np.atleast_1d(bp)]))
     if type not in ("linear", "l") or breaks[-1] > size:
-        return scipy.signal.detrend(np.zeros(data.shape), axis, wanted, bp)  # which raises SciPy's error
+        return scipy.signal.detrend(np.zeros(data.shape), axis, wanted, bp)  # raises SciPy's error
     data = data if data.dtype.char in "dfDF" else astype(data, np.float64)
     signal = np.moveaxis(data, axis, -1)
     pieces = [_without_line(signal[..., begin:end]) for begin, end in pairwise(breaks)]
@@ -61,7 +61,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
 
 
 def _one_sided(size: int, dtype: Any) -> Any:
-    """Return by what the frequencies of a real signal are multiplied to make it analytic."""
+    """Return the factors of the frequencies that make a real signal analytic."""
     factors = np.zeros(size, dtype)
     factors[0] = 1
     factors[1 : (size + 1) // 2] = 2
@@ -76,14 +76,14 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:  # noqa: N803 
 
     Args:
         x: the real signal, or several; traced ones are differentiated.
-        N: to how many points the signal is cut or filled up, by default as many as it has.
-        axis: along which time goes.
+        N: the length to which the signal is truncated or padded, by default its own.
+        axis: the axis of time.
 
     Returns:
         Complex numbers, as from `scipy.signal.hilbert`.
 
     Raises:
-        ValueError: SciPy's, for complex signals and sizes that are not positive.
+        ValueError: SciPy's; the signal is complex, or a size is not positive.
 
     Example:
         >>> import fgrad as fg
@@ -94,13 +94,13 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:  # noqa: N803 
     x = as_array(x)
     size = x.shape[axis] if N is None else N
     if x.dtype.kind == "c" or size <= 0:
-        return scipy.signal.hilbert(np.zeros(x.shape, x.dtype), N, axis)  # which raises SciPy's error
+        return scipy.signal.hilbert(np.zeros(x.shape, x.dtype), N, axis)  # raises SciPy's error
     spectrum = np.fft.fft(np.moveaxis(x, axis, -1), size)
     return np.moveaxis(np.fft.ifft(spectrum * _one_sided(size, spectrum.real.dtype)), -1, axis)
 
 
 def _positive(size: int, dtype: Any) -> Any:
-    """Return by what the frequencies along one of two axes are multiplied; those of both signs are left out."""
+    """Return the factors of the frequencies along one of two axes; those of both signs are omitted."""
     factors = np.zeros(size, dtype)
     factors[0] = 1
     factors[1 : (size + 1) // 2] = 2
@@ -113,14 +113,14 @@ def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:  # noqa: N803 
 
     Args:
         x: the image, or several; traced ones are differentiated.
-        N: to how many points along each axis an image is cut or filled up: one number or two.
+        N: the sizes to which an image is truncated or padded along each axis: one number or two.
         axes: the two axes of an image.
 
     Returns:
         Complex numbers, as from `scipy.signal.hilbert2`.
 
     Raises:
-        ValueError: SciPy's, for complex images, other numbers of axes, and sizes that are not positive.
+        ValueError: SciPy's; an image is complex, the number of axes is wrong, or a size is not positive.
 
     Example:
         >>> import fgrad as fg
@@ -131,7 +131,7 @@ def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:  # noqa: N803 
     fits = x.dtype.kind != "c" and len(axes) == 2 and axes[0] != axes[1]
     sizes = tuple(x.shape[axis] for axis in axes) if N is None else (N, N) if isinstance(N, int) else tuple(N)
     if not fits or len(sizes) != 2 or min(sizes) <= 0:
-        return scipy.signal.hilbert2(np.zeros(x.shape, x.dtype), N, axes)  # which raises SciPy's error
+        return scipy.signal.hilbert2(np.zeros(x.shape, x.dtype), N, axes)  # raises SciPy's error
     images = np.moveaxis(x, axes, (-2, -1))
     spectrum = np.fft.fft2(images, sizes, axes=(-2, -1))
     rows, columns = (_positive(size, spectrum.real.dtype) for size in sizes)
@@ -149,19 +149,19 @@ def _window_of(window: Any, size: int) -> Any:
         return window(scipy.fft.fftfreq(size))
     if hasattr(window, "shape"):
         return window
-    return np.fft.fftshift(scipy.signal.get_window(window, size))  # as SciPy does, also of an odd number
+    return np.fft.fftshift(scipy.signal.get_window(window, size))  # as in SciPy, also for odd sizes
 
 
 def _real_resampled(x: Any, num: int, weights: Any) -> Any:
     size, kept = x.shape[-1], min(num, x.shape[-1])
     spectrum = np.fft.rfft(x)
-    if weights is not None:  # those of a frequency and of the negative one count half each
+    if weights is not None:  # those of a frequency and its negative count half each
         count = spectrum.shape[-1]
         folded = (weights[1:count] + np.flip(weights[size - count + 1 :])) / 2
         spectrum = spectrum * astype(np.concatenate([weights[:1], folded]), spectrum.real.dtype)
     spectrum = spectrum[..., : kept // 2 + 1]
     factors = np.ones(spectrum.shape[-1], spectrum.real.dtype)
-    if kept % 2 == 0 and num != size:  # the last frequency stands for two on one side, and for one on the other
+    if kept % 2 == 0 and num != size:  # the last frequency represents two on one side, and one on the other
         factors[-1] = 2 if num < size else 0.5
     return np.fft.irfft(spectrum * factors, num) * (num / size)
 
@@ -181,21 +181,21 @@ def _complex_resampled(spectrum: Any, num: int) -> Any:
 
 @differentiates(scipy.signal.resample)
 def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time") -> Any:
-    """Return signals at another number of points, by Fourier transforms.
+    """Return signals with another number of points, by Fourier transforms.
 
     Args:
         x: the signal, or several, or their spectra; traced ones are differentiated.
         num: the number of points of the result.
         t: the times of the signal; the times of the result are then returned, too.
-        axis: along which time or frequency goes.
+        axis: the axis of time or frequency.
         window: factors of the frequencies, or their name, or a function of the frequencies.
-        domain: "time", or "freq" where `x` holds spectra.
+        domain: "time", or "freq" if `x` holds spectra.
 
     Returns:
         The signal, or the signal and its times, as from `scipy.signal.resample`.
 
     Raises:
-        ValueError: SciPy's, for options that it does not take.
+        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -208,7 +208,7 @@ def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None,
     size = x.shape[axis] if x.ndim > 1 else x.shape[-1]
     if domain not in ("time", "freq") or (hasattr(window, "shape") and window.shape != (size,)):
         wrong: Any = domain
-        scipy.signal.resample(np.zeros(x.shape, x.dtype), num, None, axis, window, wrong)  # which raises SciPy's error
+        scipy.signal.resample(np.zeros(x.shape, x.dtype), num, None, axis, window, wrong)  # raises SciPy's error
     moved = np.moveaxis(x, axis, -1) if x.ndim > 1 else x
     weights = _window_of(window, size)
     if domain == "time" and x.dtype.kind != "c":

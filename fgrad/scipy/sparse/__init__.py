@@ -8,11 +8,11 @@
     >>> fg.grad(loss)(np.ones(3))
     Tensor([3., 3., 4.])
 
-The places are fixed, and what is not stored stays 0. An array is a container whose leaf is `data`, so `grad` and
-optimizers take and return it. Sparse arrays and matrices of SciPy need not be changed where they are constants: in
-`a @ x`, `x @ a`, `x * a`, `a + x` and `a / x` they take a traced `x`.
+The sparsity pattern is fixed, and elements that are not stored stay 0. An array is a container with the leaf `data`,
+so `grad` and optimizers accept and return it. Constant sparse arrays and matrices of SciPy need not be converted: in
+`a @ x`, `x @ a`, `x * a`, `a + x` and `a / x` they accept a traced `x`.
 
-Arrays have two axes, and the formats "coo", "csr" and "csc"; those of SciPy in other formats become "csr".
+Arrays have two axes, and the formats "coo", "csr" and "csc"; SciPy's other formats are converted to "csr".
 `fgrad.scipy.sparse.linalg` solves equations.
 """
 
@@ -47,7 +47,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Return the module `linalg`, or say what there is in place of other names."""
+    """Return the module `linalg`, or raise an error with alternatives to other names."""
     if name == "linalg":
         return _importlib.import_module(f"{__name__}.linalg")
     return _absent(__name__, _INSTEAD)(name)

@@ -1,4 +1,4 @@
-"""What there is in place of names of SciPy that this package does not have."""
+"""Alternatives to SciPy names that this package does not have."""
 
 INSTEAD = {
     **{f"{each}_matrix": f"{each}_array" for each in ("coo", "csr", "csc")},
@@ -28,6 +28,6 @@ INSTEAD = {
     "svds": "eigsh of A.T @ A",
     **dict.fromkeys(
         ("LinearOperator", "aslinearoperator"),
-        "fg.implicit_diff(solver, lambda x, b: product(x) - b, matrix_free=True), for products alone",
+        "fg.implicit_diff(solver, lambda x, b: product(x) - b, matrix_free=True), for a matrix given by its products",
     ),
 }

@@ -1,7 +1,7 @@
-"""Where the elements of a sparse array lie: `Pattern`, which is fixed while derivatives are taken.
+"""Sparsity patterns: `Pattern`, which is constant under differentiation.
 
-A pattern is a sparse array of SciPy without numbers. What SciPy does to patterns it does to arrays of labels: an
-element that is labelled with its place tells after any rearrangement where it has come from.
+A pattern is a SciPy sparse array without values. Rearrangements by SciPy are applied to arrays of labels: the label
+of an element is its index, which shows where the element came from.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ FORMATS: dict[str, Any] = {
     "csr": scipy.sparse.csr_array,
     "csc": scipy.sparse.csc_array,
 }
-"""The formats that sparse arrays with traced elements have, and SciPy's classes of them."""
+"""Formats of sparse arrays with traced elements, with SciPy's classes."""
 
 
 def _own(indices: Any) -> Any:
-    """Return a copy of indices that nobody writes to."""
+    """Return a private copy of indices."""
     indices = np.array(indices)
     indices.flags.writeable = False
     return indices
@@ -34,16 +34,16 @@ def _nothing() -> None:
 
 
 class Pattern:
-    """The places of the elements of a matrix, in the order in which the elements are stored.
+    """The positions of the elements of a matrix, in storage order.
 
     Args:
-        matrix: a sparse array of SciPy in one of `FORMATS`; its numbers do not count, and its indices are copied.
+        matrix: a SciPy sparse array in one of `FORMATS`; its values are not used, and its indices are copied.
 
     Attributes:
         format: one of `FORMATS`.
-        shape: of the matrix.
-        nnz: how many elements are stored.
-        indices: what SciPy's format has: rows and columns, or `indices` and `indptr`.
+        shape: the shape of the matrix.
+        nnz: the number of stored elements.
+        indices: SciPy's index arrays: rows and columns, or `indices` and `indptr`.
     """
 
     def __init__(self, matrix: Any) -> None:
@@ -65,13 +65,13 @@ class Pattern:
         return Pattern, (self._matrix,)
 
     def with_elements(self, elements: Any) -> Any:
-        """Return the array of SciPy's that has plain elements at these places."""
+        """Return the SciPy array with plain elements at these positions."""
         matrix = copy.copy(self._matrix)
         matrix.data = elements
         return matrix
 
     def labels(self, first: int = 1) -> Any:
-        """Return the array of SciPy's in which each element is its number, counted from `first`."""
+        """Return the SciPy array whose elements are their numbers, counted from `first`."""
         return self.with_elements(np.arange(first, first + self.nnz))
 
     @property
@@ -88,7 +88,7 @@ class Pattern:
 
     @property
     def T(self) -> Pattern:  # noqa: N802  # NumPy's name
-        """The pattern of the transpose, whose elements are stored in the same order."""
+        """The pattern of the transpose, with the same storage order."""
         origin = self._origin()
         if origin is not None:
             return origin
@@ -98,11 +98,11 @@ class Pattern:
             turned.format, turned.shape, turned.nnz = turned._matrix.format, self.shape[::-1], self.nnz
             turned.indices = self.indices[::-1] if self.format == "coo" else self.indices
             turned._coordinates = self._coordinates and self._coordinates[::-1]
-            turned._turned, turned._origin = None, weakref.ref(self)  # weak, so that no cycle keeps them
+            turned._turned, turned._origin = None, weakref.ref(self)  # weak, to avoid a reference cycle
         return self._turned
 
     def sums_duplicates(self) -> Pattern | None:
-        """Return the matrix of ones that sums elements of the same place; None if each place is there once."""
+        """Return the matrix of ones that sums duplicates; None if there are none."""
         if not self._may_have_duplicates():
             return None
         rows, columns = self.coordinates
@@ -113,13 +113,13 @@ class Pattern:
         return Pattern(FORMATS["coo"]((np.ones(self.nnz), (kept, np.arange(self.nnz))), shape=(len(known), self.nnz)))
 
     def _may_have_duplicates(self) -> bool:
-        """Return false where SciPy knows soon that each place is there once."""
+        """Return False if SciPy knows that there are no duplicates."""
         if self.format == "coo":
             return bool(self._matrix.tocsr().nnz < self.nnz)
         return not self._matrix.has_canonical_format
 
     def without_duplicates(self) -> Pattern:
-        """Return the pattern that has each place once, by rows."""
+        """Return the pattern without duplicates, by rows."""
         rows, columns = self.coordinates
         places = np.unique(rows.astype(np.int64) * self.shape[1] + columns)
         return placed(*np.divmod(places, max(self.shape[1], 1)), self.shape)
@@ -141,12 +141,12 @@ class Pattern:
 
 
 def placed(rows: Any, columns: Any, shape: tuple[int, int]) -> Pattern:
-    """Return the pattern of elements with these rows and columns, in this order."""
+    """Return the pattern of elements with given rows and columns, in this order."""
     return Pattern(FORMATS["coo"]((np.zeros(len(rows), np.bool_), (rows, columns)), shape=shape))
 
 
 def full(shape: tuple[int, int]) -> Pattern:
-    """Return the pattern of a matrix that has an element everywhere, by rows."""
+    """Return the pattern of a full matrix, by rows."""
     rows, columns = shape
     indices, starts = np.tile(np.arange(columns), rows), np.arange(rows + 1) * columns
     return Pattern(FORMATS["csr"]((np.zeros(rows * columns, np.bool_), indices, starts), shape=shape))

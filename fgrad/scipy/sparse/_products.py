@@ -1,7 +1,7 @@
-"""The two operations that all of sparse linear algebra is made of; each is the transpose of the other.
+"""The two primitives of sparse linear algebra, each the transpose of the other.
 
     product(data, x, pattern)      the product of a sparse matrix with columns
-    sampled(u, v, pattern)         the elements of `u @ v.T` at the places of a pattern
+    sampled(u, v, pattern)         the elements of `u @ v.T` at the positions of a pattern
 
 The elements `data` have the shape (..., nnz), columns the shape (..., n, k); stacks are broadcast.
 """
@@ -23,11 +23,11 @@ from fgrad.ops.patterns import Chain, Step, linked
 from fgrad.scipy.sparse._patterns import Pattern, placed
 
 _AT_ONCE = 1_000_000
-"""Products of elements that are made before they are summed."""
+"""Number of products that are computed before they are summed."""
 
 
 def stacks(*cores: int) -> Callable[[Primitive], Callable[..., Any]]:
-    """Return the batching rule of operations on stacks of arrays, which have so many axes in themselves."""
+    """Return the batching rule of operations on stacks of arrays with the given numbers of core axes."""
 
     def rule(primitive: Primitive) -> Callable[..., Any]:
         def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
@@ -44,7 +44,7 @@ def stacks(*cores: int) -> Callable[[Primitive], Callable[..., Any]]:
 
 
 def supported(dtype: Any) -> Any:
-    """Return the dtype in which SciPy multiplies by sparse arrays: it has none of half precision."""
+    """Return the dtype of SciPy's sparse products, which do not support half precision."""
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
@@ -62,7 +62,7 @@ def _product(data: Any, x: Any, pattern: Pattern) -> Any:
 
 
 def side_by_side(function: Callable[[Any], Any], x: Any) -> Any:
-    """Return what a function makes of columns, for stacks of them: those of all stand side by side at once."""
+    """Return the result of a function of columns, for stacks of them: all columns are joined."""
     columns = np.moveaxis(x, -2, 0)
     found = function(columns.reshape(len(columns), math.prod(columns.shape[1:])))
     return np.moveaxis(found.reshape(len(found), *columns.shape[1:]), 0, -2)
@@ -80,7 +80,7 @@ def _sampled(u: Any, v: Any, pattern: Pattern) -> Any:
     return total
 
 
-_EXAMPLE = placed(np.array([0, 2, 0, 1, 0]), np.array([1, 0, 3, 2, 1]), (3, 4))  # one of its places is there twice
+_EXAMPLE = placed(np.array([0, 2, 0, 1, 0]), np.array([1, 0, 3, 2, 1]), (3, 4))  # with one duplicate
 
 
 def _product_pattern(step: Step) -> Chain:
@@ -127,15 +127,15 @@ _sampled_entry.batch = stacks(2, 2)(_sampled_entry)
 
 
 def product(data: Any, x: Any, pattern: Pattern) -> Any:
-    """Return the product of the sparse matrix that has elements at the places of a pattern with columns."""
+    """Return the product of the sparse matrix with given elements and pattern with columns."""
     return contract(_product_entry, (data, x), {"pattern": pattern})
 
 
 def sampled(u: Any, v: Any, pattern: Pattern) -> Any:
-    """Return the elements of `u @ v.T` at the places of a pattern."""
+    """Return the elements of `u @ v.T` at the positions of a pattern."""
     return contract(_sampled_entry, (u, v), {"pattern": pattern})
 
 
 def summed(data: Any, sums: Pattern) -> Any:
-    """Return the product of a matrix of ones with elements: it sums some of them."""
+    """Return the product of a matrix of ones with elements, which sums duplicates."""
     return product(np.ones(sums.nnz, data.dtype), data[:, None], sums)[:, 0]

@@ -1,8 +1,8 @@
 """Sparse arrays whose elements may be traced: `csr_array`, `csc_array`, `coo_array`.
 
-An array is a pattern, which is fixed, and elements, which are one array or tensor. Products are those of
-`_products.py`; all else is a choice among the elements, or a sum of some of them. Where SciPy rearranges, it is asked:
-`rearranged` has it move labels in place of elements.
+An array is a fixed pattern, and elements, which are one array or tensor. Products are those of
+`_products.py`; other operations select elements, or sum some of them. Rearrangements are SciPy's:
+`rearranged` applies them to labels in place of elements.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _SHOWN = 10
 
 
 class SparseArray:
-    """A matrix of which some elements are stored; the others are 0, and stay so.
+    """A matrix with some stored elements; the others are constantly 0.
 
-    It has the operators and methods of SciPy's sparse arrays, with derivatives by its elements and by what it is
-    combined with. It is a container with one leaf, its elements `data`; so transforms and optimizers take and return
-    it. It cannot be changed.
+    It has the operators and methods of SciPy's sparse arrays, differentiable with respect to its elements and the other
+    operand. It is a container with one leaf, its elements `data`; so transforms and optimizers accept and return
+    it. It is immutable.
 
     Attributes:
         data: the elements, of shape (nnz,); an array or a tensor.
-        pattern: where they lie.
+        pattern: their positions.
         format: "coo", "csr" or "csc".
-        shape, nnz, dtype: as SciPy's arrays have them.
+        shape, nnz, dtype: as in SciPy's arrays.
         coords: the rows and the columns of the elements.
 
     Example:
@@ -57,7 +57,7 @@ class SparseArray:
     pattern: Pattern
 
     __slots__ = ("data", "pattern", "__weakref__")
-    __array_ufunc__ = None  # operators of arrays and tensors leave it to those below
+    __array_ufunc__ = None  # operators of arrays and tensors defer to those below
     __hash__ = None  # type: ignore[assignment]
     __iter__ = None
 
@@ -69,8 +69,8 @@ class SparseArray:
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise errors.UnsupportedError(
-            f"a sparse array of fgrad cannot be changed, and `{name}` of one was assigned to.\n  at "
-            f"{errors.users_line()}\nMake another one: A.with_data(data) has the same pattern."
+            f"a sparse array of fgrad is immutable, but `{name}` was assigned to.\n  at "
+            f"{errors.users_line()}\nMake a new array: A.with_data(data) has the same pattern."
         )
 
     __setitem__ = __setattr__
@@ -108,7 +108,7 @@ class SparseArray:
 
     __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__
 
-    # Facts
+    # Properties
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -122,7 +122,7 @@ class SparseArray:
 
     @property
     def nnz(self) -> int:
-        """How many elements are stored."""
+        """The number of stored elements."""
         return self.pattern.nnz
 
     size = nnz
@@ -132,37 +132,37 @@ class SparseArray:
         """The rows and the columns of the stored elements."""
         return self.pattern.coordinates
 
-    # The same elements in another form
+    # Conversions
 
     def with_data(self, data: Any) -> Self:
-        """Return the array with other elements at the same places.
+        """Return the array with other elements at the same positions.
 
         Args:
             data: of shape (nnz,), in the order of `data`.
 
         Raises:
-            ShapeError: a ValueError; there are more or fewer.
+            ShapeError: a ValueError; their number is wrong.
         """
         data = as_array(data)
         if data.shape != (self.nnz,):
-            raise errors.ShapeError(f"data has shape {data.shape}, and there are {self.nnz} places for elements.")
+            raise errors.ShapeError(f"data has shape {data.shape}, but the pattern has {self.nnz} elements.")
         return made(self.pattern, data)  # type: ignore[no-any-return]
 
     def asformat(self, format: str | None, copy: bool = False) -> Any:
-        """Return the array in a format; "csr" and "csc" sum elements that are at the same place.
+        """Return the array in a format; for "csr" and "csc" duplicates are summed.
 
         Args:
-            format: "coo", "csr", "csc", or None for that which it has.
-            copy: taken and ignored, as an array cannot be changed.
+            format: "coo", "csr", "csc", or None for the current one.
+            copy: accepted and ignored, as an array is immutable.
 
         Raises:
-            UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
+            UnsupportedError: a NotImplementedError; the format is not supported.
         """
         if format in (None, self.format):
             return self
         if format not in FORMATS:
             raise errors.UnsupportedError(
-                f"a sparse array of fgrad has the format {', '.join(FORMATS)}, and {format!r} was asked for."
+                f"a sparse array of fgrad has one of the formats {', '.join(FORMATS)}, but {format!r} was requested."
             )
         whole = self if format == "coo" else self._without_duplicates()
         return rearranged(lambda matrix: matrix.asformat(format), whole)
@@ -219,15 +219,15 @@ class SparseArray:
         """Return SciPy's sparse array of the values, which must not be traced.
 
         Raises:
-            ArrayConversionError: a TypeError; they are.
+            ArrayConversionError: a TypeError; they are traced.
         """
         return self.pattern.with_elements(np.array(self.data))
 
     def __getitem__(self, key: Any) -> Any:
-        """Return a part with both axes, or one element: `A[2, 3]`, `A[1:4]`, `A[[0, 2]]`.
+        """Return a submatrix or one element: `A[2, 3]`, `A[1:4]`, `A[[0, 2]]`.
 
         Raises:
-            ShapeError: a ValueError; the part has one axis.
+            ShapeError: a ValueError; the result would have one axis.
         """
         keys = key if isinstance(key, tuple) else (key,)
         if sum(np.ndim(each) == 0 and hasattr(each, "__index__") for each in keys) == 1:
@@ -267,7 +267,7 @@ class SparseArray:
         return -self + other
 
     def multiply(self, other: Any) -> Any:
-        """Return the product element by element, which is sparse.
+        """Return the elementwise product, which is sparse.
 
         Args:
             other: a number, or an array that broadcasts to the shape, such as one of shape (n,) for the columns or
@@ -294,13 +294,13 @@ class SparseArray:
         return self.power(exponent)
 
     def power(self, n: Any, dtype: Any = None) -> Any:
-        """Return the array whose elements are raised to a power, which is positive.
+        """Return the array with its elements raised to a positive power.
 
         Raises:
-            NotImplementedError: it is not; elements that are not stored would not stay 0.
+            NotImplementedError: the power is not positive; elements that are not stored would not stay 0.
         """
         if not _is_number(n) or not raw_array(n) > 0:
-            raise NotImplementedError("input is not a positive number, by which elements that are 0 stay 0")
+            raise NotImplementedError("input is not a positive number, for which zeros would stay 0")
         whole = self._without_duplicates()
         return whole.with_data(as_array(whole.data, dtype) ** n)
 
@@ -329,11 +329,11 @@ class SparseArray:
 
         Args:
             axis: 0 for the sums of columns, 1 for those of rows, None for all.
-            dtype: in which to sum.
+            dtype: the dtype of the sum.
             out: must be None.
 
         Raises:
-            ValueError: there is no such axis.
+            ValueError: the axis does not exist.
         """
         data = as_array(self.data, None if dtype is None else np.dtype(dtype))
         if axis is None:
@@ -345,7 +345,7 @@ class SparseArray:
         return summed(data, placed(places, np.arange(self.nnz), (size, self.nnz)))
 
     def mean(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
-        """Return the mean of all elements, or of those along an axis; those that are not stored count as 0."""
+        """Return the mean of all elements, or of those along an axis; elements that are not stored count as 0."""
         total = self.sum(axis, dtype)
         return total / (self.shape[0] * self.shape[1] if axis is None else self.shape[axis])
 
@@ -353,7 +353,7 @@ class SparseArray:
         """Return a diagonal as a vector.
 
         Args:
-            k: which one; those above the main one are positive.
+            k: the number of the diagonal; those above the main one are positive.
         """
         rows, columns = self.coords
         size = max(0, min(self.shape[0] + min(k, 0), self.shape[1] - max(k, 0)))
@@ -367,18 +367,18 @@ class SparseArray:
 
 
 class coo_array(SparseArray):  # noqa: N801  # SciPy's name
-    """A sparse array with elements in any order; those of the same place are summed, when they are used.
+    """A sparse array with elements in any order; duplicates are summed when they are used.
 
     Args:
         arg1: `(data, (rows, columns))`, with `data` of shape (nnz,), which may be traced; a sparse array, SciPy's or
-            fgrad's; a plain array of shape (m, n), of which the elements that are not 0 are stored; or `(m, n)`.
-        shape: the numbers of rows and columns; by default they are what the indices need.
-        dtype: of the elements.
-        copy: taken and ignored: it is a copy.
+            fgrad's; a plain array of shape (m, n), whose nonzero elements are stored; or `(m, n)`.
+        shape: the numbers of rows and columns; by default the smallest that contain the indices.
+        dtype: the dtype of the elements.
+        copy: accepted and ignored: the data are always copied.
 
     Raises:
-        ValueError: indices and elements do not fit.
-        StructureError: a TypeError; a traced dense array, as it does not tell which elements stay 0.
+        ValueError: indices and elements are incompatible.
+        StructureError: a TypeError; a traced dense array, whose zeros are not known to be constant.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -411,23 +411,23 @@ class _Compressed(SparseArray):
 
     @property
     def indptr(self) -> Any:
-        """Where each row, or column, begins among the elements."""
+        """The start of each row, or column, in the elements."""
         return self.pattern.indices[1]
 
 
 class csr_array(_Compressed):  # noqa: N801  # SciPy's name
-    """A sparse array with elements by rows; products are quickest with it.
+    """A sparse array with elements by rows, the fastest format for products.
 
     Args:
-        arg1: as of `coo_array`, or `(data, indices, indptr)`. Elements of the same place are summed, but for those of
-            `(data, indices, indptr)`, which stay as they are.
-        shape: the numbers of rows and columns; by default they are what the indices need.
-        dtype: of the elements.
-        copy: taken and ignored: it is a copy.
+        arg1: as for `coo_array`, or `(data, indices, indptr)`. Duplicates are summed, except in
+            `(data, indices, indptr)`, which is not changed.
+        shape: the numbers of rows and columns; by default the smallest that contain the indices.
+        dtype: the dtype of the elements.
+        copy: accepted and ignored: the data are always copied.
 
     Raises:
-        ValueError: indices and elements do not fit.
-        StructureError: a TypeError; a traced dense array, as it does not tell which elements stay 0.
+        ValueError: indices and elements are incompatible.
+        StructureError: a TypeError; a traced dense array, whose zeros are not known to be constant.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -441,17 +441,17 @@ class csr_array(_Compressed):  # noqa: N801  # SciPy's name
 
 
 class csc_array(_Compressed):  # noqa: N801  # SciPy's name
-    """A sparse array with elements by columns; equations are solved quickest with it.
+    """A sparse array with elements by columns, the fastest format for linear systems.
 
     Args:
-        arg1: as of `coo_array`, or `(data, indices, indptr)`.
-        shape: the numbers of rows and columns; by default they are what the indices need.
-        dtype: of the elements.
-        copy: taken and ignored: it is a copy.
+        arg1: as for `coo_array`, or `(data, indices, indptr)`.
+        shape: the numbers of rows and columns; by default the smallest that contain the indices.
+        dtype: the dtype of the elements.
+        copy: accepted and ignored: the data are always copied.
 
     Raises:
-        ValueError: indices and elements do not fit.
-        StructureError: a TypeError; a traced dense array, as it does not tell which elements stay 0.
+        ValueError: indices and elements are incompatible.
+        StructureError: a TypeError; a traced dense array, whose zeros are not known to be constant.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -469,7 +469,7 @@ CLASSES: dict[str, type[SparseArray]] = {kind.format: kind for kind in (coo_arra
 
 
 def made(pattern: Pattern, data: Any) -> Any:
-    """Return the array of a pattern with a leaf as it is: inside transforms it may be anything."""
+    """Return the array of a pattern with a leaf unchanged: inside transforms it may be any object."""
     array = object.__new__(CLASSES[pattern.format])
     object.__setattr__(array, "pattern", pattern)
     object.__setattr__(array, "data", data)
@@ -482,14 +482,14 @@ for _kind in CLASSES.values():
     )
 
 
-# What arrays are made of
+# Conversion of arguments
 
 
 def issparse(x: Any) -> bool:
-    """Return whether something is a sparse array, SciPy's or one of these.
+    """Return whether an object is a sparse array, SciPy's or fgrad's.
 
     Args:
-        x: anything.
+        x: any object.
 
     Returns:
         A Python bool.
@@ -503,12 +503,12 @@ def issparse(x: Any) -> bool:
 
 
 def as_sparse(x: Any) -> Any:
-    """Return a sparse array of SciPy's as one of these, in its own format or else by rows."""
+    """Return a SciPy sparse array as an fgrad one, in its own format or else by rows."""
     if isinstance(x, SparseArray):
         return x
     if x.ndim != 2:
         raise errors.ShapeError(
-            f"a sparse array of SciPy has shape {x.shape}, and those of fgrad are matrices.\nReshape it to one row: "
+            f"a sparse array of SciPy has shape {x.shape}, but those of fgrad must be matrices.\nReshape it: "
             "a.reshape(1, -1)."
         )
     known = x if x.format in FORMATS else x.tocsr()
@@ -516,13 +516,13 @@ def as_sparse(x: Any) -> Any:
 
 
 def as_constant(x: Any) -> Any:
-    """Return a sparse array of SciPy's as one of these, with elements that nobody can write to."""
+    """Return a SciPy sparse array as an fgrad one, with a private copy of the elements."""
     found = as_sparse(x)
     return made(found.pattern, boxed(found.data))
 
 
 def _from_argument(arg1: Any, shape: Any, format: str) -> Any:
-    """Return the array that the first argument of a class means."""
+    """Return the array given by the first argument of a class."""
     if issparse(arg1):
         return _of_shape(as_sparse(arg1), shape)
     if isinstance(arg1, tuple) and len(arg1) == 2 and isinstance(arg1[1], (tuple, list)):
@@ -533,8 +533,8 @@ def _from_argument(arg1: Any, shape: Any, format: str) -> Any:
         return made(Pattern(FORMATS[format]((_stand_in(data), indices, starts), shape=shape)), data)
     if not isinstance(arg1, tuple) and (holds_tensors(arg1) and type(strip_ended(as_array(arg1))) is Tensor):
         raise errors.StructureError(
-            f"{format}_array was called with a traced dense array, which does not tell which elements stay 0.\n"
-            f"  at {errors.users_line()}\nGive elements and their places, {format}_array((a[i, j], (i, j)), "
+            f"{format}_array was called with a traced dense array, whose zeros are not known to be constant.\n"
+            f"  at {errors.users_line()}\nGive elements and their positions, {format}_array((a[i, j], (i, j)), "
             "shape=a.shape), or compute with the dense array."
         )
     plain = arg1 if isinstance(arg1, tuple) else np.asarray(arg1)
@@ -551,8 +551,8 @@ def _elements(data: Any) -> Any:
     data = as_array(data)
     if data.ndim != 1:
         raise errors.ShapeError(
-            f"the elements of a sparse array have shape {data.shape}; they are one vector.\nOf many arrays with the "
-            "same places make one in a function, and give that to fg.vmap."
+            f"the elements of a sparse array have shape {data.shape}, but must be a vector.\nFor many arrays with the "
+            "same pattern, construct one in a function, and apply fg.vmap to it."
         )
     return data
 
@@ -565,14 +565,14 @@ def _stand_in(data: Any) -> Any:
     return np.zeros(data.shape, np.bool_)
 
 
-# What SciPy does to arrays
+# Rearrangements by SciPy
 
 
 def rearranged(function: Callable[..., Any], *arrays: SparseArray) -> Any:
-    """Return what a function of SciPy's that moves elements, and leaves some out, makes of arrays.
+    """Return the result of a SciPy function that moves elements, and omits some.
 
     Args:
-        function: from arrays of SciPy's to one, or to one element of one; it computes nothing with elements.
+        function: maps SciPy arrays to one, or to one element of one; it must not compute with elements.
         arrays: without duplicates.
     """
     labelled, first = [], 1
@@ -606,7 +606,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 
 def _of_both(a: Any, b: Any) -> Any:
-    """Return the product, element by element, of two arrays: it is stored where both are."""
+    """Return the elementwise product of two arrays, stored where both are."""
     if a.shape != b.shape:
         return _of_row_or_column(a, b)
     a, b = (each._without_duplicates().tocsr() for each in (a, b))
@@ -617,7 +617,7 @@ def _of_both(a: Any, b: Any) -> Any:
 
 
 def _of_row_or_column(a: Any, b: Any) -> Any:
-    """Return the product, element by element, of two arrays of which one or both are repeated."""
+    """Return the elementwise product of two arrays, one or both of which are broadcast."""
     shape = np.broadcast_shapes(a.shape, b.shape)
     if b.shape == shape:
         return b.multiply(a.toarray())
@@ -625,13 +625,13 @@ def _of_row_or_column(a: Any, b: Any) -> Any:
 
 
 def _matrix_product(a: Any, b: Any) -> Any:
-    """Return the product of two arrays: its elements are those of `b` times a matrix of elements of `a`."""
+    """Return the matrix product of two arrays: its elements are those of `b` times a matrix of elements of `a`."""
     if a.shape[1] != b.shape[0]:
         raise ValueError(_MISMATCH + f"(n,k={a.shape[1]}),(k={b.shape[0]},m)->(n,m)")
     m, n = a.shape[0], b.shape[1]
     by_rows = b._without_duplicates().tocsr()
     lengths = np.diff(by_rows.indptr)[a.coords[1]]
-    ours = np.repeat(np.arange(a.nnz), lengths)  # each element of `a`, once for each of the row of `b` that it meets
+    ours = np.repeat(np.arange(a.nnz), lengths)  # each element of `a`, once for each element in the matching row of `b`
     starts = by_rows.indptr[:-1].astype(np.int64)[a.coords[1]]
     others = np.arange(len(ours)) - np.repeat(np.cumsum(lengths) - lengths - starts, lengths)
     places = a.coords[0][ours].astype(np.int64) * n + by_rows.indices[others]
@@ -645,10 +645,10 @@ _MISMATCH = "matmul: dimension mismatch with signature "
 
 
 def _factor(x: Any, rows: int, signature: str) -> Any:
-    """Return a vector or columns that a matrix is multiplied with.
+    """Return a vector or columns as an operand of a matrix product.
 
     Raises:
-        ValueError: it has another number of rows, or is no vector or matrix.
+        ValueError: the number of rows is wrong, or it is not a vector or matrix.
     """
     x = as_array(x)
     if x.ndim not in (1, 2):
@@ -664,7 +664,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _at_places(x: Any, pattern: Pattern) -> Any:
-    """Return the elements of an array that broadcasts to the shape of a pattern, at its places."""
+    """Return the elements of an array broadcast to the shape of a pattern, at its positions."""
     if x.ndim == 0:
         return x
     if x.ndim > 2 or np.broadcast_shapes(x.shape, pattern.shape) != pattern.shape:
@@ -675,7 +675,7 @@ def _at_places(x: Any, pattern: Pattern) -> Any:
 
 
 def _missing(array: SparseArray, name: str) -> AttributeError:
-    """Return the error for an attribute that is not there, with what is."""
+    """Return the error for a missing attribute, with the existing ones."""
     text = f"{type(array).__name__!r} object has no attribute {name!r}"
     if name.startswith("_"):
         return AttributeError(text)

@@ -1,4 +1,4 @@
-"""Sparse arrays out of diagonals and of other arrays: `diags_array`, `block_array`, `kron` and others."""
+"""Construction of sparse arrays from diagonals and other arrays: `diags_array`, `block_array`, `kron` and others."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def diags_array(
 
     Args:
         diagonals: a sequence of vectors, or one vector; those of length 1 are repeated.
-        offsets: which diagonals they are, one number for each; those above the main one are positive.
-        shape: the numbers of rows and columns; by default those of the smallest square matrix.
-        format: "csr", "csc" or "coo"; by default "csr". SciPy's default, "dia", is none here.
-        dtype: of the elements.
+        offsets: the numbers of the diagonals; those above the main one are positive.
+        shape: the numbers of rows and columns; by default the smallest square matrix.
+        format: "csr", "csc" or "coo"; by default "csr". SciPy's default, "dia", is not supported.
+        dtype: the dtype of the elements.
 
     Returns:
-        A sparse array; where the diagonals meet no place, it has no element.
+        A sparse array; elements outside of the diagonals are not stored.
 
     Raises:
-        ValueError: lengths, offsets and shape do not fit.
+        ValueError: lengths, offsets and shape are incompatible.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -59,7 +59,7 @@ def diags_array(
 
 
 def _checked_diagonals(parts: list[Any], offsets: list[int], shape: Any) -> tuple[tuple[int, int], list[int]]:
-    """Return the shape, and the length of each diagonal; SciPy says what does not fit."""
+    """Return the shape, and the length of each diagonal; invalid ones raise SciPy's error."""
     stand_ins = [np.ones(part.shape[0]) for part in parts]
     found = _SCIPY.diags_array(stand_ins, offsets=offsets, shape=shape)
     m, n = map(int, found.shape)
@@ -71,8 +71,8 @@ def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float, f
 
     Args:
         m, n: the numbers of rows and columns; by default as many columns as rows.
-        k: which diagonal; those above the main one are positive.
-        dtype: of the elements.
+        k: the number of the diagonal; those above the main one are positive.
+        dtype: the dtype of the elements.
         format: "csr", "csc" or "coo"; by default "csr".
 
     Returns:
@@ -90,18 +90,18 @@ def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float, f
 
 
 def block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> Any:
-    """Return the sparse array that is made of blocks.
+    """Return the sparse array made of blocks.
 
     Args:
         blocks: rows of blocks, which are sparse arrays, dense matrices or None for zeros.
         format: "csr", "csc" or "coo"; by default "coo".
-        dtype: of the elements.
+        dtype: the dtype of the elements.
 
     Returns:
         A sparse array.
 
     Raises:
-        ValueError: the sizes of blocks do not fit.
+        ValueError: the sizes of blocks are incompatible.
 
     Example:
         >>> block_array([[eye_array(1), None], [None, eye_array(1) * 2.0]]).toarray()
@@ -131,17 +131,17 @@ def _block(x: Any) -> Any:
 
 
 def hstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
-    """Return sparse arrays side by side; see `block_array`.
+    """Return sparse arrays joined horizontally; see `block_array`.
 
     Args:
-        blocks: sparse arrays or dense matrices with as many rows.
-        format, dtype: of the result.
+        blocks: sparse arrays or dense matrices with equal numbers of rows.
+        format, dtype: the format and dtype of the result.
 
     Returns:
         A sparse array.
 
     Raises:
-        ValueError: they have not.
+        ValueError: the numbers of rows differ.
 
     Example:
         >>> hstack([eye_array(1), eye_array(1)]).toarray()
@@ -151,17 +151,17 @@ def hstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
 
 
 def vstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
-    """Return sparse arrays below each other; see `block_array`.
+    """Return sparse arrays joined vertically; see `block_array`.
 
     Args:
-        blocks: sparse arrays or dense matrices with as many columns.
-        format, dtype: of the result.
+        blocks: sparse arrays or dense matrices with equal numbers of columns.
+        format, dtype: the format and dtype of the result.
 
     Returns:
         A sparse array.
 
     Raises:
-        ValueError: they have not.
+        ValueError: the numbers of columns differ.
 
     Example:
         >>> vstack([eye_array(1), eye_array(1)]).shape
@@ -175,13 +175,13 @@ def block_diag(mats: Sequence[Any], format: Any = None, dtype: Any = None) -> An
 
     Args:
         mats: sparse arrays or dense matrices.
-        format, dtype: of the result.
+        format, dtype: the format and dtype of the result.
 
     Returns:
-        A sparse array with the rows and the columns of all.
+        A block-diagonal sparse array.
 
     Raises:
-        UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
+        UnsupportedError: a NotImplementedError; the format is not supported.
 
     Example:
         >>> block_diag([eye_array(1), eye_array(2)]).shape
@@ -193,7 +193,7 @@ def block_diag(mats: Sequence[Any], format: Any = None, dtype: Any = None) -> An
 
 
 def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
-    """Return the Kronecker product of sparse arrays, in which each element of `A` is multiplied with all of `B`.
+    """Return the Kronecker product of sparse arrays.
 
     Args:
         A, B: sparse arrays or dense matrices.
@@ -203,7 +203,7 @@ def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
         A sparse array.
 
     Raises:
-        UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
+        UnsupportedError: a NotImplementedError; the format is not supported.
 
     Example:
         >>> kron(eye_array(2), eye_array(3)).shape
@@ -225,13 +225,13 @@ def tril(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803
     Args:
         A: a sparse array or dense matrix.
         k: the highest diagonal that is kept.
-        format: of the result.
+        format: the format of the result.
 
     Returns:
-        A sparse array, of which the other elements are not stored.
+        A sparse array; other elements are not stored.
 
     Raises:
-        UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
+        UnsupportedError: a NotImplementedError; the format is not supported.
 
     Example:
         >>> tril(eye_array(2), k=-1).nnz
@@ -246,13 +246,13 @@ def triu(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803
     Args:
         A: a sparse array or dense matrix.
         k: the lowest diagonal that is kept.
-        format: of the result.
+        format: the format of the result.
 
     Returns:
-        A sparse array, of which the other elements are not stored.
+        A sparse array; other elements are not stored.
 
     Raises:
-        UnsupportedError: a NotImplementedError; it is a format of SciPy's that has none here.
+        UnsupportedError: a NotImplementedError; the format is not supported.
 
     Example:
         >>> triu(eye_array(2), k=1).nnz

@@ -5,5 +5,5 @@ import typing as _typing
 from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.spatial import distance as distance
 
-if not _typing.TYPE_CHECKING:  # which is to find a name that is not there
+if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__)

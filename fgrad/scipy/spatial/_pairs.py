@@ -1,16 +1,16 @@
-"""Euclidean distances between all points of two sets, in memory for the distances alone.
+"""Euclidean distances between all points of two sets, without an array of all differences.
 
     lengths(a, b, squared)    sqrt(sum_k (a_ik - b_jk)^2) for all i and j, SciPy's own, or its square
 
-The derivatives are sums of differences times weights, and sums of products of differences. As products of matrices,
-sum_j w_ij (a_ik - b_jk) would be a_ik sum_j w_ij - sum_j w_ij b_jk, which cancels where points are near to each other;
-so the differences are made, of a few points at a time:
+The derivatives are weighted sums of differences, and sums of products of differences. As matrix products,
+sum_j w_ij (a_ik - b_jk) would be a_ik sum_j w_ij - sum_j w_ij b_jk, which cancels for close points;
+so the differences are computed, for a few points at a time:
 
     gathered(w, a, b)     sum_j w_ij (a_ik - b_jk), a vector for each point of `a`
     projected(c, a, b)    sum_k c_ik (a_ik - b_jk), a number for each pair
 
-Each is linear in its first argument and in both others together, and their derivatives are these two again, or products
-of matrices.
+Each is linear in its first argument and in the other two together, and their derivatives are these two again, or
+matrix products.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from fgrad.ops.families import register, sample
 from fgrad.ops.patterns import as_einsum
 
 _AT_ONCE = 1 << 18
-"""How many differences are in memory at a time."""
+"""Maximal number of differences in memory."""
 
 SETS = (((3, 2), (4, 2)), ((1, 3), (2, 3)), ((2, 3, 2), (2, 4, 2)), ((0, 2), (3, 2)))
 """Shapes of two sets of points, for samples."""
 
 
 def lengths(a: Any, b: Any, squared: bool = False) -> Any:
-    """Return the distances between the points of two sets, or their squares; with axes in front, those of each pair."""
+    """Return the distances between the points of two sets, or their squares; leading axes are batch axes."""
     return apply(_lengths, (a, b), {"squared": squared})
 
 
 def gathered(weights: Any, a: Any, b: Any) -> Any:
-    """Return the sums of differences between points and all others, times weights."""
+    """Return the weighted sums of differences between points and all others."""
     return apply(_gathered, (weights, a, b))
 
 
@@ -50,7 +50,7 @@ def projected(vectors: Any, a: Any, b: Any) -> Any:
 
 
 def over_length(x: Any, length: Any) -> Any:
-    """Return a quotient by a length; where that is 0, the derivative of least norm: 0."""
+    """Return a quotient by a length; where the length is 0, the derivative of least norm: 0."""
     none = np.equal(length, 0)
     return np.where(none, 0.0, x / np.where(none, 1.0, length))
 
@@ -64,7 +64,7 @@ def _total(x: Any) -> Any:
 
 
 def _stacked(one: Callable[..., Any], *arrays: Any) -> Any:
-    """Return the results of a function of matrices for each of several, along the axes in front."""
+    """Return the results of a function of matrices, for stacks along the leading axes."""
     lead = np.broadcast_shapes(*(x.shape[:-2] for x in arrays))
     if not lead:
         return one(*arrays)
@@ -75,7 +75,7 @@ def _stacked(one: Callable[..., Any], *arrays: Any) -> Any:
 
 
 def _differences(a: Any, b: Any) -> Iterator[tuple[slice, Any]]:
-    """Yield the differences a_ik - b_jk, of as many points `i` at a time as memory is meant for."""
+    """Yield the differences a_ik - b_jk, for as many points `i` at a time as the memory limit allows."""
     step = max(1, _AT_ONCE // max(1, b.size))
     for start in range(0, len(a), step):
         rows = slice(start, start + step)

@@ -1,11 +1,11 @@
-"""Distances between points, as in `scipy.spatial.distance`, with derivatives in the points and in all weights.
+"""Distances between points, as in `scipy.spatial.distance`, differentiable in the points and in all weights.
 
-    cdist, pdist, squareform    between all points of two sets, or of one; one form of these into the other
+    cdist, pdist, squareform    distances between all points of two sets, or of one; conversion of the latter
     euclidean, sqeuclidean, cityblock, chebyshev, minkowski, cosine, correlation, canberra, braycurtis,
     mahalanobis, seuclidean, jensenshannon    between two points
 
-Where points coincide a distance has a kink, and the derivative there is the subgradient of least norm: 0. Distances
-between sets of booleans, such as `jaccard`, are SciPy's own.
+Where points coincide a distance has a kink, and the derivative is the subgradient of least norm: 0. Distances
+between sets of booleans, such as `jaccard`, are SciPy's.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def __dir__() -> list[str]:
     return __all__
 
 
-# The formulas: of arrays of points along the last axis, which broadcast
+# Formulas for arrays of points along the last axis, which broadcast
 
 
 def _weighted(terms: Any, w: Any) -> Any:
@@ -43,7 +43,7 @@ def _weighted(terms: Any, w: Any) -> Any:
 
 
 def _root(x: Any) -> Any:
-    """Return the square root; at 0 with the derivative 0."""
+    """Return the square root, with the derivative 0 at 0."""
     zero = np.equal(x, 0)
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x)))
 
@@ -106,19 +106,19 @@ def _jensenshannon(u: Any, v: Any, base: Any = None) -> Any:
     u, v = (x / np.sum(x, -1, keepdims=True) for x in (u, v))
     middle = (u + v) / 2
     total = np.sum(special.rel_entr(u, middle), -1) + np.sum(special.rel_entr(v, middle), -1)
-    if base is not None:  # in SciPy's way, which keeps the precision of arrays, and not of single numbers
+    if base is not None:  # as in SciPy, which keeps the precision of arrays, but not of single numbers
         total = (total / np.log(base)).astype(total.dtype if total.ndim else np.float64)
     return _root(total / 2)
 
 
 def _vector(x: Any) -> Any:
-    """Return a point in its own precision, in which SciPy computes some distances; of whole numbers in double."""
+    """Return a point in its own precision, as SciPy computes some distances; integers become doubles."""
     x = as_array(x)
     return x if x.dtype.kind in "fc" else x.astype(np.float64)
 
 
 def _points(x: Any) -> Any:
-    """Return points in double precision, in which SciPy computes the others."""
+    """Return points in double precision, as SciPy computes the other distances."""
     return as_array(x).astype(np.float64)
 
 
@@ -127,13 +127,13 @@ def _weight(w: Any) -> Any:
 
 
 def _checked(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """Let SciPy look at arguments, of which it says what is wrong; return what it makes of them, or of one example."""
+    """Check arguments by SciPy's function, with its errors; return its conversion of them, or of one example."""
     plain = {name: None if value is None else first_example(as_array(value)) for name, value in keywords.items()}
     return function(*(first_example(as_array(x)) for x in args), **plain)
 
 
 def _precision_of(scipys_result: Any) -> Callable[[Any], Any]:
-    """Return how points are taken for a distance that SciPy computes in double precision before 1.18 alone."""
+    """Return points for a distance that only SciPy before 1.18 computes in double precision."""
     return _points if np.result_type(scipys_result) == np.float64 else _vector
 
 
@@ -152,7 +152,7 @@ def euclidean(u: Any, v: Any, w: Any = None) -> Any:
         A number; before SciPy 1.18 in double precision.
 
     Raises:
-        ValueError: SciPy's, for negative weights, and before SciPy 1.18 for arrays with more axes.
+        ValueError: SciPy's; a weight is negative, or before SciPy 1.18 an array has several axes.
 
     Example:
         >>> import fgrad as fg
@@ -168,13 +168,13 @@ def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
     """Return the square of the Euclidean distance.
 
     Args:
-        u, v, w: as of `euclidean`.
+        u, v, w: as for `euclidean`.
 
     Returns:
         A number.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes and negative weights.
+        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
@@ -187,16 +187,16 @@ def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.cityblock)
 def cityblock(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the sum of the distances along each coordinate.
+    """Return the sum of absolute coordinate differences.
 
     Args:
-        u, v, w: as of `euclidean`.
+        u, v, w: as for `euclidean`.
 
     Returns:
         A number.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes and negative weights.
+        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
@@ -209,18 +209,18 @@ def cityblock(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.chebyshev)
 def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the largest of the distances along each coordinate.
+    """Return the largest absolute coordinate difference.
 
-    A coordinate with the weight 0 does not count, and other weights have no influence.
+    A coordinate with the weight 0 is ignored, and other weights have no influence.
 
     Args:
-        u, v, w: as of `euclidean`.
+        u, v, w: as for `euclidean`.
 
     Returns:
         A number.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes and negative weights.
+        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
@@ -233,16 +233,16 @@ def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.minkowski)
 def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    """Return the distance in the norm of order `p`, which may be infinite; other arguments as of `euclidean`.
+    """Return the distance in the norm of order `p`, which may be infinite.
 
     Args:
-        u, v, p, w: as of `euclidean`.
+        u, v, p, w: as for `euclidean`.
 
     Returns:
         A number.
 
     Raises:
-        ValueError: SciPy's, for orders that are not positive.
+        ValueError: SciPy's; the order is not positive.
 
     Example:
         >>> import fgrad as fg
@@ -255,16 +255,16 @@ def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
 
 @differentiates(scipys.cosine)
 def cosine(u: Any, v: Any, w: Any = None) -> Any:
-    """Return 1 less the cosine of the angle between two vectors.
+    """Return 1 minus the cosine of the angle between two vectors.
 
     Args:
-        u, v, w: as of `euclidean`.
+        u, v, w: as for `euclidean`.
 
     Returns:
         A number.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes and negative weights.
+        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
@@ -277,17 +277,17 @@ def cosine(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.correlation)
 def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
-    """Return 1 less the correlation of two vectors.
+    """Return 1 minus the correlation of two vectors.
 
     Args:
-        centered: whether the means are taken off; else it is `cosine`.
-        u, v, w: as of `euclidean`.
+        centered: whether the means are subtracted; otherwise it is `cosine`.
+        u, v, w: as for `euclidean`.
 
     Returns:
         A number.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes and negative weights.
+        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
@@ -300,16 +300,16 @@ def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
 
 @differentiates(scipys.canberra)
 def canberra(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the sum of |u - v| / (|u| + |v|), of which 0 / 0 is 0.
+    """Return the sum of |u - v| / (|u| + |v|), where 0 / 0 is 0.
 
     Args:
-        u, v, w: as of `euclidean`.
+        u, v, w: as for `euclidean`.
 
     Returns:
         A number.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes and negative weights.
+        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
@@ -322,16 +322,16 @@ def canberra(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.braycurtis)
 def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the sum of |u - v|, divided by that of |u + v|.
+    """Return the sum of |u - v| divided by the sum of |u + v|.
 
     Args:
-        u, v, w: as of `euclidean`.
+        u, v, w: as for `euclidean`.
 
     Returns:
         A number.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes and negative weights.
+        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
@@ -344,7 +344,7 @@ def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
 
 @differentiates(scipys.mahalanobis)
 def mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
-    """Return Mahalanobis' distance between two points.
+    """Return the Mahalanobis distance between two points.
 
     Args:
         u, v: arrays with one axis.
@@ -354,7 +354,7 @@ def mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
         A number in double precision.
 
     Raises:
-        ValueError: SciPy's, for arrays with more axes.
+        ValueError: SciPy's; an array has several axes.
 
     Example:
         >>> import fgrad as fg
@@ -377,7 +377,7 @@ def seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
         A number in double precision.
 
     Raises:
-        TypeError: SciPy's, for another number of variances.
+        TypeError: SciPy's; the number of variances is wrong.
 
     Example:
         >>> import fgrad as fg
@@ -390,19 +390,19 @@ def seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
 
 @differentiates(scipys.jensenshannon)
 def jensenshannon(p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: bool = False) -> Any:
-    """Return the distance of Jensen and Shannon between two distributions, which are divided by their sums.
+    """Return the Jensen-Shannon distance between two distributions, which are normalized.
 
     Args:
         p, q: probabilities, or weights.
-        base: of the logarithm; None for e.
-        axis: along which the probabilities are.
-        keepdims: whether that axis is kept, with the size 1.
+        base: the base of the logarithm; None for e.
+        axis: the axis of the probabilities.
+        keepdims: whether that axis is kept with size 1.
 
     Returns:
         The distances, one for each pair of distributions.
 
     Raises:
-        ValueError: NumPy's, for arrays that do not broadcast.
+        ValueError: NumPy's; the arrays do not broadcast.
 
     Example:
         >>> import fgrad as fg
@@ -430,7 +430,7 @@ _NAMES: dict[str, tuple[Callable[..., Any], str]] = {
     "seuclidean": (_seuclidean, "se s"),
     "jensenshannon": (_jensenshannon, "js"),
 }
-"""The distances by SciPy's names, with their formulas and their other names."""
+"""The distances by SciPy's names, with their formulas and aliases."""
 
 _FORMULAS = {each: (name, formula) for name, (formula, others) in _NAMES.items() for each in (name, *others.split())}
 
@@ -439,16 +439,16 @@ def _formula_of(metric: Any, function: str) -> tuple[str, Callable[..., Any]]:
     """Return the name and the formula of a distance.
 
     Raises:
-        ValueError: SciPy's, for a name that it does not know.
-        UnsupportedError: a NotImplementedError; it has no derivative here.
+        ValueError: SciPy's; the name is unknown.
+        UnsupportedError: a NotImplementedError; the distance has no derivative in fgrad.
     """
     name = getattr(metric, "__name__", "") if metric in _FUNCTIONS else metric
     if isinstance(name, str) and name.lower() in _FORMULAS:
         return _FORMULAS[name.lower()]
-    scipys.cdist(np.zeros((1, 1)), np.zeros((1, 1)), metric)  # which raises SciPy's error, if it has no such distance
+    scipys.cdist(np.zeros((1, 1)), np.zeros((1, 1)), metric)  # raises SciPy's error for an unknown distance
     raise errors.UnsupportedError(
         f"scipy.spatial.distance.{function} with metric={metric!r} has no derivative.\n  at {errors.users_line()}\n"
-        f"Those that have one are {', '.join(_NAMES)}, and functions of two points."
+        f"The differentiable ones are {', '.join(_NAMES)}, and functions of two points."
     )
 
 
@@ -459,7 +459,7 @@ _FUNCTIONS = (
 
 
 def _settled(name: str, points: Any, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a distance, with those that follow from the points where they are not given."""
+    """Return the options of a distance, with defaults that are computed from the points."""
     options = {key: value for key, value in options.items() if value is not None}
     if name == "seuclidean":
         options["V"] = np.var(points, axis=0, ddof=1) if "V" not in options else _vector(options["V"])
@@ -485,16 +485,16 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
     Args:
         XA, XB: arrays with a point in each row; both are differentiated.
         metric: the name of a distance of this module, or a function of two points.
-        out: not for traced arrays.
-        kwargs: what the distance takes besides, such as `w`, `p`, `V` and `VI`; without the latter two they are
+        out: not supported for traced arrays.
+        kwargs: options of the distance, such as `w`, `p`, `V` and `VI`; the latter two are by default
             computed from the points, and differentiated.
 
     Returns:
-        An array in double precision, with a row for each point of `XA`. Of Euclidean distances value, gradient and
-        second derivatives take memory for it, and not for all differences.
+        An array in double precision, with a row for each point of `XA`. For Euclidean distances, value, gradient and
+        second derivatives need memory for this array, and not for all differences.
 
     Raises:
-        ValueError: SciPy's, for other numbers of axes or of coordinates.
+        ValueError: SciPy's; the number of axes or coordinates is wrong.
         UnsupportedError: a NotImplementedError; a distance without a derivative, or `out`.
 
     Example:
@@ -506,7 +506,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
     _refuse_out(out, "cdist")
     a, b = _points(XA), _points(XB)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        scipys.cdist(np.zeros(a.shape), np.zeros(b.shape))  # which raises SciPy's error
+        scipys.cdist(np.zeros(a.shape), np.zeros(b.shape))  # raises SciPy's error
     if callable(metric) and metric not in _FUNCTIONS:
         return np.stack([np.stack([metric(u, v, **kwargs) for v in b]) for u in a])
     name, formula = _formula_of(metric, "cdist")
@@ -522,14 +522,14 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
 
     Args:
         X: an array with a point in each row, which is differentiated.
-        metric, out, kwargs: as of `cdist`.
+        metric, out, kwargs: as for `cdist`.
 
     Returns:
-        An array with one axis, in double precision: the distances of the first point from all that follow, then those
-        of the second. `squareform` makes a matrix of it.
+        An array with one axis, in double precision: the distances of the first point from all later ones, then those
+        of the second. `squareform` converts it to a matrix.
 
     Raises:
-        ValueError: SciPy's, for other numbers of axes.
+        ValueError: SciPy's; the number of axes is wrong.
         UnsupportedError: a NotImplementedError; a distance without a derivative, or `out`.
 
     Example:
@@ -542,7 +542,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
     _refuse_out(out, "pdist")
     points = _points(X)
     if points.ndim != 2:
-        scipys.pdist(np.zeros(points.shape))  # which raises SciPy's error
+        scipys.pdist(np.zeros(points.shape))  # raises SciPy's error
     first, second = np.triu_indices(points.shape[0], 1)
     if callable(metric) and metric not in _FUNCTIONS:
         return np.stack([metric(points[i], points[j], **kwargs) for i, j in zip(first, second, strict=True)])
@@ -555,18 +555,18 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
 
 @differentiates(scipys.squareform)
 def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
-    """Return a matrix of distances for a vector of those of all pairs, or the vector for the matrix.
+    """Convert a matrix of distances to a vector of those of all pairs, or the vector to the matrix.
 
     Args:
         X: the vector or the matrix, which is differentiated.
-        force: "tovector" or "tomatrix", to allow that alone.
-        checks: whether a matrix has to be symmetric, with zeros on its diagonal.
+        force: "tovector" or "tomatrix", to allow only this conversion.
+        checks: whether a matrix must be symmetric, with zeros on its diagonal.
 
     Returns:
-        The other form; the derivative in a matrix is that in its upper triangle.
+        The other form; the derivative with respect to a matrix is in its upper triangle.
 
     Raises:
-        ValueError: SciPy's, for arrays that are neither.
+        ValueError: SciPy's; the array is neither.
 
     Example:
         >>> import fgrad as fg
@@ -585,5 +585,5 @@ def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: 
     return np.where(np.eye(size, dtype=bool), np.zeros((), x.dtype), np.concatenate([x, np.zeros_like(x[:1])])[place])
 
 
-if not TYPE_CHECKING:  # which is to find a name that is not there
+if not TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = absent(__name__)

@@ -8,10 +8,10 @@
     Tensor([-0.25,  0.  ])
 
 A matrix is a sparse array, SciPy's or fgrad's, or a dense one. Derivatives are solutions of systems, too: `spsolve`,
-`splu` and `factorized` factor a matrix once for all of them, iterative methods iterate again. No derivative makes a
-dense matrix, or has more elements than are stored.
+`splu` and `factorized` factor a matrix once for all of them, iterative methods iterate again. Derivatives never form a
+dense matrix: the cotangent of a matrix has only the stored elements.
 
-Where nothing is traced SciPy itself answers.
+If nothing is traced, these are SciPy's functions.
 """
 
 from typing import Any
@@ -37,5 +37,5 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Say what there is in place of a name that is not here."""
+    """Raise an error with alternatives for a missing name."""
     return _absent(__name__, _INSTEAD)(name)

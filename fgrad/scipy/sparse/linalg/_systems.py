@@ -1,12 +1,12 @@
-"""The operation by which systems of equations with sparse matrices are solved, whatever solves them.
+"""The primitive for sparse linear systems, independent of the solver.
 
-    solution(matrix, b, solver)       the solution of `matrix @ x = b`, differentiated by elements and by `b`
-    Solver                            what solves a system for plain numbers
+    solution(matrix, b, solver)       the solution of `matrix @ x = b`, differentiable in the elements and `b`
+    Solver                            interface of solvers for plain numbers
 
-For `x = inv(a) @ b` the cotangents are `inv(a).T @ ct` of `b`, and that times `-x.T` of `a`, of which a sparse matrix
-takes its places alone (M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation" (2008), https://doi.org/10.1007/978-3-540-68942-3_4, section 2.3.1). So neither order of derivative
-makes a dense matrix, and all of them are solved by the same means as the system itself.
+For `x = inv(a) @ b` the cotangents are `inv(a).T @ ct` of `b`, and that times `-x.T` of `a`, of which only the
+stored elements are computed (M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
+differentiation" (2008), https://doi.org/10.1007/978-3-540-68942-3_4, section 2.3.1). So derivatives of all orders
+are computed without a dense matrix, and by the same solver as the system itself.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from fgrad.scipy.sparse.arrays import SparseArray, as_sparse, issparse, made
 
 
 class Solver(Protocol):
-    """Solves systems of equations for plain numbers."""
+    """A solver of linear systems for plain numbers."""
 
     def solve(self, matrix: Any, b: Any, of_transpose: bool) -> Any:
         """Return the solution.
 
         Args:
-            matrix: a sparse array of SciPy's.
+            matrix: a SciPy sparse array.
             b: of shape (n, k).
-            of_transpose: solve with the transpose, which is not conjugated.
+            of_transpose: whether to solve with the transpose, without conjugation.
         """
 
     def for_derivatives(self) -> Solver:
-        """Return the solver of the systems of which a derivative consists.
+        """Return the solver for the systems of a derivative.
 
         Raises:
-            ConvergenceError: a RuntimeError; the solution that is to be differentiated is none.
+            ConvergenceError: a RuntimeError; the solution to be differentiated did not converge.
         """
 
 
@@ -88,7 +88,7 @@ def _tangent(tangents: Any, ans: Any, data: Any, b: Any, pattern: Pattern, solve
 
 
 class _Dense:
-    """Solves small systems as dense ones."""
+    """A dense solver for small systems."""
 
     def solve(self, matrix: Any, b: Any, of_transpose: bool) -> Any:
         a = matrix.toarray()
@@ -99,7 +99,7 @@ class _Dense:
 
 
 def _pattern(step: Step) -> Chain:
-    """The unknowns of a part of the system that has nothing to do with the others depend on all of that part."""
+    """Unknowns depend on everything in the same connected component of the system."""
     pattern = step.metadata["pattern"]
     count, parts = scipy.sparse.csgraph.connected_components(pattern.labels(), directed=False)
     shape = (*step.ans.shape[:-2], count, step.ans.shape[-1])
@@ -136,33 +136,33 @@ def solution(matrix: SparseArray, b: Any, solver: Solver, of_transpose: bool = F
     """Return the `x` with `matrix @ x = b`, or that of the transpose.
 
     Args:
-        matrix: square.
+        matrix: a square matrix.
         b: of shape (n,) or (n, k), in the dtype of the solution.
-        solver: solves such systems.
-        of_transpose: solve with the transpose, which is not conjugated.
+        solver: the solver of such systems.
+        of_transpose: whether to solve with the transpose, without conjugation.
     """
     if b.ndim == 1:
         return _solve(matrix.data, b[:, None], matrix.pattern, solver, of_transpose)[:, 0]
     return _solve(matrix.data, b, matrix.pattern, solver, of_transpose)
 
 
-# What the functions of this package take
+# Arguments
 
 
 def as_matrix(a: Any, function: str) -> Any:
-    """Return a sparse array, of SciPy's or fgrad's, or a dense matrix, as an array of fgrad's.
+    """Return a sparse array, SciPy's or fgrad's, or a dense matrix, as an fgrad array.
 
     Raises:
         ValueError: it is not square.
-        StructureError: a TypeError; it is something else.
+        StructureError: a TypeError; it is another object.
     """
     if issparse(a):
         found = as_sparse(a)
     elif isinstance(a, scipy.sparse.linalg.LinearOperator) or callable(a):
         raise errors.StructureError(
-            f"{function} was called with a {type(a).__name__} and something traced; only the elements of a matrix have "
+            f"{function} was called with a {type(a).__name__} and a traced value, but only elements of a matrix have "
             f"a derivative.\n  at {errors.users_line()}\n"
-            "Give a sparse array, such as fgrad.scipy.sparse.csr_array((data, (i, j))); or a function of your own to "
+            "Give a sparse array, such as fgrad.scipy.sparse.csr_array((data, (i, j))); or pass your own solver to "
             "fg.implicit_diff(solver, lambda x, b: product(x) - b, matrix_free=True)."
         )
     else:
@@ -176,10 +176,10 @@ def as_matrix(a: Any, function: str) -> Any:
 
 
 def system(a: Any, b: Any, function: str) -> tuple[Any, Any]:
-    """Return a matrix and a right-hand side in the precision in which both are computed with.
+    """Return a matrix and a right-hand side in their common precision.
 
     Raises:
-        ValueError: their sizes do not fit.
+        ValueError: their sizes are incompatible.
         StructureError: a TypeError; the right-hand side is sparse.
     """
     matrix = as_matrix(a, function)
@@ -190,7 +190,7 @@ def system(a: Any, b: Any, function: str) -> tuple[Any, Any]:
         )
     b = as_array(b)
     dtype = lapack_dtype(matrix.data, b)
-    own = np.finfo(dtype).dtype if as_array(matrix.data).dtype.kind != "c" else dtype  # a real one stays so
+    own = np.finfo(dtype).dtype if as_array(matrix.data).dtype.kind != "c" else dtype  # a real matrix stays real
     data, b = of_dtype(as_array(matrix.data), own), of_dtype(b, dtype)
     if b.ndim not in (1, 2) or b.shape[0] != matrix.shape[0]:
         raise ValueError(f"matrix - rhs dimension mismatch ({matrix.shape} - {b.shape})")
@@ -198,7 +198,7 @@ def system(a: Any, b: Any, function: str) -> tuple[Any, Any]:
 
 
 def on_plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function of SciPy's that takes arrays of fgrad's, of plain elements, too."""
+    """Return a SciPy function that also accepts fgrad arrays with plain elements."""
 
     def call(*args: Any, **keywords: Any) -> Any:
         plain = [_scipys(each) for each in args]

@@ -1,4 +1,4 @@
-"""Equations by factorization: `spsolve`, `splu`, `factorized`.
+"""Direct solvers: `spsolve`, `splu`, `factorized`.
 
 A matrix is factored once for its values, and the factors serve derivatives of every order: a transposed system is
 solved with the factors of the matrix itself.
@@ -24,11 +24,11 @@ _SCIPY: Any = scipy.sparse.linalg
 
 
 class Factors:
-    """Solves systems by the factors of LU of the matrix that came last; those of many examples are not kept.
+    """Solver with LU factors; those of the last matrix are cached, but not those of batches.
 
     Args:
-        warns: a singular matrix gives NaN and a warning; otherwise an error.
-        options: SciPy's for `splu`.
+        warns: whether a singular matrix gives NaN and a warning rather than an error.
+        options: SciPy's options for `splu`.
     """
 
     def __init__(self, warns: bool, **options: Any) -> None:
@@ -46,7 +46,7 @@ class Factors:
         return factors.solve(np.asarray(b, matrix.dtype), trans)
 
     def of(self, matrix: Any) -> Any:
-        """Return SciPy's object of factors; None of a singular matrix, where that is a warning."""
+        """Return SciPy's factorization; None for a singular matrix, if this is a warning."""
         known = self._known
         if known is not None and _is_same(known[0], matrix.data):
             return known[1]
@@ -66,7 +66,7 @@ class Factors:
             return None
 
     def for_derivatives(self) -> Factors:
-        """Return itself: factors serve the transpose, too."""
+        """Return the solver itself: the factors serve the transpose, too."""
         return self
 
     def __repr__(self) -> str:
@@ -84,16 +84,16 @@ def spsolve(A: Any, b: Array, permc_spec: str | None = None, use_umfpack: bool =
     Args:
         A: a sparse array, SciPy's or fgrad's, of shape (n, n).
         b: of shape (n,) or (n, k); dense, if something is traced.
-        permc_spec: how SuperLU orders columns; see `scipy.sparse.linalg.spsolve`.
-        use_umfpack: taken, and ignored where something is traced: SuperLU solves.
+        permc_spec: the column ordering of SuperLU; see `scipy.sparse.linalg.spsolve`.
+        use_umfpack: accepted, and ignored if something is traced: SuperLU is used.
 
     Returns:
         The solution, of shape (n,) or (n, k); for one column of shape (n,), as in SciPy. For a singular matrix it is
         NaN, with SciPy's warning.
 
     Raises:
-        ValueError: shapes do not fit.
-        StructureError: a TypeError; something is traced, and `b` is sparse.
+        ValueError: the shapes are incompatible.
+        StructureError: a TypeError; an argument is traced, and `b` is sparse.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -110,10 +110,10 @@ def spsolve(A: Any, b: Array, permc_spec: str | None = None, use_umfpack: bool =
 
 
 class SuperLU:
-    """A factored matrix that may be traced, as `splu` returns it; it solves as SciPy's does.
+    """The factorization of a matrix that may be traced, as returned by `splu`, with SciPy's interface.
 
     Attributes:
-        shape: of the matrix.
+        shape: the shape of the matrix.
         nnz: the number of elements in both factors.
 
     Example:
@@ -137,7 +137,7 @@ class SuperLU:
             trans: "N" for `A @ x = rhs`, "T" for the transpose, "H" for its conjugate.
 
         Raises:
-            ValueError: shapes do not fit, or `trans` is something else.
+            ValueError: the shapes are incompatible, or `trans` is invalid.
         """
         if trans not in ("N", "T", "H"):
             raise ValueError("trans must be N, T, or H")
@@ -167,10 +167,10 @@ def splu(
 
     Args:
         A: a sparse array, SciPy's or fgrad's, of shape (n, n).
-        permc_spec, diag_pivot_thresh, relax, panel_size, options: SuperLU's; see `scipy.sparse.linalg.splu`.
+        permc_spec, diag_pivot_thresh, relax, panel_size, options: as in `scipy.sparse.linalg.splu`.
 
     Returns:
-        An object with the method `solve(rhs, trans="N")`, which takes traced right-hand sides, too.
+        An object with the method `solve(rhs, trans="N")`, which accepts traced right-hand sides, too.
 
     Raises:
         RuntimeError: the matrix is singular.

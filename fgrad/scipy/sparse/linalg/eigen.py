@@ -1,8 +1,8 @@
 """Some eigenvalues and eigenvectors of a large Hermitian matrix: `eigsh`.
 
-For `A v = w v` with `v` of length 1, `dw = v^H dA v` and `dv = -G dA v`, where `G` is the inverse of `A - w I` on what
-is orthogonal to `v` (J. R. Magnus, "On differentiating eigenvalues and eigenvectors" (1985),
-https://doi.org/10.1017/S0266466600011129). `G` is not made: the bordered matrix `[[A - w I, v], [v^H, 0]]` is sparse,
+For `A v = w v` with `v` of length 1, `dw = v^H dA v` and `dv = -G dA v`, where `G` is the inverse of `A - w I` on the
+orthogonal complement of `v` (J. R. Magnus, "On differentiating eigenvalues and eigenvectors" (1985),
+https://doi.org/10.1017/S0266466600011129). `G` is not formed: the bordered matrix `[[A - w I, v], [v^H, 0]]` is sparse,
 and regular for a simple eigenvalue, and solving with it gives products with `G`.
 """
 
@@ -47,7 +47,7 @@ def _found(data: Any, pattern: Pattern, options: Options) -> Any:
 
 
 def _start(size: int, dtype: Any) -> Any:
-    """Return where ARPACK starts: always at the same vector, so that what runs twice gives the same."""
+    """Return the starting vector of ARPACK: always the same one, so that repeated runs agree."""
     return np.random.default_rng(0).uniform(-1, 1, size).astype(dtype)
 
 
@@ -66,7 +66,7 @@ def _bordered(data: Any, w: Any, v: Any, pattern: Pattern) -> Any:
 
 
 def _reduced(data: Any, ans: Any, b: Any, pattern: Pattern, of_transpose: bool) -> Any:
-    """Return the products of `G` of each eigenvalue with the column of `b` that belongs to it."""
+    """Return the products of `G` of each eigenvalue with the corresponding column of `b`."""
     w, v = ans
     columns = []
     for i in range(w.shape[-1]):
@@ -85,7 +85,7 @@ _LARGEST = 1e11
 
 
 def _check_size(found: Any, right: Any, w: Any) -> None:
-    """Refuse a solution that is as large as only those for equal eigenvalues are."""
+    """Reject a solution so large that the eigenvalue cannot be simple."""
     found, right, w = map(raw_array, (found, right, w))
     sizes = [np.max(np.abs(x), initial=0) for x in (found, right, w)]
     if not sizes[0] * sizes[2] <= _LARGEST * sizes[1]:
@@ -113,7 +113,7 @@ def _rule(ans: Any, data: Any, pattern: Pattern, options: Options) -> Callable[[
 
 
 def _of_each(function: Any, data: Any, ans: Any, b: Any, pattern: Pattern, of_transpose: bool) -> Any:
-    """Return what a function gives for each of a stack of matrices."""
+    """Return the results of a function for each of a stack of matrices."""
     if data.ndim == 1:
         return function(data, ans, b, pattern, of_transpose)
     w, v = ans
@@ -122,7 +122,7 @@ def _of_each(function: Any, data: Any, ans: Any, b: Any, pattern: Pattern, of_tr
 
 
 def _check_phase(v: Any, ct: Any) -> None:
-    """Refuse a loss that depends on the phase of a vector, which ARPACK chooses."""
+    """Reject a loss that depends on the phase of a vector, which ARPACK chooses."""
     if v.dtype.kind != "c":
         return
     v, ct = raw_array(v), raw_array(ct)
@@ -165,18 +165,18 @@ def eigsh(A: Any, k: int = 6, M: Any = None, **options: Any) -> Any:  # noqa: N8
 
     Args:
         A: of shape (n, n), sparse or dense; its Hermitian part is used.
-        k: how many, less than n.
-        M: must be None, if something is traced: generalized problems have no derivative here.
-        options: SciPy's: `sigma`, `which`, `v0`, `ncv`, `maxiter`, `tol`, `return_eigenvectors`, ... With `tol` the
-            derivatives are no more exact than the values are. ARPACK always starts at the same vector, unless there is
-            `v0`.
+        k: the number of eigenvalues, less than n.
+        M: must be None, if something is traced: generalized problems are not supported.
+        options: as in SciPy: `sigma`, `which`, `v0`, `ncv`, `maxiter`, `tol`, `return_eigenvectors`, ... With `tol` the
+            derivatives are as inaccurate as the values. ARPACK always starts from the same vector, unless `v0` is
+            given.
 
     Returns:
-        The eigenvalues, of shape (k,), and unless `return_eigenvectors` is false the vectors, of shape (n, k).
+        The eigenvalues, of shape (k,), and unless `return_eigenvectors` is False the vectors, of shape (n, k).
 
     Raises:
         UnsupportedError: a NotImplementedError; something is traced, and `M` is given.
-        NoDerivativeError: a ValueError; the derivative of a vector is wanted, and its eigenvalue is not simple, or the
+        NoDerivativeError: a ValueError; the derivative of a vector is needed, and its eigenvalue is not simple, or the
             loss depends on the phase of a complex one.
         ValueError: the matrix is not square.
 

@@ -1,9 +1,9 @@
 """The product of the exponential of a matrix with a vector: `expm_multiply`.
 
-It is `exp(A / s)` applied `s` times, by its series, of which the steps are so short that a fixed number of terms has
-full precision; before that the mean of the diagonal is taken out (A. H. Al-Mohy and N. J. Higham, "Computing the
-action of the matrix exponential" (2011), https://doi.org/10.1137/100788860). All of it is products with `A`, so the
-derivatives are those of products: as exact, and never with a dense matrix.
+It is `exp(A / s)` applied `s` times, by its series, with steps so short that a fixed number of terms has
+full precision; before that the mean of the diagonal is subtracted (A. H. Al-Mohy and N. J. Higham, "Computing the
+action of the matrix exponential" (2011), https://doi.org/10.1137/100788860). It consists of products with `A`, so the
+derivatives are those of products: as accurate, and never with a dense matrix.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from fgrad.scipy.sparse.linalg._systems import on_plain, system
 
 _LONGEST_STEP = 3.5
 _TERMS = 32
-"""3.5**32 / 32! is 1e-18; derivatives of the series have as many terms as that, and some less precision to lose."""
+"""Number of terms: 3.5**32 / 32! is 1e-18, which leaves a margin for derivatives of the series."""
 
 
 def _norm(matrix: Any) -> float:
-    """Return the largest sum of sizes of a column; of a batch, the largest of all."""
+    """Return the 1-norm; for a batch, the largest of all."""
     data = np.abs(raw_array(matrix.data)).reshape(-1, matrix.nnz)
     sums = [matrix.pattern.with_elements(row).sum(axis=0) for row in data]
     return float(np.max(sums, initial=0))
@@ -49,14 +49,14 @@ def expm_multiply(
         A: of shape (n, n), sparse or dense.
         B: of shape (n,) or (n, k).
         start, stop, num, endpoint: must be None, if something is traced; multiply `A` by a time instead.
-        traceA: taken, and ignored where something is traced.
+        traceA: accepted, and ignored if something is traced.
 
     Returns:
         `expm(A) @ B`, of the shape of `B`.
 
     Raises:
-        UnsupportedError: a NotImplementedError; something is traced, and there are several times.
-        ValueError: shapes do not fit.
+        UnsupportedError: a NotImplementedError; something is traced, and several times are given.
+        ValueError: the shapes are incompatible.
 
     Example:
         >>> import numpy as np, fgrad as fg

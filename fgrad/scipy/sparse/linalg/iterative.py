@@ -1,6 +1,6 @@
-"""Equations by iteration: `cg`, `bicgstab`, `gmres`, `minres`.
+"""Iterative solvers: `cg`, `bicgstab`, `gmres`, `minres`.
 
-A derivative is not that of the iterations, but of the solution: it is solved for by the same method, with the same
+The derivative is not that of the iterations, but of the solution: it is solved for by the same method, with the same
 tolerances, once for each system.
 """
 
@@ -29,12 +29,12 @@ _FOR_HERMITIAN = {"cg", "minres"}
 
 
 class Iterations:
-    """Solves systems by a method of SciPy's.
+    """Solver by an iterative method of SciPy.
 
     Args:
         method: SciPy's function.
-        options: its keywords.
-        is_strict: raise where it does not converge; otherwise note it in `info`.
+        options: its keyword arguments.
+        is_strict: whether to raise if it does not converge; otherwise `info` is set.
     """
 
     def __init__(self, method: Any, options: dict[str, Any], is_strict: bool = False) -> None:
@@ -55,18 +55,18 @@ class Iterations:
     def _column(self, matrix: Any, b: Any, options: dict[str, Any]) -> Any:
         if not self._is_strict or not np.any(b):
             return self._run(matrix, b, options)
-        size = np.linalg.norm(b)  # a derivative may be of any size, and SciPy's methods give up small ones
+        size = np.linalg.norm(b)  # a derivative may have any scale, and SciPy's methods fail for small ones
         return self._run(matrix, b / size, options) * size
 
     def _run(self, matrix: Any, b: Any, options: dict[str, Any]) -> Any:
         x, info = self._method(matrix, b, **options)
         self.info = self.info or int(info)
         if info and self._is_strict:
-            raise _not_converged(self._method.__name__, info, "a system of which its derivative consists")
+            raise _not_converged(self._method.__name__, info, "a system of its derivative")
         return x
 
     def for_derivatives(self) -> Iterations:
-        """Return the solver of derivatives, which starts at 0 and calls nobody back."""
+        """Return the solver of derivatives, which starts at 0 and has no callback."""
         if self._is_strict:
             return self
         if self.info:
@@ -79,14 +79,14 @@ class Iterations:
 
 
 def _of_transpose(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with the transpose of the preconditioner, or without one where that has no transpose."""
+    """Return the options with the transposed preconditioner, or without one if it has no transpose."""
     preconditioner = options.get("M")
     if preconditioner is None:
         return options
     turned: Any = scipy.sparse.linalg.aslinearoperator(preconditioner).T
     try:
         turned.matvec(np.zeros(turned.shape[1]))
-    except NotImplementedError:  # it is there to save time alone
+    except NotImplementedError:  # it only saves time
         turned = None
     return {**options, "M": turned}
 
@@ -119,7 +119,7 @@ _DOCUMENTATION = """{summary}
     Raises:
         ConvergenceError: a RuntimeError; a derivative is taken, and the system or one of its derivatives has not
             converged; or the program is being recorded, and its system does not converge when it runs.
-        ValueError: shapes do not fit.
+        ValueError: the shapes are incompatible.
 
     Example:
         >>> import numpy as np, fgrad as fg, scipy.sparse
@@ -130,13 +130,13 @@ _DOCUMENTATION = """{summary}
 
 
 def _iterating(method: Any, summary: str, extra: str, matrix: str) -> Callable[..., Any]:
-    """Return the function that answers a method of SciPy's where something is traced."""
+    """Return the implementation of a SciPy method for traced arguments."""
 
     def solve(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
         whole, right = system(A, b, method.__name__)
         if right.ndim == 2 and right.shape[1] != 1:
             raise ValueError(f"shapes of A {whole.shape} and b {right.shape} are incompatible")
-        # A program that is recorded runs later, when nobody can look at `info`.
+        # A recorded program runs later, when `info` cannot be checked.
         right = _in_precision_of(method.__name__, right)
         is_program = any(trace.is_program for trace in followers([whole.data, right]))
         plain = {name: _constant(value) for name, value in {**options, "x0": x0}.items()}
@@ -154,7 +154,7 @@ def _iterating(method: Any, summary: str, extra: str, matrix: str) -> Callable[.
 
 
 def _in_precision_of(method: str, b: Any) -> Any:
-    """Return a right-hand side in the dtype in which a method computes.
+    """Return a right-hand side in the dtype of a method.
 
     Raises:
         UnsupportedError: a NotImplementedError; it is complex, and the method is for real numbers.
@@ -171,15 +171,15 @@ def _in_precision_of(method: str, b: Any) -> Any:
 
 @functools.cache
 def _precision_of_minres(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype of solutions, which before SciPy 1.18 is that of double precision."""
+    """Return the dtype of solutions, which before SciPy 1.18 is double precision."""
     return _SCIPY.minres(np.eye(1, dtype=dtype), np.ones(1, dtype))[0].dtype  # type: ignore[no-any-return]
 
 
 def _constant(option: Any) -> Any:
-    """Return an option as it is now, without its traces; None of one that differs from example to example.
+    """Return a snapshot of an option, without its traces; None for one that differs between examples.
 
-    A preconditioner is used again in the pass back. One that is large stays the user's: whatever is written into it,
-    what is solved for is the same.
+    A preconditioner is used again in the backward pass. A large one is not copied: if it is modified,
+    the solution is still the same.
     """
     is_sparse: bool = scipy.sparse.issparse(option)
     if is_sparse or isinstance(option, np.ndarray):
