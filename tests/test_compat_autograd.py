@@ -129,7 +129,7 @@ def test_argnum_is_a_position_or_several():
     assert grad_named(lambda x, y: x * y**2, "y")(2.0, 3.0) == 12.0
     with pytest.raises(errors.ParameterError, match="has no parameter 'z'"):
         grad_named(lambda x, y: x, "z")
-    with pytest.raises(errors.ParameterError, match="was called with 1 arguments by position, and argnum is 1"):
+    with pytest.raises(errors.ParameterError, match="was called with 1 positional arguments, but argnum is 1"):
         grad(lambda x, y=2.0: x * y, 1)(1.0)
     with pytest.raises(errors.ParameterError, match="argnum must be a position"):
         grad(lambda x: x, "x")
@@ -207,7 +207,7 @@ def test_jacobians_and_hessians():
     assert_plain(elementwise_grad(np.tanh)(VECTOR), 1 - onp.tanh(VECTOR) ** 2)
     assert_plain(egrad(egrad(np.sin))(VECTOR), -onp.sin(VECTOR))
     assert_plain(deriv(np.sin)(VECTOR), onp.cos(VECTOR))
-    with pytest.raises(TypeError, match="elementwise_grad takes real functions"):
+    with pytest.raises(TypeError, match="elementwise_grad needs a real function"):
         elementwise_grad(lambda x: x * 1j)(VECTOR)
 
 
@@ -343,7 +343,7 @@ def test_forward_rules_of_all_forms():
     )
     rules(def_linear)
     rules(deflinear)
-    with pytest.raises(errors.StructureError, match="'same' or None, and it is 'other'"):
+    with pytest.raises(errors.StructureError, match="'same' or None, but it is 'other'"):
         defjvp(primitive(lambda x: x), "other")
 
 
@@ -508,7 +508,7 @@ def test_methods_and_plain_functions():
 
 def test_old_forms_of_rules():
     product = primitive(lambda x, y: x * y)
-    with pytest.warns(DeprecationWarning, match="the form of old versions"):
+    with pytest.warns(DeprecationWarning, match="an old form of Autograd"):
         product.defgrad(lambda ans, x, y: lambda g: g * y)
     with pytest.warns(DeprecationWarning, match="old versions|quick_grad_check"):
         product.defvjp(lambda g, ans, vs, gvs, x, y: g * x * vs.ones(), argnum=1)
@@ -684,7 +684,7 @@ def test_checks_find_wrong_rules():
     check_vjp(wrong, 1.0)
     with pytest.raises(AssertionError, match="in ArrayVSpace"):
         check_equivalent(onp.ones(2), onp.ones(3))
-    with pytest.raises(errors.ParameterError, match="modes are"):
+    with pytest.raises(errors.ParameterError, match="modes must be"):
         check_grads(np.sin, modes=["both"])(1.0)
     assert scalar_close(1.0, 1.0 + 1e-9)
     assert not scalar_close(1.0, 1.1)
@@ -956,7 +956,7 @@ def test_install_refuses_where_autograd_has_been_imported(tmp_path):
     (tmp_path / "autograd.py").write_text("")
     program = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\nimport autograd\n"
     said = run("-c", program + "import fgrad.compat.autograd as a; a.install()")
-    assert "StateError: Autograd itself has been imported already, from" in said
+    assert "StateError: Autograd itself is already imported, from" in said
 
 
 def test_fgrad_loads_none_of_it():

@@ -2144,7 +2144,7 @@ mistake(
     "custom_gradient without its rule",
     wrong,
     errors.CustomRuleError,
-    what=("returns (result, grad_fn)", "clipped returned"),
+    what=("must return (result, grad_fn)", "clipped returned"),
     instead="Write `return result, grad_fn`",
     mended=right,
     expected=1.0,

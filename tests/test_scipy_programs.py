@@ -181,7 +181,7 @@ def test_everywhere_in_a_batch_within_bounds_and_under_constraints():
     by_shgo = fg.grad(lambda a: optimize.shgo(lambda x: (x[0] - a) ** 2, [(-3.0, 3.0)], constraints=inside).x[0])
     assert float(by_shgo(2.0)) == pytest.approx(0, abs=1e-6)
     assert float(by_shgo(0.5)) == pytest.approx(1, abs=1e-4)
-    with pytest.raises(errors.ParameterError, match="leave out `vectorized`"):
+    with pytest.raises(errors.ParameterError, match="omit `vectorized`"):
         optimize.differential_evolution(lambda x: x[0] ** 2, [(0.0, 1.0)], vectorized=True)
     with pytest.raises(errors.UnsupportedError, match="population of differential_evolution is not differentiated"):
         fg.grad(

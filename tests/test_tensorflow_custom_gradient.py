@@ -246,5 +246,5 @@ def test_a_graphs_function_that_needs_values_or_makes_a_variable():
 
         made = tf.custom_gradient(makes)(x)
         session.run(tf.global_variables_initializer())
-        with pytest.raises(errors.SymbolicTensorError, match="asks for the variable 'w'"):
+        with pytest.raises(errors.SymbolicTensorError, match="uses the variable 'w'"):
             session.run(made)

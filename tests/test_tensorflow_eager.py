@@ -304,7 +304,7 @@ def test_variables_keep_their_constraints():
     ):
         assert each.constraint is not_negative
     assert tf.Variable(1.0).constraint is None
-    with pytest.raises(errors.ParameterError, match="must be a callable, and it is 3"):
+    with pytest.raises(errors.ParameterError, match="must be a callable, but it is 3"):
         tf.Variable(1.0, constraint=3)
 
 
@@ -376,7 +376,7 @@ def test_loops():
     assert i.dtype == np.int32
     assert plain(tf.while_loop(lambda i: i < 100, lambda i: 2 * i, [1], maximum_iterations=3)) == [8]
     assert plain(v1.while_loop(lambda i: i < 100, lambda i: 2 * i, [1], return_same_structure=False)) == 128
-    with pytest.raises(TypeError, match="body must return what it takes"):
+    with pytest.raises(TypeError, match="body must return the structure of its arguments"):
         tf.while_loop(lambda i: i < 3, lambda i: (i, i), [0])
     with pytest.raises(ValueError, match="loop_vars is empty"):
         tf.while_loop(lambda: True, list, [])
@@ -453,9 +453,9 @@ def test_names_that_are_missing():
         (tf, "relu", "there is tf.nn.relu"),
         (tf, "Varable", "did you mean Variable"),
         (tf, "optimizers", "tf.train.AdamOptimizer"),
-        (tf, "zzz", r"`dir\(\)` of the module lists what there is"),
+        (tf, "zzz", r"`dir\(\)` of the module lists its names"),
         (tf.train, "Checkpoint", "fg.save"),
-        (tf.layers, "conv2d_transpose", "is a function of variables|lists what there is|did you mean"),
+        (tf.layers, "conv2d_transpose", "is a function of variables|lists its names|did you mean"),
         (tf.nn, "square", "there is tf"),
         (tf.contrib, "layers", "a layer is a function of variables"),
         (v1, "keras", "a model is a function"),
@@ -602,7 +602,7 @@ def test_writing_to_elements_is_no_use_of_the_variable_for_a_tape():
     [
         ([[0, 2]], [1], ValueError, r"indices holds 2, which is out of bounds of variable 'v:0' with the shape"),
         ([[-1, 0]], [1], ValueError, "indices holds -1"),
-        ([[0]], [1], ValueError, r"must have the shape \(1, 2\), and they have \(1,\)"),
+        ([[0]], [1], ValueError, r"must have the shape \(1, 2\), but they have \(1,\)"),
         ([[0, 0, 0]], [1], ValueError, "an index has 3 numbers"),
         ([[0, 0]], [1.5], TypeError, "updates of dtype float32 at indices of dtype int32 cannot be written"),
         ([[0.0, 0.0]], [1], TypeError, "at indices of dtype float32"),

@@ -176,7 +176,7 @@ def test_an_average_is_a_variable_that_follows():
     averages.apply([w])
     assert averages.average(w) is average
     np.testing.assert_array_equal(average, [2.0, 3.0])
-    with pytest.raises(errors.UpdateError, match="w/mean follows from the variable that it averages"):
+    with pytest.raises(errors.UpdateError, match="w/mean is derived from the variable that it averages"):
         average.assign([0.0, 0.0])
 
 
@@ -232,7 +232,7 @@ def test_depthwise_convolution_by_hand_and_its_options():
     np.testing.assert_array_equal(tf.transpose(turned, [0, 2, 3, 1]), y)
     with pytest.raises(errors.ParameterError, match="without gaps"):
         tf.nn.depthwise_conv2d(x, k, 1, "SAME", dilations=[1, 2])
-    with pytest.raises(errors.ShapeError, match="3 channels, and the filters take 2"):
+    with pytest.raises(errors.ShapeError, match="3 channels, but the filters have 2"):
         tf.nn.depthwise_conv2d(x, k[:, :, :2], 1, "SAME")
 
 

@@ -227,7 +227,7 @@ def test_powers_cannot_be_assigned():
     optimizer.minimize(lambda: v * v)
     power = next(each for each in optimizer.variables() if each.name == "beta1_power:0")
     assert power.numpy() == np.float32(0.9**2)
-    with pytest.raises(errors.UpdateError, match="beta1_power follows from the number of steps"):
+    with pytest.raises(errors.UpdateError, match="beta1_power is derived from the number of steps"):
         power.assign(1.0)
 
 
@@ -361,10 +361,10 @@ def test_gradients_of_rows_of_a_vector_in_another_dtype(value):
     [
         ([1.0], [5], errors.InvalidArgumentError, r"holds 5, which is not in \[0, 2\)"),
         ([1.0], [-1], errors.InvalidArgumentError, r"holds -1, which is not in \[0, 2\)"),
-        ([[1.0]], [0], errors.ShapeError, r"must have shape \(1,\), and it has \(1, 1\)"),
-        ([1.0, 2.0], [0], errors.ShapeError, r"must have shape \(1,\), and it has \(2,\)"),
-        ([1.0], [0.0], errors.DtypeError, "must be integers in a row"),
-        ([[1.0]], [[0]], errors.DtypeError, "must be integers in a row"),
+        ([[1.0]], [0], errors.ShapeError, r"must have shape \(1,\), but it has \(1, 1\)"),
+        ([1.0, 2.0], [0], errors.ShapeError, r"must have shape \(1,\), but it has \(2,\)"),
+        ([1.0], [0.0], errors.DtypeError, "must be a vector of integers"),
+        ([[1.0]], [[0]], errors.DtypeError, "must be a vector of integers"),
         ([1j], [0], errors.DtypeError, "is complex"),
     ],
 )

@@ -1,9 +1,9 @@
 """HIPS Autograd's names on fgrad: `from fgrad.compat import autograd`, `import fgrad.compat.autograd.numpy as np`.
 
-    grad, value_and_grad, jacobian, hessian, elementwise_grad, ...     derivatives, as NumPy's arrays
-    extend: primitive, defvjp, defjvp                                  functions with rules of one's own
-    numpy, scipy, misc, builtins, test_util, core, tracer              the same modules as there
-    install()                                                          answer `import autograd` in this process
+    grad, value_and_grad, jacobian, hessian, elementwise_grad, ...     derivatives, as NumPy arrays
+    extend: primitive, defvjp, defjvp                                  functions with user-defined rules
+    numpy, scipy, misc, builtins, test_util, core, tracer              the modules of Autograd
+    install()                                                          redirect `import autograd` in this process
 
     >>> from fgrad.compat.autograd import grad
     >>> import fgrad.compat.autograd.numpy as np
@@ -53,7 +53,7 @@ from fgrad.compat.autograd.differential_operators import (
 from fgrad.compat.autograd.primitives import primitive
 
 __version__ = "1.9.1"
-"""The version of Autograd whose names these are."""
+"""The version of Autograd with these names."""
 
 __all__ = [
     "builtins", "checkpoint", "core", "deriv", "dict", "differential_operators", "egrad", "elementwise_grad", "extend",

@@ -15,7 +15,7 @@ USAGE = "usage: python -m fgrad.compat.autograd script.py [arguments], or -m mod
 
 
 def main(arguments: list[str]) -> None:
-    """Run the program that the arguments name."""
+    """Run the program given by the arguments."""
     if not arguments or arguments == ["-m"] or arguments[0] in ("-h", "--help"):
         raise SystemExit(USAGE)
     install()

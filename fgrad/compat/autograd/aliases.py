@@ -1,4 +1,4 @@
-"""`import autograd` in a process: the modules of this package under Autograd's names."""
+"""`import autograd`: the modules of this package under Autograd's names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _THERE = "autograd"
 
 
 class _Alias(importlib.abc.Loader):
-    """Hands out a module of this package that is imported under another name."""
+    """Loader of a module of this package that is imported under another name."""
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         self._module = importlib.import_module(_HERE + spec.name.removeprefix(_THERE))
@@ -25,11 +25,11 @@ class _Alias(importlib.abc.Loader):
         return self._module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._own  # which the import machinery has set to that of the other name
+        module.__spec__ = self._own  # the import machinery has set it to that of the other name
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds `autograd` and what lies in it."""
+    """Finder of `autograd` and its submodules."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -46,13 +46,13 @@ _finder = _Finder()
 
 
 def install() -> None:
-    """Let `import autograd`, and whatever is imported from it, find this package, in all of the process.
+    """Redirect `import autograd`, and imports of its submodules, to this package in the whole process.
 
-    It is meant for programs and packages that import Autograd and that one does not want to change. Call it before they
+    Use it for programs and packages that import Autograd and should not be changed. Call it before they
     are imported.
 
     Raises:
-        StateError: a ValueError; Autograd itself has been imported already.
+        StateError: a ValueError; Autograd itself is already imported.
 
     Example: a package that imports autograd itself. ::
 
@@ -63,8 +63,8 @@ def install() -> None:
     loaded = sys.modules.get(_THERE)
     if loaded is not None and loaded is not sys.modules[_HERE]:
         raise StateError(
-            f"Autograd itself has been imported already, from {getattr(loaded, '__file__', None)}, and modules "
-            "that use it would go on to do so.\nCall fgrad.compat.autograd.install() before anything imports autograd, "
+            f"Autograd itself is already imported, from {getattr(loaded, '__file__', None)}, and modules "
+            "that use it would continue to do so.\nCall fgrad.compat.autograd.install() before any import of autograd, "
             "or run the program by python -m fgrad.compat.autograd."
         )
     if _finder not in sys.meta_path:

@@ -26,24 +26,24 @@ tuple, list, dict = builtins.tuple, builtins.list, builtins.dict
 
 
 def _in_kind(x: Any) -> Any:
-    """Return something of the type that the plain value of a tensor has."""
+    """Convert an object to the type of a tensor's plain value."""
     if not builtins.isinstance(x, (fg.Tensor, fg.Variable)):
         return x
     return np.empty(0, x.dtype) if x.shape else x.dtype.type()
 
 
 def isinstance(x: Any, class_or_tuple: Any) -> bool:
-    """Return whether the plain value of something is an instance of a class: of an array for a traced array."""
+    """Return whether the plain value of an object is an instance of a class: an array for a traced array."""
     return builtins.isinstance(_in_kind(x), class_or_tuple)
 
 
 def type(x: Any) -> Any:
-    """Return the type of the plain value of something."""
+    """Return the type of the plain value of an object."""
     return builtins.type(_in_kind(x))
 
 
 class _Holding(builtins.type):
-    """The type of classes whose instances are Python's containers, if they hold traced values."""
+    """The metaclass of classes whose instances are Python containers with traced values."""
 
     containers: Any
 
@@ -52,12 +52,12 @@ class _Holding(builtins.type):
 
 
 class SequenceBox(metaclass=_Holding):
-    """What lists and tuples of traced values are instances of."""
+    """The type of lists and tuples with traced values."""
 
     containers = (tuple, list)
 
 
 class DictBox(metaclass=_Holding):
-    """What dicts of traced values are instances of."""
+    """The type of dicts with traced values."""
 
     containers = dict

@@ -1,8 +1,8 @@
 """Products with Jacobians, rules of primitives, and vector spaces.
 
 make_vjp(fun, x)         the pullback and the value
-make_jvp(fun, x)         a function of a tangent, which gives the value and the tangent of it
-VJPNode, JVPNode         what `tracer.trace` makes for them
+make_jvp(fun, x)         a function of a tangent, which returns the value and its tangent
+VJPNode, JVPNode         the nodes that `tracer.trace` creates
 defvjp, defjvp, ...      see `primitives`; `vspace`, `VSpace`: see `vspaces`
 """
 
@@ -45,7 +45,7 @@ Linear = Callable[[Any], Any]
 
 
 def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Linear, Any]:
-    """Return `(vjp, value)` of a function of one argument at a point; `vjp(g)` is g J, without a conjugate.
+    """Return `(vjp, value)` of a function of one argument at a point; `vjp(g)` is g J, without conjugation.
 
     Args:
         fun: takes the argument; returns numbers, arrays or containers of them.
@@ -65,7 +65,7 @@ def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Linear, Any]:
     def vjp(g: Any) -> Any:
         if not any(fg.tree_leaves(mapped(_is_beyond, value, g))):
             return linear(g)
-        # A complex cotangent of a real result: the pullback is linear, also over complex numbers.
+        # A complex cotangent of a real result: the pullback is linear over complex numbers, too.
         real = mapped(lambda y, t: np.real(t) if _is_beyond(y, t) else t, value, g)
         imaginary = mapped(lambda y, t: np.imag(t) if _is_beyond(y, t) else zeros_like(y), value, g)
         return mapped(lambda a, b: a + 1j * b, linear(real), linear(imaginary))
@@ -78,12 +78,12 @@ def _fitted(g: Any, value: Any) -> Any:
 
 
 def _is_beyond(value: Any, g: Any) -> bool:
-    """Return whether a cotangent is complex, and the result that it belongs to is not."""
+    """Return whether a cotangent is complex, but its result is real."""
     return is_complex(g) and not is_complex(value)
 
 
 def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]]:
-    """Return a function of a tangent, which runs a function of one argument, and gives its value and tangent.
+    """Return a function of a tangent, which runs a function of one argument, and returns its value and tangent.
 
     Example:
         >>> make_jvp(lambda x: x**2, 3.0)(1.0)
@@ -100,7 +100,7 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
 
 
 def pullback_of_batch(pullback: Linear, units: Any) -> Any:
-    """Return what a pullback makes of cotangents along a first axis, one by one if a rule of it needs their values."""
+    """Return the pullbacks of cotangents along a first axis, one by one if a rule needs their values."""
     if len(units) > 1:
         with contextlib.suppress(ConcretizationError, NotImplementedError):
             return plain(fg.vmap(pullback)(units))
@@ -109,11 +109,11 @@ def pullback_of_batch(pullback: Linear, units: Any) -> Any:
 
 
 class VJPNode(Node):
-    """What `trace` makes of an operation so that cotangents can be passed back.
+    """The node of an operation for `trace` in reverse mode.
 
     Attributes:
-        parents: the nodes of the arguments that are traced.
-        vjp: from the cotangent of the result to those of these arguments.
+        parents: the nodes of the traced arguments.
+        vjp: maps the cotangent of the result to those of these arguments.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ def _no_cotangents(g: Any) -> tuple[()]:
 
 
 def _of_active(fun: Any, args: Any, kwargs: dict[str, Any], argnums: Any) -> tuple[Any, tuple[Any, ...]]:
-    """Return an operation as a function of its traced arguments in a tuple, and these."""
+    """Return an operation as a function of a tuple of its traced arguments, and these."""
 
     def run(active: tuple[Any, ...]) -> Any:
         return fun(*subvals(args, zip(argnums, active, strict=True)), **kwargs)
@@ -142,7 +142,7 @@ def _of_active(fun: Any, args: Any, kwargs: dict[str, Any], argnums: Any) -> tup
 
 
 class JVPNode(Node):
-    """What `trace` makes of an operation so that tangents are passed on.
+    """The node of an operation for `trace` in forward mode.
 
     Attributes:
         g: the tangent.
@@ -159,7 +159,7 @@ class JVPNode(Node):
 
 
 def backward_pass(g: Any, end_node: Any) -> Any:
-    """Return the cotangent of the input, from that of the result whose node is given."""
+    """Return the cotangent of the input, from that of the result with a given node."""
     cotangents = {end_node: g}
     for node in toposort(end_node):
         cotangent = cotangents.pop(node)

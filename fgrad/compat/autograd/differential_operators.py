@@ -1,7 +1,7 @@
 """Derivatives of functions, in Autograd's form: `grad(fun, argnum=0)` and its kin return functions.
 
-Values and derivatives are plain arrays and numbers of NumPy's, unless an outer derivative follows them. The gradient by
-a complex number is the conjugate of fgrad's: d/dx - i d/dy.
+Values and derivatives are plain NumPy arrays and numbers, unless an outer derivative traces them. The gradient with
+respect to a complex number is the conjugate of fgrad's: d/dx - i d/dy.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _check_one_real_number(fun: Any, result: Any) -> None:
     if not is_number(result) or np.size(result) != 1 or is_complex(result):
         form = f", of shape {np.shape(result)}" if hasattr(result, "dtype") else ""
         raise NonScalarError(
-            f"a gradient is that of one real number, and {get_name(fun)} returned {result!s:.100}{form}.\n"
+            f"grad needs a function with a real result, but {get_name(fun)} returned {result!s:.100}{form}.\n"
             "Sum it, or use jacobian, elementwise_grad, or holomorphic_grad for a complex function."
         )
 
@@ -61,11 +61,11 @@ def _check_one_real_number(fun: Any, result: Any) -> None:
 def grad(fun: Callable[..., Any], x: Any) -> Any:
     """Return a function that computes the gradient of a function with one real number as its result.
 
-    `grad(fun, argnum=0)` takes the arguments of `fun`, and gives the gradient by that at position `argnum`, in the same
-    containers; a tuple of gradients for several positions.
+    `grad(fun, argnum=0)` takes the arguments of `fun`, and returns the gradient with respect to the one at position
+    `argnum`, in the same containers; a tuple of gradients for several positions.
 
     Raises:
-        NonScalarError: a TypeError; the result is no real number.
+        NonScalarError: a TypeError; the result is not a real number.
 
     Example:
         >>> import fgrad.compat.autograd.numpy as np
@@ -77,13 +77,13 @@ def grad(fun: Callable[..., Any], x: Any) -> Any:
 
 @unary_to_nary
 def value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
-    """Return a function that computes the value of a function and its gradient, as for `grad`; SciPy takes both."""
+    """Return a function that computes the value of a function and its gradient, as for `grad`; suitable for SciPy."""
     return _value_and_grad(fun, x)
 
 
 @unary_to_nary
 def grad_and_aux(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
-    """Return a function that computes the gradient of the first of two results, and the second one as it is."""
+    """Return a function that computes the gradient of the first of two results, and returns the second one."""
     (value, pullback, aux) = fg.vjp(fun, as_point(x), has_aux=True)
     _check_one_real_number(fun, value)
     return plain(conjugate(pullback(np.ones_like(plain(value)))[0])), plain(aux)
@@ -91,10 +91,10 @@ def grad_and_aux(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
 
 @unary_to_nary
 def elementwise_grad(fun: Callable[..., Any], x: Any) -> Any:
-    """Return a function that computes the sum of the rows of the Jacobian: its diagonal, if it has nothing else."""
+    """Return a function that computes the column sums of the Jacobian: its diagonal, if it is diagonal."""
     pullback, ans = _make_vjp(fun, x)
     if is_complex(ans):
-        raise NonScalarError(f"elementwise_grad takes real functions, and {get_name(fun)} returned complex numbers.")
+        raise NonScalarError(f"elementwise_grad needs a real function, but {get_name(fun)} returned complex numbers.")
     return pullback(vspace(ans).ones())
 
 
@@ -103,7 +103,7 @@ egrad = elementwise_grad
 
 @unary_to_nary
 def deriv(fun: Callable[..., Any], x: Any) -> Any:
-    """Return a function that computes the derivative along a step of one in each number, by forward mode."""
+    """Return a function that computes the derivative along a vector of ones, by forward mode."""
     return _make_jvp(fun, x)(vspace(as_point(x)).ones())[1]
 
 
@@ -111,7 +111,7 @@ def deriv(fun: Callable[..., Any], x: Any) -> Any:
 def jacobian(fun: Callable[..., Any], x: Any) -> Any:
     """Return a function that computes the Jacobian, of the shape of the result followed by that of the argument.
 
-    It comes in the containers of the argument. Of a complex function of complex numbers it is the matrix of the complex
+    It has the containers of the argument. For a complex function of complex numbers it is the matrix of complex
     derivatives.
 
     Example:
@@ -141,7 +141,7 @@ def holomorphic_grad(fun: Callable[..., Any], x: Any) -> Any:
 
 
 def grad_named(fun: Callable[..., Any], argname: str) -> Any:
-    """Return a function that computes the gradient by the argument of a name; it is passed by position."""
+    """Return a function that computes the gradient with respect to a named argument, which is passed by position."""
     names = list(inspect.signature(fun).parameters)
     if argname not in names:
         raise ParameterError(f"{get_name(fun)} has no parameter {argname!r}; it has {', '.join(names)}.")
@@ -149,7 +149,7 @@ def grad_named(fun: Callable[..., Any], argname: str) -> Any:
 
 
 def multigrad_dict(fun: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
-    """Return a function that computes the gradients by all arguments, in a dict by their names, defaults included.
+    """Return a function that computes the gradients with respect to all arguments, as a dict by name, with defaults.
 
     Example:
         >>> multigrad_dict(lambda x, y=3.0: x * y)(2.0)
@@ -173,12 +173,12 @@ def multigrad_dict(fun: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 
 @unary_to_nary
 def make_hvp(fun: Callable[..., Any], x: Any) -> Any:
-    """Return a function of the arguments that gives `(hvp, gradient)`: `hvp(v)` is the Hessian times a vector."""
+    """Return a function of the arguments that returns `(hvp, gradient)`: `hvp(v)` is the Hessian times a vector."""
     return _make_vjp(grad(fun), x)
 
 
 def hessian_tensor_product(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
-    """Return a function of the arguments and of a tensor behind them: the Hessian times the tensor, contracted."""
+    """Return a function of the arguments and a tensor: the Hessian times the tensor, contracted."""
     gradient = grad(fun, argnum)
 
     def product(*args: Any, **kwargs: Any) -> Any:
@@ -192,7 +192,7 @@ hessian_vector_product = hessian_tensor_product
 
 
 def tensor_jacobian_product(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
-    """Return a function of the arguments and of a tensor behind them: the tensor times the Jacobian, contracted."""
+    """Return a function of the arguments and a tensor: the tensor times the Jacobian, contracted."""
 
     def contracted(*args: Any, **kwargs: Any) -> Any:
         *args_, tensor = args
@@ -206,7 +206,7 @@ vector_jacobian_product = tensor_jacobian_product
 
 @unary_to_nary
 def make_jvp_reversemode(fun: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
-    """Return a function of the arguments that gives `jvp(v)`, the Jacobian times a vector, by reverse mode twice."""
+    """Return a function of the arguments that returns `jvp(v)`, the Jacobian times a vector, by double reverse mode."""
     pullback, ans = _make_vjp(fun, x)
     return _make_vjp(pullback, vspace(ans).zeros())[0]
 
@@ -216,7 +216,7 @@ def _half_square(x: Any) -> Any:
 
 
 def make_ggnvp(f: Callable[..., Any], g: Callable[..., Any] = _half_square, f_argnum: int = 0) -> Callable[..., Any]:
-    """Return a function of the arguments of `f` that gives `ggnvp(v)`: J^T H J v, with the Hessian H of `g` at `f`."""
+    """Return a function of `f`'s arguments that returns `ggnvp(v)`: J^T H J v, with the Hessian H of `g` at `f`."""
 
     def maker(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
         pullback, value = _make_vjp(f, x)
@@ -228,7 +228,7 @@ def make_ggnvp(f: Callable[..., Any], g: Callable[..., Any] = _half_square, f_ar
 
 
 def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that keeps nothing for the backward pass but its arguments, and runs once more for it."""
+    """Return a function that keeps only its arguments for the backward pass, in which it is recomputed."""
     checkpointed: Callable[..., Any] = fg.checkpoint(fun)
 
     @functools.wraps(fun)

@@ -1,4 +1,4 @@
-"""What it takes to add primitives, under the names of `autograd.extend`."""
+"""The extension interface, under the names of `autograd.extend`."""
 
 from fgrad.compat.autograd.core import (
     JVPNode,

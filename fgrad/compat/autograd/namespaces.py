@@ -1,8 +1,8 @@
-"""Names of NumPy and SciPy, of which functions also take lists of traced numbers.
+"""Names of NumPy and SciPy, with functions that also accept lists of traced numbers.
 
-fill(globals(), numpy)   enter the names of one of NumPy's modules
-members(module, ...)     the `__getattr__` and `__dir__` of a module that answers with the names of others
-gathered(x)              a list that holds traced numbers as one tensor, and anything else as it is
+fill(globals(), numpy)   add the names of a NumPy module
+members(module, ...)     the `__getattr__` and `__dir__` of a module with the names of others
+gathered(x)              a list with traced numbers as one tensor; other objects unchanged
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.sum))
 
 
 def holds_traced(x: Any) -> bool:
-    """Return whether something is traced, or a list or tuple that holds what is traced at any depth."""
+    """Return whether an object is traced, or a list or tuple with traced values at any depth."""
     if isinstance(x, _SEQUENCES):
         kinds = set(map(type, x))
         return not kinds <= _PLAIN and any(map(holds_traced, x))
@@ -35,12 +35,12 @@ _PLAIN = {float, int, bool, str, np.float64, type(None)}
 
 
 def gathered(x: Any) -> Any:
-    """Return a list or tuple that holds traced numbers as one tensor, and anything else as it is."""
+    """Return a list or tuple with traced numbers as one tensor, and other objects unchanged."""
     return fnp.array(x) if isinstance(x, _SEQUENCES) and holds_traced(x) else x
 
 
 def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that takes lists of traced numbers as it takes arrays."""
+    """Return a function that accepts lists of traced numbers like arrays."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -53,11 +53,11 @@ def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _OF_LISTS = {"multi_dot", "lexsort", "ix_"}
-"""Functions of lists of arrays, which may differ in shape."""
+"""Functions of lists of arrays, whose shapes may differ."""
 
 
 def fill(namespace: dict[str, Any], module: Any) -> None:
-    """Enter the public names of one of NumPy's modules, of which functions take lists of traced numbers, too."""
+    """Add the public names of a NumPy module; functions also accept lists of traced numbers."""
     for name in public([module]):
         value = getattr(module, name)
         is_wrapped = isinstance(value, _FUNCTIONS) and name not in _OF_LISTS
@@ -65,13 +65,13 @@ def fill(namespace: dict[str, Any], module: Any) -> None:
 
 
 def members(name: str, *modules: Any) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return what answers for a module's names: with those of the first of several modules that has them.
+    """Return the `__getattr__` and `__dir__` of a module that looks its names up in several modules, in order.
 
-    A function without rules takes those that `defvjp` is handed for it: with Autograd all functions are primitives.
+    A function without rules accepts rules from `defvjp`: in Autograd all functions are primitives.
 
     Args:
-        name: of the module that answers.
-        modules: where its names come from.
+        name: the name of the module.
+        modules: the modules with its names.
     """
 
     @functools.cache

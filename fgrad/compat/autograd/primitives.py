@@ -1,13 +1,13 @@
-"""Functions with rules of their own, in Autograd's form, as operations of fgrad.
+"""Functions with user-defined rules, in Autograd's form, as fgrad operations.
 
-    primitive, notrace_primitive                    make them
-    defvjp, defvjp_argnum, defvjp_argnums           their reverse rules
-    defjvp, defjvp_argnum, defjvp_argnums           their forward rules, which are optional
-    def_linear                                      the forward rule of what is linear in each argument
+    primitive, notrace_primitive                    create them
+    defvjp, defvjp_argnum, defvjp_argnums           reverse rules
+    defjvp, defjvp_argnum, defjvp_argnums           forward rules, which are optional
+    def_linear                                      the forward rule of a multilinear function
 
-There is one operation of fgrad's for each number of traced arrays in a call. What else belongs to the call is metadata:
-the function, its other arguments, and how arrays are nested in those that are containers. The body of a primitive is
-handed plain values; its rules are handed those of the traces around, so that they are differentiated in their turn.
+There is one fgrad operation for each number of traced arrays in a call. The other parts of the call are metadata:
+the function, its other arguments, and the structure of container arguments. The body of a primitive receives
+plain values; its rules receive values of the outer traces, so that they are differentiable themselves.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ primitive_jvps: dict[Any, Callable[..., Any]] = {}
 
 
 class Primitive:
-    """A function whose derivatives are rules of its own; `primitive` makes it.
+    """A function with user-defined derivatives, created by `primitive`.
 
     Args:
-        fun: takes any arguments of Python's, of which those by position may be differentiated; arrays, numbers and
+        fun: takes any Python arguments; positional ones may be differentiated: arrays, numbers and
             containers of them.
     """
 
@@ -65,25 +65,25 @@ class Primitive:
         return call.nested(result)
 
     def _with_traced_keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the body on tensors where keywords alone are traced, of which rules know nothing."""
+        """Run the body on tensors if only keyword arguments are traced, for which there are no rules."""
         if any(map(is_traced, _leaves(args))):
             names = [name for name, value in kwargs.items() if any(map(is_traced, _leaves(value)))]
             raise missing_rule(self, "reverse", ", ".join(names))
         return self.fun(*args, **kwargs)
 
     def defgrad(self, gradfun: Callable[..., Any], argnum: int = 0) -> None:
-        """Define the reverse rule of one argument, as Autograd once did: `gradfun(ans, *args)(g)`."""
+        """Define the reverse rule of one argument, in an old form of Autograd: `gradfun(ans, *args)(g)`."""
         _warn_of_old_form("defgrad")
         self._define_one(argnum, gradfun)
 
     def defvjp(self, vjpfun: Callable[..., Any], argnum: int = 0) -> None:
-        """Define the reverse rule of one argument, as Autograd once did: `vjpfun(g, ans, vs, gvs, *args)`."""
+        """Define the reverse rule of one argument, in an old form of Autograd: `vjpfun(g, ans, vs, gvs, *args)`."""
         from_spaces = functools.partial(_rule_of_spaces, vjpfun, argnum)
         _warn_of_old_form("defvjp")
         self._define_one(argnum, from_spaces)
 
     def defvjp_is_zero(self, argnums: Iterable[int] = (0,)) -> None:
-        """Say for some arguments that the derivative is zero, as Autograd once did."""
+        """Declare zero derivatives for some arguments, in an old form of Autograd."""
         _warn_of_old_form("defvjp_is_zero")
         for argnum in argnums:
             self._define_one(argnum, None)
@@ -99,12 +99,12 @@ def _rule_of_spaces(vjpfun: Callable[..., Any], argnum: int, ans: Any, *args: An
 
 
 def _warn_of_old_form(name: str) -> None:
-    text = f"primitive.{name} is the form of old versions of Autograd; write defvjp(primitive, ...) of autograd.extend"
+    text = f"primitive.{name} is an old form of Autograd; use defvjp(primitive, ...) of autograd.extend"
     warnings.warn(text, DeprecationWarning, stacklevel=3)
 
 
 def primitive(f_raw: Callable[..., Any]) -> Primitive:
-    """Make a function a primitive: it is run on plain values, and its derivatives are those that `defvjp` gives it.
+    """Make a function a primitive: it runs on plain values, and its derivatives are defined by `defvjp`.
 
     Args:
         f_raw: any function.
@@ -126,7 +126,7 @@ def primitive(f_raw: Callable[..., Any]) -> Primitive:
 
 
 class CodeOrPrimitive(Primitive):
-    """A function that is code like any other as long as it has no rules, and a primitive from then on."""
+    """A function that is traced like any other as long as it has no rules, and a primitive afterwards."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self in primitive_vjps or self in primitive_jvps:
@@ -135,13 +135,13 @@ class CodeOrPrimitive(Primitive):
 
 
 def open_to_rules(x: Any) -> Any:
-    """Return a function of another library's that `defvjp` takes; what has rules, or is no function, as it is."""
+    """Return a function of another library prepared for `defvjp`; functions with rules are unchanged."""
     is_function = isinstance(x, (types.FunctionType, types.BuiltinFunctionType, np.ufunc))
     return CodeOrPrimitive(x) if is_function and not has_rule(x) else x
 
 
 def notrace_primitive(f_raw: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that is run on plain values, and has no derivative."""
+    """Return a function that runs on plain values, and has no derivative."""
 
     @functools.wraps(f_raw)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -154,7 +154,7 @@ _NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
 
 
 class _Slot:
-    """Where a traced array stands in the arguments of a call."""
+    """The slot of a traced array in the arguments of a call."""
 
     def __init__(self, place: int) -> None:
         self.place = place
@@ -166,16 +166,16 @@ def _slot(place: int) -> _Slot:
 
 
 class _Call:
-    """One call of a primitive: all but its traced arrays.
+    """One call of a primitive, without its traced arrays.
 
     Attributes:
-        primitive: what is called.
-        args, kwargs: its arguments, those by position with slots in place of traced arrays.
-        is_flat: none of these is a container.
-        argnums: of each traced array, the position of the argument that holds it.
-        form: the result with anything in place of its arrays, once it is known.
-        is_one: the result is one array or number.
-        pullbacks: of arguments that hold several arrays, with the result to which they belong.
+        primitive: the primitive.
+        args, kwargs: its arguments; positional ones have slots in place of traced arrays.
+        is_flat: whether no argument is a container.
+        argnums: for each traced array, the position of the argument that contains it.
+        form: the structure of the result with placeholders for arrays, once it is known.
+        is_one: whether the result is one array or number.
+        pullbacks: of arguments with several arrays, with the corresponding result.
     """
 
     def __init__(self, primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any], is_flat: bool) -> None:
@@ -191,7 +191,7 @@ class _Call:
             ]
 
     def _slot_or_plain(self, x: Any, argnum: int) -> Any:
-        """Return a slot for a traced array in an argument, and the plain value of anything else."""
+        """Return a slot for a traced array in an argument, and the plain value of any other leaf."""
         if not is_traced(x):
             return plain(x)
         self.argnums.append(argnum)
@@ -201,13 +201,13 @@ class _Call:
         return getattr(self.primitive, "__name__", repr(self.primitive.fun))
 
     def whole(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the arguments with arrays in their slots."""
+        """Return the arguments with arrays in place of slots."""
         if self.is_flat:
             return [plain(arrays[x.place]) if type(x) is _Slot else x for x in self.args]
         return [tree_map(lambda x: plain(arrays[x.place]) if type(x) is _Slot else x, arg) for arg in self.args]
 
     def run(self, arrays: Sequence[Any]) -> Any:
-        """Return the result of the body: one array, or a tuple of those that it holds."""
+        """Return the result of the body: one array, or a tuple of the arrays in it."""
         self.form = result = self.primitive.fun(*self.whole(arrays), **self.kwargs)
         self.is_one = isinstance(result, _NUMBERS)
         if self.is_one:
@@ -221,7 +221,7 @@ class _Call:
         return tuple(np.asarray(x)[()] for x in found)
 
     def nested(self, result: Any) -> Any:
-        """Return results of the operation, or their cotangents, in the containers of the body's result."""
+        """Return results of the operation, or their cotangents, in the structure of the body's result."""
         if self.is_one:
             return plain(result)
         parts = iter([result[place] for place in range(len(result))])
@@ -230,7 +230,7 @@ class _Call:
     def pulled(self, place: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any] | None:
         """Return the pullback to one traced array, None if its derivative is zero."""
         like = arrays[place]
-        if not is_number(like):  # such as a mask: truth values and integers have no derivative, and need no rule
+        if not is_number(like):  # integers and booleans, such as masks, have no derivative, and need no rule
             return None
         argnum = self.argnums[place]
         template = self.args[argnum]
@@ -245,7 +245,7 @@ class _Call:
         return pull
 
     def _pullback_to(self, argnum: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any]:
-        """Return the pullback to an argument, the same one for all arrays in it."""
+        """Return the pullback to an argument, shared by all arrays in it."""
         known = self.pullbacks.get(argnum)
         if known is not None and known[0] is ans:
             return known[1]
@@ -267,7 +267,7 @@ class _Call:
         return pullback
 
     def pushed(self, place: int, tangent: Any, ans: Any, arrays: Sequence[Any]) -> Any:
-        """Return the tangent of the result that comes from that of one traced array."""
+        """Return the contribution of one traced array to the tangent of the result."""
         argnum, args, result = self.argnums[place], tuple(self.whole(arrays)), self.nested(ans)
         own = tree_map(lambda x: _tangent(x, place, tangent, arrays), self.args[argnum])
         found = primitive_jvps[self.primitive]((argnum,), (own,), result, args, self.kwargs)
@@ -283,7 +283,7 @@ def _plain_keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_leaf(x: Any) -> bool:
-    """Return whether an argument is no container, as its type tells."""
+    """Return whether the type of an argument is not a container type."""
     kind = type(x)
     if kind not in _IS_LEAF:
         found = _leaves(x)
@@ -295,14 +295,14 @@ _IS_LEAF: dict[type, bool] = {np.ndarray: True, Tensor: True, float: True, np.fl
 
 
 def _leaves(tree: Any) -> list[Any]:
-    """Return what containers hold, as it is."""
+    """Return the leaves of containers, unchanged."""
     found: list[Any] = []
     tree_map(found.append, tree)
     return found
 
 
 def _part(template: Any, place: int, found: Any) -> Any:
-    """Return what a rule gave for one array in a container."""
+    """Return the part of a rule's result for one array in a container."""
     if found is None:
         return found
     parts: list[Any] = []
@@ -311,7 +311,7 @@ def _part(template: Any, place: int, found: Any) -> Any:
 
 
 def _tangent(leaf: Any, place: int, tangent: Any, arrays: Sequence[Any]) -> Any:
-    """Return the tangent of what an argument holds, of which one array moves."""
+    """Return the tangent of an argument in which only one array has a tangent."""
     if type(leaf) is not _Slot:
         return zeros_like(leaf)
     return plain(tangent) if leaf.place == place else zeros_like(plain(arrays[leaf.place]))
@@ -323,7 +323,7 @@ def _run(*arrays: Any, call: _Call) -> Any:
 
 @functools.cache
 def _operation(count: int, has_forward_rule: bool) -> Operation:
-    """Return the operation of calls with so many traced arrays; without a forward rule it transposes the others."""
+    """Return the operation for calls with `count` traced arrays; without forward rules it transposes the others."""
     name = f"autograd_primitive_{count}" + "_with_jvp" * has_forward_rule
     operation = register_primitive(_run, name)
     define_reverse(operation, *(_reverse_rule(place) for place in range(count)))
@@ -344,7 +344,7 @@ def _forward_rule(place: int) -> Callable[..., Any]:
 def _one_by_one(
     operation: Operation, values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: dict[str, Any]
 ) -> Any:
-    """Run an operation on many examples: the body of a primitive takes plain values, and those of one."""
+    """Run an operation on a batch by a loop: the body of a primitive takes plain values of one example."""
     results = [
         operation(*(x[place] if own else x for x, own in zip(values, mapped, strict=True)), **metadata)
         for place in range(size)
@@ -355,19 +355,19 @@ def _one_by_one(
 
 
 def missing_rule(fun: Any, mode: str, argument: Any) -> MissingRuleError:
-    """Return the error of a primitive without a rule for an argument."""
+    """Return the error for a missing rule of a primitive's argument."""
     name, define = getattr(fun, "__name__", repr(fun)), "defvjp" if mode == "reverse" else "defjvp"
     where = f"its argument {argument}" if isinstance(argument, int) else f"the keyword {argument}"
     return MissingRuleError(
         f"the primitive {name} in {where}",
         errors.users_line(),
         mode,
-        f"Define it with {define}({name}, ...) of autograd.extend, for arguments that are passed by position.",
+        f"Define it with {define}({name}, ...) of autograd.extend, for positional arguments.",
     )
 
 
 def has_rule(fun: Any) -> bool:
-    """Return whether a function is one of NumPy's or SciPy's that fgrad differentiates by rules of its own."""
+    """Return whether a function is a NumPy or SciPy function with rules in fgrad."""
     while True:
         if isinstance(fun, np.ufunc):
             return fun in UFUNCS
@@ -375,11 +375,11 @@ def has_rule(fun: Any) -> bool:
             return True
         if not hasattr(fun, "__wrapped__"):
             return False
-        fun = fun.__wrapped__  # of one that takes lists; those of NumPy's may wrap another one in their turn
+        fun = fun.__wrapped__  # for functions that accept lists; NumPy's may be wrapped again
 
 
 def _define(rules: dict[Any, Any], fun: Any, maker: Callable[..., Any]) -> None:
-    """Enter the rule of a primitive; a function that fgrad has rules for keeps those, and others are code."""
+    """Register the rule of a primitive; functions with rules in fgrad keep these, and others become primitives."""
     if isinstance(fun, Primitive):
         rules[fun] = maker
     elif not has_rule(fun):
@@ -400,7 +400,7 @@ def defvjp_argnum(fun: Any, vjpmaker: Callable[..., Any]) -> None:
     """Define the reverse rules of a primitive: `vjpmaker(argnum, ans, args, kwargs)(g)` gives the cotangent of one."""
 
     def maker(argnums: Sequence[int], *rest: Any) -> Callable[[Any], Any]:
-        if len(argnums) == 1:  # as it mostly is
+        if len(argnums) == 1:  # common case
             pullback = vjpmaker(argnums[0], *rest)
             return lambda g: (pullback(g),)
         pullbacks = [vjpmaker(argnum, *rest) for argnum in argnums]
@@ -416,7 +416,7 @@ def defvjp(fun: Any, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[in
         fun: the primitive.
         vjpmakers: `maker(ans, *args, **kwargs)` returns a function of the cotangent of the result, which returns that
             of the argument. None: the derivative is zero.
-        argnums: the positions to which they belong; by default the first ones.
+        argnums: the positions of their arguments; by default the first ones.
 
     Warns:
         UnusedRuleWarning: `fun` is not a primitive.
@@ -433,16 +433,16 @@ def defvjp(fun: Any, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[in
 
 
 def _nothing(g: Any) -> None:
-    """The pullback of what does not depend on an argument."""
+    """The pullback of a result that does not depend on an argument."""
 
 
 def defjvp_argnums(fun: Any, jvpmaker: Callable[..., Any]) -> None:
-    """Define the forward rules of a primitive: `jvpmaker(argnums, tangents, ans, args, kwargs)` gives a tangent."""
+    """Define the forward rules of a primitive: `jvpmaker(argnums, tangents, ans, args, kwargs)` returns a tangent."""
     _define(primitive_jvps, fun, jvpmaker)
 
 
 def defjvp_argnum(fun: Any, jvpmaker: Callable[..., Any]) -> None:
-    """Define the forward rules of a primitive: `jvpmaker(argnum, tangent, ans, args, kwargs)`, which are added up."""
+    """Define the forward rules of a primitive: `jvpmaker(argnum, tangent, ans, args, kwargs)`, to be summed."""
 
     def maker(argnums: Sequence[int], tangents: Sequence[Any], *rest: Any) -> Any:
         parts = [jvpmaker(argnum, t, *rest) for argnum, t in zip(argnums, tangents, strict=True)]
@@ -452,16 +452,16 @@ def defjvp_argnum(fun: Any, jvpmaker: Callable[..., Any]) -> None:
 
 
 def defjvp(fun: Any, *jvpfuns: Callable[..., Any] | str | None, argnums: Iterable[int] | None = None) -> None:
-    """Define the forward rules of a primitive, one for each argument; without them the reverse ones are transposed.
+    """Define the forward rules of a primitive, one per argument; without them the reverse ones are transposed.
 
     Args:
         fun: the primitive.
         jvpfuns: `rule(tangent, ans, *args, **kwargs)` returns the tangent of the result. "same": the function itself
             with the tangent in place of the argument, in which it is linear. None: the derivative is zero.
-        argnums: the positions to which they belong; by default the first ones.
+        argnums: the positions of their arguments; by default the first ones.
 
     Raises:
-        StructureError: a TypeError; a rule is none of these.
+        StructureError: a TypeError; a rule is not valid.
 
     Warns:
         UnusedRuleWarning: `fun` is not a primitive.
@@ -469,7 +469,7 @@ def defjvp(fun: Any, *jvpfuns: Callable[..., Any] | str | None, argnums: Iterabl
     rules = dict(zip(itertools.count() if argnums is None else argnums, jvpfuns, strict=False))
     for rule in rules.values():
         if not (rule is None or rule == "same" or callable(rule)):
-            raise StructureError(f"a forward rule is a function, 'same' or None, and it is {rule!r}.")
+            raise StructureError(f"a forward rule must be a function, 'same' or None, but it is {rule!r}.")
 
     def maker(argnum: int, tangent: Any, ans: Any, args: Any, kwargs: Any) -> Any:
         if argnum not in rules:
@@ -483,7 +483,7 @@ def defjvp(fun: Any, *jvpfuns: Callable[..., Any] | str | None, argnums: Iterabl
 
 
 def def_linear(fun: Any) -> None:
-    """Say that a primitive is linear in each of its arguments, which gives its forward rule."""
+    """Declare that a primitive is linear in each of its arguments, which determines its forward rule."""
     defjvp_argnum(fun, lambda argnum, tangent, ans, args, kwargs: _linear(fun, argnum, tangent, args, kwargs))
 
 
@@ -491,10 +491,10 @@ deflinear = def_linear
 
 
 def _linear(fun: Any, argnum: int, tangent: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-    """Return what a function gives for a tangent in place of one of its arguments."""
+    """Return the value of a function with a tangent in place of one of its arguments."""
     return fun(*args[:argnum], tangent, *args[argnum + 1 :], **kwargs)
 
 
 def register_notrace(trace_type: Any, primitive_fun: Any) -> None:
-    """Say that the derivative of a primitive is zero in all of its arguments."""
+    """Declare that the derivative of a primitive with respect to all of its arguments is zero."""
     defvjp_argnum(primitive_fun, lambda argnum, ans, args, kwargs: _nothing)

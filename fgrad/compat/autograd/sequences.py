@@ -1,4 +1,4 @@
-"""Other values in a sequence, and nodes in the order of a backward pass."""
+"""Updates of sequences, and topological order of nodes."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 
 
 def subvals(x: Sequence[Any], ivs: Iterable[tuple[int, Any]]) -> tuple[Any, ...]:
-    """Return a sequence as a tuple, with other values at some positions."""
+    """Return a sequence as a tuple, with values replaced at some positions."""
     others = dict(ivs)
     return tuple(others.get(place, value) for place, value in enumerate(x))
 
 
 def subval(x: Sequence[Any], i: int, v: Any) -> tuple[Any, ...]:
-    """Return a sequence as a tuple, with another value at one position."""
+    """Return a sequence as a tuple, with the value at one position replaced."""
     return subvals(x, [(i, v)])
 
 
 def toposort(end_node: Any, parents: Callable[[Any], Iterable[Any]] = operator.attrgetter("parents")) -> Iterator[Any]:
-    """Yield a node and all that it depends on, each before those that it depends on."""
+    """Yield a node and its ancestors in reverse topological order."""
     order: list[Any] = []
     seen: set[Any] = set()
     stack = [(end_node, False)]

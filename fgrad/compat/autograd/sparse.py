@@ -1,4 +1,4 @@
-"""Cotangents that are mostly zeros, as rules in Autograd's form may return them."""
+"""Sparse cotangents, which rules in Autograd's form may return."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fgrad.compat.autograd.values import plain
 
 
 class SparseObject:
-    """A cotangent that is added to an array of zeros, or to what has come in already.
+    """A cotangent that is added to an array of zeros, or to accumulated cotangents.
 
     Args:
         vs: the vector space of the cotangent.
-        mut_add: writes it into an array, or adds it there, and returns the array.
+        mut_add: adds it to an array in place, or creates one, and returns the array.
     """
 
     def __init__(self, vs: Any, mut_add: Callable[[Any], Any]) -> None:
@@ -25,7 +25,7 @@ class SparseObject:
 
 
 def settled_sum(found: Any) -> Any:
-    """Return a cotangent as arrays: a sparse one is written into tensors, which traced numbers can be written into."""
+    """Return a cotangent as arrays: a sparse one is written into tensors, which may contain traced numbers."""
     if not isinstance(found, SparseObject):
         return found
     zeros = fg.tree_map(lambda x: fnp.array(x) if isinstance(x, np.ndarray) else x, found.vs.zeros())

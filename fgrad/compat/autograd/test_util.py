@@ -16,12 +16,12 @@ EPS = 1e-6
 
 
 def scalar_close(a: Any, b: Any) -> bool:
-    """Return whether two numbers are nearly the same."""
+    """Return whether two numbers are nearly equal."""
     return bool(abs(a - b) < TOL or abs(a - b) < RTOL * abs(a + b))
 
 
 def make_numerical_jvp(f: Callable[[Any], Any], x: Any) -> Callable[[Any], Any]:
-    """Return a function of a tangent: how the value of `f` changes along it, by a central difference."""
+    """Return a function of a tangent: the derivative of `f` along it, by a central difference."""
     space, space_of_value = vspace(x), vspace(f(x))
 
     def jvp(v: Any) -> Any:
@@ -47,13 +47,15 @@ def check_vjp(f: Callable[[Any], Any], x: Any) -> None:
     tangent, cotangent = space.randn(), space_of_value.randn()
     pulled = space.covector(pullback(space_of_value.covector(cotangent)))
     if vspace(pulled) != space:
-        raise GradientCheckError(f"the gradient of {get_name(f)} lies in {vspace(pulled)}, its argument in {space}.")
+        raise GradientCheckError(
+            f"the gradient of {get_name(f)} lies in {vspace(pulled)}, but its argument in {space}."
+        )
     expected = space_of_value.inner_prod(cotangent, numerical(tangent))
     found = space.inner_prod(tangent, pulled)
     if not scalar_close(expected, found):
         raise GradientCheckError(
             f"the derivative (VJP) check of {get_name(f)} failed at {x}: "
-            f"its rules give {found}, and differences {expected}."
+            f"its rules give {found}, but finite differences {expected}."
         )
 
 
@@ -64,10 +66,10 @@ def check_jvp(f: Callable[[Any], Any], x: Any) -> None:
 
 
 def check_equivalent(x: Any, y: Any) -> None:
-    """Check that two values lie in the same space, and are nearly the same.
+    """Check that two values are in the same space, and nearly equal.
 
     Raises:
-        GradientCheckError: an AssertionError; they do not.
+        GradientCheckError: an AssertionError; they are not.
     """
     space, other = vspace(x), vspace(y)
     if space != other:
@@ -87,7 +89,7 @@ def check_grads(f: Callable[[Any], Any], x: Any, modes: Sequence[str] = ("fwd", 
         GradientCheckError: an AssertionError; they differ.
     """
     if not set(modes) <= {"fwd", "rev"}:
-        raise ParameterError(f"modes are 'fwd' and 'rev', and not {modes!r}.")
+        raise ParameterError(f"modes must be 'fwd' and 'rev', not {modes!r}.")
     for mode, check, derivative in (("fwd", check_jvp, _pushed), ("rev", check_vjp, _pulled)):
         if mode in modes:
             check(f, x)

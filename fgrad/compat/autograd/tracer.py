@@ -1,10 +1,10 @@
-"""What is traced, and what nodes a trace leaves.
+"""Traced values, and nodes of traced operations.
 
-    getval(x), isbox(x), Box       whether something is traced, and its plain value
-    trace(start_node, fun, x)      run a function, and have a node made of each operation
-    primitive, notrace_primitive   functions with rules of their own (see `primitives`)
+    getval(x), isbox(x), Box       the plain value of an object, whether it is traced, and the type of traced values
+    trace(start_node, fun, x)      run a function, creating a node for each operation
+    primitive, notrace_primitive   functions with user-defined rules (see `primitives`)
 
-Traced values are fgrad's tensors; `isinstance(x, Box)` is True for them as long as something follows them.
+Traced values are fgrad tensors; `isinstance(x, Box)` is True for them while they are traced.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ __all__ = [
 
 
 def isbox(x: Any) -> bool:
-    """Return whether something is a traced tensor of floating-point numbers; truth values count as plain."""
+    """Return whether an object is a traced tensor of floating-point numbers; booleans count as plain."""
     return fg.is_traced(x) and is_number(x)
 
 
 class _Traced(type):
-    """The type of classes whose instances are traced tensors."""
+    """The metaclass of classes whose instances are traced tensors."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isbox(instance)
 
 
 class Box(metaclass=_Traced):
-    """What traced values are instances of; it is made by tracing alone."""
+    """The type of traced values, which are created by tracing only."""
 
     @classmethod
     def register(cls, value_type: type) -> None:
-        """Say that values of a type may be traced, which those of NumPy's arrays and numbers may be already.
+        """Register a type of values that may be traced; NumPy arrays and numbers are registered already.
 
         Raises:
-            UnsupportedError: a NotImplementedError; the type is no array or number.
+            UnsupportedError: a NotImplementedError; the type is not an array or number type.
         """
         if not issubclass(value_type, (np.ndarray, np.inexact, float, complex)):
             raise UnsupportedError(
@@ -58,7 +58,7 @@ class Box(metaclass=_Traced):
 
 
 def _value(tensor: Any, name: str) -> Any:
-    """Answer for `x._value`: what is in a tensor below the layer of the highest trace."""
+    """Implement `x._value`: the value of a tensor without the layer of the highest trace."""
     if name != "_value":
         return None
     inner = strip_ended(tensor)
@@ -69,7 +69,7 @@ ATTRIBUTES.append(_value)
 
 
 class Node:
-    """What a trace makes of an operation, or of the input; to be subclassed.
+    """Base class of nodes: one for each operation of a trace, and for the input.
 
     A subclass has `__init__(value, fun, args, kwargs, parent_argnums, parents)` and `initialize_root(*args, **kwargs)`.
     """
@@ -91,9 +91,9 @@ class Node:
 
 
 def trace(start_node: Any, fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
-    """Run a function, and have a node made of each operation on what depends on the input.
+    """Run a function, creating a node for each operation that depends on the input.
 
-    The function is recorded first, so that `if` and `while` on traced values are refused.
+    The function is recorded first, so `if` and `while` on traced values raise.
 
     Args:
         start_node: the node of the input; the others are of its type.
@@ -101,7 +101,7 @@ def trace(start_node: Any, fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
         x: the argument.
 
     Returns:
-        The value of the function, and the node of the operation that gave it, None if it does not depend on the input.
+        The value of the function, and the node of its last operation; None if it does not depend on the input.
     """
     graph = fg.trace(fun)(x)
     given = [leaf for leaf in fg.tree_leaves(x) if is_number(leaf)]
@@ -117,7 +117,7 @@ def trace(start_node: Any, fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
 
 
 def _is_named(x: Any, known: dict[Any, Any]) -> bool:
-    """Return whether something in a graph is a name that is known; else it is a constant, such as an array."""
+    """Return whether an object in a graph is a known name; otherwise it is a constant, such as an array."""
     return isinstance(x, Hashable) and x in known
 
 
@@ -139,7 +139,7 @@ def _nodes(kind: Any, equation: Any, found: dict[Any, Any], values: dict[Any, An
 
 
 def new_box(value: Any, trace: Any, node: Any) -> Any:
-    """Traced values are made by transforms alone.
+    """Raise: traced values are created by transforms only.
 
     Raises:
         UnsupportedError: a NotImplementedError, always.

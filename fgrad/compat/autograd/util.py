@@ -1,4 +1,4 @@
-"""Small helpers that Autograd's users import."""
+"""Helper functions of Autograd."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["func", "quick_grad_check", "subval", "subvals", "toposort"]
 
 
 def func(f: Any) -> Any:
-    """Return a function that was taken from a class, which is itself."""
+    """Return a function from a class, which is the function itself."""
     return f
 
 
@@ -24,6 +24,8 @@ def quick_grad_check(
     kwargs: dict[str, Any] | None = None,
     **ignored: Any,
 ) -> None:
-    """Compare a gradient with finite differences, as old versions of Autograd had it; see `test_util.check_grads`."""
-    warnings.warn("write check_grads of autograd.test_util for quick_grad_check", DeprecationWarning, stacklevel=2)
+    """Compare a gradient with finite differences, as in old versions of Autograd; see `test_util.check_grads`."""
+    warnings.warn(
+        "quick_grad_check is deprecated: use check_grads of autograd.test_util", DeprecationWarning, stacklevel=2
+    )
     check_grads(lambda x: fun(x, *extra_args, **(kwargs or {})), modes=["rev"], order=1)(arg0)

@@ -1,11 +1,11 @@
-"""Values as Autograd's users see them: plain arrays of NumPy where nothing is traced, tensors otherwise.
+"""Values in Autograd's form: plain NumPy arrays if nothing is traced, and tensors otherwise.
 
-plain(tree)         tensors that nothing follows become NumPy's arrays and numbers
+plain(tree)         untraced tensors become NumPy arrays and numbers
 getval(x)           the plain value of one traced tensor
-as_point(tree)      integers become floating-point numbers, so that there is a derivative
+as_point(tree)      integers become floating-point numbers, which have a derivative
 is_complex(x)       whether a value is complex
-conjugate(tree)     between the two conventions for complex gradients, each the conjugate of the other
-fitted(x, like)     a cotangent or tangent in the shape and kind of what it belongs to
+conjugate(tree)     conversion between the two conventions of complex gradients
+fitted(x, like)     a cotangent or tangent in the shape and dtype of its primal
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TENSORS = (Tensor, Variable)
 
 
 def plain(tree: Any) -> Any:
-    """Return a tree in which tensors that nothing follows are arrays and numbers of NumPy's."""
+    """Return a tree with untraced tensors converted to NumPy arrays and numbers."""
     kind = type(tree)
     if kind is np.ndarray or kind is np.float64 or kind is float:
         return tree
@@ -36,12 +36,12 @@ def _plain_leaf(leaf: Any) -> Any:
 
 
 def getval(x: Any) -> Any:
-    """Return the plain value of a traced tensor, and anything else as it is."""
+    """Return the plain value of a traced tensor, and other objects unchanged."""
     return stop_gradient(x).numpy() if isinstance(x, _TENSORS) else x
 
 
 def as_point(tree: Any) -> Any:
-    """Return arguments that are to be differentiated: integers as floating-point numbers."""
+    """Return differentiated arguments with integers converted to floating-point numbers."""
     return tree if isinstance(tree, (float, Tensor)) else tree_map(_as_floats, tree)
 
 
@@ -52,8 +52,8 @@ def _as_floats(leaf: Any) -> Any:
 
 
 def is_number(x: Any) -> bool:
-    """Return whether something is an array, tensor or number that can have a derivative."""
-    if type(x) is np.ndarray:  # as most are
+    """Return whether an object is an array, tensor or number that can have a derivative."""
+    if type(x) is np.ndarray:  # common case
         return x.dtype.kind in "fc"
     return isinstance(x, _INEXACT) or getattr(getattr(x, "dtype", None), "kind", "") in ("f", "c")
 
@@ -64,25 +64,25 @@ def is_complex(x: Any) -> bool:
 
 
 def conjugate(tree: Any) -> Any:
-    """Return a tree with the conjugate of what is complex in it."""
+    """Return a tree with its complex leaves conjugated."""
     return mapped(lambda x: np.conjugate(x) if is_complex(x) else x, tree)
 
 
 def mapped(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """Return what a function makes of the leaves of a tree, most often a single one."""
+    """Apply a function to the leaves of a tree, most often a single one."""
     if isinstance(tree, (np.ndarray, Tensor, float)):
         return function(tree, *rest)
     return tree_map(function, tree, *rest)
 
 
 def zeros_like(x: Any) -> Any:
-    """Return zeros in the form of an array or number; None for what has no derivative."""
+    """Return zeros like an array or number; None if it has no derivative."""
     return np.zeros(np.shape(x), x.dtype if hasattr(x, "dtype") else type(x))[()] if is_number(x) else None
 
 
 def fitted(x: Any, like: Any) -> Any:
-    """Return a cotangent or tangent in the shape and dtype of `like`: broadcast, and its real part, if need be."""
-    if type(x) is type(like) is np.ndarray and x.dtype is like.dtype and x.shape == like.shape:  # as most are
+    """Return a cotangent or tangent in the shape and dtype of `like`: broadcast, and its real part, if necessary."""
+    if type(x) is type(like) is np.ndarray and x.dtype is like.dtype and x.shape == like.shape:  # common case
         return x
     x = x if hasattr(x, "dtype") else np.asarray(x)
     shape = np.shape(like)

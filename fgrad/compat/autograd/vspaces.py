@@ -1,8 +1,8 @@
-"""The vector space that a value lies in: what is zero in it, a random element, a sum, an inner product.
+"""Vector spaces of values: zeros, random elements, sums, inner products.
 
 vspace(value)             the space of a number, an array, or a container of them
-VSpace                    the base class; `register` tells which space belongs to a type
-ArrayVSpace, ...          those of arrays, complex arrays, sequences and dicts
+VSpace                    the base class; `register` assigns a space to a type
+ArrayVSpace, ...          spaces of arrays, complex arrays, sequences and dicts
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fgrad.errors import StructureError
 
 
 class VSpace:
-    """The vector space of a value. A subclass says what is different from numbers.
+    """The vector space of a value. Subclasses override the operations.
 
     Args:
         value: one of its elements.
@@ -34,7 +34,7 @@ class VSpace:
 
     @classmethod
     def register(cls, value_type: type, vspace_maker: Callable[[Any], Any] | None = None) -> None:
-        """Say that values of a type lie in this space, or in the one that `vspace_maker(value)` returns."""
+        """Register this space, or the result of `vspace_maker(value)`, for values of a type."""
         VSpace.mappings[value_type] = vspace_maker or cls
 
     def zeros(self) -> Any:
@@ -64,7 +64,7 @@ class VSpace:
     def covector(self, x: Any) -> Any:
         return self._covector(x)
 
-    # What a subclass may say otherwise
+    # Operations that subclasses may override
 
     def _add(self, x: Any, y: Any) -> Any:
         return x + y
@@ -130,7 +130,7 @@ class ArrayVSpace(VSpace):
 
 
 class ComplexArrayVSpace(ArrayVSpace):
-    """The space of complex arrays, as one over the real numbers: of twice the size."""
+    """The space of complex arrays, as a real vector space of twice the dimension."""
 
     iscomplex = True
 
@@ -157,7 +157,7 @@ class ComplexArrayVSpace(ArrayVSpace):
 
 
 class ContainerVSpace(VSpace):
-    """The space of containers, a product of those of what they hold.
+    """The product space of containers.
 
     Attributes:
         shape: the container, with spaces in place of values.
@@ -175,7 +175,7 @@ class ContainerVSpace(VSpace):
         return like._make(values) if hasattr(like, "_make") else type(like)(values)
 
     def _each(self, method: str, *values: Any) -> Any:
-        if isinstance(self.shape, dict):  # which may come in another order
+        if isinstance(self.shape, dict):  # the order of keys may differ
             columns = [[value[key] for key in self.shape] for value in values]
         else:
             columns = [list(value) for value in values]
@@ -263,10 +263,10 @@ VSpace.register(SparseObject, lambda x: x.vs)
 
 
 def vspace(value: Any) -> Any:
-    """Return the vector space that a number, an array or a container of them lies in.
+    """Return the vector space of a number, an array or a container of them.
 
     Raises:
-        StructureError: a TypeError; the type of the value has none: `VSpace.register` gives it one.
+        StructureError: a TypeError; the type of the value is not registered: use `VSpace.register`.
 
     Example:
         >>> import numpy as np

@@ -1,4 +1,4 @@
-"""Operators on functions of one argument, made operators on functions of any arguments."""
+"""Conversion of operators on functions of one argument to operators on functions of any arguments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fgrad.errors import ParameterError
 
 
 def get_name(f: Any) -> str:
-    """Return the name of a function, or what stands for it."""
+    """Return the name of a function, or a substitute."""
     return getattr(f, "__name__", "[unknown name]")
 
 
@@ -22,10 +22,10 @@ def get_doc(f: Any) -> str:
 
 
 def wraps(fun: Any, namestr: str = "{fun}", docstr: str = "{doc}", **kwargs: Any) -> Callable[[Any], Any]:
-    """Return a decorator that gives a function a name and a docstring, made from those of `fun`."""
+    """Return a decorator that sets the name and docstring of a function, from those of `fun`."""
 
     def wrapped(f: Any) -> Any:
-        with contextlib.suppress(Exception):  # a name with braces, or an object that takes no attributes
+        with contextlib.suppress(Exception):  # a name with braces, or an object without settable attributes
             f.__name__ = namestr.format(fun=get_name(fun), **kwargs)
             f.__doc__ = docstr.format(fun=get_name(fun), doc=get_doc(fun), **kwargs)
         return f
@@ -37,14 +37,14 @@ _DOC = "    {op} of function {fun} with respect to the argument at position {arg
 
 
 def unary_to_nary(unary_operator: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an operator on functions of any arguments of one on functions of a single argument.
+    """Convert an operator on functions of a single argument to one on functions of any arguments.
 
     Args:
         unary_operator: `unary_operator(fun, x, *args, **kwargs)`, such as the gradient of `fun` at `x`.
 
     Returns:
         `operator(fun, argnum=0, *args, **kwargs)`, which returns a function of the arguments of `fun`. `argnum` is the
-        position of the argument that stands for `x`, or several positions, whose arguments are a tuple then.
+        position of the argument `x`, or several positions, whose arguments are then a tuple.
     """
 
     @functools.wraps(unary_operator)
@@ -71,6 +71,6 @@ def _chosen(fun: Any, args: tuple[Any, ...], argnum: int | Sequence[int]) -> Any
         return args[argnum] if isinstance(argnum, int) else tuple(args[place] for place in argnum)
     except IndexError:
         raise ParameterError(
-            f"{get_name(fun)} was called with {len(args)} arguments by position, and argnum is {argnum}.\n"
+            f"{get_name(fun)} was called with {len(args)} positional arguments, but argnum is {argnum}.\n"
             "Pass what is differentiated by position."
         ) from None

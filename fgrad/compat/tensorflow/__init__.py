@@ -1,8 +1,8 @@
 """TensorFlow's names over fgrad: `import fgrad.compat.tensorflow as tf`.
 
-Eager, as TensorFlow 2 is, until `tf.disable_v2_behavior()`; inside of `with tf.Graph().as_default():`
-deferred, as TensorFlow 1 is. The names of both are here. `fgrad.compat.tensorflow1` is the same in graph
-mode from the start. Numbers from Python become float32 and int32, as in TensorFlow.
+Eager, like TensorFlow 2, until `tf.disable_v2_behavior()`; inside of `with tf.Graph().as_default():`
+deferred, like TensorFlow 1. The names of both are available. `fgrad.compat.tensorflow1` is the same in graph
+mode from the start. Python numbers become float32 and int32, as in TensorFlow.
 
     >>> import fgrad.compat.tensorflow as tf
     >>> x = tf.constant([1.0, 2.0])

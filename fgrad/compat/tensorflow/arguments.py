@@ -1,20 +1,20 @@
-"""What arguments of operations stand for: shapes, axes, indices, and the forms that TensorFlow 1 had.
+"""Conversion of arguments: shapes, axes, indices, and TensorFlow 1's forms.
 
-convert, operands               tensors
-chosen(name, value, old, ...)   an argument, or that of its old name
-sizes(shape), axes(axis)        Python integers, also from tensors and lists with tensors in them
+convert, operands               conversion to tensors
+chosen(name, value, old, ...)   an argument, or the value of its old name
+sizes(shape), axes(axis)        Python integers, also from tensors and lists with tensors
 at(x, axis, key)                elements along one axis
-order(x, axis, descending)      the indices that sort, and `along` to take the elements there
+order(x, axis, descending)      the indices that sort, and `along` to take elements at them
 on_diagonal(x)                  diagonal matrices
 turned(x, transpose, adjoint)   transposed matrices
-plain(x)                        the value of a tensor, for what has no derivative
-check_within(indices, size)     TensorFlow refuses negative indices, which NumPy counts from the end
-is_version_1()                  whether the call came through TensorFlow 1's namespace
-known_size(x, axis)             a size that the number of results depends on
-several(function, count, name)  makes an operation with several results
+plain(x)                        the value of a tensor, for operations without a derivative
+check_within(indices, size)     rejects negative indices, which NumPy counts from the end
+is_version_1()                  whether the call is from TensorFlow 1's namespace
+known_size(x, axis)             a size that determines the number of results
+several(function, count, name)  make an operation with several results
 with_unknown_size(x, axis)      a graph tensor with a size that depends on values
-with_facts_of(x, result)        one that has the shape and dtype of another
-with_facts_by(look_alike)       one that has those of another function's result
+with_facts_of(x, result)        a tensor with the shape and dtype of another
+with_facts_by(look_alike)       a tensor with those of another function's result
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def sizes(shape: Any) -> tuple[int, ...]:
     each = list(shape) if np.iterable(shape) else [shape]
     if any(size is None for size in each):
         raise errors.ShapeError(
-            f"the shape {tuple(each)} has a size that is not known before a run; use tf.shape(x) in place of x.shape."
+            f"the shape {tuple(each)} has a size that is unknown before a run; use tf.shape(x) in place of x.shape."
         )
     return tuple(index(size) for size in each)
 
@@ -58,7 +58,7 @@ def axes(axis: Any) -> Any:
 
 
 def chosen(name: str, value: Any, old_name: str, old_value: Any) -> Any:
-    """Return the value of an argument that TensorFlow 1 had under another name, too."""
+    """Return the value of an argument that has another name in TensorFlow 1."""
     if value is not None and old_value is not None:
         raise errors.ParameterError(f"{old_name} is the old name of {name}; pass one of them.")
     return value if old_value is None else old_value
@@ -79,7 +79,7 @@ def order(x: Any, axis: int, descending: bool) -> Any:
     values = plain(stop_gradient(x))
     if not descending:
         return np.argsort(values, axis, kind="stable")
-    # Sorting backwards from the end keeps the order of equal elements, for integers of any kind, too.
+    # Sorting backwards from the end keeps the order of equal elements, also for unsigned integers.
     found = np.argsort(np.flip(values, axis), axis, kind="stable")
     return np.flip(values.shape[axis] - 1 - found, axis)
 
@@ -92,7 +92,7 @@ def along(x: Any, places: Any, axis: int) -> Any:
 
 
 def plain(x: Any) -> Any:
-    """Return the value of a tensor as an array: one of integers or truth values, or one that is not traced."""
+    """Return the value of a tensor as an array; the tensor must be of integers or booleans, or not traced."""
     is_tensor = type(x) in BOXES
     return np.asarray(stop_gradient(x) if is_tensor and x.dtype.kind not in "fc" else strip_ended(x))
 
@@ -106,7 +106,7 @@ def check_within(indices: Any, size: int, name: str = "indices") -> None:
 
 
 def is_version_1() -> bool:
-    """Return whether a call came through TensorFlow 1's namespace, or where version 2's behaviour is off."""
+    """Return whether a call is from TensorFlow 1's namespace, or version 2's behaviour is disabled."""
     return mode.current() is mode.TENSORFLOW_1 or not mode.current().eager
 
 
@@ -116,7 +116,7 @@ def is_deferred(*arguments: Any) -> bool:
 
 
 def known_size(x: Any, axis: int, name: str) -> int:
-    """Return the size of an axis, on which the number of results depends."""
+    """Return the size of an axis that determines the number of results."""
     shape = x.shape
     if getattr(shape, "ndims", 0) is None or shape[axis] is None:
         raise errors.ShapeError(
@@ -128,7 +128,7 @@ def known_size(x: Any, axis: int, name: str) -> int:
 def several(function: Callable[..., Any], count: int, name: str) -> Callable[..., tuple[Any, ...]]:
     """Make a deferrable function from one with several results.
 
-    A node has one value, so in a graph each result is a node that computes all of them and takes one.
+    A node has one value, so in a graph each result is a node that computes all results and selects one.
     """
 
     @operation(name)
@@ -149,7 +149,7 @@ def is_known(x: Any) -> bool:
 
 
 def with_unknown_size(x: Any, axis: int | None) -> Any:
-    """Return a tensor; of one in a graph, the size of an axis (or the whole shape) depends on values."""
+    """Return a tensor; in a graph, the size of an axis (or the whole shape) is marked as dependent on values."""
     if isinstance(x, GraphTensor):
         shape, dtype = x.facts()
         if shape is not None:
@@ -159,7 +159,7 @@ def with_unknown_size(x: Any, axis: int | None) -> Any:
 
 
 def with_sizes_known_of(x: Any, result: Any, places: Sequence[int]) -> Any:
-    """Return a tensor; of one in a graph, sizes of axes are known only where those of another tensor are."""
+    """Return a tensor; in a graph, sizes of axes are marked as known only if those of another tensor are."""
     if isinstance(x, Symbol):
         shape = x.shape  # type: ignore[attr-defined]
         for place in places:
@@ -169,14 +169,14 @@ def with_sizes_known_of(x: Any, result: Any, places: Sequence[int]) -> Any:
 
 
 def with_facts_of(x: Any, result: Any) -> Any:
-    """Return a tensor that has the shape and dtype of another one, also where in a graph that cannot be seen."""
+    """Return a tensor with the shape and dtype of another one, also in a graph that cannot infer them."""
     if isinstance(x, GraphTensor) and isinstance(result, GraphTensor):
         result._static = x.facts()
     return result
 
 
 def with_facts_by(look_alike: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return a decorator for operations that refuse the values with which a graph tries them, as `inv` does ones.
+    """Return a decorator for operations that fail for the trial values of a graph, as `inv` does for ones.
 
     Args:
         look_alike: takes the same arguments; its result has the same shape and dtype.
@@ -188,7 +188,7 @@ def with_facts_by(look_alike: Callable[..., Any]) -> Callable[[Any], Any]:
             result = deferrable(*args, **keywords)
             if isinstance(result, Call):
                 function, result.function = result.function, look_alike
-                result.facts()  # which are found once
+                result.facts()  # computed once and cached
                 result.function = function
             return result
 
@@ -198,7 +198,7 @@ def with_facts_by(look_alike: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 def turned(x: Any, transpose: bool, adjoint: bool) -> Any:
-    """Return matrices, transposed if one of two arguments says so; the adjoint is the conjugate, too."""
+    """Return matrices, optionally transposed, or conjugated and transposed for the adjoint."""
     if transpose and adjoint:
         raise errors.ParameterError("a matrix is either transposed or its adjoint is taken; pass one of the two.")
     if not (transpose or adjoint):

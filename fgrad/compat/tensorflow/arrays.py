@@ -1,11 +1,11 @@
-"""Making, reshaping, joining, parting and choosing: TensorFlow's functions that move elements.
+"""Creation, reshaping, joining, splitting and selection: TensorFlow's functions that move elements.
 
 zeros, ones, fill, range, linspace, eye ...     new tensors
 cast, convert_to_tensor, to_float ...           conversions
 reshape, transpose, concat, stack, split ...    moving elements
-gather, boolean_mask, where, one_hot ...        choosing elements
+gather, boolean_mask, where, one_hot ...        selecting elements
 sort, argsort                                   ordering
-shape, size, rank                               facts
+shape, size, rank                               properties
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ def convert_to_tensor(
 
     Args:
         value: a number, array, tensor, variable, nested lists of them, or `tf.IndexedSlices` with a `dense_shape`.
-        dtype: the dtype that it must have; numbers and arrays are given it.
-        dtype_hint, preferred_dtype: the dtype for numbers and arrays that can have it.
-        name: of the node.
+        dtype: the required dtype; numbers and arrays are converted to it.
+        dtype_hint, preferred_dtype: the dtype of numbers and arrays that can be represented in it.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; a tensor has another dtype, or slices have no `dense_shape`.
@@ -100,7 +100,7 @@ def _with_rows(values: Any, indices: Any, shape: Any) -> Any:
 
 
 def is_tensor(x: Any) -> bool:
-    """Return whether something is a tensor or variable, of a graph or not."""
+    """Return whether an object is a tensor or variable, of a graph or not."""
     return type(x) in BOXES or isinstance(x, Symbol)
 
 
@@ -116,13 +116,13 @@ _cast_off = operation("Cast", differentiable=False)(_in_dtype)
 
 
 def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
-    """Convert to another dtype; derivatives end at integers and truth values.
+    """Convert to another dtype; integers and booleans have no derivatives.
 
     Args:
         x: a tensor.
-        dtype: of the result. Numbers lose their fraction on the way to integers, and the imaginary part
-            on the way to real numbers.
-        name: of the node.
+        dtype: the dtype of the result. Conversion to integers truncates, and conversion to real numbers drops the
+            imaginary part.
+        name: the name of the node.
     """
     dtype = as_dtype(dtype)
     return (_cast if dtype.kind in "fc" else _cast_off)(x, dtype, name=name)
@@ -150,7 +150,7 @@ def to_int64(x: Any, name: str | None = None) -> Any:
 
 @operation(differentiable=False)
 def stop_gradient(input: Any) -> Any:
-    """Return a tensor of the same values, through which no derivative passes."""
+    """Return a tensor with the same values and no derivative."""
     return _stop_gradient(convert(input))
 
 
@@ -189,21 +189,21 @@ def fill(dims: Any, value: Any) -> Any:
 
 @operation(differentiable=False)
 def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None) -> Any:
-    """Return `start, start + delta, ...` before `limit`; with one number, from 0 before it."""
+    """Return `start, start + delta, ...` up to but excluding `limit`; a single argument is the limit, with start 0."""
     start, limit = (0, start) if limit is None else (start, limit)
     values = [plain(each) for each in operands(start, limit, delta)]
     return boxed(np.arange(*values, dtype=as_dtype(dtype) or _common_dtype(values)))
 
 
 def _common_dtype(arrays: Sequence[Any]) -> Any:
-    """Return the dtype that TensorFlow gives to numbers: of floats and integers that of the floats."""
+    """Return TensorFlow's dtype for numbers: for floats and integers that of the floats."""
     floats = [array.dtype for array in arrays if array.dtype.kind == "f"]
     return np.result_type(*(floats or [array.dtype for array in arrays]))
 
 
 @operation("LinSpace")
 def linspace(start: Any, stop: Any, num: Any, axis: int = 0) -> Any:
-    """Return `num` numbers from `start` to `stop`, both included, at equal distances."""
+    """Return `num` evenly spaced numbers from `start` to `stop`, both included."""
     first, last = operands(start, stop)
     dtype = _common_dtype([first, last])
     return boxed(np.linspace(first, last, int(num), axis=axis, dtype=dtype if dtype.kind == "f" else None))
@@ -216,7 +216,7 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
     return boxed(matrix if batch_shape is None else np.broadcast_to(matrix, (*sizes(batch_shape), *matrix.shape)))
 
 
-# Facts
+# Properties
 
 
 @operation(differentiable=False)
@@ -239,7 +239,7 @@ def rank(input: Any) -> Any:
 
 @operation("EnsureShape")
 def ensure_shape(x: Any, shape: Any) -> Any:
-    """Return a tensor that has a shape, in which None admits any size.
+    """Return a tensor that must have a given shape, in which None admits any size.
 
     Raises:
         InvalidArgumentError: a ValueError; the tensor has another shape.
@@ -254,10 +254,10 @@ def ensure_shape(x: Any, shape: Any) -> Any:
 
 
 def _like_reshaped(tensor: Any, shape: Any) -> Any:
-    """Return an array of the shape and dtype of `reshape`, also where the elements do not suffice."""
+    """Return an array with the shape and dtype of `reshape`, also if the number of elements differs."""
     x, wanted = convert(tensor), sizes(shape)
     rest = math.prod(size for size in wanted if size != -1)
-    # What is left differs between two sizes that are tried, divided or not: it is unknown, unless that of `x` is known.
+    # If the inferred size differs between two trial sizes, it is unknown, unless the shape of `x` is known.
     left = x.size // rest if rest and x.size % rest == 0 else x.size
     return np.broadcast_to(np.zeros((), x.dtype), [left if size == -1 else size for size in wanted])
 
@@ -265,7 +265,7 @@ def _like_reshaped(tensor: Any, shape: Any) -> Any:
 @with_facts_by(_like_reshaped)
 @operation()
 def reshape(tensor: Any, shape: Any) -> Any:
-    """Return the elements in another shape, in which one size may be -1 for what is left."""
+    """Return the elements in another shape, in which one size may be -1, to be inferred."""
     return np.reshape(convert(tensor), sizes(shape))
 
 
@@ -283,7 +283,7 @@ def squeeze(input: Any, axis: Any = None, squeeze_dims: Any = None, name: str | 
         input: a tensor.
         axis: the axes to remove, by default all of size 1.
         squeeze_dims: the old name of `axis`.
-        name: of the node.
+        name: the name of the node.
     """
     result = _squeezed(input, chosen("axis", axis, "squeeze_dims", squeeze_dims), name=name)
     names_axes = axis is not None or squeeze_dims is not None
@@ -313,7 +313,7 @@ def broadcast_to(input: Any, shape: Any) -> Any:
 
 @operation()
 def tile(input: Any, multiples: Any) -> Any:
-    """Repeat a tensor as a whole, `multiples[i]` times along axis i."""
+    """Tile a tensor, `multiples[i]` times along axis i."""
     x, counts = convert(input), sizes(multiples)
     pairs = list(zip(counts, x.shape, strict=True))
     apart = np.reshape(x, [each for _, size in pairs for each in (1, size)])
@@ -327,8 +327,8 @@ def repeat(input: Any, repeats: Any, axis: int | None = None) -> Any:
 
     Args:
         input: a tensor.
-        repeats: how often: one number, or one for each element along the axis.
-        axis: by default the flattened tensor is taken.
+        repeats: the number of repetitions: one number, or one for each element along the axis.
+        axis: the axis; by default the tensor is flattened.
     """
     x = convert(input)
     x, axis = (np.reshape(x, (-1,)), 0) if axis is None else (x, axis)
@@ -337,7 +337,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None) -> Any:
 
 @operation("ReverseV2")
 def reverse(tensor: Any, axis: Any) -> Any:
-    """Iteration the order of elements around along one or several axes."""
+    """Reverse the order of elements along one or several axes."""
     x = convert(tensor)
     for each in sizes(axis):
         x = at(x, each, builtins.slice(None, None, -1))
@@ -346,7 +346,7 @@ def reverse(tensor: Any, axis: Any) -> Any:
 
 @operation()
 def roll(input: Any, shift: Any, axis: Any) -> Any:
-    """Shift elements along axes; those that leave at the end come in at the beginning."""
+    """Shift elements along axes with wrap-around."""
     x = convert(input)
     for count, each in zip(sizes(shift), sizes(axis), strict=True):
         place = -count % x.shape[each] if x.shape[each] else 0
@@ -358,11 +358,11 @@ def roll(input: Any, shift: Any, axis: Any) -> Any:
 
 @operation()
 def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0) -> Any:
-    """Add elements before and after those of a tensor.
+    """Pad a tensor.
 
     Args:
-        tensor: of any shape.
-        paddings: for each axis, how many before and how many after.
+        tensor: a tensor of any shape.
+        paddings: for each axis, the numbers of elements before and after.
         mode: "CONSTANT", "REFLECT" (without the outermost element) or "SYMMETRIC" (with it).
         constant_values: the value of the new elements.
     """
@@ -383,12 +383,12 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     return x
 
 
-# Joining and parting
+# Joining and splitting
 
 
 @operation("concat")
 def concat(values: Any, axis: Any) -> Any:
-    """Join tensors along an axis that they have."""
+    """Join tensors along an existing axis."""
     parts = operands(*values) if isinstance(values, (list, tuple)) else [convert(values)]
     return np.concatenate(parts, int(axis))
 
@@ -404,12 +404,12 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
 
     Args:
         value: a tensor.
-        num: how many there are, where the shape does not say it.
-        axis: which is not in the results.
-        name: of the nodes.
+        num: the number of results, if the shape does not determine it.
+        axis: the axis that is removed.
+        name: the name of the nodes.
 
     Raises:
-        ShapeError: a ValueError; the number is not known, or not the one that was given.
+        ShapeError: a ValueError; the number is unknown, or `num` is wrong.
     """
     value = convert_to_tensor(value)
     count = known_size(value, axis, "num") if num is None else num
@@ -427,20 +427,20 @@ def _element(x: Any, axis: int, place: int, count: int) -> Any:
 def split(
     value: Any, num_or_size_splits: Any, axis: int = 0, num: int | None = None, name: str | None = None
 ) -> list[Any]:
-    """Part a tensor along an axis.
+    """Split a tensor along an axis.
 
     Args:
         value: a tensor.
-        num_or_size_splits: the number of equal parts, or a list of sizes, of which one may be -1.
-        axis: along which to cut.
-        num: how many sizes there are, where the shape of a graph tensor with them does not say it.
-        name: of the nodes.
+        num_or_size_splits: the number of equal parts, or a list of sizes, one of which may be -1.
+        axis: the axis that is split.
+        num: the number of sizes, if the shape of a graph tensor with them does not determine it.
+        name: the name of the nodes.
 
     Returns:
         A list of tensors.
 
     Raises:
-        ShapeError: a ValueError; the sizes do not add up to that of the axis.
+        ShapeError: a ValueError; the sizes do not sum to that of the axis.
     """
     splits = num_or_size_splits
     if isinstance(splits, Symbol):
@@ -467,7 +467,7 @@ def _part(x: Any, splits: Any, axis: int, place: int) -> Any:
         if -1 in widths:
             widths[widths.index(-1)] = total - sum(widths) - 1
     if sum(widths) != total or min(widths, default=0) < 0:
-        raise errors.ShapeError(f"the sizes {widths} do not add up to {total}, the size of axis {axis}.")
+        raise errors.ShapeError(f"the sizes {widths} do not sum to {total}, the size of axis {axis}.")
     start = sum(widths[:place])
     return at(x, axis, builtins.slice(start, start + widths[place]))
 
@@ -477,8 +477,8 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
 
     Args:
         args: the coordinates along each axis.
-        indexing: "ij" for axes in the order of the arguments, "xy" with the first two exchanged.
-        name: of the nodes.
+        indexing: "ij" for axes in the order of the arguments, "xy" for the first two exchanged.
+        name: the name of the nodes.
     """
     if indexing not in ("xy", "ij"):
         raise errors.ParameterError(f"indexing is {indexing!r}; use 'xy' or 'ij'.")
@@ -497,15 +497,15 @@ def _grid(coordinates: Any, place: int, indexing: str) -> Any:
     return np.broadcast_to(np.reshape(convert(coordinates[place]), column), tuple(lengths[each] for each in order))
 
 
-# Choosing
+# Selection
 
 
 @operation()
 def slice(input_: Any, begin: Any, size: Any) -> Any:
-    """Return a block: `size[i]` elements from `begin[i]` along each axis, all that are left for -1.
+    """Return a block: `size[i]` elements from `begin[i]` along each axis, all remaining ones for -1.
 
     Raises:
-        InvalidArgumentError: a ValueError; the block is not inside of the tensor.
+        InvalidArgumentError: a ValueError; the block is not inside the tensor.
     """
     x = convert(input_)
     starts, widths = sizes(begin), sizes(size)
@@ -536,12 +536,12 @@ def strided_slice(
 
     Args:
         input_: a tensor.
-        begin, end, strides: integers, as many as the key has parts.
-        begin_mask, end_mask: the bits of parts whose begin and end are left out.
+        begin, end, strides: integers, one for each part of the key.
+        begin_mask, end_mask: the bits of parts whose begin or end is omitted.
         ellipsis_mask, new_axis_mask: the bits of parts that are `...` and `tf.newaxis`.
-        shrink_axis_mask: the bits of parts that are `begin` alone, so that the axis is not in the result.
-        var: without effect.
-        name: of the node.
+        shrink_axis_mask: the bits of parts that are only `begin`, so that the axis is removed.
+        var: ignored.
+        name: the name of the node.
     """
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     found = _strided(input_, begin, end, strides, masks, name=name)
@@ -582,10 +582,11 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = 
 
     Args:
         params: a tensor.
-        indices: integers of any shape, which stands in place of the axis in the result.
-        validate_indices: without effect: indices are always checked.
-        axis: by default the first one after the batch.
-        batch_dims: how many leading axes `params` and `indices` share; if negative, all but as many of `indices`.
+        indices: integers of any shape, which replaces the axis in the result.
+        validate_indices: ignored: indices are always checked.
+        axis: the axis; by default the first one after the batch axes.
+        batch_dims: the number of leading axes that `params` and `indices` share; a negative one counts from
+            `indices.ndim`.
 
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
@@ -606,7 +607,7 @@ def _gathered(x: Any, places: Any, validate_indices: Any = None, axis: Any = Non
 
 
 def _own_places(x: Any, batch_dims: int, ndim: int) -> list[Any]:
-    """Return indices with `ndim` axes that pick, along axes of a batch, what belongs to each element."""
+    """Return indices with `ndim` axes that select, along batch axes, the matching examples."""
     return [
         np.arange(size).reshape((size,) + (1,) * (ndim - place - 1)) for place, size in enumerate(x.shape[:batch_dims])
     ]
@@ -624,7 +625,7 @@ def gather_nd(params: Any, indices: Any, batch_dims: int = 0) -> Any:
     Args:
         params: a tensor.
         indices: each index is a row along the last axis.
-        batch_dims: how many leading axes `params` and `indices` share.
+        batch_dims: the number of leading axes that `params` and `indices` share.
 
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
@@ -643,10 +644,10 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str | No
     """Return the elements where a mask is true.
 
     Args:
-        tensor: of any shape.
-        mask: truth values; their axes are those of `tensor` from `axis` on, and one axis in the result.
-        axis: by default 0.
-        name: of the node.
+        tensor: a tensor of any shape.
+        mask: booleans; its axes are those of `tensor` from `axis` on, and become one axis of the result.
+        axis: the first masked axis, by default 0.
+        name: the name of the node.
     """
     return with_unknown_size(_masked(tensor, mask, axis or 0, name=name), axis or 0)
 
@@ -657,19 +658,19 @@ def _masked(x: Any, mask: Any, axis: int) -> Any:
 
 
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """Choose elements from two tensors; of one argument, return the indices of its true elements.
+    """Choose elements from two tensors; with one argument, return the indices of its true elements.
 
     Args:
-        condition: truth values.
-        x, y: what to take where it is true, and where it is not. All three broadcast; in TensorFlow 1's
+        condition: booleans.
+        x, y: the elements for true and for false. All three broadcast; in TensorFlow 1's
             namespace a condition with one axis chooses whole rows.
-        name: of the node.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; only one of `x` and `y` is given.
     """
     if (x is None) != (y is None):
-        raise errors.ParameterError("x and y must both be given, or none of them.")
+        raise errors.ParameterError("x and y must both be given, or both omitted.")
     if x is None:
         return with_unknown_size(_true_places(condition, name=name), 0)
     return _select(condition, x, y, is_version_1(), name=name)
@@ -693,14 +694,14 @@ def _true_places(condition: Any) -> Any:
 def one_hot(
     indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: int | None = None, dtype: Any = None
 ) -> Any:
-    """Return vectors with one element that differs.
+    """Return one-hot vectors.
 
     Args:
-        indices: which element it is; for one that is negative or too large, none does.
+        indices: the index of the hot element; none if it is negative or too large.
         depth: the length of the vectors.
-        on_value, off_value: that element's value and the others', by default 1 and 0.
-        axis: where the vectors' axis stands in the result, by default last.
-        dtype: of the result, by default that of `on_value`, else float32.
+        on_value, off_value: the values of the hot element and of the others, by default 1 and 0.
+        axis: the position of the vectors' axis in the result, by default last.
+        dtype: the dtype of the result, by default that of `on_value`, otherwise float32.
     """
     axis = -1 if axis is None else axis
     kind = next((convert(each).dtype for each in (on_value, off_value) if each is not None), _FLOAT)

@@ -1,10 +1,10 @@
 """`tf.train.Saver`: the variables of a session in files that `fgrad.save` writes.
 
-Beside the files lies one named "checkpoint", as TensorFlow writes it, which says what the last one is:
+A file named "checkpoint" in the same folder, as in TensorFlow, names the last one:
 
 Saver                        writes and reads files
-latest_checkpoint(folder)    the path of the last one
-get_checkpoint_state         that of all that are kept; update_checkpoint_state changes it
+latest_checkpoint(folder)    the path of the last checkpoint
+get_checkpoint_state         the paths of all checkpoints; update_checkpoint_state changes them
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _LINE = re.compile(r"^\s*(\w+)\s*:\s*(\"(?:[^\"\\]|\\.)*\")\s*$", re.MULTILINE)
 
 @dataclass
 class CheckpointState:
-    """What the file "checkpoint" of a folder says.
+    """The contents of the file "checkpoint" of a folder.
 
     Args:
         model_checkpoint_path: the last checkpoint.
-        all_model_checkpoint_paths: all that are kept, the oldest first.
+        all_model_checkpoint_paths: all checkpoints, the oldest first.
     """
 
     model_checkpoint_path: str = ""
@@ -39,7 +39,7 @@ class CheckpointState:
 
 
 def checkpoint_exists(checkpoint_prefix: Any) -> bool:
-    """Return whether there is a checkpoint that `Saver.restore` would read."""
+    """Return whether there is a checkpoint that `Saver.restore` can read."""
     return os.path.exists(f"{os.fspath(checkpoint_prefix)}{_ENDING}")
 
 
@@ -49,13 +49,13 @@ def update_checkpoint_state(
     all_model_checkpoint_paths: Sequence[Any] | None = None,
     latest_filename: str | None = None,
 ) -> None:
-    """Write which checkpoints a folder has.
+    """Write the list of checkpoints of a folder.
 
     Args:
         save_dir: the folder.
         model_checkpoint_path: the last checkpoint.
-        all_model_checkpoint_paths: all that are kept, the oldest first.
-        latest_filename: of the file, by default "checkpoint".
+        all_model_checkpoint_paths: all checkpoints, the oldest first.
+        latest_filename: the name of the file, by default "checkpoint".
     """
     last = os.fspath(model_checkpoint_path)
     paths = [each for each in map(os.fspath, all_model_checkpoint_paths or ()) if each != last]
@@ -64,20 +64,20 @@ def update_checkpoint_state(
     name = os.path.join(save_dir, latest_filename or _STATE)
     with open(name + ".new", "w", encoding="utf-8") as file:
         file.write(text)
-    os.replace(name + ".new", name)  # whoever reads it meanwhile finds the old one or the new one
+    os.replace(name + ".new", name)  # atomic: a concurrent reader finds the old or the new file
 
 
 def _relative(path: str, folder: Any) -> str:
-    """Return a path as the file has it: one that is not absolute is seen from the folder, which may be moved."""
+    """Return a path as stored in the file: a relative one is relative to the folder, which may be moved."""
     return path if os.path.isabs(path) else os.path.relpath(path, folder or ".")
 
 
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> CheckpointState | None:
-    """Return which checkpoints a folder has, or None if no file says so.
+    """Return the list of checkpoints of a folder, or None if there is no such file.
 
     Args:
         checkpoint_dir: the folder.
-        latest_filename: of the file, by default "checkpoint".
+        latest_filename: the name of the file, by default "checkpoint".
     """
     try:
         with open(os.path.join(checkpoint_dir, latest_filename or _STATE), encoding="utf-8") as file:
@@ -94,21 +94,21 @@ def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -
 
     Args:
         checkpoint_dir: the folder.
-        latest_filename: of the file that says so, by default "checkpoint".
+        latest_filename: the name of the file, by default "checkpoint".
     """
     state = get_checkpoint_state(checkpoint_dir, latest_filename)
     return state.model_checkpoint_path if state and checkpoint_exists(state.model_checkpoint_path) else None
 
 
 class Saver:
-    """Writes the values of a graph's variables to files, and gives them back to a session.
+    """Saves the values of a graph's variables to files, and restores them in a session.
 
-    A file holds what optimizers remember, too, unless the variables are chosen.
+    A file also contains the state of optimizers, unless a subset of variables is selected.
 
     Args:
-        var_list: variables, or a dict of them by the names that they have in the file; by default all.
-        max_to_keep: how many files to keep: when there are more, the oldest is removed. None keeps all.
-        options: TensorFlow's others, without effect.
+        var_list: variables, or a dict of them by their names in the file; by default all.
+        max_to_keep: the maximal number of files; older ones are removed. None keeps all.
+        options: further options of TensorFlow, which are ignored.
 
     Raises:
         NoVariablesError: a ValueError; the graph has no variables.
@@ -133,7 +133,7 @@ class Saver:
         variables = default_graph().variables if var_list is None else var_list
         named = variables if isinstance(variables, dict) else {each._name: each for each in variables}
         if not named:
-            raise errors.NoVariablesError("No variables to save: make the variables first, and then the Saver.")
+            raise errors.NoVariablesError("No variables to save: create the variables before the Saver.")
         self._variables: dict[str, GraphVariable] = dict(named)
         self._max_to_keep = max_to_keep
         self.last_checkpoints: list[str] = []
@@ -148,15 +148,15 @@ class Saver:
         write_state: bool = True,
         **options: Any,
     ) -> str:
-        """Write a file, and in the file "checkpoint" beside it that it is the last one.
+        """Save a file, and register it in the file "checkpoint" as the last one.
 
         Args:
-            sess: the session whose values are written.
-            save_path: of the file, to which ".safetensors" is added.
-            global_step: a number or variable to add to the name.
-            latest_filename: of the file that says which is the last one, by default "checkpoint".
-            write_state: whether to write that, and to remove files when there are too many.
-            options: TensorFlow's on its other files, without effect.
+            sess: the session whose values are saved.
+            save_path: the path, to which ".safetensors" is appended.
+            global_step: a number or variable to append to the name.
+            latest_filename: the name of the file with the list of checkpoints, by default "checkpoint".
+            write_state: whether to update this list, and to remove files if there are too many.
+            options: TensorFlow's options for its other files, which are ignored.
 
         Returns:
             The path for `restore`.
@@ -175,15 +175,15 @@ class Saver:
         return path
 
     def recover_last_checkpoints(self, checkpoint_paths: Sequence[Any]) -> None:
-        """Let this saver count checkpoints that an earlier one has written among those that it keeps.
+        """Include checkpoints of an earlier saver in the list of kept ones.
 
         Args:
-            checkpoint_paths: the checkpoints, the oldest first; those that are not there any more are passed over.
+            checkpoint_paths: the checkpoints, the oldest first; missing ones are skipped.
         """
         self.last_checkpoints = [os.fspath(each) for each in checkpoint_paths if checkpoint_exists(each)]
 
     def _optimizers(self, sess: Any) -> dict[str, Any]:
-        """Return what the optimizers of a session remember, by the order in which the graph has them."""
+        """Return the states of a session's optimizers, in the order of the graph."""
         places = enumerate(_graph_of(self._variables).optimizers) if self._is_whole else ()
         return {str(place): sess.optimizers[each].state_dict() for place, each in places if each in sess.optimizers}
 
@@ -196,20 +196,20 @@ class Saver:
         self.last_checkpoints = kept
 
     def restore(self, sess: Any, save_path: Any) -> None:
-        """Give variables the values in a file; they need not be initialized before.
+        """Restore the values of variables from a file; they need not be initialized before.
 
         Args:
             sess: the session.
-            save_path: what `save` returned.
+            save_path: the return value of `save`.
 
         Raises:
-            LoadError: a ValueError; the file lacks a variable, or has it in another shape, or there is no path.
-                Nothing has changed then.
-            OSError: there is no such file.
+            LoadError: a ValueError; the file lacks a variable, or its shape differs, or there is no path.
+                Nothing is changed in this case.
+            OSError: the file does not exist.
         """
         if save_path is None:
             raise errors.LoadError(
-                "save_path is None: tf.train.latest_checkpoint has found no checkpoint in its folder; save one first."
+                "save_path is None: tf.train.latest_checkpoint did not find a checkpoint in its folder; save one first."
             )
         held = saving.load(str(save_path) + _ENDING)
         values = held["variables"]
@@ -231,5 +231,5 @@ class Saver:
 
 
 def _graph_of(variables: dict[str, GraphVariable]) -> Any:
-    """Return the graph in which variables are."""
+    """Return the graph of variables."""
     return next(iter(variables.values())).graph

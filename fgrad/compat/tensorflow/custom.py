@@ -1,4 +1,4 @@
-"""`tf.custom_gradient`, and what is made of it."""
+"""`tf.custom_gradient`, and functions based on it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from fgrad.transforms.calls import name_of
 
 
 class CustomGradient:
-    """A function with its own gradient, which is called like the function.
+    """A function with its own gradient, called like the function.
 
     Args:
-        f: returns its result and a function of the gradients of the result's tensors.
+        f: returns its result and a function of the cotangents of the result's tensors.
     """
 
     def __init__(self, f: Callable[..., Any]) -> None:
@@ -36,7 +36,7 @@ class CustomGradient:
         if instance is None:
             return self
         bound = functools.update_wrapper(functools.partial(self._f, instance), self._f, updated=())
-        return CustomGradient(bound)  # so that the object itself is no argument
+        return CustomGradient(bound)  # so that the object itself is not an argument
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         leaves, treedef = flatten(args)
@@ -45,7 +45,7 @@ class CustomGradient:
         return self._called(leaves, treedef, keywords)
 
     def _deferred(self, leaves: list[Any], treedef: Any, keywords: Any) -> Any:
-        """Return the result as tensors of a graph, each of which computes all of it and takes its part."""
+        """Return the result as tensors of a graph, each of which computes the whole result and selects its part."""
 
         @operation(getattr(self._f, "__name__", "CustomGradient"))
         def part(place: int, *leaves: Any, **keywords: Any) -> Any:
@@ -55,11 +55,11 @@ class CustomGradient:
         return unflatten(outline, [part(place, *leaves, **keywords) for place in range(outline.num_leaves)])
 
     def _outline(self, leaves: list[Any], treedef: Any, keywords: Any) -> Any:
-        """Return how the result is nested, as the function makes it of the graph's tensors: these are not run."""
+        """Return the structure of the result, from a trial run on the graph's tensors that is not executed."""
         symbols = [as_symbol(x) if _is_number(x) or isinstance(x, Symbol) else x for x in leaves]
         try:
             pair = self._f(*unflatten(treedef, symbols), **keywords)
-        except (errors.SymbolicTensorError, errors.SymbolicArrayError):  # it needs values, for what is one tensor then
+        except (errors.SymbolicTensorError, errors.SymbolicArrayError):  # it needs values: assume one tensor
             return flatten(0.0)[1]
         if not _is_pair(pair):
             _refuse(self._f, pair)
@@ -84,7 +84,7 @@ def _is_pair(pair: Any) -> bool:
 
 def _refuse(function: Any, found: Any) -> NoReturn:
     raise errors.CustomRuleError(
-        f"a function under custom_gradient returns (result, grad_fn), and {name_of(function)} returned "
+        f"a function under custom_gradient must return (result, grad_fn), but {name_of(function)} returned "
         f"{found!r:.200}.\nWrite `return result, grad_fn`, where grad_fn(dy) gives the gradients of the arguments."
     )
 
@@ -94,7 +94,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _flat_rule(grad_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a rule that takes and returns tensors, in a list, whatever the structure in which another has them."""
+    """Return a rule on lists of tensors, from one with any structure."""
 
     @functools.wraps(grad_fn)
     def rule(*dy: Any, **keywords: Any) -> Any:
@@ -119,22 +119,22 @@ def _as_result(x: Any) -> Any:
 def custom_gradient(f: Callable[..., Any]) -> CustomGradient:
     """Give a function its own gradient; see `fgrad.custom_gradient`.
 
-    The function is handed tensors. Its rule gives one gradient for each tensor among the arguments, in any structure;
-    arguments that are passed by keyword have none, and the `self` of a method is no argument.
+    The function receives tensors. Its rule returns one gradient for each tensor among the arguments, in any structure;
+    keyword arguments have none, and the `self` of a method is not an argument.
 
-    In a graph the function runs when a session runs the graph, on values: what it uses of the graph must be among its
+    In a graph the function runs when a session runs the graph, on values: all graph tensors that it uses must be
     arguments.
     """
     return CustomGradient(f)
 
 
 def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with the values of another one, through which derivatives pass unchanged.
+    """Return a function with the values of another one, and the derivative of the identity.
 
-    The derivative of each result goes to the argument at the same place, and none to variables.
+    The derivative of each result goes to the argument at the same position, and none to variables.
 
     Args:
-        f: a function with as many results as arguments, of their shapes.
+        f: a function with as many results as arguments, and with equal shapes.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
@@ -153,8 +153,8 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
         values, outline = flatten(f(*unflatten(treedef, still), **keywords))
         if len(values) != len(leaves):
             raise errors.CustomRuleError(
-                f"grad_pass_through takes a function with as many results as arguments, and {name_of(f)} has "
-                f"{len(values)} of {len(leaves)}."
+                f"grad_pass_through needs a function with as many results as arguments, but {name_of(f)} has "
+                f"{len(values)} results for {len(leaves)} arguments."
             )
         pairs = zip(leaves, values, strict=True)
         return unflatten(outline, [_passing(leaf, stop_gradient(value)) for leaf, value in pairs])
@@ -164,12 +164,12 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
 @operation("Identity")
 def _passing(x: Any, value: Any) -> Any:
-    """Return a value, whose derivative is that of `x`."""
+    """Return a value with the derivative of `x`."""
     return fgrad.custom_gradient(lambda x, value: (value * 1, lambda dy: (dy, None)))(convert(x), convert(value))
 
 
 def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that runs again in the backward pass; see `fgrad.checkpoint`. In a graph it is `f` itself."""
+    """Return a function that is recomputed in the backward pass; see `fgrad.checkpoint`. In a graph it is `f`."""
     eager = fgrad.checkpoint(f)
 
     @functools.wraps(f)

@@ -1,4 +1,4 @@
-"""`tf.dtypes`: TensorFlow's names for dtypes, which NumPy takes for its own.
+"""`tf.dtypes`: TensorFlow's names for NumPy dtypes.
 
 >>> float32, as_dtype("int32"), np.zeros(2, float32).dtype
 (tf.float32, tf.int32, dtype('float32'))

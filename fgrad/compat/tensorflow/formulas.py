@@ -1,4 +1,4 @@
-"""Formulas that several operations share, each finite and with a finite derivative wherever that exists."""
+"""Formulas shared by several operations, each finite and with a finite derivative wherever it exists."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def nonnegative_part(x: Any) -> Any:
 
 
 def minus_abs(x: Any) -> Any:
-    """Return `-|x|`, with the derivative 1 at 0, so that it can stand in sums that are smooth there."""
+    """Return `-|x|`, with the derivative 1 at 0, for sums that are smooth there."""
     return np.where(x > 0, -x, x)
 
 
 def logistic(x: Any) -> Any:
-    """Return `1 / (1 + exp(-x))`, by exponentials of negative numbers alone."""
+    """Return `1 / (1 + exp(-x))`, using exponentials of negative numbers only."""
     below = np.exp(np.where(x < 0, x, 0))
     return np.where(x < 0, below / (1 + below), 1 / (1 + np.exp(-np.where(x < 0, 0, x))))
 
 
 def log_of_one_plus_exp(x: Any) -> Any:
-    """Return `log(1 + exp(x))`, by exponentials of negative numbers alone."""
+    """Return `log(1 + exp(x))`, using exponentials of negative numbers only."""
     return nonnegative_part(x) + np.log1p(np.exp(minus_abs(x)))
 
 
 def euclidean_norm(x: Any, axis: Any, keepdims: Any) -> Any:
-    """Return the root of the sum of squares; its derivative at 0 is 0."""
+    """Return the square root of the sum of squares; its derivative at 0 is 0."""
     return root(np.sum(np.square(np.abs(x)), axis=axis, keepdims=keepdims))
 
 
@@ -74,7 +74,7 @@ _erfc = _from_standard_library(math.erfc, lambda x: -_bell(x), "erfc")
 
 
 def error_function(x: Any) -> Any:
-    """Return the probability that a normal number of variance 1/2 is between -x and x."""
+    """Return the error function: the probability that a normal number of variance 1/2 is between -x and x."""
     return apply(_erf, (x,))
 
 
@@ -84,5 +84,5 @@ def complementary_error_function(x: Any) -> Any:
 
 
 def in_rows(rows: Any, numbers: Any, count: int) -> Any:
-    """Return the sums of the rows that have the same number, which is below a count."""
+    """Return the sums of the rows with the same segment number, for `count` segments."""
     return apply(PRIMITIVES["scatter"], (rows, numbers), {"template": (ARRAY,), "shape": (count, *rows.shape[1:])})

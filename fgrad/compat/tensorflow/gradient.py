@@ -1,4 +1,4 @@
-"""Derivatives by TensorFlow's names, eagerly and in graphs."""
+"""Derivatives by TensorFlow's names, for eager code and graphs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from fgrad.transforms.linearization import check_unconnected
 
 
 class GradientTape(fgrad.GradientTape):
-    """See `fgrad.GradientTape`; of a graph's tensors its gradients are graph tensors.
+    """See `fgrad.GradientTape`; for a graph's tensors its gradients are graph tensors.
 
-    There, too, they are those of what was made in its block, by what it watches.
+    In a graph, too, only operations in its block are differentiated, with respect to watched tensors.
     """
 
     _explains_none = False  # as in TensorFlow
@@ -60,14 +60,14 @@ class GradientTape(fgrad.GradientTape):
         return unflatten(treedef, found)
 
     def watch(self, tensor: Any) -> None:
-        """Make tensors or variables inputs of the tape."""
+        """Watch tensors or variables."""
         leaves = flatten(tensor)[0]
         if not holds_symbol(leaves):
             super().watch(tensor)
         self._of_graph.watch([leaf for leaf in leaves if isinstance(leaf, Symbol)])
 
     def watched_variables(self) -> tuple[Any, ...]:
-        """Return the variables that the tape has watched."""
+        """Return the variables that the tape watches."""
         return (*super().watched_variables(), *self._of_graph.variables())
 
     def jacobian(
@@ -78,7 +78,7 @@ class GradientTape(fgrad.GradientTape):
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
-        """Return the Jacobian; see `fgrad.GradientTape.jacobian`. The last two arguments are without effect."""
+        """Return the Jacobian; see `fgrad.GradientTape.jacobian`. The last two arguments are ignored."""
         if not holds_symbol((target,)):
             return super().jacobian(target, sources, unconnected_gradients)
         leaves, treedef = flatten(sources)
@@ -96,8 +96,8 @@ class GradientTape(fgrad.GradientTape):
     ) -> Any:
         """Return a Jacobian per row; see `fgrad.GradientTape.batch_jacobian`.
 
-        As in TensorFlow, it is zeros where the target does not depend on the source. The last three arguments are
-        without effect.
+        As in TensorFlow, it is zero if the target does not depend on the source. The last three arguments are
+        ignored.
         """
         check_unconnected(unconnected_gradients)
         if not holds_symbol((target,)):
@@ -120,25 +120,25 @@ def gradients(
 ) -> list[Any]:
     """Return the gradients of `ys` with respect to `xs`: in a graph as graph tensors.
 
-    Inside of `tf.function` they are those by its arguments, by variables, by tensors from outside, by constants and by
-    what it computes from them. Elsewhere, eagerly, TensorFlow has no such function; here it looks for an open or
-    persistent tape that has recorded `ys`, as `fgrad.gradients` does.
+    Inside of `tf.function` they are gradients with respect to its arguments, variables, captured tensors, constants
+    and values computed from these. Otherwise TensorFlow has no such function in eager mode; here an open or
+    persistent tape that has recorded `ys` is used, as in `fgrad.gradients`.
 
     Args:
         ys: a tensor or a list of them, which are summed.
         xs: a tensor or variable, or a list of them.
         grad_ys: weights for `ys`; None inside means ones.
-        name: of a graph's nodes.
-        colocate_gradients_with_ops, gate_gradients, aggregation_method: without effect here.
-        stop_gradients: tensors that are taken as constants.
-        unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
+        name: the name of the graph's nodes.
+        colocate_gradients_with_ops, gate_gradients, aggregation_method: ignored.
+        stop_gradients: tensors that are treated as constants.
+        unconnected_gradients: the result if there is no path: `UnconnectedGradients.NONE` or `.ZERO`.
 
     Returns:
         A list with one gradient for each of `xs`.
 
     Raises:
         TapeError: a RuntimeError; eagerly, no tape has recorded `ys`.
-        SourceError: a TypeError; inside of `tf.function`, one of `xs` was made there, and not by `tf.constant`.
+        SourceError: a TypeError; inside of `tf.function`, one of `xs` was created there, but not by `tf.constant`.
         DtypeError: a TypeError; in a graph, one of `ys` is complex and has no weight.
     """
     if mode.is_deferring() or holds_symbol((ys, xs)):
@@ -147,7 +147,7 @@ def gradients(
     if is_within():
         return gradients_within(ys, xs, grad_ys, stop_gradients, unconnected_gradients)
     try:
-        if is_without_tape():  # and not by a tape around the function, which would see nothing of it
+        if is_without_tape():  # not by an outer tape, which does not record the inside
             raise errors.TapeError("the function runs again, under a tape.")
         return fgrad.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients)
     except errors.TapeError as error:

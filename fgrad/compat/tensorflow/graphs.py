@@ -1,4 +1,4 @@
-"""What is said of a graph besides operations: placeholders, dependencies, devices."""
+"""Placeholders, control dependencies, device scopes and control flow."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ from fgrad.transforms.batch import vmap
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Placeholder:
-    """Return a graph tensor whose value is fed at every run.
+    """Return a graph tensor whose value is fed in every run.
 
     Args:
-        dtype: in which values are fed.
-        shape: of the values; None in it admits any size, None for it any shape.
-        name: of the node.
+        dtype: the dtype of fed values.
+        shape: the shape of the values; None in it admits any size, and None alone any shape.
+        name: the name of the node.
 
     Raises:
-        SessionError: a RuntimeError; operations are computed at once, and there is no graph to feed.
+        SessionError: a RuntimeError; execution is eager, and there is no graph to feed.
     """
     if not mode.is_deferring():
         raise errors.SessionError(
@@ -54,7 +54,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Place
 
 
 class PlaceholderWithDefault(GraphTensor):
-    """A value that may be fed, and otherwise is that of another tensor."""
+    """A tensor whose value may be fed; by default it is that of another tensor."""
 
     def __init__(self, input: Any, shape: Any, name: str | None) -> None:
         default = as_symbol(input)
@@ -66,12 +66,12 @@ class PlaceholderWithDefault(GraphTensor):
 
 
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Any:
-    """Return a graph tensor whose value may be fed; see `placeholder`. Eagerly it is `input`.
+    """Return a graph tensor whose value may be fed; see `placeholder`. In eager mode it is `input`.
 
     Args:
-        input: its value where none is fed.
-        shape: of the values.
-        name: of the node.
+        input: the default value.
+        shape: the shape of the values.
+        name: the name of the node.
     """
     if not is_deferred(input):
         return convert(input)
@@ -79,10 +79,10 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 
 
 class ConfigProto:
-    """Options for a session, without effect: fgrad computes where it runs.
+    """Session options, which are ignored: fgrad runs on the CPU.
 
     Args:
-        options: TensorFlow's, by their names.
+        options: TensorFlow's options, by name.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -91,47 +91,47 @@ class ConfigProto:
 
 
 def get_default_graph() -> Graph:
-    """Return the graph into which operations are put."""
+    """Return the default graph, to which operations are added."""
     return default_graph()
 
 
 def get_default_session() -> Any:
-    """Return the session whose block is innermost, or None."""
+    """Return the innermost default session, or None."""
     return mode.open_session()
 
 
 def control_dependencies(control_inputs: Any) -> Any:
-    """Return a context in which new nodes wait for others; eagerly everything happens in order."""
+    """Return a context in which new nodes run after others; in eager mode execution is already in order."""
     if not mode.is_deferring():
         return contextlib.nullcontext()
     return default_graph().control_dependencies(control_inputs)
 
 
 def device(device_name: Any) -> Any:
-    """Return a context without effect: fgrad computes where it runs."""
+    """Return a context that is ignored: fgrad runs on the CPU."""
     return contextlib.nullcontext()
 
 
 def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
-    """Return a context without effect: fgrad computes where it runs."""
+    """Return a context that is ignored: fgrad runs on the CPU."""
     return contextlib.nullcontext()
 
 
 def no_op(name: str | None = None) -> Operation | None:
-    """Return an operation that does nothing; eagerly None."""
+    """Return an operation that does nothing; in eager mode None."""
     return Operation(name or "NoOp", lambda run: None, ()) if mode.is_deferring() else None
 
 
 def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Return a function that does the same as native code, as `fgrad.compile` makes it.
+    """Return an equivalent function in native code, as made by `fgrad.compile`.
 
-    A function that cannot be compiled runs as Python: one that asks for values (`if x > 0`), or that uses others in
-    each call, such as random numbers; and all where llvmlite is not installed, and in graph mode. As in TensorFlow, a
-    compiled one runs its Python at the first call for arguments of a form alone.
+    A function that cannot be compiled runs as Python: if it needs concrete values (`if x > 0`), or uses different ones
+    in each call, such as random numbers; and always without llvmlite, and in graph mode. As in TensorFlow, a
+    compiled function runs its Python code only in the first call for each signature.
 
     Args:
-        func: the function; numbers that it returns become tensors.
-        options: TensorFlow's options on compilation, without effect.
+        func: the function; numbers in its result become tensors.
+        options: TensorFlow's compilation options, which are ignored.
     """
     if func is None:
         return functools.partial(function, **options)
@@ -145,10 +145,10 @@ def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 class _Function:
-    """A function that is compiled where that is possible, and runs under a tape where it asks for gradients.
+    """A function that is compiled if possible, and runs under a tape if it asks for gradients.
 
     Args:
-        python: the function itself.
+        python: the original function.
     """
 
     def __init__(self, python: Callable[..., Any]) -> None:
@@ -164,7 +164,7 @@ class _Function:
             with Run() as run:
                 return tree_map(_tensor, self._result(run, args, keywords))
         except (errors.TapeError, errors.SourceError) as error:
-            # What is unknown again the function has made itself.
+            # Sources that are still unknown were created by the function itself.
             if not run.needs_tape and (not run.unknown or self._outside):
                 raise
             if run.assignments.happened:
@@ -175,7 +175,7 @@ class _Function:
                 ) from error
             self._outside = run.unknown
             self._taped = taped(self._python, self._outside)
-            # A program knows the tensors from outside as they are when it is made, and nothing of tapes around it.
+            # A program has captured tensors as constants, and is independent of outer tapes.
             self._compiled, self._is_refused = compile(self._taped), bool(self._outside)
             return self(*args, **keywords)
 
@@ -196,7 +196,7 @@ _NO_PROGRAM = (
     errors.LeakedTensorError,
     errors.MissingExtraError,
 )
-"""What is raised for functions that can run, but not be compiled."""
+"""Errors of functions that can run, but cannot be compiled."""
 
 
 def _tensor(x: Any) -> Any:
@@ -206,13 +206,13 @@ def _tensor(x: Any) -> Any:
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
     """Return the result of one of two functions.
 
-    Eagerly only that one is called. In a graph both are called at once, and of the nodes that they make a
-    run computes those of the one that is chosen; what was made before is computed in any case.
+    In eager mode only this function is called. In a graph both are called immediately, and a run computes the nodes
+    of the chosen one; nodes that existed before are computed in any case.
 
     Args:
-        pred: the truth value that chooses.
+        pred: the boolean that chooses.
         true_fn, false_fn: functions without arguments that return a tensor, an operation, or a container of them.
-        name: of the node.
+        name: the name of the node.
 
     Raises:
         StructureError: a TypeError; in a graph, the functions do not return containers of one structure.
@@ -235,30 +235,30 @@ def while_loop(
     maximum_iterations: Any = None,
     return_same_structure: bool | None = None,
 ) -> Any:
-    """Call a function on variables for as long as a condition holds.
+    """Call a function on loop variables while a condition holds.
 
-    Derivatives pass through the iterations that were taken. Eagerly it is Python's `while`. In a graph both functions
-    are called once, and a run computes what they have made anew in every iteration; what was made before is computed
-    once. A body that takes derivatives takes them of one iteration: what the iteration begins with is given.
+    Derivatives pass through the iterations. In eager mode it is a Python `while` loop. In a graph both functions
+    are called once, and a run computes their nodes anew in every iteration; nodes that existed before are computed
+    once. If the body takes derivatives, they are those of one iteration, in which the initial values are constants.
 
     Args:
-        cond: a function of the variables that returns a truth value.
-        body: a function of the variables that returns the next ones.
-        loop_vars: what the variables begin with: a list or tuple, also with containers in it.
-        shape_invariants: in a graph, the shapes of variables that change theirs, nested as `loop_vars`, with None for
-            the sizes that change.
-        parallel_iterations, swap_memory: without effect.
-        back_prop: in a graph, whether derivatives pass; eagerly without effect, as in TensorFlow.
-        name: of the nodes.
-        maximum_iterations: the largest number of iterations.
-        return_same_structure: whether one variable comes back in a list, too. By default True, and False in
+        cond: a function of the loop variables that returns a boolean.
+        body: a function of the loop variables that returns the next ones.
+        loop_vars: the initial values: a list or tuple, which may contain containers.
+        shape_invariants: in a graph, the shapes of variables whose shape changes, nested as `loop_vars`, with None for
+            variable sizes.
+        parallel_iterations, swap_memory: ignored.
+        back_prop: in a graph, whether derivatives pass; ignored in eager mode, as in TensorFlow.
+        name: the name of the nodes.
+        maximum_iterations: the maximal number of iterations.
+        return_same_structure: whether a single variable is returned in a list, too. By default True, and False in
             TensorFlow 1's namespace.
 
     Returns:
-        The variables as the last iteration has left them, in a list or tuple as `loop_vars`.
+        The final loop variables, in a list or tuple like `loop_vars`.
 
     Raises:
-        StructureError: a TypeError; the body returns something else than the variables.
+        StructureError: a TypeError; the result of the body has another structure than the loop variables.
         DtypeError: a TypeError; in a graph, the body returns another dtype for one.
         ShapeError: a ValueError; in a graph, the body returns another shape for one.
 
@@ -273,7 +273,7 @@ def while_loop(
     """
     first = as_list(loop_vars)
     if not first:
-        raise errors.ParameterError("loop_vars is empty: a loop needs a variable, on which its condition depends.")
+        raise errors.ParameterError("loop_vars is empty: a loop needs a variable for its condition.")
     if is_deferred(*flatten(first)[0]) or isinstance(maximum_iterations, Symbol):
         found = loop(cond, body, first, shape_invariants, maximum_iterations, back_prop, name)
     else:
@@ -284,18 +284,18 @@ def while_loop(
 
 
 def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
-    """Call a function on all rows at once; see `fgrad.vmap`.
+    """Map a function over all rows together; see `fgrad.vmap`.
 
-    In a graph the function runs when a session runs the graph, on values: what it uses of the graph must be among
+    In a graph the function runs when a session runs the graph, on values: all graph tensors that it uses must be in
     `elems`.
 
     Args:
-        fn: takes a row, or a container of rows nested as `elems` is; returns a tensor or a container of them.
-        elems: a tensor, or a container of tensors with as many rows; those with one row serve all.
-        fallback_to_while_loop, warn: without effect.
+        fn: takes a row, or a container of rows nested as `elems`; returns a tensor or a container of tensors.
+        elems: a tensor, or a container of tensors with equal numbers of rows; those with one row are repeated.
+        fallback_to_while_loop, warn: ignored.
 
     Returns:
-        The results with an axis for the rows in front.
+        The results with a leading axis for the rows.
 
     Raises:
         ShapeError: a ValueError; there are no rows, or different numbers of them.
@@ -313,7 +313,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     def one_of_all(place: int, *leaves: Any) -> Any:
         return flatten(_on_rows(fn, treedef, leaves))[0][place]
 
-    # The nodes that it makes of first rows are not run: they tell how results are nested.
+    # A trial run on first rows, which is not executed, determines the structure of the results.
     firsts, outline = flatten(fn(unflatten(treedef, [as_symbol(leaf)[0] for leaf in leaves])))
     return unflatten(outline, [one_of_all(place, *leaves) for place in range(len(firsts))])
 
@@ -321,7 +321,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
 def _on_rows(fn: Callable[[Any], Any], treedef: Any, leaves: Sequence[Any]) -> Any:
     values = [convert(leaf) for leaf in leaves]
     if not values or not all(value.ndim for value in values):
-        raise errors.ShapeError("vectorized_map takes tensors with an axis for rows, or a container of them.")
+        raise errors.ShapeError("vectorized_map needs tensors with an axis for rows, or a container of them.")
     serves_all = [len(value) == 1 for value in values]
     if all(serves_all):
         serves_all = [False] * len(values)
@@ -338,14 +338,16 @@ def _is_unpacked(return_same_structure: bool | None) -> bool:
 
 
 def _turned(cond: Any, body: Any, variables: list[Any], maximum_iterations: Any) -> list[Any]:
-    """Return the variables behind a loop that runs now."""
+    """Return the loop variables of the running loop."""
     structure = flatten(variables)[1]
     limit = math.inf if maximum_iterations is None else int(maximum_iterations)
     iterations = 0
     while iterations < limit and cond(*variables):
         leaves, found = flatten(as_list(body(*variables)))
         if found != structure:
-            raise errors.StructureError(f"body must return what it takes, {structure}, and returns {found}.")
+            raise errors.StructureError(
+                f"body must return the structure of its arguments, {structure}, but returns {found}."
+            )
         pairs = zip(leaves, flatten(variables)[0], strict=True)
         variables = unflatten(structure, [convert(leaf, hint=held.dtype) for leaf, held in pairs])
         iterations += 1
@@ -353,7 +355,7 @@ def _turned(cond: Any, body: Any, variables: list[Any], maximum_iterations: Any)
 
 
 class Tensor(abc.ABC):  # noqa: B024
-    """What tensors are instances of, those of a graph and those with values."""
+    """The type of tensors, both of graph tensors and of those with values."""
 
 
 Tensor.register(fgrad.Tensor)

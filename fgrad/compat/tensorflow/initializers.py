@@ -1,7 +1,7 @@
-"""`tf.initializers`: what variables begin with.
+"""`tf.initializers`: initial values of variables.
 
-An initializer is called with a shape and returns a tensor of the dtype that it is asked for, in a graph
-a node that draws anew at every run. TensorFlow's other names for the classes stand at the end.
+An initializer is called with a shape and returns a tensor of the requested dtype, in a graph
+a node that draws new values in every run. TensorFlow's other names of the classes are at the end.
 
     >>> Constant(2.0)([2])
     Tensor([2., 2.], dtype=float32)
@@ -24,7 +24,7 @@ from fgrad.core.tensor import boxed
 
 
 class Initializer:
-    """Makes the initial value of a variable; called with a shape, and a dtype if it is not float32."""
+    """Makes the initial value of a variable; called with a shape, and a dtype other than float32 if needed."""
 
     dtype: Any = np.dtype(np.float32)
 
@@ -33,8 +33,8 @@ class Initializer:
 
         Args:
             shape: integers.
-            dtype: by default that of the initializer.
-            partition_info: without effect.
+            dtype: the dtype; by default that of the initializer.
+            partition_info: ignored.
         """
         return self.make(sizes(shape), self.dtype if dtype is None else as_dtype(dtype))
 
@@ -71,9 +71,9 @@ class Constant(Initializer):
     """Makes given values.
 
     Args:
-        value: one number for all elements, or as many as the shape has.
-        dtype: by default float32.
-        verify_shape: without effect: what does not fit the shape is always refused.
+        value: one number for all elements, or one for each element.
+        dtype: the dtype, by default float32.
+        verify_shape: ignored: wrong shapes are always rejected.
     """
 
     def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
@@ -97,7 +97,7 @@ class Identity(Initializer):
 
     def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
         if len(shape) != 2:
-            raise errors.ShapeError(f"an identity matrix has two axes, and the shape is {shape}.")
+            raise errors.ShapeError(f"an identity matrix has two axes, but the shape is {shape}.")
         return arrays.eye(*shape, dtype=dtype) * np.asarray(self.gain, dtype)
 
 
@@ -119,7 +119,7 @@ class TruncatedNormal(RandomNormal):
 
 
 class RandomUniform(Initializer):
-    """Draws numbers that are equally likely between two bounds; `maxval` is 1 by default."""
+    """Draws uniformly distributed numbers between two bounds; `maxval` is 1 by default."""
 
     def __init__(self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = None) -> None:
         self.minval, self.maxval, self.seed, self.dtype = minval, maxval, seed, _dtype_or_float(dtype)
@@ -129,7 +129,7 @@ class RandomUniform(Initializer):
 
 
 _TRUNCATED_DEVIATION = 0.87962566103423978
-"""The standard deviation of normal numbers from -2 to 2."""
+"""Standard deviation of a standard normal distribution truncated to -2 to 2."""
 
 
 class VarianceScaling(Initializer):
@@ -140,7 +140,7 @@ class VarianceScaling(Initializer):
         mode: "fan_in" for the connections into a unit, "fan_out" for those out of it, "fan_avg" for their mean.
         distribution: "truncated_normal" (also "normal"), "untruncated_normal" or "uniform".
         seed: see `tf.random.set_seed`.
-        dtype: by default float32.
+        dtype: the dtype, by default float32.
 
     Raises:
         ParameterError: a ValueError; an option has an unknown value.
@@ -155,7 +155,7 @@ class VarianceScaling(Initializer):
         dtype: Any = None,
     ) -> None:
         if not scale > 0:
-            raise errors.ParameterError(f"scale must be positive, and it is {scale}.")
+            raise errors.ParameterError(f"scale must be positive, but it is {scale}.")
         if mode not in ("fan_in", "fan_out", "fan_avg"):
             raise errors.ParameterError(f"mode is {mode!r}; use 'fan_in', 'fan_out' or 'fan_avg'.")
         if distribution not in ("normal", "truncated_normal", "untruncated_normal", "uniform"):
@@ -178,7 +178,7 @@ class VarianceScaling(Initializer):
 
 
 def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Return how many connections lead into a unit and out of it: the last two axes, times those of a filter."""
+    """Return fan-in and fan-out: the last two axes, times the size of a filter."""
     if len(shape) < 2:
         size = shape[0] if shape else 1
         return size, size
@@ -187,14 +187,14 @@ def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
 
 
 class GlorotUniform(VarianceScaling):
-    """Draws from an interval for the mean of both numbers of connections (Glorot and Bengio, 2010)."""
+    """Draws uniform numbers, scaled by the mean of fan-in and fan-out (Glorot and Bengio, 2010)."""
 
     def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
         super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
 
 
 class GlorotNormal(VarianceScaling):
-    """Draws normal numbers for the mean of both numbers of connections (Glorot and Bengio, 2010)."""
+    """Draws normal numbers, scaled by the mean of fan-in and fan-out (Glorot and Bengio, 2010)."""
 
     def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
         super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
@@ -208,28 +208,28 @@ class HeNormal(VarianceScaling):
 
 
 class HeUniform(VarianceScaling):
-    """Draws from an interval for layers with `relu` (He and others, 2015)."""
+    """Draws uniform numbers for layers with `relu` (He and others, 2015)."""
 
     def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
         super().__init__(2.0, "fan_in", "uniform", seed, dtype)
 
 
 class LecunNormal(VarianceScaling):
-    """Draws normal numbers whose variance is one over the number of inputs."""
+    """Draws normal numbers whose variance is the reciprocal of the number of inputs."""
 
     def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
         super().__init__(1.0, "fan_in", "truncated_normal", seed, dtype)
 
 
 class LecunUniform(VarianceScaling):
-    """Draws from an interval with the variance one over the number of inputs."""
+    """Draws uniform numbers whose variance is the reciprocal of the number of inputs."""
 
     def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
         super().__init__(1.0, "fan_in", "uniform", seed, dtype)
 
 
 class UniformUnitScaling(Initializer):
-    """Draws from an interval whose bounds are `factor` times the root of 3 over the number of inputs."""
+    """Draws uniform numbers between bounds of `factor` times the square root of 3 over the number of inputs."""
 
     def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = None) -> None:
         self.factor, self.seed, self.dtype = factor, seed, _dtype_or_float(dtype)
@@ -240,14 +240,14 @@ class UniformUnitScaling(Initializer):
 
 
 class Orthogonal(Initializer):
-    """Draws a matrix with orthonormal rows or columns, times a number; leading axes count as rows."""
+    """Draws a matrix with orthonormal rows or columns, times a number; leading axes are merged into rows."""
 
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = None) -> None:
         self.gain, self.seed, self.dtype = gain, seed, _dtype_or_float(dtype)
 
     def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
         if len(shape) < 2:
-            raise errors.ShapeError(f"an orthogonal matrix has at least two axes, and the shape is {shape}.")
+            raise errors.ShapeError(f"an orthogonal matrix has at least two axes, but the shape is {shape}.")
         rows, columns = math.prod(shape[:-1]), shape[-1]
         draw = random.normal((max(rows, columns), min(rows, columns)), dtype=dtype, seed=self.seed)
         return _orthonormal(draw, shape, self.gain)
@@ -256,7 +256,7 @@ class Orthogonal(Initializer):
 @operation("orthogonal", differentiable=False)
 def _orthonormal(draw: Any, shape: Any, gain: float) -> Any:
     q, r = np.linalg.qr(draw.numpy())
-    q = q * np.sign(np.diag(r))  # without this some rotations would be likelier than others
+    q = q * np.sign(np.diag(r))  # for a uniform distribution over rotations
     if q.shape[1] != shape[-1]:
         q = q.T
     return boxed((gain * q).reshape(shape).astype(draw.dtype))

@@ -1,11 +1,11 @@
-"""`tf.layers`: layers as programs for TensorFlow 1 have them.
+"""`tf.layers`: layers of TensorFlow 1.
 
-dense, conv2d                            make their variables, in a scope of their own
-batch_normalization                      likewise; in a graph its averages follow by `tf.GraphKeys.UPDATE_OPS`
+dense, conv2d                            create their variables, in their own scope
+batch_normalization                      likewise; in a graph its averages are updated by `tf.GraphKeys.UPDATE_OPS`
 max_pooling2d, average_pooling2d         of windows of images
 flatten, dropout                         without variables
 
-Eagerly nothing is shared: every call makes variables.
+In eager mode nothing is shared: every call creates variables.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ def dense(
     name: str | None = None,
     reuse: Any = None,
 ) -> Any:
-    """Return `activation(inputs @ kernel + bias)`, with variables `kernel` and `bias` in a scope of their own.
+    """Return `activation(inputs @ kernel + bias)`, with variables `kernel` and `bias` in their own scope.
 
     Args:
         inputs: a tensor whose last axis has a known size.
         units: the size of that axis in the result.
         activation: a function of the sum, such as `tf.nn.relu`.
         use_bias: whether there is a bias.
-        kernel_initializer: of the kernel; by default that of the open scope, or Glorot's uniform one.
-        bias_initializer: of the bias.
-        trainable: whether optimizers find the variables by themselves.
-        name: of the scope; by default "dense", made unique.
-        reuse: True to take the variables of the layer of that name.
+        kernel_initializer: the initializer of the kernel; by default that of the open scope, or Glorot's uniform one.
+        bias_initializer: the initializer of the bias.
+        trainable: whether the variables are trainable.
+        name: the name of the scope; by default "dense", made unique.
+        reuse: True to reuse the variables of the layer with that name.
 
     Raises:
-        ShapeError: a ValueError; the size of the last axis is not known.
+        ShapeError: a ValueError; the size of the last axis is unknown.
     """
     x = convert_to_tensor(inputs)
     size, dtype = _known(x, -1, "dense"), _dtype_of(x)
@@ -67,13 +67,13 @@ def dense(
 
 
 def _known(x: Any, axis: int, layer: str) -> int:
-    """Return a size on which the shapes of a layer's variables depend."""
+    """Return a size that determines the shapes of a layer's variables."""
     rank = getattr(x.shape, "ndims", len(x.shape))
     size = x.shape[axis] if rank and -rank <= axis < rank else None
     if size is None:
         which = "last dimension" if axis == -1 else f"size of axis {axis}"
         raise errors.ShapeError(
-            f"the {which} of the inputs of `{layer}` must be defined, and the shape is {x.shape}: "
+            f"the {which} of the inputs of `{layer}` must be defined, but the shape is {x.shape}: "
             "the shapes of its variables depend on it."
         )
     return int(size)
@@ -112,23 +112,23 @@ def conv2d(
     """Correlate images with filters, the variable `kernel`, and add the variable `bias`; see `tf.nn.conv2d`.
 
     Args:
-        inputs: images: batch, height, width, channels, of which the last one is known.
+        inputs: images: batch, height, width, channels; the number of channels must be known.
         filters: the number of channels of the result.
         kernel_size: height and width of the filters, or one number for both.
-        strides: by how many pixels the filters move, likewise.
-        padding: "same" for zeros around the images, "valid" for places where the filters fit.
-        data_format: "channels_last", or "channels_first" for images whose channels come second.
-        dilation_rate: 1: filters have no gaps.
+        strides: the step of the filters in pixels, likewise.
+        padding: "same" for zero padding, "valid" for none.
+        data_format: "channels_last", or "channels_first" for images with the channels second.
+        dilation_rate: must be 1: no dilation.
         activation: a function of the sum, such as `tf.nn.relu`.
         use_bias: whether there is a bias.
-        kernel_initializer: of the kernel; by default that of the open scope, or Glorot's uniform one.
-        bias_initializer: of the bias.
-        trainable: whether optimizers find the variables by themselves.
-        name: of the scope; by default "conv2d", made unique.
-        reuse: True to take the variables of the layer of that name.
+        kernel_initializer: the initializer of the kernel; by default that of the open scope, or Glorot's uniform one.
+        bias_initializer: the initializer of the bias.
+        trainable: whether the variables are trainable.
+        name: the name of the scope; by default "conv2d", made unique.
+        reuse: True to reuse the variables of the layer with that name.
 
     Raises:
-        ShapeError: a ValueError; the number of channels is not known, or the filters do not fit the images.
+        ShapeError: a ValueError; the number of channels is unknown, or the filters do not fit the images.
         ParameterError: a ValueError; an option has an unknown value.
 
     Example:
@@ -161,10 +161,10 @@ def max_pooling2d(
     Args:
         inputs: images: batch, height, width, channels.
         pool_size: height and width of a window, or one number for both.
-        strides: by how many pixels the window moves, likewise.
-        padding: "same" for windows that reach over the edges, "valid" for places where they fit.
-        data_format: "channels_last", or "channels_first" for images whose channels come second.
-        name: of the node.
+        strides: the step of the window in pixels, likewise.
+        padding: "same" for windows that extend beyond the edges, "valid" for windows inside.
+        data_format: "channels_last", or "channels_first" for images with the channels second.
+        name: the name of the node.
 
     Raises:
         ShapeError: a ValueError; the windows do not fit into the images.
@@ -181,17 +181,17 @@ def average_pooling2d(
     data_format: str = "channels_last",
     name: str | None = None,
 ) -> Any:
-    """Return the mean of each window of images, of the elements that are inside; see `max_pooling2d`."""
+    """Return the mean of each window of images, over the elements inside; see `max_pooling2d`."""
     return nn.avg_pool(inputs, pool_size, strides, padding.upper(), _format(data_format), name=name)
 
 
 def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Any:
-    """Make one axis of all axes but the first one, which counts the batch.
+    """Merge all axes except the first one, the batch axis.
 
     Args:
         inputs: a tensor with at least one axis.
-        name: of the node.
-        data_format: "channels_last"; or "channels_first" for channels that come second, and last in the result.
+        name: the name of the node.
+        data_format: "channels_last"; or "channels_first" for channels that are second, and become last.
     """
     return _flattened(inputs, _format(data_format) == "NCHW", name=name)
 
@@ -206,15 +206,15 @@ def _flattened(inputs: Any, is_first: bool) -> Any:
 def dropout(
     inputs: Any, rate: Any = 0.5, noise_shape: Any = None, seed: Any = None, training: Any = False, name: Any = None
 ) -> Any:
-    """Put 0 in place of elements that are chosen at random, where one trains; see `tf.nn.dropout`.
+    """Set random elements to 0 in training; see `tf.nn.dropout`.
 
     Args:
         inputs: a tensor of floats.
-        rate: the probability of an element to be 0; the others are scaled up to the same mean.
-        noise_shape: the shape in which to choose; it broadcasts to that of `inputs`, by default it is that.
+        rate: the probability of an element to be set to 0; the others are scaled up to preserve the mean.
+        noise_shape: the shape of the random choice; it broadcasts to that of `inputs`, which is the default.
         seed: see `tf.random.set_seed`.
-        training: whether to do so; in a graph also a tensor that says so in a run.
-        name: of the node.
+        training: whether to apply dropout; in a graph also a tensor.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; the rate is not in [0, 1).
@@ -228,7 +228,7 @@ def dropout(
 
 
 def _either(training: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
-    """Return the result of one of two functions, of both only where a run is to choose."""
+    """Return the result of one of two functions, or a graph node that chooses if the condition is a tensor."""
     if isinstance(training, Symbol):
         return cond(training, true_fn, false_fn)
     return true_fn() if training else false_fn()
@@ -251,27 +251,27 @@ def batch_normalization(
     name: str | None = None,
     reuse: Any = None,
 ) -> Any:
-    """Return `(inputs - mean) / sqrt(variance + epsilon) * gamma + beta`, of one mean and variance for each channel.
+    """Return `(inputs - mean) / sqrt(variance + epsilon) * gamma + beta`, with one mean and variance for each channel.
 
-    Where one trains, they are those of the batch, and the variables `moving_mean` and `moving_variance` follow them:
-    eagerly at once, in a graph when the operations of the collection `tf.GraphKeys.UPDATE_OPS` are run. Otherwise
-    they are those variables.
+    In training, these are the moments of the batch, and the variables `moving_mean` and `moving_variance` are updated:
+    in eager mode immediately, in a graph when the operations of the collection `tf.GraphKeys.UPDATE_OPS` are run.
+    Otherwise these variables are used.
 
     Args:
-        inputs: a tensor with channels of a known number.
-        axis: of the channels.
-        momentum: how much of the averages remains when they follow a batch.
+        inputs: a tensor with a known number of channels.
+        axis: the axis of the channels.
+        momentum: the fraction of the averages that is kept in an update.
         epsilon: added to the variance.
-        center, scale: whether there are `beta` and `gamma`.
-        beta_initializer, gamma_initializer: of these variables.
-        moving_mean_initializer, moving_variance_initializer: of the averages.
-        training: whether one trains; in a graph also a tensor that says so in a run.
-        trainable: whether optimizers find `beta` and `gamma` by themselves.
-        name: of the scope; by default "batch_normalization", made unique.
-        reuse: True to take the variables of the layer of that name.
+        center, scale: whether `beta` and `gamma` are used.
+        beta_initializer, gamma_initializer: the initializers of these variables.
+        moving_mean_initializer, moving_variance_initializer: the initializers of the averages.
+        training: whether to normalize by the batch; in a graph also a tensor.
+        trainable: whether `beta` and `gamma` are trainable.
+        name: the name of the scope; by default "batch_normalization", made unique.
+        reuse: True to reuse the variables of the layer with that name.
 
     Raises:
-        ShapeError: a ValueError; the number of channels is not known.
+        ShapeError: a ValueError; the number of channels is unknown.
     """
     x = convert_to_tensor(inputs)
     size, rank, dtype = _known(x, axis, "batch_normalization"), len(x.shape), _dtype_of(x)
@@ -297,13 +297,13 @@ def batch_normalization(
 
 @operation("Unbiased")
 def _of_all(variance: Any, x: Any) -> Any:
-    """Return the variance of what a batch of images is a sample of: TensorFlow's averages follow that one."""
+    """Return the unbiased variance of a batch of images, which TensorFlow averages."""
     count = x.size // variance.size
     return variance * convert(count / max(count - 1, 1), hint=variance.dtype)
 
 
 def _follow(averages: Any, moments: Any, momentum: Any, training: Any) -> None:
-    """Let averages follow: now, or in a graph when the operations in a collection are run."""
+    """Update averages: immediately, or in a graph when the operations in a collection are run."""
 
     def update() -> list[Any]:
         pairs = zip(averages, moments, strict=True)

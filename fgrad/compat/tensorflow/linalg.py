@@ -1,10 +1,10 @@
-"""`tf.linalg`: matrices, and batches of them in the leading axes.
+"""`tf.linalg`: matrices, and batches of matrices.
 
 matmul, matvec, tensordot, einsum, cross        products
 diag, diag_part, set_diag, band_part, trace     parts of matrices
-norm, global_norm, l2_normalize                 sizes
+norm, global_norm, l2_normalize                 norms
 inv, solve, lstsq, pinv, cholesky ...           equations
-det, slogdet, logdet, eigh, svd, qr             determinants and factors
+det, slogdet, logdet, eigh, svd, qr             determinants and factorizations
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def matvec(
         a: matrices.
         b: vectors, with the same leading axes.
         transpose_a, adjoint_a: whether to transpose `a` first, and to conjugate it.
-        a_is_sparse, b_is_sparse: without effect.
+        a_is_sparse, b_is_sparse: ignored.
     """
     a, b = operands(a, b)
     return np.matmul(turned(a, transpose_a, adjoint_a), b[..., None])[..., 0]
@@ -78,7 +78,7 @@ def matvec(
 
 @operation()
 def cross(a: Any, b: Any) -> Any:
-    """Return the cross product of vectors in space, which lie along the last axis."""
+    """Return the cross product of three-dimensional vectors along the last axis."""
     a, b = operands(a, b)
     return a[..., [1, 2, 0]] * b[..., [2, 0, 1]] - a[..., [2, 0, 1]] * b[..., [1, 2, 0]]
 
@@ -102,17 +102,17 @@ tensor_diag = _tensor_diag
 
 
 class _Band:
-    """Diagonals of a matrix next to each other, which lie in the rows of another array, the highest one first.
+    """A band of diagonals of a matrix, stored in the rows of another array, the highest one first.
 
     Args:
-        k: which diagonal: 0 the main one, those above it are positive; or the lowest and the highest one.
-        align: where a diagonal that is shorter than the longest one lies in its row: those above the main diagonal
-            as the first word says, those below as the second one.
+        k: the diagonal: 0 for the main one, positive above it; or the lowest and the highest one.
+        align: the alignment of a diagonal that is shorter than the longest one in its row: the first word is for those
+            above the main diagonal, the second for those below.
         rows, columns: the sizes of the matrix.
 
     Attributes:
         lowest, highest: the diagonals.
-        length: of the longest one.
+        length: the length of the longest one.
     """
 
     def __init__(self, k: Any, align: str, rows: int, columns: int) -> None:
@@ -120,19 +120,19 @@ class _Band:
         self.rows, self.columns = rows, columns
         self._above, self._below = _alignment(align)
         if not all(-rows < each < columns or each == 0 for each in diagonals):
-            raise errors.InvalidArgumentError(f"k is {k}, and a matrix of {rows} x {columns} has no such diagonal.")
+            raise errors.InvalidArgumentError(f"k is {k}, but a matrix of {rows} x {columns} has no such diagonal.")
         self.length = int(np.max(self._lengths(np.arange(self.lowest, self.highest + 1))))
 
     def _lengths(self, diagonal: Any) -> Any:
         return np.minimum(self.rows + np.minimum(diagonal, 0), self.columns - np.maximum(diagonal, 0))
 
     def _starts(self, diagonal: Any) -> Any:
-        """Return where in its row each diagonal begins."""
+        """Return the start of each diagonal in its row."""
         is_left = ((diagonal >= 0) & (self._above == "LEFT")) | ((diagonal <= 0) & (self._below == "LEFT"))
         return np.where(is_left, 0, self.length - self._lengths(diagonal))
 
     def gathered(self, matrices: Any, padding: Any) -> Any:
-        """Return the diagonals of matrices; a single one without an axis for it."""
+        """Return the diagonals of matrices; for a single one, without an axis for diagonals."""
         diagonal = np.arange(self.highest, self.lowest - 1, -1)[:, None]
         along = np.arange(self.length) - self._starts(diagonal)
         is_inside = (along >= 0) & (along < self._lengths(diagonal))
@@ -142,14 +142,14 @@ class _Band:
         return found[..., 0, :] if self.lowest == self.highest else found
 
     def scattered(self, values: Any, others: Any) -> Any:
-        """Return matrices with diagonals in them, and other values elsewhere."""
+        """Return matrices with given diagonals, and other values elsewhere."""
         if self.lowest == self.highest:
             values = values[..., None, :]
         wanted = (self.highest - self.lowest + 1, self.length)
         if values.shape[-2:] != wanted:
             raise errors.InvalidArgumentError(
                 f"the diagonals from {self.lowest} to {self.highest} of matrices of {self.rows} x {self.columns} are "
-                f"an array of {wanted}, and the diagonals given have shape {values.shape}."
+                f"an array of {wanted}, but the given diagonals have shape {values.shape}."
             )
         row, column = np.indices((self.rows, self.columns), sparse=True)
         diagonal = column - row
@@ -192,12 +192,12 @@ def diag(
     """Return matrices with given diagonals.
 
     Args:
-        diagonal: the diagonals along the last axis; if `k` is a band of several, the axis before it has one row for
+        diagonal: the diagonals along the last axis; if `k` is a band, the axis before it has one row for
             each, the highest first.
-        k: which diagonal: 0 the main one, those above it are positive; or the lowest and the highest of a band.
+        k: the diagonal: 0 for the main one, positive above it; or the lowest and the highest of a band.
         padding_value: the value of all other elements.
-        num_rows, num_cols: the sizes of the matrices, by default the smallest; where neither is given they are square.
-        align: where a diagonal that is shorter than the longest one lies in its row: 'RIGHT_LEFT' is at the end for
+        num_rows, num_cols: the sizes of the matrices, by default the smallest; square if neither is given.
+        align: the alignment of shorter diagonals in their rows: 'RIGHT_LEFT' is at the end for
             those above the main one, and at the beginning for those below.
 
     Raises:
@@ -226,9 +226,9 @@ def diag_part(input: Any, k: Any = 0, padding_value: Any = 0, align: str = "RIGH
 
     Args:
         input: matrices.
-        k: which diagonal, or the lowest and the highest of a band.
-        padding_value: what fills the rows of shorter diagonals.
-        align: where these lie in their rows.
+        k: the diagonal, or the lowest and the highest of a band.
+        padding_value: the padding of shorter diagonals.
+        align: their alignment in the rows.
 
     Raises:
         InvalidArgumentError: a ValueError; there is no such diagonal.
@@ -240,13 +240,13 @@ def diag_part(input: Any, k: Any = 0, padding_value: Any = 0, align: str = "RIGH
 
 @operation("MatrixSetDiag")
 def set_diag(input: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Any:
-    """Return matrices with other values on diagonals; see `diag`.
+    """Return matrices with diagonals replaced; see `diag`.
 
     Args:
         input: matrices.
-        diagonal: the values, as `diag_part` returns them.
-        k: which diagonal, or the lowest and the highest of a band.
-        align: where shorter diagonals lie in their rows.
+        diagonal: the values, as returned by `diag_part`.
+        k: the diagonal, or the lowest and the highest of a band.
+        align: the alignment of shorter diagonals in their rows.
 
     Raises:
         InvalidArgumentError: a ValueError; the values do not fit, or there is no such diagonal.
@@ -262,7 +262,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any) -> Any:
 
     Args:
         input: matrices.
-        num_lower, num_upper: how many diagonals to keep below and above the main one; all if negative.
+        num_lower, num_upper: the numbers of diagonals to keep below and above the main one; all if negative.
     """
     x = convert(input)
     rows, columns = np.indices(x.shape[-2:], sparse=True)
@@ -277,7 +277,7 @@ def trace(x: Any) -> Any:
     return np.sum(_main_diagonal(convert(x)), axis=-1)
 
 
-# Sizes
+# Norms
 
 
 @operation("norm")
@@ -285,14 +285,14 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = 
     """Return the norm of vectors or matrices; where it is 0, so is its derivative.
 
     Args:
-        tensor: of any shape.
-        ord: "euclidean", a positive number or infinity; of matrices "euclidean", "fro", 1, 2 or infinity.
+        tensor: a tensor of any shape.
+        ord: "euclidean", a positive number or infinity; for matrices "euclidean", "fro", 1, 2 or infinity.
         axis: the axis of vectors, or the two axes of matrices; by default all elements are one vector.
-        keepdims: whether to keep these axes, of size 1.
+        keepdims: whether to keep these axes with size 1.
         keep_dims: the old name of `keepdims`.
 
     Raises:
-        ParameterError: a ValueError; `ord` is no norm, or not one of matrices.
+        ParameterError: a ValueError; `ord` is not a norm, or not a norm of matrices.
     """
     x, axis = convert(tensor), axes(axis)
     keepdims = bool(chosen("keepdims", keepdims, "keep_dims", keep_dims))
@@ -301,7 +301,7 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = 
         return euclidean_norm(x, axis, keepdims)
     if isinstance(ord, str) or not ord > 0 or (is_matrix and ord not in (1, 2, np.inf)):
         kind = "matrices" if is_matrix else "vectors"
-        raise errors.ParameterError(f"ord is {ord!r}, which is not a norm of {kind} that fgrad has.")
+        raise errors.ParameterError(f"ord is {ord!r}, which is not a supported norm of {kind}.")
     return _matrix_norm(x, ord, axis, keepdims) if is_matrix else _vector_norm(x, ord, axis, keepdims)
 
 
@@ -325,7 +325,7 @@ def _matrix_norm(x: Any, order: Any, axis: tuple[int, int], keepdims: bool) -> A
     return largest if keepdims else np.squeeze(largest, axis)
 
 
-# Equations. In a graph the shape of their results is that of a product, which exists for singular matrices, too
+# Equations. In a graph the shape of the results is that of a product, which is also defined for singular matrices
 
 
 def _solution_like(matrix: Any, rhs: Any, *options: Any, **named: Any) -> Any:
@@ -394,7 +394,7 @@ def _factor(x: Any) -> Any:
 @with_facts_by(_solution_like)
 @operation("cholesky_solve")
 def cholesky_solve(chol: Any, rhs: Any) -> Any:
-    """Return `x` with `A @ x = rhs`, where `chol` is what `cholesky(A)` gives."""
+    """Return `x` with `A @ x = rhs`, given `chol = cholesky(A)`."""
     factor, b = operands(chol, rhs)
     factor = _triangle(factor, lower=True)
     return boxed(np.linalg.solve(turned(factor, False, True), np.linalg.solve(factor, b)))
@@ -403,12 +403,12 @@ def cholesky_solve(chol: Any, rhs: Any) -> Any:
 @with_facts_by(_solution_like)
 @operation("matrix_solve_ls")
 def lstsq(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True) -> Any:
-    """Return the `x` for which `matrix @ x` is nearest to `rhs`.
+    """Return the least-squares solution `x` of `matrix @ x = rhs`.
 
     Args:
         matrix, rhs: matrices with the same number of rows.
-        l2_regularizer: how much the squares of `x` count in addition; needs `fast`.
-        fast: by the normal equations, for matrices of full rank; otherwise by singular values.
+        l2_regularizer: the weight of the squared norm of `x`; requires `fast`.
+        fast: whether to use the normal equations, for matrices of full rank, rather than singular values.
     """
     a, b = operands(matrix, rhs)
     if not fast:
@@ -430,7 +430,7 @@ def pinv(a: Any, rcond: Any = None) -> Any:
     return boxed(np.linalg.pinv(x, cutoff))
 
 
-# Determinants and factors
+# Determinants and factorizations
 
 
 @with_facts_by(_number_like)
@@ -441,7 +441,7 @@ def det(input: Any) -> Any:
 
 
 def _all(function: Any) -> Callable[..., tuple[Any, ...]]:
-    """Let a function of NumPy with several results give tensors."""
+    """Convert the results of a NumPy function to tensors."""
     return lambda x, **keywords: tuple(boxed(each) for each in function(convert(x), **keywords))
 
 
@@ -482,13 +482,13 @@ def eigvalsh(tensor: Any) -> Any:
 
 
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
-    """Return singular values, the largest one first, and the vectors that belong to them.
+    """Return singular values, the largest one first, and singular vectors.
 
     Args:
         tensor: matrices.
         full_matrices: whether the vectors are completed to square matrices.
         compute_uv: whether to return the vectors, too.
-        name: of the nodes.
+        name: the name of the nodes.
 
     Returns:
         `s`, or `s, u, v` with `tensor` equal to `u @ diag(s) @ v.T`.

@@ -1,14 +1,14 @@
-"""`tf.math`, and the names of it that TensorFlow has at the top level.
+"""`tf.math`, including its names at the top level of TensorFlow.
 
-Every function takes tensors, variables, arrays, numbers and nested lists of them. Eagerly it returns a
-tensor; in a graph, or called with a graph tensor, it makes a node. What TensorFlow gives no gradient,
-such as `round` and comparisons, has none here: it is None.
+Every function accepts tensors, variables, arrays, numbers and nested lists of them. In eager mode it returns a
+tensor; in a graph, or called with a graph tensor, it makes a node. Operations without a gradient in TensorFlow,
+such as `round` and comparisons, have the gradient None here.
 
-    exp, log, sin, sqrt, sigmoid ...               of each element
-    add, multiply, maximum, pow, equal ...         of pairs of elements
+    exp, log, sin, sqrt, sigmoid ...               elementwise functions of one tensor
+    add, multiply, maximum, pow, equal ...         elementwise functions of two tensors
     reduce_sum, reduce_max, argmax, cumsum ...     along axes
     matmul, tensordot, einsum                      products
-    clip_by_value, clip_by_norm, global_norm ...   limits
+    clip_by_value, clip_by_norm, global_norm ...   clipping
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ _LONG = np.dtype(np.int64)
 
 
 def _deferrable(name: str, function: Any, doc: str, differentiable: bool = True, node: str = "") -> Any:
-    """Give a function of a family its name and docstring, and let it be deferred."""
+    """Set the name and docstring of a function of a family, and make it deferrable."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return operation(node, differentiable)(function)
@@ -96,7 +96,7 @@ def _binary(name: str, function: Any, doc: str, differentiable: bool = True, nod
 
 
 # fmt: off
-# Of each element
+# Elementwise functions of one tensor
 
 abs        = _unary("abs",        np.absolute,     "Return the absolute value; of complex numbers, the modulus.")
 negative   = _unary("negative",   np.negative,     "Return `-x`.", node="Neg")
@@ -135,19 +135,19 @@ is_inf      = _unary("is_inf",      np.isinf,       "Return where elements are i
 is_finite   = _unary("is_finite",   np.isfinite,    "Return where elements are neither infinite nor NaN.", False)
 logical_not = _unary("logical_not", np.logical_not, "Return where elements are false.", False)
 
-# Of pairs of elements
+# Elementwise functions of two tensors
 
 add                = _binary("add",                np.add,          "Return `x + y`.")
 subtract           = _binary("subtract",           np.subtract,     "Return `x - y`.", node="Sub")
 multiply           = _binary("multiply",           np.multiply,     "Return `x * y`.", node="Mul")
 truediv            = _binary("truediv",            np.true_divide,  "Return `x / y`, a float also of integers.", node="TrueDiv")  # noqa: E501
 divide             = _binary("divide",             np.true_divide,  "Return `x / y`, a float also of integers.")
-mod                = _binary("mod",                np.remainder,    "Return what is left of `x` by `y`, of the sign of `y`.")  # noqa: E501
-floormod           = _binary("floormod",           np.remainder,    "Return what is left of `x` by `y`, of the sign of `y`.", node="FloorMod")  # noqa: E501
+mod                = _binary("mod",                np.remainder,    "Return the remainder of `x / y`, with the sign of `y`.")  # noqa: E501
+floormod           = _binary("floormod",           np.remainder,    "Return the remainder of `x / y`, with the sign of `y`.", node="FloorMod")  # noqa: E501
 pow                = _binary("pow",                np.power,        "Return `x` to the power of `y`.")
 maximum            = _binary("maximum",            np.maximum,      "Return the larger of two elements; at ties both have half of the derivative.")  # noqa: E501
 minimum            = _binary("minimum",            np.minimum,      "Return the smaller of two elements; at ties both have half of the derivative.")  # noqa: E501
-nextafter          = _binary("nextafter",          np.nextafter,    "Return the number next to `x` on the way to `y`.", node="NextAfter")  # noqa: E501
+nextafter          = _binary("nextafter",          np.nextafter,    "Return the next number after `x` towards `y`.", node="NextAfter")  # noqa: E501
 squared_difference = _binary("squared_difference", lambda x, y: np.square(x - y), "Return `(x - y) * (x - y)`.")
 floordiv           = _binary("floordiv",           np.floor_divide, "Return the next integer below `x / y`; there is no gradient.", False, node="FloorDiv")  # noqa: E501
 
@@ -158,8 +158,8 @@ less_equal    = _binary("less_equal",    np.less_equal,    "Return where `x <= y
 greater       = _binary("greater",       np.greater,       "Return where `x > y`.", False)
 greater_equal = _binary("greater_equal", np.greater_equal, "Return where `x >= y`.", False)
 logical_and   = _binary("logical_and",   np.logical_and,   "Return where both are true.", False)
-logical_or    = _binary("logical_or",    np.logical_or,    "Return where one of two is true, or both.", False)
-logical_xor   = _binary("logical_xor",   np.logical_xor,   "Return where one of two is true, and not both.", False)
+logical_or    = _binary("logical_or",    np.logical_or,    "Return where at least one of two is true.", False)
+logical_xor   = _binary("logical_xor",   np.logical_xor,   "Return where exactly one of two is true.", False)
 # fmt: on
 
 
@@ -171,7 +171,7 @@ def atan2(y: Any, x: Any) -> Any:
 
 @operation("div")
 def div(x: Any, y: Any) -> Any:
-    """Return `x / y`, of integers the next integer below, as in Python 2."""
+    """Return `x / y`; for integers the floor, as in Python 2."""
     x, y = operands(x, y)
     return np.floor_divide(x, y) if x.dtype.kind in "iu" and y.dtype.kind in "iu" else np.true_divide(x, y)
 
@@ -253,11 +253,11 @@ def add_n(inputs: Any) -> Any:
     """Return the sum of a list of tensors of one shape."""
     terms = operands(*inputs) if isinstance(inputs, (list, tuple)) else [convert(inputs)]
     if not terms:
-        raise errors.ParameterError("inputs must be a list of at least one tensor.")
+        raise errors.ParameterError("inputs must be a list with at least one tensor.")
     total = terms[0]
     for term in terms[1:]:
         if term.shape != total.shape:
-            raise errors.ShapeError(f"inputs must have one shape, and there are {total.shape} and {term.shape}.")
+            raise errors.ShapeError(f"inputs must have the same shape, but there are {total.shape} and {term.shape}.")
         total = total + term
     return total
 
@@ -283,7 +283,7 @@ def _reduction(name: str, function: Any, doc: str, differentiable: bool = True, 
 
 
 def _keeping_dtype(reduction: Any) -> Any:
-    """NumPy gives sums of small integers in a larger dtype, TensorFlow in their own."""
+    """Keep the dtype of small integers in sums, as TensorFlow does and NumPy does not."""
 
     def reduce(x: Any, axis: Any, keepdims: bool) -> Any:
         _check_numbers(x)
@@ -295,18 +295,18 @@ def _keeping_dtype(reduction: Any) -> Any:
 
 def _check_numbers(x: Any) -> None:
     if x.dtype.kind == "b":
-        raise errors.DtypeError("truth values are not summed or multiplied; use tf.cast or tf.math.count_nonzero.")
+        raise errors.DtypeError("booleans cannot be summed or multiplied; use tf.cast or tf.math.count_nonzero.")
 
 
 def _mean(x: Any, axis: Any, keepdims: Any) -> Any:
-    """Return the mean; that of integers is an integer, as in TensorFlow."""
+    """Return the mean; for integers it is an integer, as in TensorFlow."""
     _check_numbers(x)
     mean = np.mean(x, axis=axis, keepdims=keepdims)
     return mean.astype(x.dtype) if x.dtype.kind in "iu" else mean
 
 
 def _extreme(reduction: Any, of_nothing: Callable[[Any], Any]) -> Any:
-    """Of no elements at all, NumPy has no largest one, and TensorFlow the lowest number."""
+    """Return the lowest number for an empty maximum, as TensorFlow does, where NumPy raises."""
 
     def reduce(x: Any, axis: Any, keepdims: bool) -> Any:
         if x.size:
@@ -331,14 +331,14 @@ def _keyword(reduction: Any) -> Any:
 # fmt: off
 reduce_sum            = _reduction("reduce_sum",            _keeping_dtype(np.sum),  "Return the sum along axes, by default of all elements.", node="Sum")  # noqa: E501
 reduce_prod           = _reduction("reduce_prod",           _keeping_dtype(np.prod), "Return the product along axes, by default of all elements.", node="Prod")  # noqa: E501
-reduce_mean           = _reduction("reduce_mean",           _mean,                   "Return the mean along axes, by default of all elements; that of integers without its fraction.", node="Mean")  # noqa: E501
+reduce_mean           = _reduction("reduce_mean",           _mean,                   "Return the mean along axes, by default of all elements; for integers it is truncated.", node="Mean")  # noqa: E501
 reduce_max            = _reduction("reduce_max",            _extreme(np.max, _lowest),  "Return the largest element along axes; equal ones share the derivative.", node="Max")  # noqa: E501
 reduce_min            = _reduction("reduce_min",            _extreme(np.min, _highest), "Return the smallest element along axes; equal ones share the derivative.", node="Min")  # noqa: E501
 reduce_logsumexp      = _reduction("reduce_logsumexp",      reductions.logsumexp,    "Return `log(sum(exp(x)))` along axes, without overflow.", node="Logsumexp")  # noqa: E501
 reduce_variance       = _reduction("reduce_variance",       _keyword(np.var),        "Return the mean squared deviation from the mean along axes.", node="Variance")  # noqa: E501
 reduce_std            = _reduction("reduce_std",            _keyword(np.std),        "Return the standard deviation along axes; its derivative is 0 where all elements are equal.", node="Std")  # noqa: E501
-reduce_euclidean_norm = _reduction("reduce_euclidean_norm", euclidean_norm,          "Return the root of the sum of squares along axes; its derivative at 0 is 0.", node="EuclideanNorm")  # noqa: E501
-reduce_any            = _reduction("reduce_any",            _keyword(np.any),        "Return whether an element along axes is true.", False, node="Any")  # noqa: E501
+reduce_euclidean_norm = _reduction("reduce_euclidean_norm", euclidean_norm,          "Return the square root of the sum of squares along axes; its derivative at 0 is 0.", node="EuclideanNorm")  # noqa: E501
+reduce_any            = _reduction("reduce_any",            _keyword(np.any),        "Return whether any element along axes is true.", False, node="Any")  # noqa: E501
 reduce_all            = _reduction("reduce_all",            _keyword(np.all),        "Return whether all elements along axes are true.", False, node="All")  # noqa: E501
 # fmt: on
 
@@ -348,7 +348,7 @@ def count_nonzero(
     input: Any, axis: Any = None, keepdims: Any = None, dtype: Any = _LONG, reduction_indices: Any = None,
     keep_dims: Any = None,
 ) -> Any:  # fmt: skip
-    """Return how many elements along axes are not zero; the last two arguments are old names."""
+    """Return how many elements along axes are nonzero; the last two arguments are old names."""
     axis = axes(chosen("axis", axis, "reduction_indices", reduction_indices))
     keepdims = bool(chosen("keepdims", keepdims, "keep_dims", keep_dims))
     return np.sum(convert(input) != 0, axis=axis, keepdims=keepdims).astype(as_dtype(dtype))
@@ -383,13 +383,13 @@ def _cumulative(name: str, function: Any, start: int, doc: str) -> Any:
 
 
 # fmt: off
-cumsum  = _cumulative("cumsum", np.cumsum, 0, "Return sums of the elements so far along an axis: without the own one if `exclusive`, from the end if `reverse`.")  # noqa: E501
-cumprod = _cumulative("cumprod", np.cumprod, 1, "Return products of the elements so far along an axis: without the own one if `exclusive`, from the end if `reverse`.")  # noqa: E501
+cumsum  = _cumulative("cumsum", np.cumsum, 0, "Return cumulative sums along an axis, without the element itself if `exclusive`, from the end if `reverse`.")  # noqa: E501
+cumprod = _cumulative("cumprod", np.cumprod, 1, "Return cumulative products along an axis, without the element itself if `exclusive`, from the end if `reverse`.")  # noqa: E501
 # fmt: on
 
 
 class TopK(NamedTuple):
-    """The largest elements, in order, and where they were."""
+    """The largest elements, in order, and their indices."""
 
     values: Any
     indices: Any
@@ -400,15 +400,15 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
 
     Args:
         input: a tensor with at least one axis.
-        k: how many.
-        sorted: without effect: they are always in order. Of equal elements the first one comes first.
-        name: of the nodes.
+        k: the number of elements.
+        sorted: ignored: they are always in order. Equal elements keep their order.
+        name: the name of the nodes.
 
     Returns:
         The values, and their int32 indices.
 
     Raises:
-        InvalidArgumentError: a ValueError; there are less than `k` elements.
+        InvalidArgumentError: a ValueError; there are fewer than `k` elements.
     """
     return TopK(_largest(input, k, name=name), _places_of_largest(input, k, name=name))
 
@@ -430,19 +430,19 @@ def _first_places(x: Any, k: Any) -> Any:
     return order(x, -1, descending=True)[..., : int(k)]
 
 
-# Sums by number
+# Sums of segments
 
 
 @operation()
 def segment_sum(data: Any, segment_ids: Any) -> Any:
-    """Return the sums of the rows that have the same number; there are as many as the largest number and one."""
+    """Return the sums of the rows with the same segment number; the largest number determines their count."""
     ids = plain(convert(segment_ids))
     return _sum_by_number(convert(data), ids, int(ids.max(initial=-1)) + 1)
 
 
 @operation()
 def segment_mean(data: Any, segment_ids: Any) -> Any:
-    """Return the means of the rows that have the same number; a number that no row has gives zeros."""
+    """Return the means of the rows with the same segment number; empty segments give zeros."""
     x, ids = convert(data), plain(convert(segment_ids))
     totals = _sum_by_number(x, ids, int(ids.max(initial=-1)) + 1)
     counts = np.reshape(np.maximum(np.bincount(ids, minlength=len(totals)), 1), (-1,) + (1,) * (x.ndim - 1))
@@ -453,32 +453,32 @@ def segment_mean(data: Any, segment_ids: Any) -> Any:
 
 @operation()
 def segment_prod(data: Any, segment_ids: Any) -> Any:
-    """Return the products of the rows that have the same number; a number that no row has gives ones."""
+    """Return the products of the rows with the same segment number; empty segments give ones."""
     return _reduced_by_number(np.prod, 1, convert(data), plain(convert(segment_ids)))
 
 
 @operation()
 def segment_max(data: Any, segment_ids: Any) -> Any:
-    """Return the largest of the rows that have the same number; a number that no row has gives zeros.
+    """Return the maxima of the rows with the same segment number; empty segments give zeros.
 
-    Equal ones share the derivative.
+    Ties share the derivative.
     """
     return _reduced_by_number(np.max, 0, convert(data), plain(convert(segment_ids)))
 
 
 @operation()
 def segment_min(data: Any, segment_ids: Any) -> Any:
-    """Return the smallest of the rows that have the same number; see `segment_max`."""
+    """Return the minima of the rows with the same segment number; see `segment_max`."""
     return _reduced_by_number(np.min, 0, convert(data), plain(convert(segment_ids)))
 
 
 def _reduced_by_number(reduce: Any, empty: int, rows: Any, ids: Any) -> Any:
-    """Reduce the rows that have the same number; these are next to each other."""
+    """Reduce the rows with the same segment number, which are adjacent."""
     count = int(ids.max(initial=-1)) + 1
     check_within(ids, count, "segment_ids")
     _check_rows(rows, ids)
     if np.any(np.diff(ids) < 0):
-        raise errors.InvalidArgumentError("segment_ids must be in increasing order, and they are not.")
+        raise errors.InvalidArgumentError("segment_ids must be in increasing order, but they are not.")
     if not count:
         return rows
     ends = np.searchsorted(ids, np.arange(count + 1))
@@ -489,7 +489,7 @@ def _reduced_by_number(reduce: Any, empty: int, rows: Any, ids: Any) -> Any:
 
 @operation()
 def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
-    """Return `num_segments` sums of the rows that have the same number; negative numbers are left out."""
+    """Return `num_segments` sums of the rows with the same segment number; negative numbers are skipped."""
     x, ids = convert(data), plain(convert(segment_ids))
     return _sum_by_number(x[ids >= 0], ids[ids >= 0], int(num_segments))
 
@@ -502,21 +502,21 @@ def _sum_by_number(rows: Any, ids: Any, count: int) -> Any:
 
 def _check_rows(rows: Any, ids: Any) -> None:
     if rows.shape[:1] != ids.shape:
-        raise errors.ShapeError(f"data has the shape {rows.shape}, and there are segment_ids of shape {ids.shape}.")
+        raise errors.ShapeError(f"data has the shape {rows.shape}, but there are segment_ids of shape {ids.shape}.")
 
 
 @operation("ScatterNd")
 def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
-    """Return a tensor that is 0 but for updates at indices; those at the same index are summed.
+    """Return a tensor of zeros with updates added at indices; those at the same index are summed.
 
     Args:
         indices: each index is a row along the last axis.
         updates: for each index an element, or a block if the index is shorter than the shape.
-        shape: of the result.
+        shape: the shape of the result.
 
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
-        ShapeError: a ValueError; the updates have another shape than indices and `shape` ask for.
+        ShapeError: a ValueError; the shape of the updates does not match the indices and `shape`.
     """
     return _scattered(plain(convert(indices)), convert(updates), sizes(shape))
 
@@ -532,7 +532,7 @@ def _scattered(places: Any, updates: Any, shape: tuple[int, ...]) -> Any:
     depth = places.shape[-1]
     wanted = (*places.shape[:-1], *shape[depth:])
     if updates.shape != wanted:
-        raise errors.ShapeError(f"updates must have the shape {wanted}, and they have {updates.shape}.")
+        raise errors.ShapeError(f"updates must have the shape {wanted}, but they have {updates.shape}.")
     for axis in range(depth):
         check_within(places[..., axis], shape[axis])
     numbers = np.ravel_multi_index(tuple(np.moveaxis(places, -1, 0)), shape[:depth])
@@ -560,7 +560,7 @@ def matmul(
         a, b: matrices, or batches of them.
         transpose_a, transpose_b: whether to transpose first.
         adjoint_a, adjoint_b: whether to transpose and conjugate first.
-        a_is_sparse, b_is_sparse: without effect.
+        a_is_sparse, b_is_sparse: ignored.
     """
     a, b = operands(a, b)
     return np.matmul(turned(a, transpose_a, adjoint_a), turned(b, transpose_b, adjoint_b))
@@ -576,17 +576,17 @@ def tensordot(a: Any, b: Any, axes: Any) -> Any:
 
 @operation("einsum")
 def einsum(equation: str, *inputs: Any, optimize: Any = None) -> Any:
-    """Return the sum of products that a string such as `"ij,jk->ik"` describes."""
+    """Return the sum of products given by a string such as `"ij,jk->ik"`."""
     return np.einsum(equation, *operands(*inputs))
 
 
 @operation("l2_normalize")
 def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, dim: Any = None) -> Any:
-    """Divide vectors by their Euclidean norm, or by the root of `epsilon` if that is larger.
+    """Divide vectors by their Euclidean norm, or by the square root of `epsilon` if it is larger.
 
     Args:
         x: a tensor.
-        axis: the axes of one vector, by default all.
+        axis: the axes of the vectors, by default all.
         epsilon: the smallest squared norm.
         dim: the old name of `axis`.
     """
@@ -595,7 +595,7 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, dim: Any = No
     return x / np.sqrt(np.maximum(squares, epsilon))
 
 
-# Limits
+# Clipping
 
 
 def _of_values(clip: Any) -> Any:
@@ -640,19 +640,19 @@ def clip_by_average_norm(t: Any, clip_norm: Any) -> Any:
 
 def _list(t_list: Any) -> Sequence[Any]:
     if not isinstance(t_list, (list, tuple)):
-        raise errors.StructureError(f"t_list must be a list of tensors, and it is {t_list!r}; pass [t] for one.")
+        raise errors.StructureError(f"t_list must be a list of tensors, but it is {t_list!r}; pass [t] for one.")
     return t_list
 
 
 def global_norm(t_list: Any, name: str | None = None) -> Any:
-    """Return the Euclidean norm of several tensors taken as one vector.
+    """Return the Euclidean norm of several tensors as one vector.
 
     Args:
-        t_list: a list of tensors, or of `tf.IndexedSlices`; None is left out.
-        name: of the node.
+        t_list: a list of tensors, or of `tf.IndexedSlices`; None is skipped.
+        name: the name of the node.
 
     Raises:
-        StructureError: a TypeError; one tensor in place of a list.
+        StructureError: a TypeError; `t_list` is not a list.
     """
     held = [t.values if isinstance(t, IndexedSlices) else t for t in _list(t_list) if t is not None]
     return _norm_of_all(held, name=name)
@@ -670,15 +670,15 @@ def clip_by_global_norm(
 
     Args:
         t_list: a list of tensors, or of `tf.IndexedSlices`; None stays None.
-        clip_norm: the largest norm.
-        use_norm: the global norm, where it is known already.
-        name: of the nodes.
+        clip_norm: the maximal norm.
+        use_norm: the global norm, if it is already computed.
+        name: the name of the nodes.
 
     Returns:
         The list of tensors, and the global norm before clipping. If that is not finite, they are all NaN.
 
     Raises:
-        StructureError: a TypeError; one tensor in place of a list.
+        StructureError: a TypeError; `t_list` is not a list.
     """
     norm = global_norm(t_list) if use_norm is None else arrays.convert_to_tensor(use_norm)
     return [None if t is None else _scaled_by_norm(t, clip_norm, norm, name=name) for t in _list(t_list)], norm

@@ -1,4 +1,4 @@
-"""What to say where fgrad does not have a name of TensorFlow."""
+"""Messages for TensorFlow names that fgrad does not have."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ _INSTEAD = {
     "map_fn": "fg.vmap(function)(rows), or tf.stack([function(row) for row in rows])",
     "scan": "a Python loop",
     "py_func": "eagerly, call the function; in a graph, feed its result",
-    "autograph": "Python's control flow works as it is",
+    "autograph": "Python's control flow works without conversion",
     "test": "pytest and fg.testing.check_grads",
     "gradient_checker": "fg.testing.check_grads",
     "fft": "numpy.fft",
     "signal": "numpy.fft and scipy.signal",
 }
-"""What fgrad has in place of well-known names."""
+"""Alternatives in fgrad for well-known names."""
 
 
 def missing(module: str) -> Callable[[str], Any]:
-    """Return a module's `__getattr__`, which explains names that are not there."""
+    """Return a module's `__getattr__`, which explains missing names."""
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name.startswith("__"):
@@ -56,7 +56,7 @@ def missing(module: str) -> Callable[[str], Any]:
 
 
 def _is_own(value: Any) -> bool:
-    """Return whether a name of a module is one of TensorFlow's functions or classes here."""
+    """Return whether a name in a module is a TensorFlow function or class."""
     return callable(value) and (getattr(value, "__module__", None) or "").startswith("fgrad.compat")
 
 
@@ -74,4 +74,4 @@ def _advice(module: str, name: str) -> str:
     near = difflib.get_close_matches(name, [each for each in vars(sys.modules[module]) if not each.startswith("_")])
     if near:
         return f"; did you mean {' or '.join(near)}?"
-    return ". NumPy's functions work on its tensors when they are eager; `dir()` of the module lists what there is."
+    return ". NumPy's functions work on its tensors when they are eager; `dir()` of the module lists its names."

@@ -1,4 +1,4 @@
-"""Eager or deferred: the switches of a program."""
+"""Eager or deferred execution: the global switches."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from fgrad.compat.deferred import mode
 
 
 def executing_eagerly() -> bool:
-    """Return whether operations are computed at once."""
+    """Return whether execution is eager."""
     return not mode.is_deferring()
 
 
 def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
-    """Compute operations at once, from now on."""
+    """Switch to eager execution."""
     mode.current().eager = True
 
 
 def disable_eager_execution() -> None:
-    """Defer operations to graphs, from now on."""
+    """Switch to deferred execution in graphs."""
     mode.current().eager = False
 
 
 def enable_v2_behavior() -> None:
-    """Compute operations at once, from now on."""
+    """Switch to eager execution."""
     mode.current().eager = True
 
 
 def disable_v2_behavior() -> None:
-    """Defer operations to graphs, from now on."""
+    """Switch to deferred execution in graphs."""
     mode.current().eager = False

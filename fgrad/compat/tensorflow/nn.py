@@ -1,10 +1,10 @@
-"""`tf.nn`: what neural networks are made of.
+"""`tf.nn`: building blocks of neural networks.
 
 relu, elu, softmax, sigmoid, dropout ...        activations
 bias_add, xw_plus_b, embedding_lookup           layers
 conv2d, depthwise_conv2d, max_pool, avg_pool    layers for images
 softmax_cross_entropy_with_logits ...           losses, which stay finite for large logits
-moments, l2_loss, top_k, in_top_k ...           figures
+moments, l2_loss, top_k, in_top_k ...           statistics
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def __dir__() -> list[str]:
 
 @operation()
 def relu(features: Any) -> Any:
-    """Return the positive elements, and 0 in place of the others; the derivative at 0 is 0."""
+    """Return the positive elements, and 0 for the others; the derivative at 0 is 0."""
     return nonnegative_part(convert(features))
 
 
@@ -85,7 +85,7 @@ def leaky_relu(features: Any, alpha: Any = 0.2) -> Any:
 
 @operation()
 def elu(features: Any) -> Any:
-    """Return the positive elements, and `exp(x) - 1` of the others."""
+    """Return the positive elements, and `exp(x) - 1` for the others."""
     return _exponential_below(convert(features))
 
 
@@ -98,14 +98,14 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772
 
 @operation()
 def selu(features: Any) -> Any:
-    """Return `elu`, scaled such that mean 0 and variance 1 stay (https://arxiv.org/abs/1706.02515)."""
+    """Return `elu`, scaled to preserve mean 0 and variance 1 (https://arxiv.org/abs/1706.02515)."""
     x = convert(features)
     return _SELU_SCALE * np.where(x >= 0, x, _SELU_ALPHA * _exponential_below(x))
 
 
 @operation()
 def gelu(features: Any, approximate: bool = False) -> Any:
-    """Return `x` times the normal distribution's probability below `x`; if `approximate`, by tanh."""
+    """Return `x` times the normal distribution function of `x`; if `approximate`, by tanh."""
     x = convert(features)
     if approximate:
         return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
@@ -135,7 +135,7 @@ def softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
 
     Args:
         logits: a tensor.
-        axis: along which they sum to 1.
+        axis: the axis of the sum.
         dim: the old name of `axis`.
     """
     return softmaxes.softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
@@ -160,16 +160,16 @@ def dropout(
     seed: Any = None,
     name: str | None = None,
 ) -> Any:
-    """Put 0 in place of elements that are chosen at random, and scale the others up to the same mean.
+    """Set random elements to 0, and scale the others up to preserve the mean.
 
     Args:
         x: a tensor of floats.
         positional: `rate, noise_shape, seed`; in TensorFlow 1's namespace `keep_prob, noise_shape, seed`.
-        rate: the probability of an element to be 0.
-        keep_prob: one minus that.
-        noise_shape: the shape in which to choose; it broadcasts to that of `x`, by default it is that.
+        rate: the probability of an element to be set to 0.
+        keep_prob: 1 minus the rate.
+        noise_shape: the shape of the random choice; it broadcasts to that of `x`, which is the default.
         seed: see `tf.random.set_seed`.
-        name: of the node.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; the rate is missing, given twice or not in [0, 1).
@@ -185,7 +185,7 @@ def dropout(
             raise TypeError(f"dropout() got too many arguments, or several values for argument {argument!r}")
         given[argument] = value
     if (given["rate"] is None) == (given["keep_prob"] is None):
-        raise errors.ParameterError("pass rate, the probability of an element to be dropped, or keep_prob, 1 - rate.")
+        raise errors.ParameterError("pass rate, the probability that an element is dropped, or keep_prob, 1 - rate.")
     x = arrays.convert_to_tensor(x)
     shape = arrays.shape(x) if given["noise_shape"] is None else given["noise_shape"]
     noise = random.uniform(shape, seed=given["seed"])
@@ -195,10 +195,10 @@ def dropout(
 @operation("dropout")
 def _dropped(x: Any, noise: Any, rate: Any, keep_prob: Any) -> Any:
     if x.dtype.kind != "f":
-        raise errors.DtypeError(f"x must be floats, since it is scaled, and its dtype is {x.dtype}.")
+        raise errors.DtypeError(f"x must be floats, since it is scaled, but its dtype is {x.dtype}.")
     dropped = float(rate) if keep_prob is None else 1 - float(keep_prob)
     if not 0 <= dropped < 1:
-        raise errors.ParameterError(f"the rate must be in [0, 1), and it is {dropped}: rate is 1 - keep_prob.")
+        raise errors.ParameterError(f"the rate must be in [0, 1), but it is {dropped}: rate is 1 - keep_prob.")
     return np.where(noise >= dropped, x / (1 - dropped), 0)
 
 
@@ -239,13 +239,13 @@ def embedding_lookup(
     Args:
         params: the table, also as a list of one.
         ids: integers of any shape.
-        partition_strategy: without effect: the table has one part.
-        name: of the node.
-        max_norm: the largest norm of a row; longer ones are scaled down.
+        partition_strategy: ignored: the table has one part.
+        name: the name of the node.
+        max_norm: the maximal norm of a row; longer ones are scaled down.
 
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
-        ParameterError: a ValueError; the table is parted.
+        ParameterError: a ValueError; the table is partitioned.
     """
     if isinstance(params, (list, tuple)):
         if len(params) != 1:
@@ -270,11 +270,11 @@ def _rows_at(table: Any, places: Any, max_norm: Any) -> Any:
     return rows if max_norm is None else clipping.clip_by_norm(rows, max_norm, tuple(range(places.ndim, rows.ndim)))
 
 
-# Layers for images: windows of a batch of images, as views that are moved by one step each
+# Layers for images: windows of a batch of images, as shifted views
 
 
 def _pair(value: Any, format: str) -> tuple[int, int]:
-    """Return the numbers for height and width, from one number, two, or four with those of batch and channel."""
+    """Return the numbers for height and width, from one number, two, or four including batch and channel."""
     numbers = [int(each) for each in value] if np.iterable(value) else [int(value)] * 2
     if len(numbers) == 4:
         height, width = _places(format)
@@ -300,7 +300,7 @@ def _padding(padding: str, sizes: Sequence[int], kernel: Sequence[int], strides:
 
 
 def _windows(x: Any, kernel: tuple[int, int], strides: tuple[int, int], padding: str, fill: float) -> list[Any]:
-    """Return, for every place in a window, the elements that all windows have there."""
+    """Return, for every position in a window, the elements of all windows at this position."""
     widths = [(0, 0), *_padding(padding, x.shape[1:3], kernel, strides), (0, 0)]
     x = arrays.pad(x, widths, constant_values=fill) if any(map(any, widths)) else x
     ends = [size - width for size, width in zip(x.shape[1:3], kernel, strict=True)]
@@ -339,12 +339,12 @@ def conv2d(
     Args:
         input: images: batch, height, width, channels, or with the channels second for "NCHW".
         filter, filters: height, width, channels, results.
-        strides: by how many pixels the filters move: one number, two, or four for all axes.
-        padding: "SAME" for zeros around the images, "VALID" for places where the filters fit.
-        use_cudnn_on_gpu: without effect.
+        strides: the step of the filters in pixels: one number, two, or four for all axes.
+        padding: "SAME" for zero padding, "VALID" for none.
+        use_cudnn_on_gpu: ignored.
         data_format: "NHWC" or "NCHW".
-        dilations: 1: filters have no gaps.
-        name: of the node.
+        dilations: must be 1: no dilation.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; an option is missing or has an unknown value.
@@ -354,7 +354,7 @@ def conv2d(
     if filters is None or strides is None or padding is None:
         raise errors.ParameterError("conv2d needs filters, strides and padding.")
     if dilations is not None and _pair(dilations, data_format) != (1, 1):
-        raise errors.ParameterError(f"dilations is {dilations}, and fgrad has filters without gaps only: 1.")
+        raise errors.ParameterError(f"dilations is {dilations}, but fgrad supports only 1.")
     found = _correlated(input, filters, strides, padding, data_format, name=name)
     found = with_sizes_known_of(input, found, _places(data_format))
     return found if is_known(filters) else with_unknown_size(found, None)
@@ -366,7 +366,7 @@ def _correlated(input: Any, filters: Any, strides: Any, padding: Any, format: st
     images = _channels_last(images, format)
     height, width, channels, results = filters.shape
     if images.shape[3] != channels:
-        raise errors.ShapeError(f"the images have {images.shape[3]} channels, and the filters take {channels}.")
+        raise errors.ShapeError(f"the images have {images.shape[3]} channels, but the filters have {channels}.")
     patches = np.concatenate(_windows(images, (height, width), _pair(strides, format), padding, 0), axis=-1)
     found = np.matmul(patches, np.reshape(filters, (height * width * channels, results)))
     return _channels_back(found, format)
@@ -382,15 +382,15 @@ def depthwise_conv2d(
     data_format: str | None = None,
     dilations: Any = None,
 ) -> Any:
-    """Correlate each channel of images with filters of its own.
+    """Correlate each channel of images with separate filters.
 
     Args:
         input: images: batch, height, width, channels, or with the channels second for "NCHW".
         filter: height, width, channels, results for each channel.
-        strides: by how many pixels the filters move: one number, two, or four for all axes.
-        padding: "SAME" for zeros around the images, "VALID" for places where the filters fit.
-        rate, dilations: 1: filters have no gaps.
-        name: of the node.
+        strides: the step of the filters in pixels: one number, two, or four for all axes.
+        padding: "SAME" for zero padding, "VALID" for none.
+        rate, dilations: must be 1: no dilation.
+        name: the name of the node.
         data_format: "NHWC" or "NCHW".
 
     Returns:
@@ -402,7 +402,7 @@ def depthwise_conv2d(
     """
     format, gaps = data_format or "NHWC", chosen("dilations", dilations, "rate", rate)
     if gaps is not None and _pair(gaps, format) != (1, 1):
-        raise errors.ParameterError(f"dilations is {gaps}, and fgrad has filters without gaps only: 1.")
+        raise errors.ParameterError(f"dilations is {gaps}, but fgrad supports only 1.")
     found = _correlated_by_channel(input, filter, strides, padding, format, name=name)
     found = with_sizes_known_of(input, found, _places(format))
     return found if is_known(filter) else with_unknown_size(found, None)
@@ -414,7 +414,7 @@ def _correlated_by_channel(input: Any, filter: Any, strides: Any, padding: Any, 
     images = _channels_last(images, format)
     height, width, channels, results = filters.shape
     if images.shape[3] != channels:
-        raise errors.ShapeError(f"the images have {images.shape[3]} channels, and the filters take {channels}.")
+        raise errors.ShapeError(f"the images have {images.shape[3]} channels, but the filters have {channels}.")
     patches = np.stack(_windows(images, (height, width), _pair(strides, format), padding, 0))
     found = np.einsum("pnhwc,pcm->nhwcm", patches, np.reshape(filters, (height * width, channels, results)))
     return _channels_back(np.reshape(found, (*found.shape[:3], channels * results)), format)
@@ -428,15 +428,15 @@ def _places(format: str) -> tuple[int, int]:
 def max_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
 ) -> Any:
-    """Return the largest element of each window of images; of equal ones, the first has the derivative.
+    """Return the largest element of each window of images; the first of equal ones has the derivative.
 
     Args:
         input: images: batch, height, width, channels, or with the channels second for "NCHW".
         ksize: the size of a window: one number, two, or four for all axes.
-        strides: by how many pixels the window moves, likewise.
-        padding: "SAME" for windows that reach over the edges, "VALID" for places where they fit.
+        strides: the step of the window in pixels, likewise.
+        padding: "SAME" for windows that extend beyond the edges, "VALID" for windows inside.
         data_format: "NHWC" or "NCHW".
-        name: of the node.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; an option has an unknown value.
@@ -462,7 +462,7 @@ def _lowest(x: Any) -> Any:
 def avg_pool(
     input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
 ) -> Any:
-    """Return the mean of each window of images, of the elements that are inside; see `max_pool`."""
+    """Return the mean of each window of images, over the elements inside; see `max_pool`."""
     found = _means_of_windows(input, ksize, strides, padding, data_format, name=name)
     return with_sizes_known_of(input, found, _places(data_format))
 
@@ -502,13 +502,13 @@ def softmax_cross_entropy_with_logits(
     """Return `-sum(labels * log_softmax(logits))` along an axis.
 
     Args:
-        _sentinel: takes a positional argument, which is an error.
+        _sentinel: receives a positional argument, which is an error.
         labels: probabilities. In TensorFlow 1's namespace no derivative passes to them; see
             `softmax_cross_entropy_with_logits_v2`.
         logits: logarithms of probabilities, up to a constant.
         dim: the old name of `axis`.
-        axis: of the classes, by default the last one.
-        name: of the node.
+        axis: the axis of the classes, by default the last one.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
@@ -526,9 +526,9 @@ def softmax_cross_entropy_with_logits_v2(
     Args:
         labels: probabilities.
         logits: logarithms of probabilities, up to a constant.
-        axis: of the classes, by default the last one.
+        axis: the axis of the classes, by default the last one.
         dim: the old name of `axis`.
-        name: of the node.
+        name: the name of the node.
     """
     return _cross_entropy(labels, logits, _last(chosen("axis", axis, "dim", dim)), name=name)
 
@@ -542,18 +542,18 @@ def _cross_entropy(labels: Any, logits: Any, axis: int) -> Any:
 def sparse_softmax_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Any:
-    """Return `-log_softmax(logits)[label]`, where the labels are the numbers of classes.
+    """Return `-log_softmax(logits)[label]`, for labels that are class numbers.
 
     Args:
-        _sentinel: takes a positional argument, which is an error.
+        _sentinel: receives a positional argument, which is an error.
         labels: integers, of the shape of `logits` without its last axis.
         logits: logarithms of probabilities, up to a constant.
-        name: of the node.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
         InvalidArgumentError: a ValueError; a label is negative or too large.
-        ShapeError: a ValueError; the labels do not fit the logits.
+        ShapeError: a ValueError; the shapes of labels and logits are incompatible.
     """
     _named_only("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     return _sparse_cross_entropy(labels, logits, name=name)
@@ -572,13 +572,13 @@ def _sparse_cross_entropy(labels: Any, logits: Any) -> Any:
 def sigmoid_cross_entropy_with_logits(
     _sentinel: Any = None, labels: Any = None, logits: Any = None, name: str | None = None
 ) -> Any:
-    """Return `-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))` of each element.
+    """Return `-labels * log(sigmoid(logits)) - (1 - labels) * log(1 - sigmoid(logits))`, elementwise.
 
     Args:
-        _sentinel: takes a positional argument, which is an error.
+        _sentinel: receives a positional argument, which is an error.
         labels: probabilities.
-        logits: of the same shape.
-        name: of the node.
+        logits: a tensor of the same shape.
+        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
@@ -591,7 +591,7 @@ def sigmoid_cross_entropy_with_logits(
 def _logistic_loss(labels: Any, logits: Any) -> Any:
     x, z = operands(logits, labels)
     _check_same_shape(x, z)
-    # In this order, what is left where x * z cancels the first term is exact.
+    # In this order, the difference is exact where x * z cancels the first term.
     return nonnegative_part(x) - x * z + np.log1p(np.exp(minus_abs(x)))
 
 
@@ -608,7 +608,7 @@ def weighted_cross_entropy_with_logits(
 
     Args:
         labels: probabilities.
-        logits: of the same shape.
+        logits: a tensor of the same shape.
         pos_weight: the weight of `-labels * log(sigmoid(logits))`.
         targets: the old name of `labels`.
     """
@@ -624,7 +624,7 @@ def l2_loss(t: Any) -> Any:
     return np.sum(np.square(convert(t))) / 2
 
 
-# Figures
+# Statistics
 
 
 def moments(
@@ -640,10 +640,10 @@ def moments(
     Args:
         x: a tensor.
         axes: the axes to reduce.
-        shift: without effect.
-        keepdims: whether to keep these axes, of size 1.
+        shift: ignored.
+        keepdims: whether to keep these axes with size 1.
         keep_dims: the old name of `keepdims`.
-        name: of the nodes.
+        name: the name of the nodes.
     """
     keepdims = chosen("keepdims", keepdims, "keep_dims", keep_dims)
     return _reduce_mean(x, axes, keepdims, name=name), _reduce_variance(x, axes, keepdims, name=name)
@@ -656,7 +656,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any) -> Any:
     Args:
         predictions: a matrix, one row for each target.
         targets: the columns of the targets. TensorFlow 2 has `targets` before `predictions`: both orders work.
-        k: how many. What is equal to the k-th largest counts, and what is not finite does not.
+        k: the number of predictions. Ties with the k-th largest count, and values that are not finite do not.
     """
     first, second = plain(convert(predictions)), plain(convert(targets))
     rows, columns = (second, first) if second.ndim == 2 else (first, second)
@@ -667,7 +667,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any) -> Any:
 
 @operation("zero_fraction", differentiable=False)
 def zero_fraction(value: Any) -> Any:
-    """Return which part of the elements is 0, as a float32 number."""
+    """Return the fraction of elements that are 0, as a float32 number."""
     return np.mean(convert(value) == 0).astype(np.float32)
 
 

@@ -1,12 +1,12 @@
-"""`tf.random`: random tensors. The numbers are NumPy's, not those that TensorFlow draws for a seed.
+"""`tf.random`: random tensors. The numbers are NumPy's, not TensorFlow's for the same seed.
 
-    normal, uniform, truncated_normal       new numbers at every call, and at every run of a graph
-    shuffle, categorical                    random orders and choices
-    set_seed                                makes them repeatable
+    normal, uniform, truncated_normal       new numbers in every call, and in every run of a graph
+    shuffle, categorical                    random permutations and choices
+    set_seed                                reproducible numbers
     stateless_normal ...                    the same numbers for the same seed
-    Generator                               a sequence of one's own
+    Generator                               a separate sequence
 
-Derivatives pass to the mean, the standard deviation and the bounds.
+Derivatives with respect to the mean, the standard deviation and the bounds are supported.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _standard_normal(generator: np.random.Generator, shape: tuple[int, ...], dty
 
 
 def _standard_truncated(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return normal numbers, with new ones in place of those beyond two standard deviations."""
+    """Return normal numbers, redrawing those beyond two standard deviations."""
     values = np.asarray(_standard_normal(generator, shape, dtype))
     while (outside := np.abs(values) > 2).any():
         values[outside] = _standard_normal(generator, (int(outside.sum()),), dtype)
@@ -57,7 +57,7 @@ def _standard_truncated(generator: np.random.Generator, shape: tuple[int, ...], 
 
 
 def _unit_interval(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
-    """Return numbers from 0 to before 1; half precision must not round up to 1."""
+    """Return numbers in [0, 1); half precision must not round up to 1."""
     if dtype == np.float16:
         return generator.integers(0, 2**11, shape) / 2**11
     return generator.random(shape, np.float32 if dtype == np.float32 else np.float64)
@@ -75,7 +75,7 @@ def _drawn(sample: Sample, generator: np.random.Generator, shape: Any, dtype: An
     return boxed(np.asarray(sample(generator, sizes(shape), dtype)).astype(dtype)[()])
 
 
-# Where generators come from
+# Generators
 
 
 def _seeded(*numbers: int) -> np.random.Generator:
@@ -83,7 +83,7 @@ def _seeded(*numbers: int) -> np.random.Generator:
 
 
 class _Process:
-    """The generators of eager calls: one for each seed of an operation, and one for those without."""
+    """The generators of eager calls: one for each operation seed, and one for calls without."""
 
     seed: int | None = None
     generators: dict[int | None, np.random.Generator] = {}  # noqa: RUF012
@@ -96,18 +96,18 @@ class _Process:
 
 
 def _generator(seed: int | None, own_seed: int | None, number: int) -> np.random.Generator:
-    """Return the generator for a seed of the graph or process, one of the operation, and its number."""
+    """Return the generator for a seed of the graph or process, a seed of the operation, and its number."""
     if own_seed is not None:
         return _seeded(0 if seed is None else seed + 1, own_seed)
     return np.random.default_rng() if seed is None else _seeded(seed, 0, number)
 
 
 def set_seed(seed: int) -> None:
-    """Make the random numbers of this process, or of the graph that is open, repeatable.
+    """Seed the random numbers of this process, or of the open graph.
 
     Args:
-        seed: eagerly, the numbers begin again. In a graph, every session draws the same numbers: set
-            the seed before the operations are made.
+        seed: in eager mode, the sequence restarts. In a graph, every session draws the same numbers: set
+            the seed before the operations are created.
 
     Example:
         >>> set_seed(1)
@@ -130,18 +130,18 @@ set_random_seed = set_seed
 
 
 class Draw(GraphTensor):
-    """Random numbers, new ones at every run.
+    """Random numbers, new ones in every run.
 
     A session keeps a generator for each such node, so that the runs of two sessions of a graph with
     seeds give the same sequences.
 
     Args:
-        graph: of which it is a node.
-        sample: draws from a generator.
+        graph: the graph of the node.
+        sample: a function that draws from a generator.
         shape: integers, or graph tensors among them, or one graph tensor.
-        dtype: of the numbers.
-        source: from the run and this node to the generator.
-        name: of the node.
+        dtype: the dtype of the numbers.
+        source: maps the run and this node to the generator.
+        name: the name of the node.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ def _each(shape: Any) -> list[Any]:
 
 
 def _draw(sample: Sample, shape: Any, dtype: Any, seed: int | None, name: str | None) -> Any:
-    """Draw numbers now, or make a node that draws them at every run."""
+    """Draw numbers immediately, or make a node that draws them in every run."""
     if not (mode.is_deferring() or holds_symbol([shape])):
         return _drawn(sample, _Process.generator(seed), shape, dtype)
     graph = _graph_of(shape)
@@ -197,7 +197,7 @@ def _graph_of(shape: Any) -> Graph:
     return found[0] if found else default_graph()
 
 
-# Distributions: a standard draw, moved and stretched by operations that have derivatives
+# Distributions: a standard sample, shifted and scaled by differentiable operations
 
 
 @operation("random_affine")
@@ -216,7 +216,7 @@ def _between(draw: Any, low: Any, high: Any) -> Any:
 def _integers(bits: Any, low: Any, high: Any, dtype: Any) -> Any:
     first, last = (int(convert(bound)) for bound in (low, high))
     if not first < last:
-        raise errors.InvalidArgumentError(f"need minval < maxval, and they are {first} and {last}.")
+        raise errors.InvalidArgumentError(f"need minval < maxval, but they are {first} and {last}.")
     return boxed((first + plain(bits) % (last - first)).astype(dtype))
 
 
@@ -237,14 +237,14 @@ def normal(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return normally distributed numbers; NumPy's, not those that TensorFlow draws for a seed.
+    """Return normally distributed numbers; they are NumPy's, not TensorFlow's for the same seed.
 
     Args:
-        shape: integers, also tensors among them.
+        shape: integers, or tensors among them.
         mean, stddev: numbers or tensors that broadcast to the shape.
-        dtype: of the numbers.
-        seed: of a sequence of numbers that belongs to this operation; see `set_seed`.
-        name: of the node.
+        dtype: the dtype of the numbers.
+        seed: the seed of a sequence of this operation; see `set_seed`.
+        name: the name of the node.
     """
     return _moved(_draw(_standard_normal, shape, as_dtype(dtype), seed, name), stddev, mean)
 
@@ -269,17 +269,17 @@ def uniform(
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
-    """Return numbers that are equally likely between two bounds; NumPy's, not those of TensorFlow.
+    """Return uniformly distributed numbers; they are NumPy's, not TensorFlow's for the same seed.
 
     Args:
-        shape: integers, also tensors among them.
-        minval, maxval: the smallest number, and the one before which they end, by default 1.
-        dtype: of the numbers; integers need `maxval`.
-        seed: of a sequence of numbers that belongs to this operation; see `set_seed`.
-        name: of the node.
+        shape: integers, or tensors among them.
+        minval, maxval: the lower bound, and the upper bound, which is excluded, by default 1.
+        dtype: the dtype of the numbers; integers need `maxval`.
+        seed: the seed of a sequence of this operation; see `set_seed`.
+        name: the name of the node.
 
     Raises:
-        ParameterError: a ValueError; integers are wanted, and `maxval` is missing.
+        ParameterError: a ValueError; `dtype` is an integer dtype, and `maxval` is missing.
     """
     return _uniformly(lambda sample, dtype: _draw(sample, shape, dtype, seed, name), minval, maxval, as_dtype(dtype))
 
@@ -295,14 +295,14 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any
 def categorical(
     logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None
 ) -> Any:
-    """Draw the numbers of classes.
+    """Draw class numbers.
 
     Args:
         logits: a matrix; each row holds logarithms of probabilities, up to a constant.
-        num_samples: how many to draw for each row.
-        dtype: of the numbers, by default int64.
+        num_samples: the number of draws for each row.
+        dtype: the dtype of the numbers, by default int64.
         seed: see `set_seed`.
-        name: of the node.
+        name: the name of the node.
     """
     logits = arrays.convert_to_tensor(logits)
     rows = arrays.slice(arrays.shape(logits), [0], [1])
@@ -313,7 +313,7 @@ def categorical(
 
 @operation("Multinomial", differentiable=False)
 def _most_likely(logits: Any, noise: Any, dtype: Any) -> Any:
-    """The largest of logits plus Gumbel's noise is a class with its probability."""
+    """The Gumbel-max trick: the maximum of logits plus Gumbel noise is a class with its probability."""
     found = np.argmax(np.expand_dims(convert(logits), 1) + noise, axis=-1)
     return found.astype(_LONG if dtype is None else as_dtype(dtype))
 
@@ -325,11 +325,11 @@ def multinomial(
     name: str | None = None,
     output_dtype: Any = None,
 ) -> Any:
-    """Draw the numbers of classes; see `categorical`."""
+    """Draw class numbers; see `categorical`."""
     return categorical(logits, num_samples, output_dtype, seed, name)
 
 
-# Numbers that follow from a seed alone
+# Numbers determined by a seed alone
 
 
 @operation("stateless_random", differentiable=False)
@@ -341,31 +341,31 @@ def _stateless(sample: Sample, shape: Any, seed: Any, dtype: Any) -> Any:
 def stateless_normal(
     shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
 ) -> Any:
-    """Return normally distributed numbers, the same for the same seed of two integers."""
+    """Return normally distributed numbers, determined by a seed of two integers."""
     return _moved(_stateless(_standard_normal, shape, seed, as_dtype(dtype), name=name), stddev, mean)
 
 
 def stateless_truncated_normal(
     shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
 ) -> Any:
-    """Return what `truncated_normal` does, the same for the same seed of two integers."""
+    """Return numbers as in `truncated_normal`, determined by a seed of two integers."""
     return _moved(_stateless(_standard_truncated, shape, seed, as_dtype(dtype), name=name), stddev, mean)
 
 
 def stateless_uniform(
     shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = _FLOAT, name: str | None = None
 ) -> Any:
-    """Return what `uniform` does, the same for the same seed of two integers."""
+    """Return numbers as in `uniform`, determined by a seed of two integers."""
     return _uniformly(
         lambda sample, dtype: _stateless(sample, shape, seed, dtype, name=name), minval, maxval, as_dtype(dtype)
     )
 
 
 class Generator:
-    """A sequence of random numbers of its own; every call, and every run of a graph, goes on with it.
+    """A separate sequence of random numbers, continued by every call, and every run of a graph.
 
     Args:
-        seed: from which the sequence begins; None for one that differs from process to process.
+        seed: the seed of the sequence; None for a different one in each process.
 
     Example:
         >>> Generator.from_seed(1).uniform([2]) == Generator.from_seed(1).uniform([2])
@@ -377,12 +377,12 @@ class Generator:
 
     @classmethod
     def from_seed(cls, seed: int) -> Generator:
-        """Return a generator whose sequence follows from a seed."""
+        """Return a generator with a given seed."""
         return cls(int(seed))
 
     @classmethod
     def from_non_deterministic_state(cls) -> Generator:
-        """Return a generator whose sequence differs from process to process."""
+        """Return a generator with a different sequence in each process."""
         return cls()
 
     def _draw(self, sample: Sample, shape: Any, dtype: Any, name: str | None) -> Any:
@@ -405,7 +405,7 @@ class Generator:
     def uniform(
         self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = _FLOAT, name: str | None = None
     ) -> Any:
-        """Return numbers that are equally likely from `minval` to before `maxval`, by default 0 and 1."""
+        """Return uniformly distributed numbers in [`minval`, `maxval`), by default [0, 1)."""
         return _uniformly(lambda sample, dtype: self._draw(sample, shape, dtype, name), minval, maxval, as_dtype(dtype))
 
 

@@ -1,8 +1,8 @@
-"""What the optimizers of `tf.train` remember, as variables, and gradients of some rows of a variable.
+"""State of the optimizers of `tf.train` as variables, and gradients of selected rows of a variable.
 
-SlotVariable        eagerly: state of an optimizer, or an average, as a variable
+SlotVariable        in eager mode: state of an optimizer, or an average, as a variable
 Slot, Power         in a graph: the same, in the session that runs it
-Rows, rows_of       the gradient of some rows, from `tf.IndexedSlices`
+Rows, rows_of       the gradient of selected rows, from `tf.IndexedSlices`
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fgrad.optimizers.settings import known
 
 
 class SlotVariable(Cell):
-    """State of an optimizer: a variable that is the optimizer's own, so that both see what is assigned."""
+    """State of an optimizer: the optimizer's own variable, so that assignments affect both."""
 
     initializer = None
 
@@ -40,16 +40,16 @@ BOXES.add(SlotVariable)
 
 
 def _shown(read: Callable[[], Any], name: str, source: str) -> SlotVariable:
-    """Return a variable that shows what follows from something else."""
+    """Return a read-only variable that shows a derived value."""
 
     def refuse(new: Any) -> None:
-        raise errors.UpdateError(f"{name.removesuffix(':0')} follows from {source}, and cannot be assigned.")
+        raise errors.UpdateError(f"{name.removesuffix(':0')} is derived from {source}, and cannot be assigned.")
 
     return SlotVariable(read, refuse, name)
 
 
 def power_variable(optimizer: Any, beta: str) -> SlotVariable:
-    """Return the power of a hyper-parameter by which the next step of an optimizer is corrected."""
+    """Return the power of a hyper-parameter that corrects the next step of an optimizer."""
     return _shown(lambda: power_of(optimizer, beta), f"{beta}_power:0", "the number of steps")
 
 
@@ -59,12 +59,12 @@ def average_variable(averages: Any, variable: Any, name: str) -> SlotVariable:
 
 
 def power_of(optimizer: Any, beta: str) -> Any:
-    """Return a hyper-parameter to the number of the next step."""
+    """Return a hyper-parameter raised to the number of the next step."""
     return np.float32(known(beta, getattr(optimizer, beta), optimizer.iterations) ** (optimizer.iterations + 1))
 
 
 class StateTensor(GraphTensor):
-    """A part of what an optimizer remembers in the session that runs it."""
+    """A part of an optimizer's state in the session that runs it."""
 
     def __init__(self, optimizer: Any, graph: Graph, name: str, forget: Callable[[Any], None]) -> None:
         self._optimizer, self._forget = optimizer, forget
@@ -73,7 +73,7 @@ class StateTensor(GraphTensor):
 
     @functools.cached_property
     def initializer(self) -> Operation:
-        """The operation by which a session begins with this part anew."""
+        """The operation that initializes this part in a session."""
 
         def begin(run: Any) -> None:
             if self._optimizer in run.session.optimizers:
@@ -83,12 +83,12 @@ class StateTensor(GraphTensor):
             return Operation(f"{self._name}/Assign", begin, [], self.graph)
 
     def native(self, run: Any) -> Any:
-        """Return the session's optimizer, or where it has made no step yet, that of the graph."""
+        """Return the session's optimizer, or that of the graph before its first step."""
         return run.session.optimizers.get(self._optimizer, self._optimizer)
 
 
 class Slot(StateTensor):
-    """What an optimizer remembers of a variable under a name."""
+    """The state of an optimizer for a variable under a name."""
 
     def __init__(self, optimizer: Any, variable: GraphVariable, name: str) -> None:
         self._variable, self._slot = variable, name
@@ -105,14 +105,14 @@ class Slot(StateTensor):
             self.live(run).assign(self.native(run).initial_slots(held._shown())[self._slot])
 
     def live(self, run: Any) -> SlotVariable:
-        """Return the variable for it in a session."""
+        """Return its variable in a session."""
         found: SlotVariable = self._optimizer.in_session(run).live_slot(
             run.session.variable(self._variable), self._slot
         )
         return found
 
     def assign(self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
-        """Return a tensor whose evaluation replaces the value; its value is the new one."""
+        """Return a tensor whose evaluation assigns the value; its value is the new one."""
         return SlotAssignment(self, value)
 
     def _infer(self) -> tuple[Any, Any]:
@@ -121,7 +121,7 @@ class Slot(StateTensor):
 
 
 class SlotAssignment(GraphTensor):
-    """An assignment to what an optimizer remembers, which happens when it is evaluated."""
+    """An assignment to the state of an optimizer, executed when it is evaluated."""
 
     def __init__(self, slot: Slot, value: Any) -> None:
         self._of = slot
@@ -135,7 +135,7 @@ class SlotAssignment(GraphTensor):
 
 
 class Power(StateTensor):
-    """The power of a hyper-parameter by which the next step is corrected."""
+    """The power of a hyper-parameter that corrects the next step."""
 
     _static = [], np.dtype(np.float32)
 
@@ -155,12 +155,12 @@ class Power(StateTensor):
 
 
 class Rows(NamedTuple):
-    """The gradient of some rows of a variable; that of the others is zero.
+    """The gradient of selected rows of a variable; that of the others is zero.
 
     Attributes:
         values: the gradients of the rows.
-        numbers: their numbers, each once, in increasing order.
-        shape: the variable's.
+        numbers: their indices, without repetition, in increasing order.
+        shape: the shape of the variable.
     """
 
     values: Any
@@ -175,23 +175,23 @@ class Rows(NamedTuple):
 
 
 def rows_of(slices: IndexedSlices, variable: Any, describe: inputs.Description) -> Rows:
-    """Return the gradient of rows of a variable; that of a row which occurs several times is the sum.
+    """Return the gradient of rows of a variable; gradients of a repeated row are summed.
 
     Raises:
         InvalidArgumentError: a ValueError; a number is negative or too large.
-        ShapeError: a ValueError; the rows have another shape than those of the variable.
-        DtypeError: a TypeError; the numbers are no integers, or the rows cannot be cast to the variable's dtype.
+        ShapeError: a ValueError; the shape of the rows differs from that of the variable.
+        DtypeError: a TypeError; the numbers are not integers, or the rows cannot be cast to the variable's dtype.
     """
     values, numbers = (inputs.plain(convert(each)) for each in (slices.values, slices.indices))
     if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
         raise errors.DtypeError(
-            f"the indices of a gradient of {describe()} must be integers in a row, and they have dtype "
+            f"the indices of a gradient of {describe()} must be a vector of integers, but they have dtype "
             f"{numbers.dtype} and shape {numbers.shape}."
         )
     wanted = (len(numbers), *variable.shape[1:])
     if not variable.shape or values.shape != wanted:
         raise errors.ShapeError(
-            f"the gradient of {len(numbers)} rows of {describe()} must have shape {wanted}, and it has {values.shape}."
+            f"the gradient of {len(numbers)} rows of {describe()} must have shape {wanted}, but it has {values.shape}."
         )
     check_within(numbers, variable.shape[0], "the indices of a gradient")
     given = inputs.fitting(values, np.broadcast_to(np.zeros((), variable.dtype), wanted), describe)
@@ -202,7 +202,7 @@ def rows_of(slices: IndexedSlices, variable: Any, describe: inputs.Description) 
 
 
 def with_rows(old: Any, numbers: Any, new: Any) -> Any:
-    """Return an array with other values in some rows."""
+    """Return an array with some rows replaced."""
     changed = old.copy()
     changed[numbers] = new
     return changed

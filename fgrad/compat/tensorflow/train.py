@@ -1,8 +1,8 @@
 """`tf.train`: optimizers, learning-rate decay and moving averages by TensorFlow 1's names.
 
-Eagerly an optimizer is fgrad's own. In a graph, `compute_gradients` returns pairs of a graph tensor and
+In eager mode an optimizer is fgrad's own. In a graph, `compute_gradients` returns pairs of a graph tensor and
 a variable, and `apply_gradients` an operation: when a session runs it, the session's own copy of the
-optimizer is given the values of the gradients.
+optimizer receives the values of the gradients.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def __dir__() -> list[str]:
 
 
 class FromRun:
-    """A hyper-parameter that is a graph tensor: a function that returns its value in the present run."""
+    """A hyper-parameter that is a graph tensor: a function that returns its value in the current run."""
 
     def __init__(self, symbol: Any) -> None:
         self.node: Node = as_node(symbol)
@@ -95,15 +95,15 @@ def _hyper(x: Any) -> Any:
 
 
 class Optimizer(optimizers.Optimizer):
-    """The base of `tf.train`'s optimizers: fgrad's, which can also be deferred."""
+    """The base of `tf.train`'s optimizers: fgrad's, with support for graphs."""
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
 
     powers: ClassVar[tuple[str, ...]] = ()
-    """The hyper-parameters whose powers count as what the optimizer remembers."""
+    """The hyper-parameters whose powers are part of the state."""
 
     moves_all_rows: ClassVar[bool] = False
-    """Whether a gradient of some rows moves the others, too."""
+    """Whether a gradient of selected rows also changes other rows."""
 
     _slot_type: ClassVar[type[Cell]] = SlotVariable
     _tape_type = GradientTape
@@ -122,18 +122,18 @@ class Optimizer(optimizers.Optimizer):
 
         Args:
             loss: a function without arguments; in a graph also a tensor. Its elements are summed.
-            var_list: the variables, or one, also tensors; by default all trainable ones, of a function those that it
-                reads.
-            gate_gradients, aggregation_method, colocate_gradients_with_ops: without effect here.
+            var_list: the variables, or one, also tensors; by default all trainable ones, or for a function those that
+                it reads.
+            gate_gradients, aggregation_method, colocate_gradients_with_ops: ignored.
             grad_loss: weights for the elements of the loss.
 
         Raises:
-            ParameterError: a ValueError; `gate_gradients` is none of the three.
-            TapeError: a RuntimeError; eagerly, the loss is a tensor.
+            ParameterError: a ValueError; `gate_gradients` is invalid.
+            TapeError: a RuntimeError; in eager mode, the loss is a tensor.
             NoVariablesError: a ValueError; there are no variables.
-            NotCallableError: a TypeError; the loss is neither a function nor a tensor of a graph.
+            NotCallableError: a TypeError; the loss is neither a function nor a graph tensor.
             NoResultError: a ValueError; the function returns None.
-            OutputError: a TypeError and ValueError; the loss is not of floating-point numbers.
+            OutputError: a TypeError and ValueError; the loss is not a floating-point number.
         """
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
             raise errors.ParameterError(
@@ -159,18 +159,18 @@ class Optimizer(optimizers.Optimizer):
     def apply_gradients(  # type: ignore[override]
         self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: str | None = None
     ) -> Operation | None:
-        """Update variables with gradients: now, or in a graph when the operation that is returned runs.
+        """Update variables with gradients: immediately, or in a graph when the returned operation runs.
 
         Args:
             grads_and_vars: pairs `(gradient, variable)`; pairs with None are skipped. A gradient may be
-                `tf.IndexedSlices`: then, but with `AdamOptimizer`, rows that it does not name stay as they are, and
-                so does what is remembered of them.
-            global_step: a variable to which 1 is added afterwards.
-            name: of the operation.
+                `tf.IndexedSlices`: then, except for `AdamOptimizer`, other rows and their
+                state are not changed.
+            global_step: a variable that is then incremented by 1.
+            name: the name of the operation.
 
         Raises:
             NoGradientsError: a ValueError; no pairs, or every gradient is None.
-            UpdateError: a NotImplementedError; a pair holds a tensor instead of a variable.
+            UpdateError: a NotImplementedError; a pair contains a tensor instead of a variable.
         """
         pairs = list(grads_and_vars)
         for each in pairs:
@@ -220,7 +220,7 @@ class Optimizer(optimizers.Optimizer):
         name: str | None = None,
         grad_loss: Any = None,
     ) -> Operation | None:
-        """Take one step: `compute_gradients`, then `apply_gradients`; in a graph, return the operation for it."""
+        """Take one step: `compute_gradients`, then `apply_gradients`; in a graph, return the operation."""
         if callable(loss) and not _is_for_tape(var_list):
             with contextlib.suppress(_OfGraphError):
                 super().minimize(_eager(loss), global_step, var_list, grad_loss)
@@ -238,13 +238,13 @@ class Optimizer(optimizers.Optimizer):
         return self.name
 
     def in_session(self, run: Any) -> Any:
-        """Return the copy of the optimizer that belongs to the session of a run."""
+        """Return the copy of the optimizer in the session of a run."""
         held = run.session.optimizers
         if self not in held:
             held[self] = self.fresh()
         return held[self]
 
-    # Gradients of some rows
+    # Gradients of selected rows
 
     def _fitting(self, gradient: Any, variable: Any, describe: Any) -> Any:
         if not isinstance(gradient, IndexedSlices):
@@ -260,7 +260,7 @@ class Optimizer(optimizers.Optimizer):
         new, found = super()._stepped(gradient.values, param[rows], own, hyper, decays, describe)
         return with_rows(param, rows, new), {name: with_rows(slot, rows, found[name]) for name, slot in slots.items()}
 
-    # What is remembered
+    # State
 
     def _new_slots(self, variable: GraphVariable) -> dict[str, Slot]:
         if variable in self._slots_in_graph():
@@ -268,11 +268,11 @@ class Optimizer(optimizers.Optimizer):
         return {name: Slot(self, variable, name) for name in self.initial_slots(np.zeros(()))}
 
     def _slots_in_graph(self) -> dict[GraphVariable, dict[str, Slot]]:
-        """Return the slots of the variables of graphs for which there is an update operation."""
+        """Return the slots of graph variables for which there is an update operation."""
         return getattr(self, "_slot_tensors", {})
 
     def live_slot(self, variable: Any, name: str) -> Any:
-        """Return what is remembered of a variable that is not one of a graph, from its start if there was no step."""
+        """Return the state for a variable that is not in a graph, initialized before the first step."""
         self._slots = self._slots_of({variable: variable._shown()})
         return self._slot_cell(variable, name)
 
@@ -283,20 +283,20 @@ class Optimizer(optimizers.Optimizer):
         return cell
 
     def get_slot(self, var: Any, name: str) -> Any:
-        """Return what is remembered of a variable under a name, or None.
+        """Return the state for a variable under a name, or None.
 
-        It is a variable that the optimizer goes on with; in a graph, a tensor with the same methods.
+        It is a variable that the optimizer uses; in a graph, a tensor with the same methods.
         """
         if isinstance(var, GraphVariable):
             return self._slots_in_graph().get(var, {}).get(name)
         return self._slot_cell(var, name) if name in self._slots.get(var, {}) else None
 
     def get_slot_names(self) -> list[str]:
-        """Return the names of what is remembered, sorted; none before gradients were applied."""
+        """Return the names of the states, sorted; none before gradients were applied."""
         return self.slot_names if self._slots_in_graph() else super().get_slot_names()
 
     def variables(self) -> list[Any]:
-        """Return what is remembered of all variables, sorted by name; in a graph, of the variables of this graph."""
+        """Return the states for all variables, sorted by name; in a graph, for the variables of this graph."""
         if mode.is_deferring() or not self._live():
             graph = default_graph()
             own = [slots for variable, slots in self._slots_in_graph().items() if variable.graph is graph]
@@ -324,11 +324,11 @@ class Optimizer(optimizers.Optimizer):
 
 
 class _OfGraphError(Exception):
-    """A loss turns out to be a tensor of a graph."""
+    """The loss is a graph tensor."""
 
 
 def _eager(loss: Any) -> Any:
-    """Return a loss function that refuses to be of a graph, which may show in its result alone."""
+    """Return a loss function that raises if it belongs to a graph, which may only be visible in its result."""
     if not callable(loss):
         return loss
 
@@ -343,16 +343,16 @@ def _eager(loss: Any) -> Any:
 
 
 def _is_for_tape(var_list: Any) -> bool:
-    """Return whether gradients of a function are those of a graph, or by tensors."""
+    """Return whether gradients of a function are those of a graph, or with respect to tensors."""
     given = var_list if isinstance(var_list, (list, tuple)) else [var_list]
     return mode.is_deferring() or any(type(each) is Tensor or isinstance(each, Symbol) for each in given)
 
 
 def _by_tape(loss: Any, var_list: Any, grad_loss: Any) -> list[tuple[Any, Any]]:
-    """Return pairs of gradients of a function and what it is differentiated by."""
+    """Return pairs of gradients of a function and their variables or tensors."""
     if not callable(loss):
         raise errors.NotCallableError(
-            f"loss must be a graph tensor or a function without arguments that returns one, and it is {loss!r:.200}."
+            f"loss must be a graph tensor or a function without arguments that returns one, but it is {loss!r:.200}."
         )
     if var_list is not None:
         var_list = list(var_list) if isinstance(var_list, (list, tuple)) else [var_list]
@@ -368,7 +368,7 @@ def _by_tape(loss: Any, var_list: Any, grad_loss: Any) -> list[tuple[Any, Any]]:
 
 
 def _check_updatable(pair: Any) -> None:
-    """Raise if the second one of a pair is a tensor."""
+    """Raise if the second element of a pair is a tensor."""
     variable = pair[1] if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
     if type(variable) is Tensor or (isinstance(variable, Symbol) and not isinstance(variable, GraphVariable)):
         raise errors.UpdateError(f"Trying to update a Tensor {variable!r}: gradients are applied to variables.")
@@ -383,7 +383,7 @@ def _deferred(gradient: Any, variable: GraphVariable) -> Any:
 
 
 def _projected(step: Operation, constrained: Sequence[GraphVariable], name: str) -> Operation:
-    """Return the operation that takes a step, and then gives variables what their constraints make of them."""
+    """Return the operation that takes a step, and then applies the constraints of variables."""
     with mode.block(step.graph), step.graph.control_dependencies([step]):
         projections = [v.assign(v.constraint(v.read_value())) for v in constrained if v.constraint is not None]
     return group(step, *projections, name=name)  # type: ignore[no-any-return]
@@ -445,7 +445,7 @@ class AdagradOptimizer(Optimizer, optimizers.Adagrad):
 
 
 class AdagradDAOptimizer(Optimizer, optimizers.AdagradDA):
-    """See `fgrad.optimizers.AdagradDA`. In a graph it counts its updates itself."""
+    """See `fgrad.optimizers.AdagradDA`. In a graph it has its own update counter."""
 
     def __init__(
         self,
@@ -583,7 +583,7 @@ class ProximalAdagradOptimizer(Optimizer, optimizers.ProximalAdagrad):
 
 
 def _decayed(schedule: Any, name: str | None, learning_rate: Any, global_step: Any, *rest: Any) -> Any:
-    """Return the rate at a step: in a graph a tensor, eagerly a function that reads the step when it is called."""
+    """Return the rate at a step: in a graph a tensor, in eager mode a function that reads the step in each call."""
 
     def rate(learning_rate: Any, step: Any, *rest: Any) -> Any:
         return np.asarray(schedule(learning_rate, *rest)(step))
@@ -625,7 +625,7 @@ def inverse_time_decay(
     staircase: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Return a rate that is divided by a growing number; see `fgrad.optimizers.schedules.InverseTimeDecay`."""
+    """Return a rate divided by a growing number; see `fgrad.optimizers.schedules.InverseTimeDecay`."""
     return _decayed(schedules.InverseTimeDecay, name, learning_rate, global_step, decay_steps, decay_rate, staircase)
 
 
@@ -638,14 +638,14 @@ def polynomial_decay(
     cycle: bool = False,
     name: str | None = None,
 ) -> Any:
-    """Return a rate that falls to an end; see `fgrad.optimizers.schedules.PolynomialDecay`."""
+    """Return a rate that decreases to a final value; see `fgrad.optimizers.schedules.PolynomialDecay`."""
     return _decayed(
         schedules.PolynomialDecay, name, learning_rate, global_step, decay_steps, end_learning_rate, power, cycle
     )
 
 
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Any:
-    """Return the value of the piece that a step is in; see `fgrad.optimizers.schedules.PiecewiseConstantDecay`."""
+    """Return the value of the interval of a step; see `fgrad.optimizers.schedules.PiecewiseConstantDecay`."""
     return _decayed(schedules.PiecewiseConstantDecay, name, boundaries, x, values)
 
 
@@ -655,7 +655,7 @@ piecewise_constant_decay = piecewise_constant
 def cosine_decay(
     learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None
 ) -> Any:
-    """Return a rate that falls along half a cosine; see `fgrad.optimizers.schedules.CosineDecay`."""
+    """Return a rate that decreases along half a cosine; see `fgrad.optimizers.schedules.CosineDecay`."""
     return _decayed(schedules.CosineDecay, name, learning_rate, global_step, decay_steps, alpha)
 
 
@@ -668,7 +668,7 @@ def cosine_decay_restarts(
     alpha: Any = 0.0,
     name: str | None = None,
 ) -> Any:
-    """Return a rate that falls and begins again; see `fgrad.optimizers.schedules.CosineDecayRestarts`."""
+    """Return a rate that decreases and restarts; see `fgrad.optimizers.schedules.CosineDecayRestarts`."""
     return _decayed(
         schedules.CosineDecayRestarts, name, learning_rate, global_step, first_decay_steps, t_mul, m_mul, alpha
     )
@@ -693,7 +693,7 @@ def linear_cosine_decay(
 
 
 def create_global_step(graph: Any = None) -> Any:
-    """Return a new variable that counts steps; optimizers add 1 to it when it is passed to them."""
+    """Return a new variable that counts steps; optimizers increment it if it is passed to them."""
     step = Variable(0, trainable=False, name="global_step", dtype=np.int64)
     if isinstance(step, GraphVariable):
         step.graph.add_to_collection(GraphKeys.GLOBAL_STEP, step)
@@ -707,7 +707,7 @@ def get_global_step(graph: Any = None) -> Any:
 
 
 def get_or_create_global_step(graph: Any = None) -> Any:
-    """Return the graph's global step, and make it if there is none."""
+    """Return the graph's global step, and create it if there is none."""
     return get_global_step(graph) or create_global_step(graph)
 
 
@@ -715,14 +715,14 @@ def get_or_create_global_step(graph: Any = None) -> Any:
 
 
 class ExponentialMovingAverage:
-    """Keeps averages of variables that forget the past at a fixed rate; see `fgrad.optimizers`.
+    """Maintains exponential moving averages of variables; see `fgrad.optimizers`.
 
     Args:
-        decay: how much of an average stays at every step.
-        num_updates: the number of steps so far; with it early averages follow the variables faster.
-        zero_debias: whether averages of tensors, which begin at zero, are corrected for it. Those of variables
-            begin with the variables.
-        name: of the averages.
+        decay: the fraction of an average that is kept in every step.
+        num_updates: the number of steps so far; with it early averages adapt faster.
+        zero_debias: whether averages of tensors, which start at zero, are corrected for it. Those of variables
+            start with the values of the variables.
+        name: the name of the averages.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
@@ -739,7 +739,7 @@ class ExponentialMovingAverage:
         self, decay: Any, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage"
     ) -> None:
         self._decay, self._num_updates, self.name = decay, num_updates, name
-        # In a graph the decay may be a graph tensor, which fgrad's own averages do not take.
+        # In a graph the decay may be a graph tensor, which fgrad's own averages do not support.
         eager = not holds_symbol((decay, num_updates))
         self._eager = optimizers.ExponentialMovingAverage(decay, num_updates) if eager else None
         self._shown: dict[Any, SlotVariable] = {}
@@ -748,13 +748,13 @@ class ExponentialMovingAverage:
         self._sums: dict[Symbol, tuple[GraphVariable, GraphVariable]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_shown": {}}  # what shows the averages of this object is none of a copy
+        return {**self.__dict__, "_shown": {}}  # a copy does not share the shown averages
 
     def apply(self, var_list: Any = None) -> Any:
-        """Let the averages follow the variables: now, or in a graph when the operation that is returned runs.
+        """Update the averages: immediately, or in a graph when the returned operation runs.
 
         Args:
-            var_list: variables, and in a graph also tensors, whose averages begin at zero; by default all
+            var_list: variables, and in a graph also tensors, whose averages start at zero; by default all
                 trainable variables.
         """
         variables = _variables(var_list)
@@ -777,7 +777,7 @@ class ExponentialMovingAverage:
         return average.assign(corrected)  # type: ignore[no-any-return]
 
     def _start(self, value: Any) -> None:
-        """Make the variables for the average of a variable or tensor."""
+        """Create the variables for the average of a variable or tensor."""
         name = self.average_name(value)
         is_variable = isinstance(value, GraphVariable)
         start = value.initialized_value() if is_variable else _zeros(value)
@@ -788,7 +788,7 @@ class ExponentialMovingAverage:
             self._sums[value] = total, GraphVariable(0.0, trainable=False, name=f"{parts}/local_step")
 
     def average(self, var: Any) -> Any:
-        """Return the average of a variable, which is a variable, too, or None if there is none."""
+        """Return the average of a variable as a variable, or None if there is none."""
         if self._eager is None or isinstance(var, Symbol):
             return self._averages.get(var)
         if var not in self._shown and self._eager.average(var) is not None:
@@ -796,24 +796,24 @@ class ExponentialMovingAverage:
         return self._shown.get(var)
 
     def _note(self, variables: Sequence[Any]) -> None:
-        """Let `tf.moving_average_variables` find variables."""
+        """Add variables to `tf.moving_average_variables`."""
         for variable in variables:
             held = variable.graph.get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES)
             if isinstance(variable, GraphVariable) and variable not in held:
                 variable.graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, variable)
 
     def average_name(self, var: Any) -> str:
-        """Return the name of the average of a variable or tensor: the one that it has, or that it will get here."""
+        """Return the name of the average of a variable or tensor: its current one, or the one that it will get here."""
         if isinstance(var, Symbol) and var in self._averages:
             return self._averages[var]._name
         return f"{_scope_prefix()}{var.name.removesuffix(':0')}/{self.name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
-        """Return what a `Saver` takes to load averages in place of the variables that they follow.
+        """Return the argument of a `Saver` that loads averages in place of their variables.
 
         Args:
-            moving_avg_variables: the variables of which averages were saved; in a graph by default all trainable ones
-                and those of which averages are kept.
+            moving_avg_variables: the variables whose averages were saved; in a graph by default all trainable ones
+                and those with averages.
 
         Returns:
             A dict: variables by the name of their average, and all others of the graph by their own name.
@@ -837,7 +837,7 @@ class ExponentialMovingAverage:
 
 
 def _scope_prefix() -> str:
-    """Return what stands before the names of variables that are made here."""
+    """Return the prefix of the names of variables that are created here."""
     scope = get_variable_scope().name
     return f"{scope}/" if scope else ""
 
@@ -858,7 +858,7 @@ def _decay_after(decay: Any, num_updates: Any) -> Any:
 
 
 def _zeros(value: GraphTensor) -> Any:
-    """Return zeros like a tensor, without a need for its value where the shape is known."""
+    """Return zeros like a tensor, without its value if the shape is known."""
     return np.zeros(value.shape, value.dtype) if value.shape.is_fully_defined() else zeros_like(value)
 
 

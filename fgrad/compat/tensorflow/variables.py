@@ -1,4 +1,4 @@
-"""Variables: eager ones, those of a graph, and the scopes that name and share them."""
+"""Variables: eager ones, graph variables, and the scopes that name and share them."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ _unnamed = itertools.count()
 
 
 class _VariableType(type):
-    """Lets a variable of a graph be an instance of `Variable`."""
+    """Makes graph variables instances of `Variable`."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, (NativeVariable, GraphVariable))
 
 
 class Variable(Scatters, NativeVariable, metaclass=_VariableType):
-    """A variable with TensorFlow's defaults; in a graph, one that a session initializes.
+    """A variable with TensorFlow's defaults; in a graph, one that is initialized by a session.
 
     Args:
         initial_value: a number, array or tensor, or a function without arguments that returns one.
-        trainable: whether gradient functions, tapes and optimizers find it by themselves.
-        name: shown by `repr` and in messages, with `:0` added.
-        dtype: by default float32 for Python's floats and int32 for its integers; arrays keep theirs.
+        trainable: whether gradient functions, tapes and optimizers use it by default.
+        name: the name in `repr` and in messages, with `:0` appended.
+        dtype: by default float32 for Python floats and int32 for Python integers; arrays keep theirs.
         shape: in a graph, the shape if it is not that of the initial value.
-        constraint: a function that is called with the value after each update by an optimizer, and returns the value
-            that the variable gets in its place, such as `lambda w: tf.maximum(w, 0.0)`.
-        options: TensorFlow's options on devices, collections and locking, without effect.
+        constraint: a function that is applied to the value after each update by an optimizer, such as
+            `lambda w: tf.maximum(w, 0.0)`.
+        options: TensorFlow's options for devices, collections and locking, which are ignored.
 
     Raises:
-        ParameterError: a ValueError; `constraint` is no function, or there is no such option.
+        ParameterError: a ValueError; `constraint` is not a function, or an option is unknown.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
@@ -60,7 +60,7 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
     """
 
     initializer = None
-    """The operation that gives a variable of a graph its first value; an eager one has it from the start."""
+    """The operation that initializes a graph variable; an eager one is already initialized."""
 
     def __new__(cls, initial_value: Any = None, trainable: bool | None = True, *args: Any, **keywords: Any) -> Any:
         if not mode.is_deferring():
@@ -84,7 +84,7 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         super().__init__(value.numpy(), trainable is not False, f"{name or _next_name()}:0", value.dtype)
 
     def assign(self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
-        """Replace the value; see `fgrad.Variable.assign`. The other arguments are without effect."""
+        """Replace the value; see `fgrad.Variable.assign`. The other arguments are ignored."""
         return super().assign(value)  # type: ignore[return-value]
 
     def assign_add(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
@@ -96,13 +96,13 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         return super().assign_sub(delta)  # type: ignore[return-value]
 
     def projected(self, value: Any) -> Any:
-        """Return what the variable gets from an optimizer in place of a value: what its constraint makes of it."""
+        """Return the value after the constraint, for an update by an optimizer."""
         return value if self.constraint is None else self.constraint(convert(value))
 
     def _scatter(self, kind: str, by_rows: bool, updates: Any, indices: Any, name: str | None) -> Variable:
         new, places = convert(updates, hint=self.dtype), plain_value(convert(indices))
         with self.lock:
-            # A recording follows what is written; for a tape, it is no use of the variable.
+            # A recording includes the write; for a tape it is not a use of the variable.
             is_recorded = recording() is not None
             old, new = (self.value(), new) if is_recorded else (self.numpy(), plain_value(new))
             return self.assign(scattered(kind, by_rows, old, new, places, self.name))
@@ -112,22 +112,22 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         return gather_nd(self, indices, name=name)
 
     def sparse_read(self, indices: Any, name: str | None = None) -> Any:
-        """Return the rows of some numbers; see `tf.gather`."""
+        """Return the rows with given numbers; see `tf.gather`."""
         return gather(self, indices, name=name)
 
     def is_initialized(self) -> bool:
-        """Return True: an eager variable has a value from the start."""
+        """Return True: an eager variable is already initialized."""
         return True
 
     def ref(self) -> Reference:
-        """Return what stands for the variable in a set, or as the key of a dictionary."""
+        """Return a hashable reference to the variable, for sets and dictionary keys."""
         return Reference(self)
 
     def __getitem__(self, key: Any) -> Any:
         return _note_slice(super().__getitem__(key), self, key)
 
     def initialized_value(self) -> Tensor:
-        """Return the value: an eager variable has one from the start."""
+        """Return the value: an eager variable is already initialized."""
         return self.value()
 
     def get_shape(self) -> TensorShape:
@@ -143,10 +143,10 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
 
 @dataclass(frozen=True)
 class Reference:
-    """What stands for a variable in a set, or as the key of a dictionary: equal if it is the same variable.
+    """A hashable reference to a variable: equal to another one if the variable is the same.
 
     Args:
-        variable: for which it stands.
+        variable: the variable.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
@@ -169,9 +169,9 @@ class Reference:
 
 
 class VariableSlice:
-    """The place of a part in an eager variable, through which the part can be assigned: `v[0].assign(1.0)`.
+    """The position of a part in an eager variable, by which it can be assigned: `v[0].assign(1.0)`.
 
-    What `v[0]` returns is a tensor; its attributes `assign`, `assign_add` and `assign_sub` are those of this class.
+    The result of `v[0]` is a tensor with the attributes `assign`, `assign_add` and `assign_sub` of this class.
 
     Args:
         variable: the variable.
@@ -194,13 +194,13 @@ class VariableSlice:
 
         Args:
             value: a number, array or tensor that can be broadcast to the part's shape.
-            name: without effect.
+            name: ignored.
 
         Returns:
             The variable.
 
         Raises:
-            ShapeError: a ValueError; it cannot be broadcast.
+            ShapeError: a ValueError; the value cannot be broadcast.
             DtypeError: a TypeError; a dtype that cannot be cast without loss of kind, such as float to int.
         """
         return self._put(lambda old, new: new, value)
@@ -220,7 +220,7 @@ class VariableSlice:
 
 
 _WRITERS = {"assign", "assign_add", "assign_sub"}
-# By their ids: tensors have no hash, and no attributes of one's own.
+# By id: tensors have no hash, and no instance attributes.
 _slices: dict[int, tuple[weakref.ref[Tensor], VariableSlice]] = {}
 
 
@@ -231,7 +231,7 @@ def _note_slice(part: Tensor, variable: Variable, key: Any) -> Tensor:
 
 
 def _writer_of(x: Any, name: str) -> Any:
-    """Return how to assign to the variable of which a tensor is a part, if it is one."""
+    """Return the assignment object of a tensor that is a part of a variable."""
     if name not in _WRITERS or id(x) not in _slices:
         return None
     part, place = _slices[id(x)]
@@ -239,7 +239,7 @@ def _writer_of(x: Any, name: str) -> Any:
 
 
 def _shape_of(x: Any, name: str) -> Any:
-    """Return the method of tensors that tells their shape."""
+    """Return the method of tensors that returns their shape."""
     return (lambda: TensorShape(x.shape)) if name == "get_shape" else None
 
 
@@ -270,7 +270,7 @@ _WITHOUT_EFFECT = {
 
 def _check_options(options: dict[str, Any], constraint: Any) -> None:
     if constraint is not None and not callable(constraint):
-        raise errors.ParameterError(f"The `constraint` argument must be a callable, and it is {constraint!r}.")
+        raise errors.ParameterError(f"The `constraint` argument must be a callable, but it is {constraint!r}.")
     if unknown := sorted(options.keys() - _WITHOUT_EFFECT):
         raise errors.ParameterError(
             f"Variable has no argument {unknown[0]!r}; it takes initial_value, trainable, name, dtype, shape and "
@@ -304,7 +304,7 @@ class VariableScope:
     initializer: Any
 
     def reuse_variables(self) -> None:
-        """Let `get_variable` return variables that exist from now on, and only those."""
+        """Make `get_variable` return existing variables only, from now on."""
         self.reuse = True
 
 
@@ -326,15 +326,15 @@ def variable_scope(
     reuse: Any = None,
     **options: Any,
 ) -> Iterator[VariableScope]:
-    """Return a context in which `get_variable` puts a prefix before names.
+    """Return a context in which `get_variable` prepends a prefix to names.
 
     Args:
         name_or_scope: the prefix, or a scope to open again.
-        default_name: the prefix where the first is None, made unique among the scopes in the open one.
-        values: without effect.
-        initializer: for variables that name none.
-        reuse: True to return variables that exist, `AUTO_REUSE` to make those that do not.
-        options: TensorFlow's options on devices, without effect.
+        default_name: the prefix if the first is None, made unique within the open scope.
+        values: ignored.
+        initializer: the default initializer of variables.
+        reuse: True to return existing variables, `AUTO_REUSE` to also create missing ones.
+        options: TensorFlow's options for devices, which are ignored.
 
     Raises:
         VariableScopeError: a ValueError; there is no name.
@@ -360,7 +360,7 @@ def variable_scope(
             yield scope
     finally:
         graph.variable_scopes.pop()
-        # Who opens the scope again, to share its variables, finds the same names in it.
+        # If the scope is opened again, to share its variables, names are the same.
         graph.opened_scopes -= {each for each in graph.opened_scopes if each.startswith(path + "/")}
 
 
@@ -388,28 +388,28 @@ def get_variable(
     trainable: bool | None = True,
     **options: Any,
 ) -> Any:
-    """Return the variable of a name within the open scope: a new one, or under `reuse` the one there is.
+    """Return the variable with a name in the open scope: a new one, or with `reuse` the existing one.
 
-    Eagerly nothing is shared: every call makes a variable.
+    In eager mode nothing is shared: every call creates a variable.
 
     Args:
-        name: without the scope's prefix.
-        shape: of a new variable; not needed where `initializer` is a value.
-        dtype: of a new variable.
+        name: the name without the scope's prefix.
+        shape: the shape of a new variable; not needed if `initializer` is a value.
+        dtype: the dtype of a new variable.
         initializer: a function of `(shape, dtype)`, or a value; by default Glorot's uniform one, and zeros
             for integers.
-        regularizer: without effect.
-        trainable: whether optimizers find it by themselves.
-        options: `constraint`, as for `Variable`; TensorFlow's options on devices, collections and locking, without
-            effect.
+        regularizer: ignored.
+        trainable: whether it is trainable.
+        options: `constraint`, as for `Variable`; TensorFlow's options for devices, collections and locking, which are
+            ignored.
 
     Raises:
-        VariableScopeError: a ValueError; it exists and may not, or with another shape, or does not exist and should.
+        VariableScopeError: a ValueError; it exists without `reuse`, has another shape, or does not exist with `reuse`.
     """
     if mode.is_running():
         raise errors.SymbolicTensorError(
-            f"a function that a session runs asks for the variable {name!r}, which it would make anew in every run.\n"
-            "Make it outside, and pass it to the function as an argument."
+            f"a function that a session runs uses the variable {name!r}, which it would create anew in every run.\n"
+            "Create it outside, and pass it to the function as an argument."
         )
     scope, graph = get_variable_scope(), default_graph()
     full = f"{scope.name}/{name}" if scope.name else name
@@ -470,7 +470,7 @@ def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable
 
 
 def _writer(kind: str) -> Callable[..., Any]:
-    """Make the function that calls a variable's method; those of rows take the numbers apart from the rows."""
+    """Make a function that calls a variable's method; row methods receive row numbers and rows separately."""
 
     def write(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
         scatter = ref._scatter if isinstance(ref, Scatters) else partial(Variable._scatter, ref)
@@ -519,19 +519,19 @@ class GraphKeys:
 
 
 def global_variables(scope: str | None = None) -> list[GraphVariable]:
-    """Return the variables of the graph in the order of creation; eagerly there are none to find."""
+    """Return the variables of the graph in the order of creation; in eager mode an empty list."""
     if not mode.is_deferring():
         return []
     return [each for each in default_graph().variables if each.name.startswith(scope or "")]
 
 
 def trainable_variables(scope: str | None = None) -> list[GraphVariable]:
-    """Return the trainable variables of the graph in the order of creation; eagerly there are none to find."""
+    """Return the trainable variables of the graph in the order of creation; in eager mode an empty list."""
     return [each for each in global_variables(scope) if each.trainable]
 
 
 def moving_average_variables(scope: str | None = None) -> list[GraphVariable]:
-    """Return the variables of the graph of which averages are kept; eagerly there are none to find."""
+    """Return the variables of the graph with moving averages; in eager mode an empty list."""
     if not mode.is_deferring():
         return []
     held = default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES)
@@ -539,7 +539,7 @@ def moving_average_variables(scope: str | None = None) -> list[GraphVariable]:
 
 
 def get_collection(key: str, scope: str | None = None) -> list[Any]:
-    """Return what a collection of the graph holds."""
+    """Return the contents of a collection of the graph."""
     if key == GraphKeys.GLOBAL_VARIABLES:
         return list(global_variables(scope))
     if key == GraphKeys.TRAINABLE_VARIABLES:
@@ -548,5 +548,5 @@ def get_collection(key: str, scope: str | None = None) -> list[Any]:
 
 
 def add_to_collection(name: str, value: Any) -> None:
-    """Put a value into a collection of the graph."""
+    """Add a value to a collection of the graph."""
     default_graph().add_to_collection(name, value)

@@ -1,11 +1,11 @@
-"""`tf.gradients` inside of `tf.function`: a tape that such a function runs under when it asks for gradients.
+"""`tf.gradients` inside of `tf.function`: the tape under which such a function runs if needed.
 
-    Run                 a run of such a function, which notes what it asks for
+    Run                 a run of such a function, which records its requests for gradients
     taped(function)     the function, under a tape
-    gradients_within    gradients of what the function has computed
+    gradients_within    gradients of values computed in the function
 
-As a function of TensorFlow is a graph, it may ask for gradients of all that it computes. Here it runs again when it
-does, under a tape that watches what it is handed.
+A TensorFlow function is a graph, and may request gradients of everything that it computes. Here it then runs again,
+under a tape that watches its arguments.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class Run:
     """A run of a function, while it is open.
 
     Attributes:
-        needs_tape: whether gradients were asked for, and there was no tape.
-        unknown: tensors by which they were asked for, and which the tape does not watch.
-        assignments: notes whether variables are assigned, while it is open in its turn.
+        needs_tape: whether gradients were requested without a tape.
+        unknown: sources of requested gradients that the tape does not watch.
+        assignments: a nested observer, which records whether variables are assigned.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Run:
 
 
 class Assignments(VariableWatch):
-    """Notes whether variables are assigned while it is open."""
+    """Records whether variables are assigned while it is open."""
 
     def __init__(self) -> None:
         super().__init__(Trace(), all_trainable=False)
@@ -68,14 +68,14 @@ _runs: ContextVar[tuple[Run, ...]] = ContextVar("runs", default=())
 
 
 def is_without_tape() -> bool:
-    """Return whether a function runs without a tape; it gets to know that it needs one."""
+    """Return whether a function runs without a tape; the request for one is recorded."""
     for run in _runs.get()[-1:]:
         run.needs_tape = True
     return bool(_runs.get())
 
 
 def taped(function: Callable[..., Any], outside: Sequence[Any]) -> Callable[..., Any]:
-    """Return a function that runs under a tape, which watches its arguments, and tensors from outside."""
+    """Return a function that runs under a tape, which watches its arguments, and captured tensors."""
 
     @functools.wraps(function)
     def run(*args: Any, **keywords: Any) -> Any:
@@ -92,7 +92,7 @@ def taped(function: Callable[..., Any], outside: Sequence[Any]) -> Callable[...,
 
 
 def _watch_made(constant: Any) -> None:
-    """Let there be gradients by a constant that a function makes under its tape."""
+    """Watch a constant that a function creates under its tape."""
     if (tapes := _tapes.get()) and type(constant) is Tensor and constant.dtype.kind in "fc":
         tapes[-1].watch(constant)
 
@@ -108,10 +108,10 @@ def is_within() -> bool:
 def gradients_within(
     ys: Any, xs: Any, grad_ys: Any = None, stop_gradients: Any = None, unconnected: str = UnconnectedGradients.NONE
 ) -> list[Any]:
-    """Return what `tf.gradients` does, of what the innermost function has computed.
+    """Return the result of `tf.gradients` for values computed in the innermost function.
 
     Raises:
-        SourceError: a TypeError; one of `xs` was made by the function, and not by `tf.constant`.
+        SourceError: a TypeError; one of `xs` was created by the function, but not by `tf.constant`.
     """
     check_unconnected(unconnected)
     ys, xs = _as_list(ys), _as_list(xs)
@@ -122,7 +122,7 @@ def gradients_within(
 
 
 def hessians_within(ys: Any, xs: Any) -> list[Any]:
-    """Return what `tf.hessians` does, of what the innermost function has computed."""
+    """Return the result of `tf.hessians` for values computed in the innermost function."""
     xs = _as_list(xs)
     first = gradients_within(ys, xs, unconnected=UnconnectedGradients.ZERO)
     pairs = zip(first, xs, strict=True)

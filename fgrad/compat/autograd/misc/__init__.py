@@ -1,4 +1,4 @@
-"""Vectors of all numbers in containers, optimizers, fixed points and recorded programs."""
+"""Flattening of containers, optimizers, fixed points and recorded programs."""
 
 from fgrad.compat.autograd.misc.flatten import flatten
 from fgrad.compat.autograd.misc.tracers import const_graph

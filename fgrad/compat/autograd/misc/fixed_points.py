@@ -14,9 +14,9 @@ from fgrad.compat.autograd.vspaces import vspace
 def fixed_point(
     f: Callable[[Any], Callable[[Any], Any]], a: Any, x0: Any, distance: Callable[[Any, Any], Any], tol: float
 ) -> Any:
-    """Return the fixed point of `f(a)`, from the start `x0`, by running it until it moves by no more than `tol`.
+    """Return the fixed point of `f(a)`, by iteration from `x0` until it changes by no more than `tol`.
 
-    Its derivative by `a` is that of the fixed point, whatever the number of iterations.
+    Its derivative with respect to `a` is that of the fixed point, independent of the number of iterations.
     """
     step = f(a)
     previous, x = x0, step(x0)
@@ -29,7 +29,7 @@ def _vjp(ans: Any, f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Callab
     pull_a, _ = make_vjp(lambda a: f(a)(ans), a)
 
     def adjoint(given: tuple[Any, Any, Any]) -> Callable[[Any], Any]:
-        """Return the step whose fixed point is the cotangent of all steps together."""
+        """Return the iteration whose fixed point is the total cotangent."""
         a, x, g = given
         pull_x, _ = make_vjp(f(a), x)
         return lambda ct: vspace(x).add(pull_x(ct), g)

@@ -1,4 +1,4 @@
-"""One vector of all numbers in nested containers, and back."""
+"""Conversion between nested containers and vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fgrad.compat.autograd.values import plain
 
 
 def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Return a vector of all numbers in a tree, and a function that puts a vector back into the containers.
+    """Return a vector of all numbers in a tree, and a function that converts a vector back to the containers.
 
     Example:
         >>> vector, unflatten = flatten({"b": 1.0, "a": [2.0, 3.0]})
@@ -26,6 +26,6 @@ def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def flatten_func(func: Callable[..., Any], example: Any) -> tuple[Callable[..., Any], Callable[[Any], Any], Any]:
-    """Return a function as one from vectors to vectors, what puts a vector back, and the example as a vector."""
+    """Return a function as a function from vectors to vectors, the conversion back, and the example as a vector."""
     vector, unflatten = flatten(example)
     return lambda x, *args: flatten(func(unflatten(x), *args))[0], unflatten, vector

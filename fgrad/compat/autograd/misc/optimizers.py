@@ -1,7 +1,7 @@
 """Optimizers in Autograd's form: `adam(grad, x0, callback=None, num_iters=100, step_size=0.001)`.
 
-`grad(x, i)` gives the gradient at iteration `i`, and `callback(x, i, g)` is called before each step. The parameters may
-be nested containers.
+`grad(x, i)` returns the gradient at iteration `i`, and `callback(x, i, g)` is called before each step. The parameters
+may be nested containers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Step = Callable[[int, Any], Any]
 
 
 def _optimizer(steps: Callable[..., Step]) -> Callable[..., Any]:
-    """Make an optimizer of what returns, for the number of parameters, a function from gradients to steps."""
+    """Make an optimizer from a factory that maps the number of parameters to a function from gradients to steps."""
     defaults = steps.__kwdefaults__ or {}
     names = list(defaults)
 
@@ -53,7 +53,7 @@ def sgd(size: int, *, num_iters: int = 200, step_size: float = 0.1, mass: float 
 
 @_optimizer
 def rmsprop(size: int, *, num_iters: int = 100, step_size: float = 0.1, gamma: float = 0.9, eps: float = 1e-8) -> Step:
-    """Steps that are divided by the root of a moving average of squared gradients."""
+    """RMSProp: steps divided by the square root of a moving average of squared gradients."""
     squares: Any = np.ones(size)
 
     def step(i: int, g: Any) -> Any:
@@ -68,7 +68,7 @@ def rmsprop(size: int, *, num_iters: int = 100, step_size: float = 0.1, gamma: f
 def adam(
     size: int, *, num_iters: int = 100, step_size: float = 0.001, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
 ) -> Step:
-    """Adam: moving averages of gradients and of their squares, each without its bias at the start."""
+    """Adam: bias-corrected moving averages of gradients and their squares."""
     mean: Any = np.zeros(size)
     square: Any = np.zeros(size)
 

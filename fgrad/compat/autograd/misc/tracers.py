@@ -1,4 +1,4 @@
-"""Programs that were recorded once, and nodes of all of their operations."""
+"""Programs that are recorded once, and graphs of nodes with all operations."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from fgrad.compat.autograd.values import as_point, plain
 
 
 def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
-    """Return a function that is recorded at the first call, and runs what was recorded from then on.
+    """Return a function that is recorded in the first call, and replayed from then on.
 
     Args:
-        fun: does the same operations whatever the numbers are.
-        args, kwargs: arguments that stay the same, in front of the others.
+        fun: performs the same operations for all values.
+        args, kwargs: constant arguments, before the others.
     """
     graphs: list[Any] = []
 
@@ -30,7 +30,7 @@ def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[
 
 
 class FullGraphNode(Node):
-    """An operation with its value and its recipe: the function, its arguments, and which of them come from where."""
+    """An operation with its value and its recipe: the function, its arguments, and the nodes of its parents."""
 
     def __init__(
         self, value: Any, fun: Any, args: Any, kwargs: dict[str, Any], parent_argnums: Any, parents: Any
@@ -48,5 +48,5 @@ def _identity(x: Any) -> Any:
 
 
 def full_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return the node of the result of a function, from which those of all of its operations can be reached."""
+    """Return the node of the result of a function, from which the nodes of all its operations are reachable."""
     return trace(FullGraphNode.new_root(), lambda args: fun(*args, **kwargs), args)[1]

@@ -5,8 +5,8 @@
     >>> grad(lambda x: np.sum(np.array([x, x**2])))(3.0)
     np.float64(7.0)
 
-NumPy's own functions have derivatives on traced values, so most names are NumPy's. Those that make arrays, or take
-iterables, return a plain array that can be written to, and a tensor where something is traced.
+NumPy's own functions are differentiable for traced values, so most names are NumPy's. Functions that create arrays, or
+accept iterables, return a writable plain array, or a tensor if an argument is traced.
 """
 
 from fgrad.compat.autograd.numpy import (

@@ -16,11 +16,11 @@ def T(x: Any) -> Any:  # noqa: N802  # Autograd's name
 
 
 _dot = np.matmul
-"""As rules that were written after Autograd's call it."""
+"""Under the name that rules written for newer versions of NumPy use."""
 
 
 def cholesky(a: Any) -> Any:
-    """Return the Cholesky factor of matrices, as NumPy's; the gradient is symmetric, as Autograd has it.
+    """Return the Cholesky factor of matrices, as in NumPy; the gradient is symmetric, as in Autograd.
 
     NumPy reads one triangle of a matrix, and fgrad's gradient is that of this triangle.
     """

@@ -1,4 +1,4 @@
-"""The class of which traced arrays are instances."""
+"""The class of traced arrays."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ __all__ = ["ArrayBox", "Box"]
 
 
 class ArrayBox(Box):
-    """What traced arrays and numbers are instances of; they are fgrad's tensors."""
+    """The type of traced arrays and numbers, which are fgrad tensors."""

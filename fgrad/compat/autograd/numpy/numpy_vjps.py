@@ -1,4 +1,4 @@
-"""What reverse rules of one's own need: cotangents of arguments that were broadcast, and of real ones."""
+"""Helpers for user-defined reverse rules: cotangents of broadcast arguments, and of real ones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Meta = tuple[tuple[int, ...], int, Any, bool]
 
 
 def unbroadcast(x: Any, target_meta: Meta, broadcast_idx: int = 0) -> Any:
-    """Return a cotangent summed over the axes along which its argument was repeated.
+    """Return a cotangent summed over the axes along which its argument was broadcast.
 
     Args:
         x: the cotangent.
-        target_meta: of the argument, from `numpy_wrapper.metadata`.
-        broadcast_idx: where the axes are that the argument does not have: 0 in front, -1 behind.
+        target_meta: the metadata of the argument, from `numpy_wrapper.metadata`.
+        broadcast_idx: the position of the axes that the argument lacks: 0 in front, -1 at the end.
     """
     shape, ndim, _, is_complex = target_meta
     new = max(np.ndim(x) - ndim, 0)
@@ -35,30 +35,30 @@ def unbroadcast(x: Any, target_meta: Meta, broadcast_idx: int = 0) -> Any:
 
 
 def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a pullback whose cotangents are summed over the axes along which `target` was repeated."""
+    """Return a pullback whose cotangents are summed over the axes along which `target` was broadcast."""
     meta = metadata(target)
     return lambda g: unbroadcast(f(g), meta)
 
 
 def match_complex(target: Any, x: Any) -> Any:
-    """Return `x` as a real or complex array, as `target` is."""
+    """Return `x` as a real or complex array, like `target`."""
     if np.iscomplexobj(target) == np.iscomplexobj(x):
         return x
     return x + 0j if np.iscomplexobj(target) else np.real(x)
 
 
 def replace_zero(x: Any, val: Any) -> Any:
-    """Return `x` with another value in place of zeros."""
+    """Return `x` with zeros replaced."""
     return np.where(x != 0, x, val)
 
 
 def balanced_eq(x: Any, z: Any, y: Any) -> Any:
-    """Return the share of `x` in the choice `z` of `x` or `y`: 1, or 1/2 where they are equal."""
+    """Return the weight of `x` in the choice `z` of `x` or `y`: 1, or 1/2 where they are equal."""
     return (x == z) / (1.0 + (x == y))
 
 
 def repeat_to_match_shape(g: Any, shape: tuple[int, ...], dtype: Any, axis: Any, keepdims: bool) -> tuple[Any, int]:
-    """Return the cotangent of a sum for each element of its argument, and how many elements there are in each sum."""
+    """Return the cotangent of a sum broadcast to its argument, and the number of elements in each sum."""
     if shape == ():
         return g, 1
     axes = tuple(range(len(shape))) if axis is None else np.atleast_1d(axis) % len(shape)
@@ -68,7 +68,7 @@ def repeat_to_match_shape(g: Any, shape: tuple[int, ...], dtype: Any, axis: Any,
 
 
 def untake(x: Any, idx: Any, vs: Any) -> SparseObject:
-    """Return a cotangent that is added to the elements at an index, and zero elsewhere."""
+    """Return zeros with a cotangent added to the elements at an index."""
 
     def mut_add(array: Any) -> Any:
         np.add.at(array, idx, x)

@@ -1,6 +1,6 @@
-"""NumPy's names. Its functions find fgrad's rules by themselves; here are those that take iterables, or make arrays.
+"""NumPy's names. Most functions dispatch to fgrad's rules; here are those that accept iterables, or create arrays.
 
-What is returned is a plain array that can be written to, unless something in it is traced.
+The result is a writable plain array, unless an argument is traced.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ numpy_version = np.__version__
 
 _HELPERS = {*globals()} - {"numpy_version"}
 _numpys: dict[str, Any] = {}
-"""NumPy's names, apart from those of this module, whose code means Python's `any` and `sum`."""
+"""NumPy's names, separate from those of this module, whose code uses Python's `any` and `sum`."""
 
 fill(_numpys, np)
 
 
 def _making(name: str) -> Callable[..., Any]:
-    """Return a function that makes an array, or a tensor where it is handed traced numbers."""
+    """Return a function that creates an array, or a tensor from traced numbers."""
     plainly, traced = getattr(np, name), getattr(fnp, name)
 
     @functools.wraps(plainly)
@@ -62,17 +62,17 @@ row_stack = vstack
 
 
 def concatenate_args(axis: int, *args: Any) -> Any:
-    """Return arrays side by side along an axis."""
+    """Return arrays joined along an axis."""
     return concatenate(args, axis)
 
 
 def array_from_args(array_args: Any, array_kwargs: Mapping[str, Any], *args: Any) -> Any:
-    """Return an array of numbers and arrays."""
+    """Return an array from numbers and arrays."""
     return array(args, *array_args, **array_kwargs)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
-    """Return an array with others behind it, as NumPy's `append`."""
+    """Return an array with others appended, as NumPy's `append`."""
     return np.append(gathered(arr), gathered(values), axis)
 
 
@@ -82,11 +82,11 @@ def select(condlist: Iterable[Any], choicelist: Iterable[Any], default: Any = 0)
 
 
 def where(condition: Any, *args: Any, **kwargs: Any) -> Any:
-    """Return elements of `x` or `y`, as NumPy's `where`; of plain numbers and lists plain ones, as Autograd does."""
+    """Return elements of `x` or `y`, as NumPy's `where`; for plain arguments a plain result, as in Autograd."""
     if not args and not kwargs:
         return np.where(condition)
     if len(args) + len(kwargs) != 2 or not set(kwargs) <= {"x", "y"}:
-        raise ParameterError("where takes a condition and both of x and y, or the condition alone.")
+        raise ParameterError("where needs a condition and both x and y, or only the condition.")
     x, y = (*args, *(kwargs[name] for name in ("x", "y") if name in kwargs))
     result = np.where(condition, gathered(x), gathered(y))
     return result if any(map(_holds_arrays, (condition, x, y))) else result.tolist()
@@ -97,7 +97,7 @@ def _holds_arrays(x: Any) -> bool:
 
 
 class _Joining:
-    """`r_` and `c_`, which join what stands between brackets."""
+    """`r_` and `c_`, which join the parts between brackets."""
 
     def __init__(self, name: str) -> None:
         self._plain, self._traced = getattr(np, name), getattr(fnp, name)
@@ -110,9 +110,9 @@ r_, c_ = _Joining("r_"), _Joining("c_")
 
 
 def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:  # noqa: N803  # Autograd's name
-    """Return matrices with the last axis of an array on their diagonals: with `axis1=-1` and `axis2=-2`."""
+    """Return matrices with the last axis of an array on their diagonals: requires `axis1=-1` and `axis2=-2`."""
     if (offset, axis1, axis2) != (0, -1, -2):
-        raise ParameterError("make_diagonal makes matrices of the last axis: pass offset=0, axis1=-1 and axis2=-2.")
+        raise ParameterError("make_diagonal needs offset=0, axis1=-1 and axis2=-2.")
     return D[..., None] * np.eye(D.shape[-1])
 
 
@@ -122,11 +122,11 @@ def metadata(A: Any) -> tuple[tuple[int, ...], int, Any, bool]:  # noqa: N803
 
 
 def wrap_namespace(old: Mapping[str, Any], new: dict[str, Any]) -> None:
-    """Enter the functions of a module into a namespace: NumPy's as they are, and others as primitives without rules.
+    """Copy the functions of a module to a namespace: NumPy's unchanged, and others as primitives without rules.
 
     Args:
-        old: names with what they stand for, such as `vars(module)`.
-        new: where they are entered, such as `globals()`.
+        old: a mapping of names, such as `vars(module)`.
+        new: the namespace to fill, such as `globals()`.
     """
     known: dict[int, Any] = {}
     for name, value in old.items():

@@ -1,4 +1,4 @@
-"""Random numbers: NumPy's names. What they return does not depend on traced values."""
+"""Random numbers: NumPy's names. The results do not depend on traced values."""
 
 import numpy as np
 

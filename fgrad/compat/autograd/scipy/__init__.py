@@ -1,4 +1,4 @@
-"""SciPy's names with derivatives, by the rules of `fgrad.scipy`; others are SciPy's own."""
+"""SciPy's names, with the derivatives of `fgrad.scipy`; other functions are SciPy's own."""
 
 from fgrad.compat.autograd.scipy import integrate, linalg, signal, special, stats
 

@@ -1,4 +1,4 @@
-"""`scipy.signal`, with the derivatives of `fgrad.scipy.signal`, and convolutions along some of the axes."""
+"""`scipy.signal`, with the derivatives of `fgrad.scipy.signal`, and convolutions along selected axes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def convolve(
 
     Args:
         A, B: the arrays.
-        axes: those of `A` and those of `B` along which they are convolved; by default all.
-        dot_axes: those of `A` and those of `B` over which products are summed.
-        mode: "full", "valid" or "same", as SciPy's; "same" is the size of `A`.
+        axes: the axes of `A` and of `B` of the convolution; by default all.
+        dot_axes: the axes of `A` and of `B` over which products are summed.
+        mode: "full", "valid" or "same", as in SciPy; "same" is the size of `A`.
 
     Returns:
         An array with the remaining axes of `A`, those of `B`, and those of the convolution.
     """
     if mode not in ("full", "valid", "same"):
-        raise ParameterError(f"mode is 'full', 'valid' or 'same', and it is {mode!r}.")
+        raise ParameterError(f"mode must be 'full', 'valid' or 'same', but it is {mode!r}.")
     along_a, along_b = _positive(A, B, [range(np.ndim(A))] * 2 if axes is None else axes)
     dot_a, dot_b = _positive(A, B, dot_axes)
     sizes = [(A.shape[i], B.shape[k]) for i, k in zip(along_a, along_b, strict=True)]
@@ -59,12 +59,12 @@ def convolve(
 
 
 def _positive(A: Any, B: Any, axes: Axes) -> list[list[int]]:  # noqa: N803
-    """Return axes of two arrays, counted from the first."""
+    """Return axes of two arrays as nonnegative integers."""
     return [[axis % np.ndim(x) for axis in each] for x, each in zip((A, B), axes, strict=True)]
 
 
 def _slides_over_second(sizes: list[tuple[int, int]], mode: str) -> bool:
-    """Return whether the first array is the smaller one, so that it slides over the second."""
+    """Return whether the first array is the smaller one, so that it is the filter."""
     is_smaller = any(a < b for a, b in sizes)
     if mode == "valid" and is_smaller and any(a > b for a, b in sizes):
         raise ShapeError("in mode 'valid' one array must be at least as large as the other along all axes.")
@@ -72,7 +72,7 @@ def _slides_over_second(sizes: list[tuple[int, int]], mode: str) -> bool:
 
 
 def _padding(ndim: int, along: list[int], sizes: list[tuple[int, int]], mode: str) -> list[tuple[int, int]]:
-    """Return how many zeros there are to be before and after an array, over which another one slides."""
+    """Return the zero padding before and after an array for convolution with another one."""
     padding = [(0, 0)] * ndim
     for axis, (_, size) in zip(along, sizes, strict=True):
         after = {"full": size - 1, "same": (size - 1) // 2, "valid": 0}[mode]

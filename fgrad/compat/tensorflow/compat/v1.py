@@ -1,4 +1,4 @@
-"""`tf.compat.v1`: the same names as the namespace itself, which has those of TensorFlow 1 and 2.
+"""`tf.compat.v1`: the same names as the main namespace, which contains those of TensorFlow 1 and 2.
 
 import fgrad.compat.tensorflow.compat.v1 as tf
 tf.disable_v2_behavior()

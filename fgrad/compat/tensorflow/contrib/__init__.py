@@ -1,4 +1,4 @@
-"""`tf.contrib`: what was there of gradients."""
+"""`tf.contrib`: its gradient functions."""
 
 from fgrad.compat.tensorflow.contrib import eager as eager
 from fgrad.compat.tensorflow.missing import missing

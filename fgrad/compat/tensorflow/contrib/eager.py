@@ -1,7 +1,7 @@
 """`tf.contrib.eager`: gradient functions by TensorFlow's names, `import ... as tfe`.
 
-They are fgrad's own, but Python's floats among the arguments to differentiate become float32 tensors, nested lists of
-them one tensor, and the gradients of a graph's tensors are graph tensors.
+They are fgrad's own, except that Python floats among the differentiated arguments become float32 tensors, nested
+lists of floats one tensor, and the gradients of a graph's tensors are graph tensors.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __getattr__ = missing(__name__)
 
 
 def gradients_function(f: Any = None, params: Selection = None) -> Any:
-    """Return a function that computes gradients by the arguments of `f`; see `fgrad.gradients_function`.
+    """Return a function that computes gradients with respect to the arguments of `f`; see `fgrad.gradients_function`.
 
     In a graph they are graph tensors.
     """
@@ -54,12 +54,12 @@ def make_vjp(f: Any = None, params: Selection = None, persistent: bool = True) -
 
 
 def implicit_gradients(f: Any = None) -> Any:
-    """Return a function that computes gradients by the variables that `f` reads; see `fgrad.implicit_gradients`."""
+    """Return a function that computes gradients for the variables that `f` reads; see `fgrad.implicit_gradients`."""
     return decorator(_run_implicit_gradients, f)
 
 
 def implicit_value_and_gradients(f: Any = None) -> Any:
-    """Return a function for the value and those gradients; see `fgrad.implicit_value_and_gradients`."""
+    """Return a function that computes the value and those gradients; see `fgrad.implicit_value_and_gradients`."""
     return decorator(_run_implicit_value_and_gradients, f)
 
 
@@ -97,14 +97,14 @@ def _run_implicit_value_and_gradients(function: Any, args: Any, keywords: Any) -
 
 
 def _called(transformed: Any, function: Any, args: Any, keywords: dict[str, Any], params: Selection) -> Any:
-    """Call a transformed function with the arguments to differentiate as tensors."""
+    """Call a transformed function with the differentiated arguments converted to tensors."""
     places, _ = select(function, params, args, {key: value for key, value in keywords.items() if key != "dy"})
     args = tuple(_tensors(arg) if place in places else arg for place, arg in enumerate(args))
     return transformed(*args, **{key: _tensors(x) if key in places else x for key, x in keywords.items()})
 
 
 def _tensors(arg: Any) -> Any:
-    """Return an argument with tensors in place of numbers; nested lists of numbers are one tensor."""
+    """Return an argument with numbers converted to tensors; nested lists of numbers are one tensor."""
     leaves = flatten(arg)[0]
     if isinstance(arg, (list, tuple)) and leaves and all(map(_is_number, leaves)):
         return convert(arg)
@@ -115,7 +115,7 @@ def _is_number(leaf: Any) -> bool:
     return isinstance(leaf, (bool, int, float, complex)) and not hasattr(leaf, "dtype")
 
 
-# In a graph, by a tape
+# In a graph, with a tape
 
 
 def _is_of_graph(args: Any, keywords: Any) -> bool:
@@ -123,10 +123,10 @@ def _is_of_graph(args: Any, keywords: Any) -> bool:
 
 
 def _pulled_in_graph(function: Any, args: Any, keywords: dict[str, Any], params: Selection) -> Any:
-    """Return the value of a function of graph tensors, and a function from `dy` to the gradients."""
+    """Return the value of a function of graph tensors, and its pullback."""
     given = {key: value for key, value in keywords.items() if key != "dy"}
     places, given = select(function, params, args, given)
-    # Each argument is a tensor of its own, also where one tensor is passed for two.
+    # Each argument is a separate tensor, even if one tensor is passed twice.
     args = tuple(tree_map(identity, _tensors(arg)) if place in places else arg for place, arg in enumerate(args))
     given = {key: tree_map(identity, _tensors(x)) if key in places else x for key, x in given.items()}
     sources = [args[place] if isinstance(place, int) else given[place] for place in places]

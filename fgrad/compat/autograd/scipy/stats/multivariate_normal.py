@@ -14,14 +14,14 @@ __getattr__, _names = members(__name__, _law, scipy.stats.multivariate_normal)
 
 
 def logpdf(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
-    """Return the logarithm of the density; of a singular covariance, which must not be traced, that on its support."""
+    """Return the log-density; for a singular covariance, which must not be traced, the density on its support."""
     if not allow_singular or fg.is_traced(cov) or not (fg.is_traced(x) or fg.is_traced(mean)):
         return _law.logpdf(x, mean, cov, allow_singular)
     return _logpdf_on_support(x - (0.0 if mean is None else mean), np.atleast_2d(cov))
 
 
 def _logpdf_on_support(deviation: Any, cov: Any) -> Any:
-    """Return the logarithm of the density where variances are not zero, and minus infinity elsewhere."""
+    """Return the log-density where variances are nonzero, and minus infinity elsewhere."""
     values, vectors = np.linalg.eigh(cov)
     spans = values > 1e6 * np.finfo(float).eps * np.max(values)
     normalized = deviation @ (vectors[:, spans] / np.sqrt(values[spans]))
