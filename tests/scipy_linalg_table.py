@@ -452,9 +452,9 @@ _REFUSED = [
 OPTIONS_REFUSED = [
     ("eig with b", lambda a: L.eig(a, a), S2, _PARAMETER, "eig and eigvals take no `b`"),
     ("eigvals with b", lambda a: L.eigvals(a, a), S2, _PARAMETER, "eig and eigvals take no `b`"),
-    ("eig with left vectors", lambda a: L.eig(a, left=True), S2, _PARAMETER, "eig has no left vectors"),
-    ("eigh by value", lambda a: L.eigh(a, subset_by_value=[0, 1]), H, _PARAMETER, "take no subset_by_value"),
-    ("eigvalsh by value", lambda a: L.eigvalsh(a, subset_by_value=[0, 1]), H, _PARAMETER, "take no subset_by_value"),
+    ("eig with left vectors", lambda a: L.eig(a, left=True), S2, _PARAMETER, "eig does not return left vectors"),
+    ("eigh by value", lambda a: L.eigh(a, subset_by_value=[0, 1]), H, _PARAMETER, "not accept subset_by_value"),
+    ("eigvalsh by value", lambda a: L.eigvalsh(a, subset_by_value=[0, 1]), H, _PARAMETER, "not accept subset_by_value"),
     ("qr, raw", lambda a: L.qr(a, mode="raw")[1], S, _NO, "with mode='raw' has no derivative"),
     ("funm with disp", lambda a: L.funm(a, np.exp, False), S2, _PARAMETER, "funm does not accept `disp`"),
     ("funm of a matrix that is not Hermitian", lambda a: L.funm(a, np.exp), S2, _NO, "for symmetric and Hermitian"),

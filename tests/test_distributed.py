@@ -495,7 +495,7 @@ def test_a_lost_part_that_nobody_can_make_again_is_named(client):
     sent = fd.value_and_grad(lambda p, part: np.sum(p * part), client=client)
     assert sent(1.0, futures)[0] == 45
     killed = kill(client, futures[2])
-    with pytest.raises(fg.errors.PartitionError, match=r"is lost, and nothing knows how to make it again"):
+    with pytest.raises(fg.errors.PartitionError, match=r"is lost, and cannot be recovered"):
         repeat_until_noticed(lambda: sent(1.0, futures))
     wait_for_two(client, killed)
 

@@ -322,7 +322,7 @@ def test_the_third_derivative_of_a_determinant():
         return fg.jacfwd(fg.jacfwd(fg.jacrev(L.det)))(x)
 
     np.testing.assert_allclose(third(S), fg.jacfwd(fg.jacfwd(fg.jacrev(by_minors)))(S), atol=1e-12)
-    with pytest.raises(errors.NoDerivativeError, match="a third was asked for"):
+    with pytest.raises(errors.NoDerivativeError, match="a third was requested"):
         third(of_rank(2, 3))
 
 
@@ -482,7 +482,7 @@ REFUSED = [
 
 WEIGHTS = np.arange(9.0).reshape(3, 3)
 AXES = [
-    (name, f, x, rf"lie along axes in what np.linalg.{name.split()[0]} has chosen")
+    (name, f, x, rf"lie along coordinate axes in the basis chosen by np.linalg.{name.split()[0]}")
     for name, f, x in (
         ("eigh of the identity", lambda x: np.sum(WEIGHTS * L.eigh(x)[1] ** 2), np.eye(3)),
         ("eigh of a pair", lambda x: L.eigh(x)[1][0, 0] ** 2, E2),

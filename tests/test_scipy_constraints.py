@@ -360,7 +360,7 @@ def test_a_constraint_that_just_does_not_hold_the_minimum_back_is_warned_of(opti
     def found(c: Any) -> Any:
         return nearest(c, {"type": "ineq", "fun": lambda x: 1 - x @ x}, **options).x
 
-    with pytest.warns(errors.WeaklyActiveWarning, match=r"come to constraints\[0\] without being held back"):
+    with pytest.warns(errors.WeaklyActiveWarning, match=r"lies on constraints\[0\] with a zero multiplier"):
         slopes = fg.jacobian(found)(np.array([0.6, 0.8]))
     assert np.linalg.eigvalsh(slopes)[1] == pytest.approx(1, abs=1e-4)  # along the circle both sides agree
 

@@ -115,7 +115,7 @@ def test_what_scipy_refuses_is_refused_with_its_message(call):
 def test_out_is_refused_where_something_is_traced():
     out = np.empty((3, 3))
     assert distance.cdist(table.POINTS, table.POINTS, out=out) is out
-    with pytest.raises(fg.errors.UnsupportedError, match="does not write into `out`"):
+    with pytest.raises(fg.errors.UnsupportedError, match="does not write differentiated results into `out`"):
         fg.grad(lambda x: np.sum(distance.cdist(x, x, out=out)))(table.POINTS)
 
 

@@ -296,7 +296,7 @@ def test_joining_between_brackets():
     np.testing.assert_array_equal(fnp.c_[Tensor(M), M], np.c_[M, M])
     np.testing.assert_array_equal(fnp.r_[0:1:5j, x], np.r_[0:1:5j, V])
     check_grads(lambda x: fnp.c_[fnp.r_[x, 1.0, x[:1]], np.ones(6)], (V,))
-    with pytest.raises(errors.ParameterError, match="take no directive, and the first part is 'r'"):
+    with pytest.raises(errors.ParameterError, match="accept no directive, but the first part is 'r'"):
         fnp.r_["r", x]
 
 

@@ -544,7 +544,7 @@ def test_derivatives_that_a_loop_holds_back():
     [
         ("begins with dtype int32, and the body returns float32", TypeError,
          lambda: tf.while_loop(lambda i: i < 3, lambda i: tf.cast(i, tf.float32), [0])),
-        ("body must return the structure of its arguments", TypeError, lambda: tf.while_loop(lambda i: i < 3, lambda i: [i, i], [0])),
+        ("body must return the structure", TypeError, lambda: tf.while_loop(lambda i: i < 3, lambda i: [i, i], [0])),
         ("cond must return one truth value", TypeError, lambda: tf.while_loop(lambda i: i + 1, lambda i: i, [0])),
         ("loop_vars is empty", ValueError, lambda: tf.while_loop(lambda: True, list, [])),
         ("is inside of a loop, and has no value for", TypeError, lambda: leaked() + 1),

@@ -71,7 +71,7 @@ class Partitions:
             if digest_of(self.parts[number]) != self._digests[number]:
                 raise errors.PartitionError(
                     f"partition {number} was lost with its worker, and the array that it was sent from has been "
-                    "overwritten since.\nKeep the arrays of partitions as they are, or hand in copies.",
+                    "overwritten since.\nDo not modify the arrays of partitions, or pass copies.",
                     number,
                 )
         self._send(lost)
@@ -79,8 +79,8 @@ class Partitions:
         for number, part in enumerate(found):
             if any(future.cancelled() for future in _futures_in(part)):
                 raise errors.PartitionError(
-                    f"partition {number} of {len(self)} is lost, and nothing knows how to make it again: it was "
-                    "cancelled, or was sent by client.scatter to a worker that is gone.\nMake it by a task, "
+                    f"partition {number} of {len(self)} is lost, and cannot be recovered: it was "
+                    "cancelled, or was sent by client.scatter to a worker that was lost.\nCompute it by a task, "
                     "client.submit(load, name), or pass the arrays themselves.",
                     number,
                 )
@@ -183,7 +183,7 @@ def _checked_parts(parts: Any, client: Any) -> list[Any]:
         if _is_lazy(part):
             raise errors.ParameterError(
                 f"partition {number} is a {type(part).__name__}, which dask would compute anew at each step.\n"
-                "Pass futures of what is computed once: client.compute(parts)."
+                "Pass futures, which are computed once: client.compute(parts)."
             )
         if client is None and _futures_in(part):
             raise errors.ParameterError(f"partition {number} is on a cluster: pass its client, client=client.")

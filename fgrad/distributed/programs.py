@@ -125,8 +125,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
             return None
         if type(obj) is not Variable:
             raise errors.ParameterError(
-                f"the loss reads {obj!r:.100}, a {type(obj).__module__}.{type(obj).__name__}, of which workers cannot "
-                "have a twin.\nUse an fg.Variable, or let its value be one of the parameters."
+                f"the loss reads {obj!r:.100}, a {type(obj).__module__}.{type(obj).__name__}, which cannot be "
+                "copied to workers.\nUse an fg.Variable, or pass its value as a parameter."
             )
         places = (place for place, known in enumerate(self.variables) if known is obj)
         place = next(places, len(self.variables))

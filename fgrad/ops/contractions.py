@@ -3,8 +3,8 @@
     multilinear(f, rules)        declare one; the forward rule is a sum of operations
     contract(primitive, args)    the result; exact zeros of a masked argument win over infinities of the others
 
-Zeros that a mask has put into a cotangent mean "not used": `where(False, a @ x, x[0])` has the derivative of `x[0]`,
-also where `a` holds an infinity. A product of two numbers is told so by `scale`; here are the sums of products.
+A zero that a mask puts into a cotangent means "not used": `where(False, a @ x, x[0])` has the derivative of `x[0]`,
+also if `a` contains an infinity. `scale` handles products of two numbers; this module handles sums of products.
 """
 
 from __future__ import annotations

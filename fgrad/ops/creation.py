@@ -133,7 +133,7 @@ class Joining:
         parts = key if isinstance(key, tuple) else (key,)
         if isinstance(parts[0], str):
             raise errors.ParameterError(
-                f"fgrad.numpy.r_ and c_ take no directive, and the first part is {parts[0]!r}.\n"
+                f"fgrad.numpy.r_ and c_ accept no directive, but the first part is {parts[0]!r}.\n"
                 "Join with np.concatenate, np.stack or np.block, which name the axis."
             )
         return np.concatenate([self._part(each) for each in parts], axis=self.axis)

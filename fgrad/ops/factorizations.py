@@ -239,7 +239,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
     if mode == "complete" and rows > columns:
         raise errors.NoDerivativeError(
             "np.linalg.qr with mode='complete' adds columns to q, which are arbitrary: they have no derivative.\n"
-            "Use mode='reduced'; the projection on what they span is np.eye(n) - q @ q.conj().T."
+            "Use mode='reduced'; the projection on their span is np.eye(n) - q @ q.conj().T."
         )
     square = a[..., :rows]
     q, r = apply(_qr, (square,))
@@ -333,7 +333,7 @@ def _refuse_defective(w: Any, v: Any) -> None:
     vectors = vectors[np.broadcast_to(equal, vectors.shape[:-2])]
     if vectors.size and np.min(np.linalg.svdvals(vectors)) < 100 * np.finfo(vectors.dtype).eps:
         raise errors.NoDerivativeError(
-            "np.linalg.eig has no derivative here: a value is repeated, and its vectors are not independent.\n"
+            "np.linalg.eig has no derivative here: an eigenvalue is repeated, and its vectors are linearly dependent.\n"
             "Write a function of the matrix without its factors, such as np.trace(a @ a) or scipy.linalg.expm(a)."
         )
 

@@ -93,8 +93,8 @@ def _cofactors_of(a: Any, *directions: Any, det: Any = None) -> Any:
         return _cofactors_by_inverse(a, inverse, directions, det)
     if len(directions) > 1:
         raise errors.NoDerivativeError(
-            "np.linalg.det of a singular matrix, or of one that is nearly so, has derivatives of first and second "
-            "order in fgrad, and a third was asked for.\nWrite the determinant out by its minors."
+            "np.linalg.det of a singular or nearly singular matrix has derivatives of first and second "
+            "order in fgrad, but a third was requested.\nWrite the determinant in terms of its minors."
         )
     return _cofactors_by_singular_values(a, directions)
 

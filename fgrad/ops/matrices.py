@@ -170,16 +170,16 @@ def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
     pairs = raw_array(equal) & along_axis[..., None, :] & along_axis[..., :, None]
     if np.any(pairs & (beside <= limit) & (apart > limit)):
         raise errors.NoDerivativeError(
-            f"the vectors of a repeated value lie along axes in what np.linalg.{function} has chosen. There it cannot "
-            "be seen whether the loss depends on that choice, as v**2 does, and has no derivative.\nIf it does not, "
-            "turn the matrix before: with q = scipy.stats.ortho_group.rvs(len(a)), the vectors of a are q @ v, where v "
-            "are those of q.T @ a @ q."
+            f"the vectors of a repeated value lie along coordinate axes in the basis chosen by np.linalg.{function}. It "
+            "cannot be decided whether the loss depends on that choice, as v**2 does, and has no derivative.\nIf not, "
+            "rotate the matrix first: with q = scipy.stats.ortho_group.rvs(len(a)), the vectors of a are q @ v, where "
+            "v are those of q.T @ a @ q."
         )
     if np.any(pairs & ~np.eye(pairs.shape[-1], dtype=np.bool_)):
         warnings.warn(
-            f"vectors of a repeated value lie along axes in what np.linalg.{function} has chosen. The derivative is "
+            f"vectors of a repeated value lie along axes in the basis chosen by np.linalg.{function}. The derivative is "
             "right if the loss is the same for every basis of them; that of a loss that is not, such as np.sum(v**4), "
-            "does not exist, which cannot be seen there. A matrix that is turned before, q.T @ a @ q with q = "
+            "does not exist, which cannot be detected there. A matrix rotated beforehand, q.T @ a @ q with q = "
             "scipy.stats.ortho_group.rvs(len(a)), shows it",
             errors.BasisWarning,
             stacklevel=depth_of_user(),
@@ -203,10 +203,10 @@ def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], 
     if np.any(raw_array(is_repeated & (used != 0))):
         raise errors.NoDerivativeError(
             f"the loss joins vectors and values of np.linalg.{function} where values are repeated: its derivative "
-            "depends on more than they tell.\nWrite a function of the matrix without its factors: in place of "
+            "is not determined by them.\nWrite a function of the matrix without its factors: in place of "
             "(v * f(w)) @ v.conj().T, fgrad.scipy.linalg.funm(a, f), or expm, sqrtm, logm or fractional_matrix_power "
-            "there, or np.linalg.inv or matrix_power. Take values that are used apart from the vectors from a call of "
-            "their own, such as np.linalg.eigvalsh; or add a small matrix that makes the values differ."
+            "there, or np.linalg.inv or matrix_power. Compute values that are used without the vectors by a separate "
+            "call, such as np.linalg.eigvalsh; or add a small matrix that makes the values differ."
         )
 
 

@@ -52,6 +52,6 @@ def _of_scipys(module: str, name: str, instead: str) -> str:
         return f"\nThe ufunc {original}.{name} accepts tensors."
     rule = "To let derivatives through it, give it a rule: fg.custom_vjp or fg.custom_jvp."
     return (
-        f"\n{original}.{name} is SciPy's alone, and takes plain arrays: call that with what is not differentiated.\n"
+        f"\n{original}.{name} has no derivative in fgrad: call it with plain arrays that are not differentiated.\n"
         + (f"Instead: {instead}." if instead else rule)
     )

@@ -215,8 +215,8 @@ class _Call:
         found = _leaves(result)
         if not all(isinstance(x, _NUMBERS) for x in found):
             raise OutputError(
-                f"the primitive {self!r} returned {result!r:.200}, and what is traced are numbers, arrays and "
-                "containers of them.\nCompute the rest outside of the primitive."
+                f"the primitive {self!r} returned {result!r:.200}, but results must be numbers, arrays and "
+                "containers of them.\nCompute other values outside of the primitive."
             )
         return tuple(np.asarray(x)[()] for x in found)
 

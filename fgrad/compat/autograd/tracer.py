@@ -52,8 +52,8 @@ class Box(metaclass=_Traced):
         """
         if not issubclass(value_type, (np.ndarray, np.inexact, float, complex)):
             raise UnsupportedError(
-                f"{value_type.__name__} is no array, and traced values are tensors of numbers.\n"
-                "fg.register_pytree_node makes the class a container, of which the arrays in it are traced."
+                f"{value_type.__name__} is not an array type, but traced values are tensors of numbers.\n"
+                "fg.register_pytree_node makes the class a container, whose arrays are traced."
             )
 
 
@@ -145,6 +145,6 @@ def new_box(value: Any, trace: Any, node: Any) -> Any:
         UnsupportedError: a NotImplementedError, always.
     """
     raise UnsupportedError(
-        "new_box makes a traced value by hand, which fgrad's transforms do themselves.\n"
+        "new_box would create a traced value, which only fgrad's transforms do.\n"
         "Run the function under grad, make_vjp, make_jvp or tracer.trace."
     )

@@ -281,6 +281,6 @@ def vspace(value: Any) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_make"):
         return NamedTupleVSpace(value)
     raise StructureError(
-        f"{value!r:.200} of type {type(value).__name__} lies in no vector space that is known, so that there is no "
-        "derivative by it.\nPass floating-point numbers, arrays or containers of them; VSpace.register adds a type."
+        f"{value!r:.200} of type {type(value).__name__} has no registered vector space, and no "
+        "derivative.\nPass floating-point numbers, arrays or containers of them; VSpace.register adds a type."
     )

@@ -72,5 +72,5 @@ def _chosen(fun: Any, args: tuple[Any, ...], argnum: int | Sequence[int]) -> Any
     except IndexError:
         raise ParameterError(
             f"{get_name(fun)} was called with {len(args)} positional arguments, but argnum is {argnum}.\n"
-            "Pass what is differentiated by position."
+            "Pass differentiated arguments by position."
         ) from None

@@ -75,7 +75,7 @@ def convert_to_tensor(
     if isinstance(value, IndexedSlices):
         if value.dense_shape is None:
             raise errors.ParameterError(
-                "IndexedSlices without dense_shape cannot be a tensor: how many rows it has is not known.\n"
+                "IndexedSlices without dense_shape cannot be a tensor: its number of rows is unknown.\n"
                 "Write tf.IndexedSlices(values, indices, dense_shape)."
             )
         value = _with_rows(value.values, value.indices, value.dense_shape, name=name)

@@ -153,7 +153,7 @@ def gradients(
     except errors.TapeError as error:
         raise errors.TapeError(
             "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.\n"
-            "(An open or persistent tape that has recorded ys would do.)"
+            "(Alternatively, record ys by an open or persistent tape.)"
         ) from error
 
 

@@ -48,7 +48,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Place
     if not mode.is_deferring():
         raise errors.SessionError(
             "tf.placeholder() is not compatible with eager execution.\nCall tf.disable_v2_behavior() first, work in "
-            "`with tf.Graph().as_default():`, or import fgrad.compat.tensorflow1, which is in graph mode at once."
+            "`with tf.Graph().as_default():`, or import fgrad.compat.tensorflow1, which starts in graph mode."
         )
     return Placeholder(dtype, shape, name)
 
@@ -169,7 +169,7 @@ class _Function:
                 raise
             if run.assignments.happened:
                 raise errors.TapeError(
-                    "this tf.function has asked for gradients after it has assigned variables, and cannot be compiled; "
+                    "this tf.function requests gradients after assigning variables, and cannot be compiled; "
                     "to find the gradients, it would have to run, and to assign, again.\nUse tf.GradientTape, or let "
                     "it not depend on values (`if x > 0`)."
                 ) from error

@@ -10,7 +10,7 @@ from typing import Any
 from fgrad import errors
 
 _INSTEAD = {
-    "losses": "tf.reduce_mean(tf.square(y - labels)) and the like; cross entropies are in tf.nn",
+    "losses": "tf.reduce_mean(tf.square(y - labels)), for example; cross entropies are in tf.nn",
     "logging": "Python's warnings and logging",
     "app": "call main() yourself",
     "flags": "Python's argparse",

@@ -48,8 +48,8 @@ def _run_to_jax(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], 
     program, inputs = programs.for_arrays(_ENGINE, function, args, keywords)
     if program.assigned:
         raise errors.RecordedAssignmentError(
-            f"variable {program.assigned[0].name!r} is assigned in {name_of(function)}, which is to be a function of "
-            "JAX's.\nReturn the new value, and assign it outside; or use fg.compile(f, backend='jax')."
+            f"variable {program.assigned[0].name!r} is assigned in {name_of(function)}, which is to be a JAX "
+            "function.\nReturn the new value, and assign it outside; or use fg.compile(f, backend='jax')."
         )
     return program.with_arrays(inputs)
 

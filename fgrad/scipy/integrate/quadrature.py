@@ -490,7 +490,7 @@ class _Integral:
         return derived
 
     def _of_derivative(self, leaves: Leaves) -> Any:
-        """Return the integral for plain limits and inputs, from the integrand as it is traced."""
+        """Return the integral for plain limits and inputs, from the traced integrand."""
         first, last, *points = leaves[: len(self.moving)]
         inputs = leaves[len(self.moving) :]
         # In single precision the integrand would not be smooth enough for the usual tolerances.

@@ -117,8 +117,8 @@ def eigh(
     """
     if subset_by_value is not None:
         raise errors.ParameterError(
-            "eigh and eigvalsh take no subset_by_value where something is traced: how many values there are would "
-            "depend on the numbers.\nUse subset_by_index, or select from all values."
+            "eigh and eigvalsh do not accept subset_by_value if something is traced: the number of values would "
+            "depend on the matrix.\nUse subset_by_index, or select from all values."
         )
     arrays = numbers(*([a] if b is None else [a, b]), check_finite=check_finite)
     fits = all(map(is_square, arrays)) and arrays[0].shape[-1] == arrays[-1].shape[-1]
@@ -250,7 +250,7 @@ def eig(
         )
     if left:
         raise errors.ParameterError(
-            "eig has no left vectors where something is traced.\n"
+            "eig does not return left vectors if something is traced.\n"
             "With w, v = eig(a) they have the directions of the columns of inv(v).conj().T."
         )
     (a,) = numbers(a, check_finite=check_finite)

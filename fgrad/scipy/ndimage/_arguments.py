@@ -50,8 +50,8 @@ def image_of(x: Any, output: Any, function: str) -> Any:
     x = as_array(x)
     if not isinstance(output, (type, str, np.dtype, type(None))):
         raise errors.UnsupportedError(
-            f"scipy.ndimage.{function} does not write into `output` what is differentiated.\n"
-            f"  at {errors.users_line()}\nTake what it returns; `output` may be a dtype."
+            f"scipy.ndimage.{function} does not write differentiated results into `output`.\n"
+            f"  at {errors.users_line()}\nUse the return value; `output` may be a dtype."
         )
     dtype = np.dtype(output) if output is not None else x.dtype
     if dtype.kind not in "fc":

@@ -159,9 +159,9 @@ class Multipliers:
         weak = ~is_equation & (np.minimum(force, away) + self._least >= AMBIGUOUS * np.maximum(force, away))
         if weak.any():
             warnings.warn(
-                f"the minimum of {name_of(self._function)} has come to {_named(names[weak])} without being held back: "
-                "what moves it to one side is another derivative than what moves it to the other, and one of the two "
-                "is taken.\nIf that is SciPy's inaccuracy, minimize with a smaller tolerance.",
+                f"the minimum of {name_of(self._function)} lies on {_named(names[weak])} with a zero multiplier: "
+                "the derivatives towards the two sides differ, and one of them "
+                "is used.\nIf this is due to SciPy's inaccuracy, minimize with a smaller tolerance.",
                 errors.WeaklyActiveWarning,
                 stacklevel=depth_of_user(),
             )

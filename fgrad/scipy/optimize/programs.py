@@ -80,7 +80,7 @@ def linprog(
 
     if np.any(integrality) and program.is_followed(c):
         raise errors.UnsupportedError(
-            "linprog: a solution in integers jumps, and is not differentiated.\n"
+            "linprog: an integer solution is piecewise constant, and is not differentiable.\n"
             "Solve it for plain numbers; then fix the integers by equal bounds, and solve that for the others."
         )
     x, multipliers = program.solved(solve, c)

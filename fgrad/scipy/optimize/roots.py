@@ -269,11 +269,11 @@ def _one_unknown(
     return boxed(root) if has_tensors else root, found
 
 
-_DOC_OF_BRACKETED = """Find a root between two numbers, as `scipy.optimize.NAME`, and differentiate it.
+_DOC_OF_BRACKETED = """Find a root between two numbers, as `scipy.optimize.NAME`, with derivatives.
 
     Args:
         f: `f(x, *args)` returns a number; its signs at `a` and `b` differ.
-        a, b: the ends of the interval, by which the derivative is 0.
+        a, b: the ends of the interval; the derivative with respect to them is 0.
         args: extra arguments; derivatives are with respect to these and the values that `f` closes over.
         xtol, rtol, maxiter, disp: SciPy's.
         full_output: return SciPy's report, too, with the root as it is differentiated.

@@ -95,15 +95,15 @@ class SparseArray:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
         raise errors.StructureError(
-            f"a sparse array of fgrad is no array of NumPy, and was to become one.\n  at {errors.users_line()}\n"
+            f"a sparse array of fgrad cannot be converted to a NumPy array.\n  at {errors.users_line()}\n"
             "Write A.toarray() for all of its elements, A.data for those that are stored, and A @ x, A.sum(axis) or "
-            "A.multiply(x) in place of functions of NumPy."
+            "A.multiply(x) in place of NumPy functions."
         )
 
     def __eq__(self, other: object) -> bool:
         raise errors.UnsupportedError(
-            f"sparse arrays of fgrad are not compared.\n  at {errors.users_line()}\n"
-            "Compare A.data with B.data, if both have the same places, or A.toarray() with B.toarray()."
+            f"sparse arrays of fgrad do not support comparisons.\n  at {errors.users_line()}\n"
+            "Compare A.data with B.data, if both have the same pattern, or A.toarray() with B.toarray()."
         )
 
     __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __eq__

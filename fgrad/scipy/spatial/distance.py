@@ -473,8 +473,8 @@ def _settled(name: str, points: Any, options: dict[str, Any]) -> dict[str, Any]:
 def _refuse_out(out: Any, function: str) -> None:
     if out is not None:
         raise errors.UnsupportedError(
-            f"scipy.spatial.distance.{function} does not write into `out` what is differentiated.\n"
-            f"  at {errors.users_line()}\nTake what it returns."
+            f"scipy.spatial.distance.{function} does not write differentiated results into `out`.\n"
+            f"  at {errors.users_line()}\nUse the return value."
         )
 
 

@@ -131,10 +131,10 @@ class Elliptical(Multivariate):
     def _no_singular(self, allow_singular: bool) -> None:
         if allow_singular:
             raise errors.ParameterError(
-                f"{self.full_name} with allow_singular=True is not differentiated: the density of a singular "
+                f"{self.full_name} with allow_singular=True is not differentiable: the density of a singular "
                 "matrix lives on a subspace that moves with the matrix.\n"
                 f"  at {errors.users_line()}\n"
-                "Leave allow_singular out, and give a positive definite matrix."
+                "Omit allow_singular, and give a positive definite matrix."
             )
 
 

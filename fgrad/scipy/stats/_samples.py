@@ -69,8 +69,8 @@ def check_nan_policy(name: str, x: Any, nan_policy: str) -> None:
         raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
     if nan_policy == "omit":
         raise errors.UnsupportedError(
-            f"{name} does not leave NaN out of a sample that is traced, as nan_policy='omit' asks.\n"
-            "Leave them out before, which has a derivative: x[~np.isnan(x)]."
+            f"{name} does not support nan_policy='omit' for a traced sample.\n"
+            "Remove NaN before the call, which is differentiable: x[~np.isnan(x)]."
         )
     if nan_policy == "raise" and np.isnan(values_of(x, f"{name} with nan_policy='raise'")).any():
         raise ValueError("The input contains nan values")

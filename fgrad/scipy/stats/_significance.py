@@ -525,6 +525,6 @@ def spearmanr(
         1.0
     """
     raise errors.NoDerivativeError(
-        "spearmanr has the derivative 0 wherever it has one: it sees nothing of its samples but the order of their "
+        "spearmanr has the derivative 0 wherever it has one: it depends only on the order of the "
         "elements.\nCall scipy.stats.spearmanr with x.numpy(), or take pearsonr."
     )

@@ -185,7 +185,7 @@ def system(a: Any, b: Any, function: str) -> tuple[Any, Any]:
     matrix = as_matrix(a, function)
     if issparse(b):
         raise errors.StructureError(
-            f"{function} was called with a sparse right-hand side and something traced; its solution is dense.\n"
+            f"{function} was called with a sparse right-hand side and a traced argument, but the solution is dense.\n"
             f"  at {errors.users_line()}\nWrite b.toarray()."
         )
     b = as_array(b)

@@ -94,7 +94,7 @@ def _check_size(found: Any, right: Any, w: Any) -> None:
 
 def _repeated() -> errors.NoDerivativeError:
     return errors.NoDerivativeError(
-        "an eigenvector of eigsh belongs to an eigenvalue that another one is equal to: it is chosen arbitrarily, and "
+        "an eigenvector of eigsh belongs to a repeated eigenvalue: it is chosen arbitrarily, and "
         "there is no derivative.\nLet the loss depend on the eigenvalues alone, with return_eigenvectors=False."
     )
 
@@ -130,7 +130,7 @@ def _check_phase(v: Any, ct: Any) -> None:
     if np.max(turned, initial=0) > np.cbrt(np.finfo(v.dtype).eps) * np.max(np.abs(ct), initial=0):
         raise errors.NoDerivativeError(
             "the loss depends on the phase of a complex eigenvector, which eigsh chooses arbitrarily: there is no "
-            "derivative.\nLet it depend on what is the same for every phase, such as np.abs(v)**2."
+            "derivative.\nUse quantities that are the same for every phase, such as np.abs(v)**2."
         )
 
 
@@ -190,7 +190,7 @@ def eigsh(A: Any, k: int = 6, M: Any = None, **options: Any) -> Any:  # noqa: N8
     """
     if M is not None:
         raise errors.UnsupportedError(
-            f"eigsh was called with M and something traced; generalized problems have no derivative.\n"
+            f"eigsh was called with M and a traced argument, but generalized problems have no derivative.\n"
             f"  at {errors.users_line()}\nWith the factor of M = L @ L.T solve for inv(L) @ A @ inv(L).T."
         )
     with_vectors = options.pop("return_eigenvectors", True)

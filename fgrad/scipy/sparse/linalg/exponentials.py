@@ -68,7 +68,7 @@ def expm_multiply(
     """
     if any(each is not None for each in (start, stop, num, endpoint)):
         raise errors.UnsupportedError(
-            "expm_multiply was called with several times and something traced; it has a derivative for one.\n"
+            "expm_multiply was called with several times and a traced argument; only one time is supported.\n"
             f"  at {errors.users_line()}\nCall expm_multiply(A * t, B) for each time t."
         )
     matrix, b = system(A, B, "expm_multiply")

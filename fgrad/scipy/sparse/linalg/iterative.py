@@ -106,19 +106,19 @@ _DOCUMENTATION = """{summary}
     Args:
         A: {matrix} of shape (n, n), sparse or dense; a LinearOperator, if nothing is traced.
         b: of shape (n,).
-        x0: where to start; it has no derivative, and under `fg.vmap` it is 0.
-        rtol, atol: how small the residuals are to be, in proportion to `b` and at all. They hold for the systems of
-            derivatives, too, which are no more exact. Older versions of SciPy have `tol` besides.
-        maxiter: iterations at most.
+        x0: the starting point; it has no derivative, and under `fg.vmap` it is 0.
+        rtol, atol: the tolerances of residuals, relative to `b` and absolute. They apply to the systems of
+            derivatives, too, which are not more accurate. Older versions of SciPy also have `tol`.
+        maxiter: the maximal number of iterations.
         M: a preconditioner, an approximate inverse of `A`; it has no derivative.
         callback: called after each iteration on `A @ x = b`.{extra}
 
     Returns:
-        The solution, and `info`: 0 if it converged; as in SciPy, otherwise. Of a batch it is the first that is not 0.
+        The solution, and `info`: 0 if it converged; otherwise as in SciPy. For a batch it is the first that is not 0.
 
     Raises:
-        ConvergenceError: a RuntimeError; a derivative is taken, and the system or one of its derivatives has not
-            converged; or the program is being recorded, and its system does not converge when it runs.
+        ConvergenceError: a RuntimeError; a derivative is needed, and the system or one of its derivatives did not
+            converge; or a recorded program runs, and its system does not converge.
         ValueError: the shapes are incompatible.
 
     Example:
