@@ -199,9 +199,9 @@ def test_rules_with_another_number_of_gradients(rule, message):
 @pytest.mark.parametrize("returned", [lambda x: x * x, lambda x: (x * x, 5), lambda x: (x, x, x)])
 def test_functions_that_return_no_rule(returned):
     f = tf.custom_gradient(returned)
-    with pytest.raises(errors.CustomRuleError, match=r"returns \(result, grad_fn\)"):
+    with pytest.raises(errors.CustomRuleError, match=r"must return \(result, grad_fn\)"):
         f(tf.constant(2.0))
-    with tf.Graph().as_default(), pytest.raises(errors.CustomRuleError, match=r"returns \(result, grad_fn\)"):
+    with tf.Graph().as_default(), pytest.raises(errors.CustomRuleError, match=r"must return \(result, grad_fn\)"):
         f(tf.constant(2.0))  # where it is called
 
 

@@ -602,7 +602,7 @@ def test_writing_to_elements_is_no_use_of_the_variable_for_a_tape():
     [
         ([[0, 2]], [1], ValueError, r"indices holds 2, which is out of bounds of variable 'v:0' with the shape"),
         ([[-1, 0]], [1], ValueError, "indices holds -1"),
-        ([[0]], [1], ValueError, r"must have the shape \(1, 2\), but they have \(1,\)"),
+        ([[0]], [1], ValueError, r"must have the shape \(1, 2\), and they have \(1,\)"),
         ([[0, 0, 0]], [1], ValueError, "an index has 3 numbers"),
         ([[0, 0]], [1.5], TypeError, "updates of dtype float32 at indices of dtype int32 cannot be written"),
         ([[0.0, 0.0]], [1], TypeError, "at indices of dtype float32"),

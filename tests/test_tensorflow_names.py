@@ -230,7 +230,7 @@ def test_depthwise_convolution_by_hand_and_its_options():
     assert y.numpy().sum(dtype=np.float64) == 1241308
     turned = tf.nn.depthwise_conv2d(tf.transpose(x, [0, 3, 1, 2]), k, 1, "SAME", data_format="NCHW")
     np.testing.assert_array_equal(tf.transpose(turned, [0, 2, 3, 1]), y)
-    with pytest.raises(errors.ParameterError, match="without gaps"):
+    with pytest.raises(errors.ParameterError, match="fgrad supports only 1"):
         tf.nn.depthwise_conv2d(x, k, 1, "SAME", dilations=[1, 2])
     with pytest.raises(errors.ShapeError, match="3 channels, but the filters have 2"):
         tf.nn.depthwise_conv2d(x, k[:, :, :2], 1, "SAME")
@@ -286,7 +286,7 @@ def test_gradients_pass_a_function_of_variables():
         tape.watch(x)
         y = tf.grad_pass_through(w.assign)(x * x)
     assert (float(y), float(w), float(tape.gradient(y, x))) == (4.0, 4.0, 4.0)
-    with pytest.raises(errors.CustomRuleError, match="has 1 of 2"):
+    with pytest.raises(errors.CustomRuleError, match="has 1 results for 2 arguments"):
         tf.grad_pass_through(lambda a, b: a + b)(1.0, 2.0)
 
 

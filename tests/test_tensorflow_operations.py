@@ -1027,7 +1027,7 @@ def test_number_of_results_in_a_graph():
     np.testing.assert_allclose(values[1], X)
     with pytest.raises(errors.ShapeError, match="num is 2, and axis 0"):
         Session(graph=graph).run(rows, {x: M})
-    with pytest.raises(errors.ShapeError, match=r"the sizes \[1, 1\] do not add up to 3"):
+    with pytest.raises(errors.ShapeError, match=r"the sizes \[1, 1\] do not sum to 3"):
         Session(graph=graph).run(parts, {x: M, sizes: [1, 1]})
 
 
@@ -1077,7 +1077,7 @@ def test_values_that_do_not_fit(call, message):
     [
         (lambda: math.scatter_nd([[1]], V, [2, 3]), r"updates must have the shape \(1, 3\), but they have \(3,\)"),
         (lambda: arrays.split(X, 2, 1), r"axis 1 of the shape \(2, 3\) cannot be split into 2 equal parts"),
-        (lambda: arrays.split(X, [2, 2], 1), r"the sizes \[2, 2\] do not add up to 3"),
+        (lambda: arrays.split(X, [2, 2], 1), r"the sizes \[2, 2\] do not sum to 3"),
         (lambda: math.add_n([X, V]), r"must have the same shape, but there are \(2, 3\) and \(3,\)"),
         (lambda: math.segment_sum(X, [0]), r"data has the shape \(2, 3\), but there are segment_ids of shape \(1,\)"),
         (
@@ -1131,8 +1131,8 @@ def test_shapes_that_do_not_fit(call, message):
         (lambda: nn.max_pool(IMAGES, [2, 2, 2], 1, "SAME"), r"\[2, 2, 2\] must be one number, two, or four"),
         (lambda: nn.dropout(X), "pass rate, the probability of an element to be dropped, or keep_prob"),
         (lambda: nn.dropout(X, rate=0.5, keep_prob=0.5), "pass rate, the probability of an element to be dropped"),
-        (lambda: nn.dropout(X, rate=1.0), r"the rate must be in \[0, 1\), and it is 1.0"),
-        (lambda: nn.dropout(X, keep_prob=0.0), r"the rate must be in \[0, 1\), and it is 1.0: rate is 1 - keep_prob"),
+        (lambda: nn.dropout(X, rate=1.0), r"the rate must be in \[0, 1\), but it is 1.0"),
+        (lambda: nn.dropout(X, keep_prob=0.0), r"the rate must be in \[0, 1\), but it is 1.0: rate is 1 - keep_prob"),
         (lambda: random.uniform([2], dtype=np.int32), "Must specify maxval for integer dtype int32"),
         (lambda: random.stateless_uniform([2], [1, 2], dtype=np.int32), "Must specify maxval for integer dtype int32"),
         (lambda: initializers.VarianceScaling(-1.0), "scale must be positive, but it is -1.0"),

@@ -170,15 +170,15 @@ def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
     pairs = raw_array(equal) & along_axis[..., None, :] & along_axis[..., :, None]
     if np.any(pairs & (beside <= limit) & (apart > limit)):
         raise errors.NoDerivativeError(
-            f"the vectors of a repeated value lie along coordinate axes in the basis chosen by np.linalg.{function}. It "
-            "cannot be decided whether the loss depends on that choice, as v**2 does, and has no derivative.\nIf not, "
-            "rotate the matrix first: with q = scipy.stats.ortho_group.rvs(len(a)), the vectors of a are q @ v, where "
-            "v are those of q.T @ a @ q."
+            f"the vectors of a repeated value lie along coordinate axes in the basis chosen by np.linalg.{function}. "
+            "Whether the loss depends on that choice, as v**2 does, cannot be decided, nor if it has a derivative.\n"
+            "If it does not depend on it, rotate the matrix first: with q = scipy.stats.ortho_group.rvs(len(a)), the "
+            "vectors of a are q @ v, where v are those of q.T @ a @ q."
         )
     if np.any(pairs & ~np.eye(pairs.shape[-1], dtype=np.bool_)):
         warnings.warn(
-            f"vectors of a repeated value lie along axes in the basis chosen by np.linalg.{function}. The derivative is "
-            "right if the loss is the same for every basis of them; that of a loss that is not, such as np.sum(v**4), "
+            f"vectors of a repeated value lie along axes in the basis chosen by np.linalg.{function}. The derivative "
+            "is right if the loss is the same for every basis of them; that of other losses, such as np.sum(v**4), "
             "does not exist, which cannot be detected there. A matrix rotated beforehand, q.T @ a @ q with q = "
             "scipy.stats.ortho_group.rvs(len(a)), shows it",
             errors.BasisWarning,
