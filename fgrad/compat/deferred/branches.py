@@ -1,9 +1,9 @@
-"""Branches of a graph: what is made inside of a branch function runs only where the branch is taken.
+"""Branches of a graph: nodes created in a branch function run only if the branch is taken.
 
     branches(pred, true_fn, false_fn)    the result of one of two functions, chosen by a run
 
-The nodes that a branch function makes carry a guard, the condition and the value that it must have. A run
-passes over nodes whose guard does not hold, and over what depends on them, up to the `Merge` behind.
+The nodes of a branch function have a guard: a condition and its required value. A run
+skips nodes whose guard does not hold, and their dependents, up to the `Merge` node.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Merge(GraphTensor):
         return one if run.values[pred] else other
 
     def is_skipped(self, run: Any) -> bool:
-        """Return whether the run passes over this node: not for a branch that is not taken."""
+        """Return whether the run skips this node: it does not skip it for a branch that is not taken."""
         return self.inputs[0] in run.skipped or self.taken(run) in run.skipped or self._is_held_back(run)
 
     def compute(self, run: Any) -> Any:
@@ -49,10 +49,10 @@ class Merge(GraphTensor):
 
 
 def branches(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None) -> Any:
-    """Return the result of one of two functions, which are called at once and whose nodes are chosen by a run.
+    """Return the result of one of two functions, which are both called immediately; a run chooses between their nodes.
 
     Raises:
-        StructureError: a TypeError; the results are not alike, or there is none.
+        StructureError: a TypeError; the structures of the results differ, or there is no result.
     """
     pred = as_symbol(pred)
     (ones, treedef), (others, other_treedef) = (

@@ -1,8 +1,8 @@
-"""From Python values to tensors, by TensorFlow's defaults: floats are float32, integers int32.
+"""Conversion of Python values to tensors, by TensorFlow's defaults: floats become float32, integers int32.
 
 convert(3.0)                  a float32 Tensor
 another(x)                    the same values, as another tensor
-operands(x, 2.0)              both as tensors; what has no dtype of its own takes that of `x`
+operands(x, 2.0)              both as tensors; values without a dtype get that of `x`
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _DEFAULTS = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(n
 
 
 def as_dtype(dtype: Any) -> Any:
-    """Return NumPy's dtype for TensorFlow's name of it, a NumPy type or a string; None stays None."""
+    """Return the NumPy dtype for a TensorFlow dtype, a NumPy type or a string; None stays None."""
     if dtype is None:
         return None
     if dtype is float or (isinstance(dtype, str) and dtype == "float"):
-        return np.dtype(np.float32)  # NumPy would read it as Python's float
+        return np.dtype(np.float32)  # NumPy would interpret it as Python's float
     try:
         return np.dtype(dtype)
     except TypeError:
@@ -38,8 +38,8 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
 
     Args:
         value: a number, array, tensor, variable, or nested lists of them.
-        dtype: the dtype that it must have; a tensor or variable must have it already.
-        hint: the dtype for numbers, lists and arrays, where it can hold them.
+        dtype: the required dtype; a tensor or variable must already have it.
+        hint: the dtype for numbers, lists and arrays that can be represented in it.
     """
     dtype = as_dtype(dtype)
     value = value.value() if isinstance(value, Variable) else collected(value)
@@ -59,7 +59,7 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
 
 
 def another(tensor: Any) -> Any:
-    """Return a tensor of the same values that a tape tells from the first."""
+    """Return a new tensor with the same values, which a tape distinguishes from the first."""
     return np.positive(tensor) if tensor.dtype.kind in "fc" else np.copy(tensor)
 
 
@@ -83,7 +83,7 @@ def _holds_tensors(value: Any) -> bool:
 
 
 def operands(*values: Any) -> Any:
-    """Return values as tensors; numbers, lists and arrays take the dtype of the first tensor, or else float."""
+    """Return values as tensors; numbers, lists and arrays get the dtype of the first tensor, or by default float."""
     hint = next((value.dtype for value in values if type(value) in BOXES), None)
     tensors = [convert(value, hint=hint) for value in values]
     if hint is not None:

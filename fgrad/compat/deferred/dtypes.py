@@ -1,4 +1,4 @@
-"""dtypes as TensorFlow has them: NumPy's, with TensorFlow's names for what they tell."""
+"""TensorFlow dtypes: NumPy dtypes with TensorFlow's attributes."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 
 
 class _DTypeType(type):
-    """Lets the dtypes of eager tensors, which are NumPy's, be instances of `DType`."""
+    """Makes NumPy dtypes, which eager tensors have, instances of `DType`."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, np.dtype) or type(instance) is cls
 
 
 class DType(metaclass=_DTypeType):
-    """A dtype: NumPy's, to which it is equal, with TensorFlow's attributes besides NumPy's own.
+    """A dtype: equal to a NumPy dtype, with TensorFlow's attributes in addition.
 
-    NumPy takes it wherever it takes a dtype. Tensors of a graph have it as their `dtype`, and eager ones NumPy's.
+    NumPy accepts it as a dtype. Graph tensors have it as their `dtype`, and eager ones NumPy's.
 
     Args:
-        dtype: NumPy's.
+        dtype: the NumPy dtype.
 
     Attributes:
-        dtype: NumPy's, by which NumPy takes this for a dtype.
-        as_numpy_dtype: NumPy's type of such numbers.
+        dtype: the NumPy dtype, by which NumPy accepts this object as a dtype.
+        as_numpy_dtype: NumPy's scalar type.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
@@ -48,7 +48,7 @@ class DType(metaclass=_DTypeType):
     max = property(lambda self: self.dtype.type(_limits(self.dtype).max))
 
     def is_compatible_with(self, other: Any) -> bool:
-        """Return whether another dtype is the same."""
+        """Return whether another dtype is equal."""
         return bool(self == other)
 
     def __getattr__(self, name: str) -> Any:
@@ -85,7 +85,7 @@ _named: dict[Any, DType] = {}
 
 
 def named(dtype: Any) -> Any:
-    """Return NumPy's dtype with TensorFlow's attributes; None stays None."""
+    """Return a NumPy dtype with TensorFlow's attributes; None stays None."""
     if dtype is None or type(dtype) is DType:
         return dtype
     if dtype not in _named:

@@ -1,11 +1,11 @@
 """Graphs of deferred calls.
 
-    Graph                 the nodes, their names, and what is open while they are made
-    Node, GraphTensor     a deferred call; one that has a value
+    Graph                 the nodes, their names, and the open contexts in which they are created
+    Node, GraphTensor     a deferred call; a deferred call with a value
     Placeholder           a value that is fed
-    operation             makes a function deferrable: called with graph tensors it becomes a node
+    operation             make a function deferrable: called with graph tensors it becomes a node
 
-A node is made once and never changes, and its inputs are older than it is, so the order of creation
+A node is created once and is immutable, and its inputs are older, so the order of creation
 is an order of evaluation. `Node.compute(run)` evaluates one node within a run of a session.
 """
 
@@ -34,7 +34,7 @@ from fgrad.transforms.reverse import stop_gradient
 
 
 class Dimension(int):
-    """A size that is known before anything runs: an int with TensorFlow 1's `.value`."""
+    """A statically known size: an int with TensorFlow 1's `.value`."""
 
     @property
     def value(self) -> int:
@@ -42,10 +42,10 @@ class Dimension(int):
 
 
 class TensorShape(tuple[Any, ...]):
-    """The sizes of a graph tensor's axes as far as they are known: None stands for any size.
+    """The sizes of a graph tensor's axes, as far as they are known: None stands for an unknown size.
 
     Args:
-        dims: the sizes, or None where not even their number is known.
+        dims: the sizes, or None if their number is unknown.
 
     Example:
         >>> shape = TensorShape([None, 3])
@@ -67,7 +67,7 @@ class TensorShape(tuple[Any, ...]):
         """Return the sizes as a list.
 
         Raises:
-            ShapeError: a ValueError; the number of axes is not known.
+            ShapeError: a ValueError; the number of axes is unknown.
         """
         if self.ndims is None:
             raise errors.ShapeError("as_list() is not defined on a shape whose number of axes is not known.")
@@ -78,11 +78,11 @@ class TensorShape(tuple[Any, ...]):
         return self.ndims is not None and None not in self
 
     def num_elements(self) -> int | None:
-        """Return the number of elements, or None if it is not known."""
+        """Return the number of elements, or None if it is unknown."""
         return math.prod(self) if self.is_fully_defined() else None
 
     def admits(self, shape: tuple[int, ...]) -> bool:
-        """Return whether an array of a shape fits."""
+        """Return whether an array of a shape is compatible."""
         if self.ndims is None:
             return True
         return len(shape) == self.ndims and all(mine in (None, size) for mine, size in zip(self, shape, strict=True))
@@ -129,7 +129,7 @@ class Graph:
         return mode.block(self)
 
     def unique_name(self, name: str) -> str:
-        """Return a name, within the open name scope, that no node has yet."""
+        """Return an unused name, within the open name scope."""
         full = self.name_scope + name
         unique, count = full, 0
         while unique.lower() in self._taken:
@@ -140,7 +140,7 @@ class Graph:
 
     @contextlib.contextmanager
     def scope(self, name: str) -> Iterator[str]:
-        """Return a context in which the names of new nodes begin with `name/`; a name with a slash is whole."""
+        """Return a context in which the names of new nodes begin with `name/`; a trailing slash means absolute."""
         previous = self.name_scope
         self.name_scope = name if name.endswith("/") or not name else self.unique_name(name) + "/"
         try:
@@ -150,20 +150,20 @@ class Graph:
 
     @contextlib.contextmanager
     def control_dependencies(self, nodes: Sequence[Any] | None) -> Iterator[None]:
-        """Return a context in which new nodes wait for others; None waits for nothing, in no branch and no loop."""
+        """Return a context in which new nodes depend on others; None clears dependencies, branches and loops."""
         waiting = () if nodes is None else (*self.controls, *(self.node(each) for each in nodes))
         with self._where(waiting, () if nodes is None else self.guards, None if nodes is None else self.frame):
             yield
 
     @contextlib.contextmanager
     def guarded(self, pred: Node, truth: bool) -> Iterator[None]:
-        """Return a context in which new nodes are run only where a condition has a value."""
+        """Return a context in which new nodes run only if a condition has a given value."""
         with self._where((*self.controls, pred), (*self.guards, (pred, truth)), self.frame):
             yield
 
     @contextlib.contextmanager
     def within(self, frame: Frame | None) -> Iterator[None]:
-        """Return a context in which new nodes belong to a loop, and wait for nothing; None is outside of loops."""
+        """Return a context in which new nodes belong to a loop, without dependencies; None means no loop."""
         with self._where((), (), frame):
             yield
 
@@ -177,10 +177,10 @@ class Graph:
             self.controls, self.guards, self.frame = previous
 
     def node(self, fetch: Any) -> Node:
-        """Return the node that a tensor, a variable, an operation or a name stands for.
+        """Return the node for a tensor, a variable, an operation or a name.
 
         Raises:
-            FetchError: a TypeError; it stands for none, or for one of another graph.
+            FetchError: a TypeError; there is no such node, or it belongs to another graph.
         """
         if isinstance(fetch, str):
             name = fetch.removesuffix(":0")
@@ -199,11 +199,11 @@ class Graph:
         return node
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Node:
-        """Return the tensor or operation that something stands for; see `node`. The choices are without effect."""
+        """Return the tensor or operation for an object; see `node`. The other arguments are ignored."""
         return self.node(obj)
 
     def get_tensor_by_name(self, name: str) -> Any:
-        """Return the tensor of a name such as `'Const:0'`."""
+        """Return the tensor with a name such as `'Const:0'`."""
         return self.node(name)
 
     get_operation_by_name = get_tensor_by_name
@@ -213,11 +213,11 @@ class Graph:
         return list(self.nodes.values())
 
     def get_collection(self, name: str) -> list[Any]:
-        """Return what a collection holds."""
+        """Return the contents of a collection."""
         return list(self.collections.get(name, ()))
 
     def add_to_collection(self, name: str, value: Any) -> None:
-        """Put a value into a collection."""
+        """Add a value to a collection."""
         self.collections.setdefault(name, []).append(value)
 
 
@@ -226,17 +226,17 @@ class _Default:
 
 
 def default_graph() -> Graph:
-    """Return the graph of the innermost open block, or the one of the process."""
+    """Return the graph of the innermost open block, or the default graph of the process."""
     return mode.open_graph() or _Default.graph
 
 
 def reset_default_graph() -> None:
-    """Begin with an empty graph where no block is open."""
+    """Replace the default graph by an empty one, outside of blocks."""
     _Default.graph = Graph()
 
 
 def default_session(how: str) -> Any:
-    """Return the session whose block is innermost.
+    """Return the innermost default session.
 
     Raises:
         SessionError: a ValueError; none is open.
@@ -254,10 +254,10 @@ def default_session(how: str) -> Any:
 
 
 class Symbol:
-    """What stands for a value that only a run has: a tensor of a graph, or a variable of one."""
+    """Base class of symbolic values: graph tensors and graph variables, which have values only in a run."""
 
     __hash__ = object.__hash__
-    __array_priority__ = 100  # `array + tensor` is left to the tensor
+    __array_priority__ = 100  # `array + tensor` is computed by the tensor
     graph: Graph
     _name: str
 
@@ -304,12 +304,11 @@ Guard = tuple["Node", bool]
 
 
 class Frame:
-    """The inside of a loop: the nodes that are made while it is open are computed anew in every iteration.
+    """The frame of a loop: nodes created while it is open are computed in every iteration.
 
     Attributes:
-        outer: the frame of the loop around this one.
-        variables: the nodes that stand for what changes from iteration to iteration, those of the loops around it
-        included.
+        outer: the frame of the enclosing loop.
+        variables: the nodes of the loop variables, including those of enclosing loops.
     """
 
     def __init__(self, outer: Frame | None) -> None:
@@ -317,22 +316,22 @@ class Frame:
         self.variables: list[GraphTensor] = [] if outer is None else list(outer.variables)
 
     def is_within(self, frame: Frame | None) -> bool:
-        """Return whether this frame is another one, or inside of it."""
+        """Return whether this frame is equal to another one, or inside of it."""
         return frame is None or frame is self or (self.outer is not None and self.outer.is_within(frame))
 
 
 class Node:
-    """A deferred call: what it is called, what it waits for, and how it is computed in a run.
+    """A deferred call: its name, its dependencies, and its computation in a run.
 
     Attributes:
         number: the order of creation; inputs have smaller numbers.
-        inputs: the nodes whose values it takes.
-        controls: the nodes that must have run before.
-        guards: conditions, with the values that they must have for the node to be run.
-        frame: the loop inside of which it is computed; None if there is none.
+        inputs: the nodes whose values it uses.
+        controls: the nodes that must run before.
+        guards: conditions, with the values that are required for the node to run.
+        frame: the loop that contains it; None if there is none.
         differentiable: whether derivatives pass from its value to its inputs.
-        reads: the variables that are read where it is computed.
-        inside: the nodes that are computed where it is, because it is a loop.
+        reads: the variables that its computation reads.
+        inside: the nodes inside, if it is a loop.
     """
 
     graph: Graph
@@ -366,11 +365,11 @@ class Node:
         raise NotImplementedError(type(self).__name__)
 
     def is_skipped(self, run: Any) -> bool:
-        """Return whether a run passes over this node, because a branch is not taken."""
+        """Return whether a run skips this node, because a branch is not taken."""
         return not run.skipped.isdisjoint(self.inputs) or self._is_held_back(run)
 
     def _is_held_back(self, run: Any) -> bool:
-        waits = not run.skipped.isdisjoint(self.controls)  # among them are the conditions of the guards
+        waits = not run.skipped.isdisjoint(self.controls)  # these include the conditions of the guards
         return waits or any(bool(run.values[pred]) is not truth for pred, truth in self.guards)
 
     @property
@@ -393,7 +392,7 @@ class Operation(Node):
         self._effect(run)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
-        """Run the operation in a session, by default the one whose block is open."""
+        """Run the operation in a session, by default the innermost one."""
         (session or default_session("run()")).run(self, feed_dict)
 
     def __repr__(self) -> str:
@@ -401,7 +400,7 @@ class Operation(Node):
 
 
 class GraphTensor(Symbol, Node):
-    """A tensor that is computed when a session runs it; operators and TensorFlow's functions defer further.
+    """A tensor that is computed when a session runs it; operators and TensorFlow's functions create further nodes.
 
     Example:
         >>> import fgrad.compat.tensorflow1 as tf
@@ -430,11 +429,11 @@ class GraphTensor(Symbol, Node):
         return named(self.facts()[1])
 
     def get_shape(self) -> TensorShape:
-        """Return the sizes of the axes as far as they are known."""
+        """Return the sizes of the axes, as far as they are known."""
         return self.shape
 
     def facts(self) -> tuple[Any, Any]:
-        """Return the shape and the dtype as far as they are known: None is not known."""
+        """Return the shape and the dtype; None means unknown."""
         if self._static is None:
             self._static = self._infer()
         return self._static
@@ -443,7 +442,7 @@ class GraphTensor(Symbol, Node):
         return None, None
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
-        """Return the value in a session, by default the one whose block is open."""
+        """Return the value in a session, by default the innermost one."""
         return (session or default_session("eval()")).run(self, feed_dict)
 
     def __repr__(self) -> str:
@@ -451,7 +450,7 @@ class GraphTensor(Symbol, Node):
 
 
 def effect_of(tensor: GraphTensor, name: str) -> Operation:
-    """Return an operation that computes a tensor and gives None; it bears the tensor's name."""
+    """Return an operation with the tensor's name, which computes the tensor and returns None."""
     effect: Operation | None = tensor.__dict__.get("_effect_node")
     if effect is None:
         with tensor.graph.within(tensor.frame):
@@ -487,7 +486,7 @@ class Call(GraphTensor):
         return self.function(*args, **keywords)
 
     def _infer(self) -> tuple[Any, Any]:
-        """Call the function on stand-ins, twice: what differs between the two calls is not known."""
+        """Call the function on two sets of trial values: sizes that differ between the results are unknown."""
         found = [fact for fact in map(self._facts_with, (0, 1)) if fact is not None]
         dtypes = {dtype for _, dtype in found}
         shapes = [shape for shape, _ in found]
@@ -504,24 +503,24 @@ class Call(GraphTensor):
             with mode.block(None), np.errstate(all="ignore"):
                 result = self._called(stand_ins)
         except Exception:
-            return None  # the stand-ins do not suit the function; if the real values do not either, a run says so
+            return None  # the function rejects the trial values; if it also rejects the actual ones, the run raises
         return (result.shape, result.dtype) if hasattr(result, "dtype") else None
 
 
 def _argument(leaf: Any) -> Any:
-    """Return an argument as a node keeps it: variables are read, arrays copied."""
+    """Return an argument in the form stored by a node: variables are read, arrays copied."""
     if isinstance(leaf, Symbol):
         return as_node(leaf)
     return leaf.copy() if type(leaf) is np.ndarray else leaf
 
 
-_SIZES = (7, 13)  # no multiples of each other, and seldom sizes that a program names
+_SIZES = (7, 13)  # coprime, and unlikely to occur in a program
 
 
 def stand_in(node: Any, trial: int) -> Any:
-    """Return a tensor to try a function on in place of a node's value; None if its dtype is not known.
+    """Return a trial value for a node; None if its dtype is unknown.
 
-    In the two trials, 0 and 1, it has other sizes where they are not known, and other values.
+    The two trials, 0 and 1, differ in unknown sizes, and in values.
     """
     if isinstance(node, Call) and not node.inputs:
         with mode.block(None):
@@ -535,7 +534,7 @@ def stand_in(node: Any, trial: int) -> Any:
 
 
 class Placeholder(GraphTensor):
-    """A value that is fed at every run."""
+    """A value that is fed in every run."""
 
     def __init__(self, dtype: Any, shape: Any = None, name: str | None = None) -> None:
         self._static = (None if shape is None else list(TensorShape(shape)), as_dtype(dtype))
@@ -552,10 +551,10 @@ class Placeholder(GraphTensor):
 
 
 def operation(name: str = "", differentiable: bool = True) -> Callable[[Any], Any]:
-    """Return a decorator that lets a function of tensors be deferred.
+    """Return a decorator that makes a function of tensors deferrable.
 
     Args:
-        name: of its nodes; by default the function's own, in TensorFlow's spelling.
+        name: the name of its nodes; by default the function's own, in TensorFlow's spelling.
         differentiable: whether derivatives pass through; otherwise its arguments are constants.
     """
 
@@ -585,7 +584,7 @@ def _detached(function: Any) -> Any:
 
 
 def holds_symbol(arguments: Any) -> bool:
-    """Return whether arguments, or lists among them, hold a graph tensor."""
+    """Return whether arguments, or lists among them, contain a graph tensor."""
     return any(
         isinstance(each, Symbol) or (isinstance(each, (list, tuple)) and holds_symbol(each)) for each in arguments
     )
@@ -605,7 +604,7 @@ _WITHOUT_DERIVATIVE = {"lt", "le", "gt", "ge", "and", "or", "xor", "floordiv"}
 
 
 def _operator(function: Any) -> tuple[Any, Any]:
-    """Return an operator of graph tensors and its reflected twin."""
+    """Return an operator of graph tensors and its reflected version."""
     name = function.__name__.strip("_")
 
     def call(x: Any, y: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Loops of a graph: what is made inside of a body runs as often as a run of a session iterations.
+"""Loops of a graph: the nodes of a body are computed once per iteration of a run.
 
-    loop(cond, body, loop_vars, ...)    what the loop's variables are at the end
+    loop(cond, body, loop_vars, ...)    the final values of the loop variables
 
-The condition and the body are called once, on nodes that stand for the loop's variables; what they make is
-in a `Frame` of its own. A run computes these nodes anew in every iteration, on the tape of the run, so that
-derivatives pass through the iterations that were taken.
+The condition and the body are called once, on nodes that stand for the loop variables; the nodes that they create
+belong to a separate `Frame`. A run computes these nodes in every iteration, on the tape of the run, so that
+derivatives pass through the iterations.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from fgrad.transforms.reverse import stop_gradient
 
 
 class LoopVariable(GraphTensor):
-    """What changes from iteration to iteration: its value is what the iteration before has left."""
+    """A loop variable: its value in an iteration is the result of the previous iteration."""
 
     def __init__(self, graph: Graph, shape: TensorShape, dtype: Any) -> None:
         self._static = (None if shape.ndims is None else shape.as_list(), dtype)
         super().__init__(graph, "LoopVariable", ())
 
     def check(self, x: Any) -> None:
-        """Raise unless a graph tensor or a value can be that of this variable."""
+        """Raise unless a graph tensor or a value is a valid next value of this variable."""
         if None not in (x.dtype, self.dtype) and x.dtype != self.dtype:
             raise errors.DtypeError(
                 f"a variable of tf.while_loop begins with dtype {self.dtype}, and the body returns {x.dtype} for it.\n"
@@ -45,7 +45,7 @@ class LoopVariable(GraphTensor):
 
 
 def _may_be(shape: Any, wanted: TensorShape) -> bool:
-    """Return whether an array of a shape, as far as it is known, may fit."""
+    """Return whether an array of a shape may be compatible, as far as the shape is known."""
     if wanted.ndims is None or getattr(shape, "ndims", 0) is None:
         return True
     pairs = zip(shape, wanted, strict=False)
@@ -53,7 +53,7 @@ def _may_be(shape: Any, wanted: TensorShape) -> bool:
 
 
 class Loop(Node):
-    """The iterations of a loop; its value is a list of what the loop's variables are at the end."""
+    """The iterations of a loop; its value is a list of the final loop variables."""
 
     def __init__(self, initial: Sequence[Any], shapes: Sequence[TensorShape], limit: Any, name: str) -> None:
         graph = initial[0].graph
@@ -65,7 +65,7 @@ class Loop(Node):
         self._title = name
 
     def close(self, condition: GraphTensor, results: Sequence[Any], differentiable: bool) -> None:
-        """Make the node, when it is known what is inside."""
+        """Create the node, after the nodes inside are known."""
         fed = frozenset(self.variables)
         self._condition, self._results, self.differentiable = condition, results, differentiable
         self._test, self._iteration = (Plan(nodes, fed, self._frame) for nodes in ([condition], results))
@@ -92,7 +92,7 @@ class Loop(Node):
 
 
 class LoopResult(GraphTensor):
-    """What one variable of a loop is at the end."""
+    """The final value of one loop variable."""
 
     def __init__(self, loop: Loop, place: int) -> None:
         self._place, self._loop = place, loop
@@ -114,12 +114,12 @@ def loop(
     differentiable: bool,
     name: str | None,
 ) -> list[Any]:
-    """Return what variables are after a body has been called on them for as long as a condition holds.
+    """Return the final loop variables, after a body has been called on them while a condition holds.
 
     Raises:
-        StructureError: a TypeError; the body returns something else than the variables.
-        DtypeError: a TypeError; it returns another dtype for one.
-        ShapeError: a ValueError; it returns another shape for one.
+        StructureError: a TypeError; the result of the body has another structure than the loop variables.
+        DtypeError: a TypeError; the dtype of a variable changes.
+        ShapeError: a ValueError; the shape of a variable changes.
     """
     leaves, treedef = flatten(list(loop_vars))
     initial = [as_symbol(leaf) for leaf in leaves]
@@ -168,5 +168,5 @@ def _returned(results: Any, variables: Sequence[LoopVariable], treedef: Any) -> 
 
 
 def as_list(results: Any) -> list[Any]:
-    """Return the variables of a loop as a list; one may stand alone."""
+    """Return the loop variables as a list; a single one is wrapped."""
     return list(results) if isinstance(results, (list, tuple)) else [results]

@@ -1,7 +1,7 @@
-"""Whether a call happens now or becomes a node of a graph.
+"""The execution mode: whether a call is executed immediately or becomes a node of a graph.
 
-A `with graph.as_default()` block defers, a running session does not; where neither is open, the mode
-of the namespace decides through which the call came: `compat.tensorflow` is eager at first, and
+Inside of `with graph.as_default()` calls are deferred, and inside of a running session they are not; otherwise the
+mode of the namespace of the call decides: `compat.tensorflow` is eager at first, and
 `compat.tensorflow1` is not.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass
 class Mode:
-    """What a namespace does where nothing else decides."""
+    """The default mode of a namespace."""
 
     eager: bool
 
@@ -35,7 +35,7 @@ TENSORFLOW_1 = Mode(eager=False)
 
 
 class _Here(threading.local):
-    """The present thread's mode, and its open blocks: a graph defers, None runs at once."""
+    """The thread's mode, and its open blocks: a graph means deferred, None means immediate execution."""
 
     def __init__(self) -> None:
         self.mode = TENSORFLOW
@@ -47,7 +47,7 @@ _here = _Here()
 
 
 def current() -> Mode:
-    """Return the mode of the namespace through which the present call came."""
+    """Return the mode of the namespace of the current call."""
     return _here.mode
 
 
@@ -57,18 +57,18 @@ def is_deferring() -> bool:
 
 
 def is_running() -> bool:
-    """Return whether a session evaluates the present call."""
+    """Return whether a session evaluates the current call."""
     return bool(_here.blocks) and _here.blocks[-1] is None
 
 
 def open_graph() -> Any:
-    """Return the graph whose block is innermost, or None."""
+    """Return the graph of the innermost block, or None."""
     return next((block for block in reversed(_here.blocks) if block is not None), None)
 
 
 @contextlib.contextmanager
 def block(graph: Any) -> Iterator[Any]:
-    """Return a context in which calls become nodes of `graph`, or happen at once if it is None."""
+    """Return a context in which calls become nodes of `graph`, or are executed immediately if it is None."""
     _here.blocks.append(graph)
     try:
         yield graph
@@ -77,13 +77,13 @@ def block(graph: Any) -> Iterator[Any]:
 
 
 def open_session() -> Any:
-    """Return the session whose block is innermost, or None."""
+    """Return the session of the innermost block, or None."""
     return _here.sessions[-1] if _here.sessions else None
 
 
 @contextlib.contextmanager
 def session_block(session: Any) -> Iterator[Any]:
-    """Return a context in which tensors are evaluated in `session` where none is named."""
+    """Return a context in which `session` is the default session."""
     _here.sessions.append(session)
     try:
         yield session

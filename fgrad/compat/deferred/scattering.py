@@ -1,7 +1,7 @@
-"""Writing to elements of a variable, at indices that are tensors.
+"""Writes to elements of a variable, at indices that are tensors.
 
 Scatters         the methods `scatter_nd_update(indices, updates)` and `scatter_update(slices)`, and their kin
-IndexedSlices    rows and their numbers, which those of the second kind take
+IndexedSlices    rows and their numbers, the arguments of `scatter_update` and its kin
 scattered(...)   the values of a variable with updates at indices
 """
 
@@ -22,7 +22,7 @@ class IndexedSlices(NamedTuple):
     Attributes:
         values: the rows.
         indices: their numbers along the first axis of the variable.
-        dense_shape: the variable's shape, without effect.
+        dense_shape: the variable's shape, which is ignored.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
@@ -37,7 +37,7 @@ class IndexedSlices(NamedTuple):
 
 
 Writer = Callable[[Any, Any, Any], Any]
-"""Writes updates to places of an array: `writer(array, places, updates)`."""
+"""Functions that write updates to an array: `writer(array, places, updates)`."""
 
 
 def _put(array: Any, places: Any, updates: Any) -> None:
@@ -56,20 +56,20 @@ WRITERS: dict[str, Writer] = {
 
 
 def scattered(kind: str, by_rows: bool, old: Any, updates: Any, indices: Any, name: str) -> Any:
-    """Return the values of a variable with updates at indices; several at the same index count one after the other.
+    """Return the values of a variable with updates at indices; updates at the same index are applied in order.
 
     Args:
         kind: a key of `WRITERS`.
-        by_rows: the indices are numbers of rows, otherwise each is a row along their last axis.
-        old: the present values, an array or a recorded tensor.
-        updates: for each index an element, or a block, also as an array or tensor; by rows, one number serves for all.
+        by_rows: whether the indices are row numbers; otherwise each index is a row along their last axis.
+        old: the current values, an array or a recorded tensor.
+        updates: for each index an element, or a block, as an array or tensor; by rows, a single number is broadcast.
         indices: an array of integers.
-        name: of the variable.
+        name: the name of the variable.
 
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
-        ShapeError: a ValueError; the updates have another shape than the indices ask for.
-        DtypeError: a TypeError; the variable cannot hold the updates, or the indices are no integers.
+        ShapeError: a ValueError; the shape of the updates does not match the indices.
+        DtypeError: a TypeError; the variable cannot hold the updates, or the indices are not integers.
     """
     changed = old.copy() if type(old) is Tensor else np.array(old)
     if indices.dtype.kind not in "iu" or not np.can_cast(updates.dtype, changed.dtype, "same_kind"):
@@ -96,7 +96,7 @@ def scattered(kind: str, by_rows: bool, old: Any, updates: Any, indices: Any, na
 
 
 class Scatters:
-    """Methods of variables that write to elements at indices: now, or in a graph when the result is evaluated."""
+    """Methods of variables that write to elements at indices: immediately, or in a graph by evaluation."""
 
     def _scatter(self, kind: str, by_rows: bool, updates: Any, indices: Any, name: str | None) -> Any:
         raise NotImplementedError(type(self).__name__)
@@ -112,14 +112,14 @@ class Scatters:
         Args:
             indices: each index is a row along the last axis.
             updates: for each index an element, or a block if the index is shorter than the shape.
-            name: of the node.
+            name: the name of the node.
 
         Returns:
             The variable; in a graph, a tensor whose evaluation writes.
 
         Raises:
             InvalidArgumentError: a ValueError; an index is negative or too large.
-            ShapeError: a ValueError; the updates have another shape than the indices ask for.
+            ShapeError: a ValueError; the shape of the updates does not match the indices.
             DtypeError: a TypeError; the variable cannot hold the updates.
 
         Example:
@@ -140,11 +140,11 @@ class Scatters:
         return self._scatter("Sub", False, updates, indices, name)
 
     def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Any:
-        """Replace elements by updates that are larger; see `scatter_nd_update`."""
+        """Replace elements by their maximum with updates; see `scatter_nd_update`."""
         return self._scatter("Max", False, updates, indices, name)
 
     def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Any:
-        """Replace elements by updates that are smaller; see `scatter_nd_update`."""
+        """Replace elements by their minimum with updates; see `scatter_nd_update`."""
         return self._scatter("Min", False, updates, indices, name)
 
     def scatter_update(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
@@ -152,16 +152,16 @@ class Scatters:
 
         Args:
             sparse_delta: the rows and their numbers, an `IndexedSlices`.
-            use_locking: without effect.
-            name: of the node.
+            use_locking: ignored.
+            name: the name of the node.
 
         Returns:
             The variable; in a graph, a tensor whose evaluation writes.
 
         Raises:
-            StructureError: a TypeError; `sparse_delta` is something else.
+            StructureError: a TypeError; `sparse_delta` is not an `IndexedSlices`.
             InvalidArgumentError: a ValueError; a number is negative or too large.
-            ShapeError: a ValueError; the rows have another shape than those of the variable.
+            ShapeError: a ValueError; the shape of the rows differs from that of the variable's rows.
             DtypeError: a TypeError; the variable cannot hold the rows.
         """
         return self._scatter_rows("Update", sparse_delta, name)
@@ -183,11 +183,11 @@ class Scatters:
         return self._scatter_rows("Div", sparse_delta, name)
 
     def scatter_max(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        """Replace elements of rows by those that are larger; see `scatter_update`."""
+        """Replace elements of rows by their maximum with updates; see `scatter_update`."""
         return self._scatter_rows("Max", sparse_delta, name)
 
     def scatter_min(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
-        """Replace elements of rows by those that are smaller; see `scatter_update`."""
+        """Replace elements of rows by their minimum with updates; see `scatter_update`."""
         return self._scatter_rows("Min", sparse_delta, name)
 
 

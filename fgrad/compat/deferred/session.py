@@ -1,6 +1,6 @@
 """Sessions, which run graphs.
 
-A run finds the nodes that its fetches need, and evaluates each of them once, in the order of creation.
+A run determines the nodes that its fetches need, and evaluates each of them once, in the order of creation.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from fgrad.transforms.reverse import stop_gradient
 
 
 class Session:
-    """Runs a graph, and keeps the values of its variables.
+    """Runs a graph, and stores the values of its variables.
 
     Args:
-        target, config: without effect; TensorFlow chooses machines and devices by them.
-        graph: the graph; by default the one that is open.
+        target, config: ignored; in TensorFlow they select machines and devices.
+        graph: the graph; by default the open one.
 
     Example:
         >>> import fgrad.compat.tensorflow1 as tf
@@ -55,16 +55,16 @@ class Session:
 
         Args:
             fetches: a graph tensor, variable, operation or name, or a container of them.
-            feed_dict: values by graph tensor: of placeholders, or of any others instead of their own.
-            options, run_metadata: without effect.
+            feed_dict: values by graph tensor: placeholders, or other tensors whose values are replaced.
+            options, run_metadata: ignored.
 
         Returns:
-            Values nested as `fetches` are; None for operations.
+            Values with the structure of `fetches`; None for operations.
 
         Raises:
             SessionError: a RuntimeError; the session is closed.
-            FetchError: a TypeError; something is not of this graph.
-            InvalidArgumentError: a ValueError; a placeholder is not fed, or a value does not fit it.
+            FetchError: a TypeError; a fetch does not belong to this graph.
+            InvalidArgumentError: a ValueError; a placeholder is not fed, or a fed value is incompatible.
             FailedPreconditionError: a RuntimeError; a variable has no value yet.
         """
         if self._closed:
@@ -83,7 +83,7 @@ class Session:
         return unflatten(treedef, [_plain(values[node]) for node in nodes])
 
     def _outside(self, fetch: Any) -> Node:
-        """Return the node that something stands for, which must not be inside of a loop."""
+        """Return the node of a fetch, which must not be inside of a loop."""
         node = self.graph.node(fetch)
         if node.frame is not None:
             raise errors.FetchError(
@@ -93,7 +93,7 @@ class Session:
         return node
 
     def _plan(self, nodes: list[Node], feeds: Iterable[Node]) -> Plan:
-        """Return what a run has to do; it is the same for the same fetches and fed tensors."""
+        """Return the plan of a run, which is cached by fetches and fed tensors."""
         key = (tuple(nodes), frozenset(feeds))
         if key not in self._plans:
             if len(self._plans) >= _MOST_PLANS:
@@ -102,7 +102,7 @@ class Session:
         return self._plans[key]
 
     def variable(self, variable: GraphVariable) -> Variable:
-        """Return this session's variable for one of the graph."""
+        """Return this session's variable for a graph variable."""
         if variable not in self._variables:
             raise uninitialized(variable)
         return self._variables[variable]
@@ -112,7 +112,7 @@ class Session:
         return variable in self._variables
 
     def create(self, variable: GraphVariable, value: Any) -> Variable:
-        """Give a variable its first value in this session, or make it begin again."""
+        """Initialize a variable in this session, or reinitialize it."""
         held = self._variables.get(variable)
         if held is not None and held.shape == value.shape:
             return held.assign(value)
@@ -137,7 +137,7 @@ class Session:
             self.close()
 
     def close(self) -> None:
-        """End the session; the values of its variables are gone."""
+        """Close the session and discard the values of its variables."""
         self._closed = True
         self._variables.clear()
         self.optimizers.clear()
@@ -155,19 +155,19 @@ class InteractiveSession(Session):
         self._default.enter_context(mode.session_block(self))
 
     def close(self) -> None:
-        """End the session."""
+        """Close the session."""
         self._default.close()
         super().close()
 
 
 class Plan:
-    """What the fetches of a run need, given what is fed; or those of one iteration of a loop.
+    """The plan of a run, for given fetches and feeds, or of one iteration of a loop.
 
     Attributes:
         order: the nodes to evaluate, in order.
         captured: the nodes outside of the loop whose values an iteration needs.
-        sources: the graph tensors and variables of which derivatives are taken.
-        recorded: the derivatives at which another derivative looks.
+        sources: the graph tensors and variables with respect to which derivatives are taken.
+        recorded: the derivatives that are differentiated again.
     """
 
     def __init__(self, fetches: Iterable[Node], feeds: frozenset[Node], frame: Frame | None = None) -> None:
@@ -176,7 +176,7 @@ class Plan:
             needed = _needed(fetches, feeds - kept, frame)
             computed = [each for node in needed if node.frame is frame for each in (node, *node.inside)]
             derivatives = [node for node in computed if isinstance(node, Derivative)]
-            # Derivatives pass through a tensor whose value is fed, so what it was computed from is needed.
+            # Derivatives pass through a fed tensor, so its inputs are needed.
             passed = {fed for each in derivatives for fed in feeds if each.passes_through(fed)}
             if passed <= kept:
                 break
@@ -186,7 +186,7 @@ class Plan:
         self.inside = computed
         self.kept = kept
         self.sources = {source for each in derivatives for source in (*each.sources, *each.stops)}
-        # Whether one looks at a derivative inside of a loop from outside is not known where the loop is made.
+        # When a loop is created, it is unknown whether its inner derivatives are differentiated from outside.
         is_seen = [frame is not None or any(each in other.between for other in derivatives) for each in derivatives]
         self.recorded = {each for each, seen in zip(derivatives, is_seen, strict=True) if seen}
         self.has_derivatives = bool(derivatives)
@@ -194,7 +194,7 @@ class Plan:
 
 
 def _needed(fetches: Iterable[Node], feeds: Iterable[Node], frame: Frame | None) -> set[Node]:
-    """Return all nodes that fetches depend on; a fed node depends on none, nor does one outside of the frame."""
+    """Return all nodes that fetches depend on, without the inputs of fed nodes and of nodes outside of the frame."""
     needed: set[Node] = set()
     open_nodes = list(fetches)
     while open_nodes:
@@ -211,10 +211,10 @@ class Run:
     """One run of a session, or one iteration of a loop in a run.
 
     Attributes:
-        session: whose variables are read and assigned.
-        values: of the nodes that have been evaluated.
-        skipped: the nodes of branches that are not taken, and what depends on them; their value is None.
-        tape: on which derivatives are taken.
+        session: the session, whose variables are read and assigned.
+        values: the values of evaluated nodes.
+        skipped: the nodes of branches that are not taken, and their dependents; their value is None.
+        tape: the tape for derivatives.
     """
 
     def __init__(self, session: Session, plan: Plan, feeds: dict[Node, Tensor], outer: Run | None = None) -> None:
@@ -268,31 +268,31 @@ class Run:
             raise
 
     def _own(self, node: Node, value: Any) -> Any:
-        """Return a value as a tensor that is no other node's, so that watching it watches this node alone."""
+        """Return a value as a new tensor, so that watching it watches this node only."""
         if type(value) is not Tensor:
             return boxed(value)
         is_shared = node in self._feeds or any(value is self.values.get(each) for each in node.inputs)
         return another(value) if is_shared else value
 
     def _held(self, source: Any) -> Variable | None:
-        """Return the variable to watch for a source, if it is one with a value."""
+        """Return the variable to watch for a source, if it is a variable with a value."""
         if isinstance(source, GraphVariable) and self.session.has(source) and source.dtype.kind in "fc":
             return self.session.variable(source)
         return None
 
     def create(self, variable: GraphVariable, value: Any) -> Variable:
-        """Give a variable its first value in the session, or make it begin again."""
+        """Initialize a variable in the session, or reinitialize it."""
         held = self.session.create(variable, value)
         if variable in self._plan.sources and variable.dtype.kind in "fc":
             self.tape.watch(held)
         return held
 
     def source(self, source: Any) -> Any:
-        """Return a source of derivatives as the tape knows it."""
+        """Return a source of derivatives in the form that the tape watches."""
         return self.session.variable(source) if isinstance(source, GraphVariable) else self.values[source]
 
     def derivation(self, derivative: Node) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which derivatives are taken: recorded only where another one looks at them."""
+        """Return a context for derivatives: they are recorded only if they are differentiated again."""
         return contextlib.nullcontext() if derivative in self._plan.recorded else self.tape.stop_recording()
 
 
@@ -312,7 +312,7 @@ def _fed(node: Node, value: Any) -> Tensor:
 
 
 def _in_dtype(given: Any, node: GraphTensor) -> Any:
-    """Return a fed array in the dtype of its node, which may round it but not cut off what it cannot hold."""
+    """Return a fed array in the dtype of its node; rounding is allowed, truncation is not."""
     if given.dtype.kind not in "biufc":
         raise errors.InvalidArgumentError(f"the value fed for {node.name!r} is no array of numbers: {given!r:.100}")
     with np.errstate(invalid="ignore"):
@@ -326,7 +326,7 @@ def _in_dtype(given: Any, node: GraphTensor) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a fetched value as NumPy has it."""
+    """Return a fetched value as a NumPy array."""
     if type(value) in BOXES:
         return value.numpy()
     return np.asarray(value)[()] if value is not None else None

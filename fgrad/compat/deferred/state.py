@@ -1,9 +1,9 @@
-"""What changes from run to run: variables of a graph, and assignments to them.
+"""State of graphs: variables, and assignments to them.
 
-    GraphVariable           stands for a variable, of which every session has one of its own
-    assign(ref, value)      an assignment: now, or when a session runs it
+    GraphVariable           a variable of a graph; every session has its own value
+    assign(ref, value)      an assignment: immediate, or executed by a session
 
-A graph variable has no value. A session keeps an `fgrad.Variable` for it, which the initializer makes.
+A graph variable has no value. A session keeps an `fgrad.Variable` for it, created by the initializer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fgrad.compat.deferred.scattering import Scatters, scattered
 from fgrad.core.primitive import BOXES
 
 MADE: list[Callable[[Any], None]] = []
-"""Who is handed the constants that are made of numbers."""
+"""Callbacks for constants that are created from numbers."""
 
 
 @operation("Const")
@@ -45,8 +45,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
 
     Args:
         value: a number, array or nested lists of them.
-        dtype: by default float32 for Python's floats and int32 for its integers; arrays keep theirs.
-        shape: the shape to give it; one number fills it.
+        dtype: by default float32 for Python floats and int32 for Python integers; arrays keep theirs.
+        shape: the shape of the result; a single number is repeated.
     """
     tensor = convert(value, dtype)
     if shape is not None:
@@ -59,12 +59,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
 
 @operation("Identity")
 def identity(input: Any) -> Any:
-    """Return a tensor of the same values, which derivatives pass."""
+    """Return a tensor with the same values, through which derivatives pass."""
     return another(convert(input))
 
 
 def as_symbol(value: Any, dtype: Any = None, graph: Graph | None = None) -> Any:
-    """Return a value as a tensor of a graph, by default of the one that is open."""
+    """Return a value as a tensor of a graph, by default of the open one."""
     if isinstance(value, Symbol):
         return as_node(value)
     with mode.block(graph or default_graph()):
@@ -76,11 +76,11 @@ class GraphVariable(Scatters, Symbol):
 
     Args:
         initial_value: a tensor, array or number, or a function without arguments that returns one.
-        trainable: whether optimizers find it by themselves.
-        name: made unique within the graph.
-        dtype: of the values; the initial value is cast.
-        shape: of the values, where it is not that of the initial value.
-        constraint: what optimizers apply to the value after each update.
+        trainable: whether optimizers use it by default.
+        name: the name, made unique within the graph.
+        dtype: the dtype of the values; the initial value is cast.
+        shape: the shape of the values, if it is not that of the initial value.
+        constraint: a function that optimizers apply to the value after each update.
     """
 
     def __init__(
@@ -130,11 +130,11 @@ class GraphVariable(Scatters, Symbol):
         return TensorShape(self._shape) if self._shape is not None else self.initial_value.shape
 
     def get_shape(self) -> TensorShape:
-        """Return the sizes of the axes as far as they are known."""
+        """Return the sizes of the axes, as far as they are known."""
         return self.shape
 
     def read_value(self) -> Read:
-        """Return the value as a tensor, read after what the open control dependencies name; in a loop, each time."""
+        """Return the value as a tensor, read after the open control dependencies; in a loop, in each iteration."""
         return Read(self, "ReadVariableOp") if self.graph.controls or self.graph.frame else self._read
 
     value = read_value
@@ -144,11 +144,11 @@ class GraphVariable(Scatters, Symbol):
         return Initialized(self)
 
     def eval(self, session: Any = None, feed_dict: Any = None) -> Any:
-        """Return the value in a session, by default the one whose block is open."""
+        """Return the value in a session, by default the innermost one."""
         return (session or default_session("eval()")).run(self, feed_dict)
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Give the variable of a session a value."""
+        """Set the value of the variable in a session."""
         (session or default_session("load()")).variable(self).assign(value)
 
     def assign(self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
@@ -196,11 +196,11 @@ class GraphVariable(Scatters, Symbol):
 
 
 def with_part(old: Any, key: Any, combine: Callable[[Any, Any], Any], new: Any, name: str) -> Any:
-    """Return the values of a variable with a part of them combined with others.
+    """Return the values of a variable with a part combined with other values.
 
     Raises:
-        ShapeError: a ValueError; they cannot be broadcast to the part.
-        DtypeError: a TypeError; the variable cannot hold them.
+        ShapeError: a ValueError; these cannot be broadcast to the part.
+        DtypeError: a TypeError; the variable cannot hold these.
     """
     changed, new = np.array(old), np.asarray(new)
     if not np.can_cast(new.dtype, changed.dtype, "same_kind"):
@@ -240,7 +240,7 @@ class Read(GraphTensor):
 
 
 class Initialized(GraphTensor):
-    """The value of a variable, or its initial value where a session has none yet."""
+    """The value of a variable, or its initial value if a session has none yet."""
 
     def __init__(self, variable: GraphVariable) -> None:
         self.variable = variable
@@ -256,9 +256,9 @@ class Initialized(GraphTensor):
 
 
 class Assignment(Read):
-    """An assignment to a variable, which happens when it is evaluated; its value is the new one.
+    """An assignment to a variable, executed when it is evaluated; its value is the new one.
 
-    It counts as a read: derivatives go to the variable, and not to what was assigned, as with a tape.
+    It counts as a read: derivatives go to the variable, and not to the assigned value, as with a tape.
     """
 
     differentiable = False
@@ -273,7 +273,7 @@ class Assignment(Read):
         *places: Any,
     ) -> None:
         self._combine = combine
-        # A plain value is taken in the variable's dtype.
+        # A plain value is converted to the variable's dtype.
         given = [as_symbol(value, variable.dtype, variable.graph)]
         super().__init__(variable, name or kind, given + [as_symbol(each, None, variable.graph) for each in places])
 
@@ -285,11 +285,11 @@ class Assignment(Read):
         return held.assign(new if self._combine is None else self._combine(held.numpy(), new, *places)).value()
 
 
-# Graphs share these with eager mode
+# Shared with eager mode
 
 
 def group(*inputs: Any, name: str | None = None) -> Any:
-    """Return an operation that runs several; eagerly they have run already, and it is None."""
+    """Return an operation that runs several; in eager mode, where they have already run, None."""
     nodes = [each for each in inputs if isinstance(each, (Symbol, Node))]
     if not nodes and not mode.is_deferring():
         return None
@@ -297,15 +297,15 @@ def group(*inputs: Any, name: str | None = None) -> Any:
 
 
 def variables_initializer(variables: Sequence[Any], name: str = "init") -> Operation:
-    """Return an operation that gives variables of a graph their initial values."""
+    """Return an operation that initializes variables of a graph."""
     graph = variables[0].graph if variables else None
     return Operation(name, lambda run: None, [variable.initializer for variable in variables], graph)
 
 
 def global_variables_initializer(name: str = "init") -> Any:
-    """Return an operation that gives all variables of the graph their initial values, and optimizers theirs.
+    """Return an operation that initializes all variables of the graph, and the states of optimizers.
 
-    Eagerly, variables have values from the start, and it is None.
+    In eager mode variables are already initialized, and it is None.
     """
     if not mode.is_deferring():
         return None
@@ -322,22 +322,22 @@ initialize_all_variables = global_variables_initializer
 
 
 def assign(ref: Any, value: Any, validate_shape: bool = True, use_locking: bool = False, name: Any = None) -> Any:
-    """Replace the value of a variable: now, or in a graph when the result is evaluated."""
+    """Replace the value of a variable: immediately, or in a graph when the result is evaluated."""
     return ref.assign(value)
 
 
 def assign_add(ref: Any, value: Any, use_locking: bool = False, name: Any = None) -> Any:
-    """Add to the value of a variable: now, or in a graph when the result is evaluated."""
+    """Add to the value of a variable: immediately, or in a graph when the result is evaluated."""
     return ref.assign_add(value)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: bool = False, name: Any = None) -> Any:
-    """Subtract from the value of a variable: now, or in a graph when the result is evaluated."""
+    """Subtract from the value of a variable: immediately, or in a graph when the result is evaluated."""
     return ref.assign_sub(value)
 
 
 def uninitialized(variable: GraphVariable) -> errors.FailedPreconditionError:
-    """Return the error for a variable of which a session has no value."""
+    """Return the error for an uninitialized variable in a session."""
     return errors.FailedPreconditionError(
         f"Attempting to use uninitialized value {variable._name}: run tf.global_variables_initializer() "
         "in this session first."

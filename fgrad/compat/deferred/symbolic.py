@@ -1,13 +1,13 @@
-"""Derivatives in a graph: nodes that ask the run's tape.
+"""Derivatives in a graph: nodes that use the run's tape.
 
-    gradients(ys, xs)       a list of graph tensors, None where no path leads from x to y
+    gradients(ys, xs)       a list of graph tensors, None if there is no path from x to y
     hessians(ys, xs)        the same for second derivatives
     jacobians(y, xs)        the same for the derivatives of each element of one tensor
-    batch_jacobian(y, x)    the derivatives of each row of a tensor by the same row of another one
+    batch_jacobian(y, x)    the derivatives of each row of a tensor with respect to the same row of another one
 
-A `Derivative` node says which of a run's values are its sources. The run watches them on one persistent
-tape, so the node has only to ask; and because the tape records its own gradients where another derivative
-looks at them, gradients of gradients need nothing more.
+A `Derivative` node declares its sources. The run watches them on one persistent
+tape, from which the node takes the gradient; and because the tape records its own gradients if they are
+differentiated again, higher derivatives need no further code.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fgrad.transforms.linearization import UnconnectedGradients, check_unconnect
 _NUMBERS = "fc"
 
 Follows = Callable[[Any], bool]
-"""Tells of a graph tensor or variable whether derivatives by it may be taken."""
+"""A predicate: whether derivatives with respect to a graph tensor or variable may be taken."""
 
 
 def _any(x: Any) -> bool:
@@ -34,10 +34,10 @@ def _any(x: Any) -> bool:
 
 
 class Paths:
-    """How nodes are connected: what lies between sources and targets.
+    """The connection of nodes: the paths between sources and targets.
 
     Attributes:
-        reached: the nodes from which derivatives of the targets may come.
+        reached: the nodes through which derivatives of the targets may pass.
         between: the nodes on a path from a source to a target, ends included.
     """
 
@@ -62,20 +62,20 @@ class Paths:
 
 
 def _passes(node: Node, stops: Sequence[Any]) -> bool:
-    """Return whether derivatives go on from a node to its inputs."""
+    """Return whether derivatives pass from a node to its inputs."""
     return node.differentiable and not _is_among(stops, node)
 
 
 def _is_among(sources: Sequence[Any], node: Node) -> bool:
-    """Return whether a node is one of some sources; every read of a variable is the variable."""
+    """Return whether a node is one of the given sources; every read of a variable counts as the variable."""
     return node in sources or any(variable in sources for variable in node.reads)
 
 
 class TapeOfGraph:
-    """What a tape has seen of a graph: which nodes were made while it recorded, and what it watches.
+    """A tape's record of a graph: the nodes created while it recorded, and the watched sources.
 
     Args:
-        accesses: whether it watches the trainable variables that nodes take which are made then.
+        accesses: whether it watches the trainable variables that these nodes read.
     """
 
     def __init__(self, accesses: bool) -> None:
@@ -85,19 +85,19 @@ class TapeOfGraph:
         self._open: tuple[Graph, int] | None = None
 
     def begin(self) -> None:
-        """Record the nodes that are made in the open graph from now on."""
+        """Record the nodes that are created in the open graph from now on."""
         graph = default_graph()
         self._open = graph, len(graph.nodes)
 
     def end(self) -> None:
-        """Record no further nodes."""
+        """Stop recording nodes."""
         if self._open is not None:
             graph, start = self._open
             self._spans.append((graph, start, len(graph.nodes)))
             self._open = None
 
     def watch(self, symbols: Sequence[Any]) -> None:
-        """Let derivatives by graph tensors or variables be possible, and by what is made of them."""
+        """Watch graph tensors or variables, and the nodes that depend on them."""
         self._watched += symbols
 
     def _has_recorded(self, node: Node) -> bool:
@@ -107,7 +107,7 @@ class TapeOfGraph:
         return self._spans if self._open is None else [*self._spans, (*self._open, len(self._open[0].nodes))]
 
     def variables(self) -> list[GraphVariable]:
-        """Return the variables that are watched: chosen ones, then those that were accessed."""
+        """Return the watched variables: explicitly watched ones, then accessed ones."""
         found = dict.fromkeys(each for each in self._watched if isinstance(each, GraphVariable))
         if self._accesses:
             for graph, start, end in self._present():
@@ -117,7 +117,7 @@ class TapeOfGraph:
         return sorted(found, key=lambda variable: int(variable._read.number))
 
     def edge_of(self, targets: Sequence[Any]) -> list[Node]:
-        """Return the nodes that targets were made of and that were made while the tape did not record."""
+        """Return the nodes that targets depend on and that were created while the tape did not record."""
         edge: dict[Node, None] = {}
         seen, open_nodes = set(), [as_symbol(target) for target in targets]
         while open_nodes:
@@ -127,12 +127,12 @@ class TapeOfGraph:
             seen.add(node)
             if self._has_recorded(node):
                 open_nodes += node.inputs
-            elif node.inputs and has_derivative(node):  # else nothing is behind it
+            elif node.inputs and has_derivative(node):  # otherwise it has no derivative
                 edge[node] = None
         return list(edge)
 
     def follows(self, source: Any) -> bool:
-        """Return whether a graph tensor or variable is watched, or was made of what is while the tape recorded."""
+        """Return whether a graph tensor or variable is watched, or depends on a watched one by recorded nodes."""
         watched = {*self._watched, *self.variables()}
         seen, open_nodes = set(), [source]
         while open_nodes:
@@ -151,7 +151,7 @@ class Derivative(Node):
     def __init__(self, name: str, targets: Sequence[Any], sources: Sequence[Any], stops: Sequence[Any], weights: Any):
         frame = targets[0].graph.frame
         given = [each for each in (frame.variables if frame else ()) if each not in sources and has_derivative(each)]
-        # In a loop a derivative looks at one iteration: what the iteration begins with is given.
+        # In a loop a derivative is that of one iteration: its initial values are constants.
         self.targets, self.sources, self.stops = targets, sources, [*stops, *given]
         self.between = Paths(targets, sources, stops).between
         self._weights = weights
@@ -160,7 +160,7 @@ class Derivative(Node):
         super().__init__(targets[0].graph, name, [*targets, *weighing, *taken])
 
     def passes_through(self, node: Node) -> bool:
-        """Return whether a derivative goes on from a node to a source before it."""
+        """Return whether a derivative passes from a node to a source before it."""
         is_read_source = any(variable in self.sources for variable in node.reads)
         return node in self.between and (is_read_source or not self.between.isdisjoint(node.inputs))
 
@@ -177,7 +177,7 @@ class Derivative(Node):
         return gradients_on(tape, targets, sources, weights, stops, UnconnectedGradients.ZERO)
 
     def shape_by(self, source: list[Any]) -> list[Any] | None:
-        """Return the shape of the derivative by a source of a shape; None is not known."""
+        """Return the shape of the derivative with respect to a source of a given shape; None means unknown."""
         return source
 
 
@@ -215,7 +215,7 @@ class BatchJacobian(Jacobian):
 
 
 class Item(GraphTensor):
-    """One of the derivatives that a node gives."""
+    """One of the derivatives of a node."""
 
     def __init__(self, derivative: Derivative, place: int) -> None:
         self._place, self._derivative = place, derivative
@@ -245,17 +245,17 @@ def gradients(
         ys: a graph tensor or a list of them, which are summed.
         xs: a graph tensor or variable, or a list of them.
         grad_ys: weights for `ys`; None inside means ones.
-        stop_gradients: graph tensors that are taken as constants.
-        unconnected_gradients: what stands for "no path": `UnconnectedGradients.NONE` or `.ZERO`.
-        name: of the nodes.
-        follows: tells of one of `xs` whether there may be a gradient by it.
+        stop_gradients: graph tensors that are treated as constants.
+        unconnected_gradients: the result if there is no path: `UnconnectedGradients.NONE` or `.ZERO`.
+        name: the name of the nodes.
+        follows: whether there may be a gradient with respect to one of `xs`.
 
     Returns:
         A list with one gradient for each of `xs`.
 
     Raises:
-        SeedError: a ValueError; `grad_ys` has another length than `ys`.
-        SourceError: a TypeError; something is no graph tensor.
+        SeedError: a ValueError; the length of `grad_ys` differs from that of `ys`.
+        SourceError: a TypeError; an argument is not a graph tensor.
     """
     check_unconnected(unconnected_gradients)
     ys, xs = [as_symbol(y) for y in _as_list(ys, "ys")], _as_list(xs, "xs")
@@ -290,8 +290,8 @@ def batch_jacobian(y: Any, x: Any, stop_gradients: Any, unconnected: str, follow
     Its shape is `y.shape + x.shape[1:]`; the other arguments are those of `gradients`.
 
     Raises:
-        ShapeError: a ValueError; one has fewer than two axes, or they have different numbers of rows. Where this is
-            not known before a run, the run raises it.
+        ShapeError: a ValueError; one has fewer than two axes, or the numbers of rows differ. If these are unknown
+            before a run, the run raises it.
     """
     check_unconnected(unconnected)
     y, x = _one_target(y), _as_source(x, "source")
@@ -310,7 +310,7 @@ def _derivatives(
     name: str,
     weights: Any = None,
 ) -> list[Any]:
-    """Return one derivative for each of `xs`, None where no path leads from it to `ys`."""
+    """Return one derivative for each of `xs`, None if there is no path from it to `ys`."""
     stops = [] if stop_gradients is None else _as_list(stop_gradients, "stop_gradients")
     stops = [_as_source(x, "stop_gradients") for x in stops]
     paths = Paths(ys, (), stops)
@@ -326,7 +326,7 @@ def _has_gradient(source: Any, paths: Paths) -> bool:
 
 
 def has_derivative(x: Any) -> bool:
-    """Return whether derivatives by a graph tensor or variable are possible: its numbers are no integers."""
+    """Return whether derivatives with respect to a graph tensor or variable exist: not for integers."""
     return x.dtype is None or x.dtype.kind in _NUMBERS
 
 
@@ -371,7 +371,7 @@ def _as_list(x: Any, what: str) -> list[Any]:
 
 
 def _as_source(x: Any, what: str) -> Any:
-    """Return a node or graph variable; the default read of a variable stands for the variable."""
+    """Return a node or graph variable; the default read of a variable is replaced by the variable."""
     if not isinstance(x, Symbol):
         raise errors.SourceError(f"{what} must be graph tensors or variables, and holds {x!r}.")
     if isinstance(x, GraphVariable):
@@ -391,7 +391,7 @@ def hessians(ys: Any, xs: Any, name: str = "hessians") -> list[Any]:
     Args:
         ys: a graph tensor or a list of them, which are summed.
         xs: a graph tensor or variable, or a list of them.
-        name: of the nodes.
+        name: the name of the nodes.
 
     Returns:
         A list with one tensor of shape `x.shape + x.shape` for each of `xs`.

@@ -1,7 +1,7 @@
 """TensorFlow 1 from its first line: `import fgrad.compat.tensorflow1 as tf`, in graph mode from the start.
 
-The names are those of `fgrad.compat.tensorflow`. What differs is the mode in which they are called: they
-defer to a graph until `tf.enable_eager_execution()`.
+The names are those of `fgrad.compat.tensorflow`. The difference is the default mode: calls are
+deferred to a graph until `tf.enable_eager_execution()`.
 
     >>> import fgrad.compat.tensorflow1 as tf
     >>> x = tf.placeholder(tf.float32)
@@ -35,7 +35,7 @@ class Variable(tensorflow.Variable):
 
 
 def _bound(value: Any) -> Any:
-    """Return what a name stands for here: a function is called in this namespace's mode."""
+    """Return the object of a name: a function is called in this namespace's mode."""
     if value is tensorflow.Variable:
         return Variable
     if isinstance(value, types.ModuleType) and value.__name__.startswith(_ROOT + "."):
@@ -63,7 +63,7 @@ def _in_mode(function: Any) -> Any:
 
 
 class _Module(types.ModuleType):
-    """A module whose names are those of another one, bound to this namespace's mode."""
+    """A module with the names of another one, bound to this namespace's mode."""
 
     def __init__(self, name: str, source: types.ModuleType) -> None:
         super().__init__(name, source.__doc__)
