@@ -620,7 +620,7 @@ mistake(
     wrong,
     errors.ShapeError,
     what="jac must return the gradient, of shape (3,), but it returned shape (1, 3)",
-    instead=("Leave jac out", "fg.grad(fun)"),
+    instead=("Omit jac", "fg.grad(fun)"),
     mended=right,
     expected=[2.0, 2.0, 2.0],
 )
@@ -2144,7 +2144,7 @@ mistake(
     "custom_gradient without its rule",
     wrong,
     errors.CustomRuleError,
-    what=("must return (result, grad_fn)", "clipped returned"),
+    what=("returns (result, grad_fn)", "clipped returned"),
     instead="Write `return result, grad_fn`",
     mended=right,
     expected=1.0,
