@@ -1380,11 +1380,11 @@ def test_singular_covariances_are_refused_where_something_is_traced():
     expected = scipy.stats.multivariate_normal.logpdf(x, cov=singular, mean=np.zeros(2), allow_singular=True)
     assert stats.multivariate_normal.logpdf(x, np.zeros(2), singular, allow_singular=True) == expected
     assert stats.multivariate_normal(np.zeros(2), singular, allow_singular=True).logpdf(x) == expected
-    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiated"):
+    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiable"):
         fg.grad(lambda x: stats.multivariate_normal.logpdf(x, np.zeros(2), singular, allow_singular=True))(x)
-    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiated"):
+    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiable"):
         fg.grad(lambda x: stats.multivariate_normal(np.zeros(2), singular, allow_singular=True).pdf(x))(x)
-    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiated"):
+    with pytest.raises(fg.errors.ParameterError, match="allow_singular=True is not differentiable"):
         fg.grad(lambda x: stats.multivariate_t.pdf(x, np.zeros(2), singular, 1, True))(x)
 
 
