@@ -1558,8 +1558,11 @@ class UnusedRuleWarning(UserWarning):
         >>> from fgrad.compat.autograd.extend import defvjp, primitive
         >>> def halved(x):
         ...     return x / 2
-        >>> with warnings.catch_warnings(action="ignore"):
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
         ...     defvjp(halved, lambda ans, x: lambda g: 100 * g)
+        >>> caught[0].category.__name__
+        'UnusedRuleWarning'
         >>> grad(halved)(3.0)
         np.float64(0.5)
 

@@ -23,9 +23,9 @@ def register_dataclass(cls: None = None, static: Sequence[str] = ()) -> Callable
 def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
     """Register a dataclass as a container, like a dict of its fields. Usable as a decorator with or without arguments.
 
-    Instances with other leaves, such as traced tensors, are made without calling the class: fields are
-    set, `__init__` and `__post_init__` do not run again, and attributes that are not fields are not kept. A class may be
-    registered again, as by a cell of a notebook that runs again.
+    Instances with other leaves, such as traced tensors, are made without calling the class: fields are set, `__init__`
+    and `__post_init__` do not run again, and attributes that are not fields are not kept. A class may be registered
+    again, as by a notebook cell that runs again.
 
     Args:
         cls: a dataclass; its subclasses must be registered separately.
