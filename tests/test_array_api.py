@@ -203,7 +203,7 @@ def test_under_the_switch_no_call_is_wrong_and_every_refusal_names_a_way_out(out
         for call, said in results.items():
             assert said != "wrong", (area, call)
             if said != "right" and not said.startswith("no call"):
-                way_out = "Write fgrad.|write it with functions|fgrad.numpy.asarray|fg.stop_gradient|By quadrature"
+                way_out = "Write fgrad.|write it with functions|fgrad.numpy.asarray|fg.stop_gradient|by quadrature"
                 assert re.search(way_out, said), (area, call, said)
 
 

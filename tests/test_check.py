@@ -365,6 +365,6 @@ def test_a_step_that_moves_under_an_integral_is_a_problem():
     assert not report.ok
     assert "A part of the derivative may be missing" in report.verdict()
     assert "x > threshold" in report.verdict()
-    assert "points=[place]" in report.verdict()
+    assert "points=[location]" in report.verdict()
     parted = fg.check(lambda t: quad(lambda x: np.where(x > t, x, 0.0), 0.0, 1.0, points=[t])[0], 0.3)
     assert not parted.problems

@@ -102,7 +102,7 @@ def test_functions_have_arguments_results_errors_and_an_example(module):
 
 
 def assert_complete(module: str, name: str, thing: Any, text: str) -> None:
-    signature = inspect.signature(thing)
+    signature = inspect.signature(inspect.unwrap(thing))  # SciPy's many options are one entry of the documentation
     parameters = [p for p in signature.parameters if not p.startswith("_")]
     if parameters:
         arguments = text.partition("Args:\n")[2].partition("\n\n")[0]

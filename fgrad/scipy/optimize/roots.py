@@ -276,8 +276,9 @@ _DOC_OF_BRACKETED = """Find a root between two numbers, as `scipy.optimize.NAME`
         a, b: the ends of the interval; the derivative with respect to them is 0.
         args: extra arguments; derivatives are with respect to these and the values that `f` closes over.
         xtol, rtol, maxiter, disp: SciPy's.
-        full_output: return SciPy's report, too, with the root as it is differentiated.
+        full_output: also return the report of SciPy, with the differentiable root.
         compile: SciPy calls native code for `f`, as in `minimize`.
+        further: `k` of `toms748`.
 
     Returns:
         The root, or with `full_output` the root and the report.
