@@ -4,7 +4,7 @@
     >>> fg.grad(lambda x: x**2 * np.sin(x))(2.0)
     Tensor(1.97260236)
 
-Overview; each name has its own help:
+The main names, each with its own help:
 
     grad, value_and_grad, gradients_function, implicit_gradients, GradientTape        gradients
     jvp, vjp, hvp, jacobian, hessian, vmap                                            products, matrices, batches
@@ -14,7 +14,7 @@ Overview; each name has its own help:
     scan, fori_loop, while_loop, map, cond, switch                                    loops and branches
     tree, tree_map, tree_leaves                                                       nested containers
     explain, check, debug_nans, debug_overwrites, profile, trace                      diagnosis
-    compile, to_jax                                                                   native code, for speed; JAX
+    compile, load_exported, to_jax                                                    native code, for speed; C; JAX
     propagate, standard_errors, parameter_covariance                                  error bars
     Tensor, constant, Variable, optimizers, save, load                                parameters and training
     fgrad.scipy.optimize, linalg, special, stats, signal, interpolate, integrate      SciPy

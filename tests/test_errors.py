@@ -333,7 +333,7 @@ CASES = [
         errors.KeywordError,
         TypeError,
         lambda: fg.optimizers.Adam(lr=0.1),
-        r"Adam\(\) got an unexpected keyword argument 'lr'; in fgrad it is called learning_rate",
+        r"Adam\(\) got an unexpected keyword argument 'lr'; here it is called learning_rate",
     ),
     (errors.NotCallableError, TypeError, lambda: grad(9.0), r"^grad takes a function, not 9\.0 of type float"),
     (errors.NotCallableError, TypeError, lambda: grad(fg.constant(9.0)), r"\(f\)\(x\), not .*\(f\(x\)\)"),

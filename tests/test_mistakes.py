@@ -2316,7 +2316,7 @@ mistake(
     wrong,
     errors.KeywordError,
     what="Adam() got an unexpected keyword argument 'lr'",
-    instead=("in fgrad it is called learning_rate", "Its keywords are learning_rate, beta1, beta2, epsilon"),
+    instead=("here it is called learning_rate", "Its keywords are learning_rate, beta1, beta2, epsilon"),
     mended=right,
     expected=0.1,
 )
@@ -2800,7 +2800,7 @@ SLIPS = {
     "a keyword with a typo": (
         lambda: fg.optimizers.AdamW(learing_rate=0.1),
         errors.KeywordError,
-        "in fgrad it is called learning_rate",
+        "here it is called learning_rate",
     ),
     "betas": (lambda: fg.optimizers.Adam(betas=(0.9, 0.99)), errors.KeywordError, "called beta1 and beta2"),
     "momentum of descent": (

@@ -333,9 +333,9 @@ def test_array_and_full_keep_derivatives():
     assert fg.grad(lambda x: np.sum(fnp.array([[x, 1.0], [x * x, x]])))(3.0).item() == 8.0
     assert fg.grad(lambda x: np.sum(fnp.full((2, 2), x)))(3.0).item() == 4.0
     assert fg.grad(lambda x: np.sum(fnp.full_like(M, x)))(3.0).item() == 6.0
-    with pytest.raises(errors.InPlaceError, match=r"np.copyto \(which np.full and np.full_like use\) was to write"):
+    with pytest.raises(errors.InPlaceError, match=r"np.copyto \(which np.full and np.full_like use\) would write"):
         fg.grad(lambda x: np.sum(np.full_like(M, x)))(3.0)
-    with pytest.raises(errors.InPlaceError, match=r"np.copyto \(which np.full and np.full_like use\) was to write"):
+    with pytest.raises(errors.InPlaceError, match=r"np.copyto \(which np.full and np.full_like use\) would write"):
         fg.grad(lambda x: np.sum(np.full(3, x, float)))(3.0)
 
 

@@ -419,7 +419,7 @@ class TensorLike:
     @property
     def __jax_array__(self) -> Callable[[], Any]:
         """Make the array of JAX, as its functions ask; a traced tensor has none, so that JAX leaves operators to it."""
-        if type(strip_ended(self)) is Tensor:
+        if self._is_traced():
             raise AttributeError("__jax_array__")
         return functools.partial(METHODS["__jax_array__"], self)
 
@@ -463,7 +463,7 @@ class TensorLike:
             for find in ATTRIBUTES:
                 if (found := find(self, name)) is not None:
                     return found
-            raise hints.missing_attribute(self, name, type(strip_ended(self)) is Tensor)
+            raise hints.missing_attribute(self, name, self._is_traced())
         member, value = getattr(np.ndarray, name), strip_ended(self)
         if name in METHODS:
             answer = functools.partial(METHODS[name], self)
@@ -475,6 +475,10 @@ class TensorLike:
         return lambda *args, **keywords: call_without_rule(None, f"ndarray.{name}", (value,), {})
 
     # Exits from the trace: Python requests the value
+
+    def _is_traced(self) -> bool:
+        """Return whether a trace follows a tensor; a variable is not read to find out."""
+        return type(self) is Tensor and type(strip_ended(self)) is Tensor
 
     def _concrete(self, how: str) -> Any:
         value: Any = strip_ended(self)
