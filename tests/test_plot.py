@@ -269,7 +269,7 @@ def test_functions_that_cannot_be_drawn():
         plot.function(lambda x: np.stack([x, x]), (0, 1))
     with pytest.raises(errors.NonScalarError, match="dtype complex128"):
         plot.function(lambda x: x * 1j, (0, 1), orders=[0])
-    with pytest.raises(errors.DetachedError, match=r"float\(\) asked"):
+    with pytest.raises(errors.DetachedError, match=r"float\(\) requested"):
         plot.function(lambda x: float(x) ** 2, (0, 1))
 
 
