@@ -251,6 +251,22 @@ def test_children_that_are_forked_while_another_thread_compiles(delay):
     assert printed(FORKS_WHILE_OTHERS_COMPILE, delay) == f"{[0] * 8}\n"
 
 
+COMPUTES = """
+    import sys
+    import numpy as np
+    import fgrad as fg
+
+    x = np.ones(3)
+    fg.grad(lambda x: np.sum(x * x))(x), fg.vmap(np.sin)(x), fg.jvp(np.sin, (x,), (x,)), fg.trace(np.sin)(x)
+    print("numpy.ma" in sys.modules)
+"""
+
+
+def test_nothing_of_numpys_is_imported_while_something_is_computed():
+    """A child that is forked meanwhile would wait for the import for ever."""
+    assert printed(COMPUTES) == "False\n"
+
+
 IMPORTS_WHILE_IMPORTING = """
 import sys, fgrad as fg
 class Loader:

@@ -9,6 +9,7 @@ collected(x)      one tensor, from an array of traced numbers
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from numbers import Number, Rational
 from typing import Any
@@ -53,6 +54,18 @@ def defers_to(x: Any) -> bool:
     return has_operators and PARTNERS[kind] is None
 
 
+def changes_operations(x: Any) -> bool:
+    """Return whether operations have another meaning for an array: whether it is masked, or a matrix.
+
+    There are no masked arrays before `numpy.ma` is imported, which NumPy does when the module is first used. A function
+    that imports it here could block a child process that is forked meanwhile.
+    """
+    if type(x) is np.ndarray or not isinstance(x, np.ndarray):
+        return False
+    masked = sys.modules.get("numpy.ma")
+    return isinstance(x, (np.matrix, getattr(masked, "MaskedArray", ())))
+
+
 def as_operand(x: Any) -> Any:
     """Return an argument of an operation, as NumPy takes it.
 
@@ -62,7 +75,7 @@ def as_operand(x: Any) -> Any:
     """
     if hasattr(type(x), "to_numpy"):
         return np.asarray(x.to_numpy())
-    if isinstance(x, (np.ma.MaskedArray, np.matrix)):
+    if changes_operations(x):
         raise errors.StructureError(
             f"a tensor cannot be combined with a {type(x).__name__}, for which operations have another meaning."
             f"\n  at {errors.users_line()}\n"

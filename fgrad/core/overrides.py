@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.coerce import PARTNERS, collected, holds_tensors
+from fgrad.core.coerce import PARTNERS, changes_operations, collected, holds_tensors
 from fgrad.core.foreign import OBJECT, OVERRIDES
 from fgrad.core.primitive import BOXES, UFUNCS
 
@@ -179,7 +179,7 @@ def refuse_labelled(x: Any, dtypes: str = "biufc") -> None:
         StructureError: a TypeError; they have labels or a unit.
     """
     kind = type(x)
-    if isinstance(x, (np.ma.MaskedArray, np.matrix)):
+    if changes_operations(x):
         raise errors.StructureError(
             f"a {kind.__name__} cannot be differentiated, batched or recorded: its own meaning of the operations would "
             "be lost.\nPass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
