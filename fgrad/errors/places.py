@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 _LIBRARIES = (
     "fgrad", "numpy", "scipy", "pandas", "optree", "sparse", "numba", "xarray", "pint", "astropy", "unyt", "cvxpy",
+    "jax",
 )  # fmt: skip
 
 

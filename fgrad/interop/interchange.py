@@ -70,8 +70,15 @@ def dlpack(x: Any, /, *, max_version: tuple[int, int] | None, copy: bool | None,
 
 @answers_member("__jax_array__")
 def jax_array(x: Any, /) -> Any:
-    """Return the value as a JAX array, for JAX's conversion protocol; with 64 bits if JAX is configured for them."""
-    return sys.modules["jax"].numpy.asarray(np.asarray(strip_ended(x)))
+    """Return the value as a JAX array, for JAX's conversion protocol; with 64 bits if JAX is configured for them.
+
+    Raises:
+        ExportError: a TypeError; the value is traced.
+    """
+    value = strip_ended(x)
+    if type(value) is Tensor:
+        raise errors.ExportError("JAX", errors.users_line())
+    return sys.modules["jax"].numpy.asarray(np.asarray(value))
 
 
 @answers_member("__dlpack_device__")
