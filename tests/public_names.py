@@ -29,12 +29,18 @@ def lines() -> Iterator[str]:
 
 
 def _signature(value: Any) -> str:
-    """Return the parameters of a function or class with their defaults; nothing of a module, error or distribution."""
+    """Return the parameters of a function or class with their defaults; nothing of a module, error or distribution.
+
+    A function with the signature of the SciPy that is installed is shown without defaults, which depend on its version.
+    """
     is_error = isinstance(value, type) and issubclass(value, BaseException)
     if is_error or not (inspect.isroutine(value) or isinstance(value, type)):
         return ""
     parameters = inspect.signature(value).parameters.values()
-    text = str(inspect.Signature([parameter.replace(annotation=parameter.empty) for parameter in parameters]))
+    empty = {"annotation": inspect.Parameter.empty}
+    if inspect.isfunction(value) and hasattr(value, "__signature__"):
+        empty["default"] = inspect.Parameter.empty
+    text = str(inspect.Signature([parameter.replace(**empty) for parameter in parameters]))
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 

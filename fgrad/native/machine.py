@@ -64,13 +64,15 @@ class Module:
     def _start(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
         self._engine: Any = None
         self._error: BaseException | None = None
-        self._leaves_python, self._done = SimpleQueue[None](), threading.Event()
+        self._leaves_python, self._making = SimpleQueue[None](), _thread.allocate_lock()
         # A thread of its own: where Ctrl-C stops it half-way, llvmlite frees memory twice. It is no threading.Thread,
-        # whose own locks an interrupt may leave in disorder; nor may it wait for a lock while it holds the compiler.
+        # and signals by no threading.Event, whose own locks an interrupt may leave in disorder; nor may it wait for a
+        # lock while it holds the compiler.
         self._waiting: list[Any] = [compiled]  # for a child of a fork; until it is done
+        self._making.acquire()
         _thread.start_new_thread(self._make, (compiled,))
         self._leaves_python.get()
-        if self._done.is_set():
+        if not self._waiting:
             self.ready()
 
     def _make(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
@@ -80,16 +82,18 @@ class Module:
         except BaseException as error:
             self._error = error
         self._seconds = time.perf_counter() - start
-        self._done.set()
         self._waiting.clear()
+        self._making.release()
         self._leaves_python.put(None)
 
     def ready(self) -> float:
         """Wait until the code is there, and return the seconds that it took."""
-        if self._process != os.getpid() and not self._done.is_set():  # what compiled it has stayed in the other one
+        if self._waiting and self._process != os.getpid():  # the thread that compiles it has stayed in the other one
             self._process = os.getpid()
             self._start(*self._waiting)
-        self._done.wait()
+        if self._waiting:
+            with self._making:
+                pass
         if self._error is not None:
             raise self._error
         return self._seconds
