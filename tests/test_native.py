@@ -18,7 +18,7 @@ from fgrad.graphs.equations import Name
 from fgrad.native import ufuncs
 from fgrad.native.composites import COMPOSITES
 from fgrad.native.executable import Executable
-from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS
+from fgrad.native.scalars import SCALAR_OPERATIONS
 from fgrad.scipy import special
 from fgrad.testing import calls
 
@@ -147,7 +147,7 @@ def test_gradients_of_every_primitive(name):
 
 # Special values, the kinds of integers, the last bits
 
-ELEMENTWISE = sorted(name for name in OPERATIONS if name in PRIMITIVES and PRIMITIVES[name].is_ufunc)
+ELEMENTWISE = sorted(name for name in SCALAR_OPERATIONS if name in PRIMITIVES and PRIMITIVES[name].is_ufunc)
 PAIRS = [name for name in ELEMENTWISE if PRIMITIVES[name].implementation.nin == 2]
 FEW_BITS = {np.float64: 4e-15, np.float32: 2e-6}
 
@@ -183,7 +183,7 @@ def test_special_values(name, dtype):
     try:
         wanted = ufunc(*arrays)
     except TypeError:  # of what is for integers alone
-        assert name not in FLOATS_ONLY
+        assert not SCALAR_OPERATIONS[name].is_for_floats
         return
     (found,), _, refused = results(ufunc, *arrays)
     assert not refused
@@ -191,7 +191,7 @@ def test_special_values(name, dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", sorted({*OPERATIONS} & {*PRIMITIVES} - {*ELEMENTWISE}))
+@pytest.mark.parametrize("name", sorted({*SCALAR_OPERATIONS} & {*PRIMITIVES} - {*ELEMENTWISE}))
 def test_special_values_of_fgrads_own(name, dtype):
     primitive = PRIMITIVES[name]
     arrays = pairs_of(np.array(SPECIAL, dtype))[: len(primitive.vjps)]

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fgrad.native.elements import Pointers
 from fgrad.native.emission import NestFunction, fills, nest_function
+from fgrad.native.ir import Parameter
 from fgrad.native.linkage import IN_PROCESS, Linkage
+from fgrad.native.llvm_text import Used, printed
 from fgrad.native.nests import Rows
 from fgrad.native.nodes import Called, Looped, Node, Part, Shape
 from fgrad.native.parallel import Parts, is_worth_parts
@@ -24,8 +26,6 @@ ALIGNMENT = 64
 
 Pointer = tuple[Node, int]
 """An array, and the element of it at which memory begins."""
-
-Used = Mapping[str, tuple[str, ...]]
 
 LOOPS: list[Callable[[Looped, list[Part], str, Functions], tuple[str, list[Node], Used]]] = []
 """How a loop is written: its text, the arrays that it takes, and the functions of libraries that it calls."""
@@ -68,9 +68,9 @@ class Functions:
                 self.declarations.append(f"declare {self.linkage.scope} void @{name}({', '.join(['ptr'] * arguments)})")
         return known
 
-    def definition(self, names: Iterable[str], body: str, is_caller: bool = False) -> str:
-        """Return a function that takes memory under given names; `is_caller`: it does little but call others."""
-        taken = ", ".join(f"ptr noalias {each}" for each in names)
+    def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> str:
+        """Return a function that takes memory; `is_caller`: it does little but call others."""
+        taken = ", ".join(f"ptr noalias %{each.name}" for each in parameters)
         how = self.linkage.callers if is_caller else self.linkage.nests
         return f"define {self.linkage.scope} void @THIS({taken}) {how} #0 {{\n{body}\n}}"
 
@@ -133,22 +133,20 @@ class Calls:
         else:
             assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)
-            text, used = self._functions.definition(pointers.order.values(), function.body), function.used
-            is_wide = function.is_wide
+            body, used = printed(function.body)
+            text, is_wide = self._functions.definition(pointers.order.values(), body), function.is_wide
             if self._functions.threads and is_worth_parts(function):
-                text, more, is_wide = self._in_parts(item, function, pointers)
-                used = {**used, **more}
+                text, used, is_wide = self._in_parts(item, function, pointers)
         return self._functions.add(name, text, used, len(pointers.order), is_wide), list(pointers.order)
 
     def _in_parts(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[str, Used, bool]:
         """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""
         function = nest_function(item, pointers, self._functions.widths, in_parts=True)
         totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
-        names = list(pointers.order.values())
-        parts = Parts("THIS", function, names, totals, self._functions.threads, self._functions.widths)
-        used = dict(function.used)
-        text = parts.text(fills(function.begins, pointers, used))
-        return text, {**used, **parts.used}, function.is_wide
+        begins = fills(function.begins, pointers)
+        parameters, threads = list(pointers.order.values()), self._functions.threads
+        parts = Parts("THIS", function, parameters, totals, threads, self._functions.widths)
+        return *parts.text(begins), function.is_wide
 
 
 def places(

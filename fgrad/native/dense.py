@@ -8,83 +8,83 @@ Algorithms: G. Golub and C. Van Loan, "Matrix Computations" (2013), sections 3.1
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
 from fgrad.native.body import Body
+from fgrad.native.ir import Constant, Op, Parameter, Type, Value, integer
 from fgrad.native.libraries import LETTERS
 
-_SUM = "fadd reassoc nsz"
+_SUM = Op.FADD, "reassoc nsz"
+_DIFFERENCE = Op.FSUB, "reassoc nsz"
 """Sums may be added up in any order, as BLAS does."""
+_ONE = integer(1)
+_SUCCESS, _FAILURE = integer(0, Type.I32), integer(1, Type.I32)
 
 
 class _Function(Body):
-    """The body of a function; its arguments are `%a0`, `%a1`, ... in their order."""
+    """The body of a function.
 
-    def size(self, place: int) -> str:
+    Args:
+        dtype: of the numbers.
+        count: how many arguments it takes.
+
+    Attributes:
+        given: these.
+    """
+
+    def __init__(self, dtype: Any, count: int) -> None:
+        super().__init__(dtype)
+        self.given = [Parameter(f"a{place}") for place in range(count)]
+        self.zero = Constant(self.kind.type, 0)
+
+    def size(self, place: int) -> Value:
         """Return an argument that is an integer."""
-        return self.do(f"sext i32 {self.load(f'%a{place}', 'i32')} to i64")
+        return self.cast(Op.SEXT, self.read(self.given[place], Type.I32), Type.I64)
 
-    def is_letter(self, place: int, letter: str) -> str:
+    def is_letter(self, place: int, letter: str) -> Value:
         """Return whether an argument is a letter."""
-        return self.do(f"icmp eq i8 {self.load(f'%a{place}', 'i8')}, {ord(letter)}")
+        return self.compare("eq", self.read(self.given[place], Type.I8), integer(ord(letter), Type.I8))
 
-    @contextlib.contextmanager
-    def when(self, condition: str) -> Iterator[None]:
-        """Run what is written within if a condition holds."""
-        mark = self.name()[1:]
-        self.lines += [f"  br i1 {condition}, label %then{mark}, label %after{mark}", f"then{mark}:"]
-        yield
-        self.lines += [f"  br label %after{mark}", f"after{mark}:"]
+    def add_product(self, place: Value, a: Value, b: Value, how: tuple[Op, str] = _SUM) -> None:
+        """Add a product to the number at an address, or subtract it."""
+        op, flags = how
+        self.store(self.binary(op, self.read(place), self.fmul(a, b), flags), place)
 
-    def combined(self, operation: str, *args: str) -> str:
-        """Return the result of an operation on numbers."""
-        return self.do(f"{operation} {self.kind.type} {', '.join(args)}")
+    def divide(self, place: Value, divisor: Value) -> None:
+        """Divide the number at an address."""
+        self.store(self.fdiv(self.read(place), divisor), place)
 
-    def add_product(self, place: str, a: str, b: str, operation: str = _SUM) -> None:
-        """Add a product to the number at an address, or take it away."""
-        self.store(self.combined(operation, self.load(place), self.combined("fmul", a, b)), place)
-
-    def element(self, array: str, row: str, column: str, leading: str) -> str:
+    def element(self, array: Value, row: Value, column: Value, leading: Value) -> Value:
         """Return the address of an element of a matrix."""
-        offset = self.do(f"add nsw i64 {row}, {self.do(f'mul nsw i64 {column}, {leading}')}")
-        return self.do(f"getelementptr {self.kind.type}, ptr {array}, i64 {offset}")
+        return self.behind(array, self.add(row, self.mul(column, leading)))
 
-    def chosen(self, condition: str, one: str, other: str) -> str:
-        """Return one of two integers."""
-        return self.do(f"select i1 {condition}, i64 {one}, i64 {other}")
-
-    def less(self, a: str, b: str) -> str:
-        """Return the difference of two integers."""
-        return self.do(f"sub nsw i64 {a}, {b}")
-
-    def plus(self, a: str, b: str) -> str:
-        """Return the sum of two integers."""
-        return self.do(f"add nsw i64 {a}, {b}")
+    def behind(self, array: Value, offset: Value) -> Value:
+        """Return the address of an element that many elements behind an address."""
+        return self.address(array, self.kind.type, offset, flags="")
 
 
 def _gemm(f: _Function) -> None:
     """C = op(a) @ op(b), from (transa, transb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)."""
     m, n, k, lda, ldb, ldc = map(f.size, (2, 3, 4, 7, 9, 12))
     turned, b_turned = f.is_letter(0, "T"), f.is_letter(1, "T")
-    b_down, b_right = f.chosen(b_turned, ldb, "1"), f.chosen(b_turned, "1", ldb)
+    b_down, b_right = f.select(b_turned, ldb, _ONE), f.select(b_turned, _ONE, ldb)
 
-    def of_b(row: str, column: str) -> str:
-        offset = f.plus(f.do(f"mul nsw i64 {row}, {b_down}"), f.do(f"mul nsw i64 {column}, {b_right}"))
-        return f.load(f.do(f"getelementptr {f.kind.type}, ptr %a8, i64 {offset}"))
+    def of_b(row: Value, column: Value) -> Value:
+        return f.read(f.behind(f.given[8], f.add(f.mul(row, b_down), f.mul(column, b_right))))
 
     with f.loop(n) as j, f.loop(m) as i:
-        f.store("0.0", f.element("%a11", i, j, ldc))
-    with f.when(f.do(f"xor i1 {turned}, true")), f.loop(n) as j, f.loop(k) as inner:
+        f.store(f.zero, f.element(f.given[11], i, j, ldc))
+    with f.when(f.negated(turned)), f.loop(n) as j, f.loop(k) as inner:
         factor = of_b(inner, j)
         with f.loop(m) as i:
-            f.add_product(f.element("%a11", i, j, ldc), f.load(f.element("%a6", i, inner, lda)), factor)
+            f.add_product(f.element(f.given[11], i, j, ldc), f.read(f.element(f.given[6], i, inner, lda)), factor)
     with f.when(turned), f.loop(n) as j, f.loop(m) as i:
-        total = f.element("%a11", i, j, ldc)
+        total = f.element(f.given[11], i, j, ldc)
         with f.loop(k) as inner:
-            f.add_product(total, f.load(f.element("%a6", inner, i, lda)), of_b(inner, j))
+            f.add_product(total, f.read(f.element(f.given[6], inner, i, lda)), of_b(inner, j))
 
 
 def _gemv(f: _Function) -> None:
@@ -92,19 +92,19 @@ def _gemv(f: _Function) -> None:
     m, n, lda, step = map(f.size, (1, 2, 5, 7))
     turned = f.is_letter(0, "T")
 
-    def of_x(place: str) -> str:
-        return f.load(f.do(f"getelementptr {f.kind.type}, ptr %a6, i64 {f.do(f'mul nsw i64 {place}, {step}')}"))
+    def of_x(place: Value) -> Value:
+        return f.read(f.behind(f.given[6], f.mul(place, step)))
 
-    with f.loop(f.chosen(turned, n, m)) as i:
-        f.store("0.0", f.at("%a9", 0, (1, i)))
-    with f.when(f.do(f"xor i1 {turned}, true")), f.loop(n) as j:
+    with f.loop(f.select(turned, n, m)) as i:
+        f.store(f.zero, f.at(f.given[9], 0, (1, i)))
+    with f.when(f.negated(turned)), f.loop(n) as j:
         factor = of_x(j)
         with f.loop(m) as i:
-            f.add_product(f.at("%a9", 0, (1, i)), f.load(f.element("%a4", i, j, lda)), factor)
+            f.add_product(f.at(f.given[9], 0, (1, i)), f.read(f.element(f.given[4], i, j, lda)), factor)
     with f.when(turned), f.loop(n) as j:
-        total = f.at("%a9", 0, (1, j))
+        total = f.at(f.given[9], 0, (1, j))
         with f.loop(m) as i:
-            f.add_product(total, f.load(f.element("%a4", i, j, lda)), of_x(i))
+            f.add_product(total, f.read(f.element(f.given[4], i, j, lda)), of_x(i))
 
 
 class _Triangle:
@@ -119,26 +119,26 @@ class _Triangle:
     """
 
     def __init__(
-        self, f: _Function, flags: tuple[int, int, int], array: str, places: tuple[int, int], from_right: bool
+        self, f: _Function, flags: tuple[int, int, int], array: Value, places: tuple[int, int], from_right: bool
     ) -> None:
         uplo, trans, diag = flags
         self._f, self._array = f, array
         self.size, self._leading = f.size(places[0]), f.size(places[1])
         turned, is_lower = f.is_letter(trans, "T"), f.is_letter(uplo, "L")
-        self._turned = f.do(f"xor i1 {turned}, {str(from_right).lower()}")
-        self._begins_at_first = f.do(f"xor i1 {is_lower}, {self._turned}")
+        self._turned = f.negated(turned) if from_right else turned
+        self._begins_at_first = f.binary(Op.XOR, is_lower, self._turned)
         self._has_numbers = f.is_letter(diag, "N")
 
-    def _at(self, step: str) -> str:
+    def _at(self, step: Value) -> Value:
         """Return the place of a step: forwards, or backwards."""
-        return self._f.chosen(self._begins_at_first, step, self._f.less(self._f.less(self.size, "1"), step))
+        return self._f.select(self._begins_at_first, step, self._f.sub(self._f.sub(self.size, _ONE), step))
 
-    def _element(self, row: str, column: str) -> str:
+    def _element(self, row: Value, column: Value) -> Value:
         f = self._f
-        one, other = f.chosen(self._turned, column, row), f.chosen(self._turned, row, column)
-        return f.load(f.element(self._array, one, other, self._leading))
+        one, other = f.select(self._turned, column, row), f.select(self._turned, row, column)
+        return f.read(f.element(self._array, one, other, self._leading))
 
-    def solve(self, scale: Callable[[str, str], None], subtract: Callable[[str, str, str], None]) -> None:
+    def solve(self, scale: Callable[[Value, Value], None], subtract: Callable[[Value, Value, Value], None]) -> None:
         """Divide each unknown by its element of the diagonal, and take it out of those that follow.
 
         Args:
@@ -150,106 +150,104 @@ class _Triangle:
             own = self._at(step)
             with f.when(self._has_numbers):
                 scale(own, self._element(own, own))
-            with f.loop(f.less(f.less(self.size, "1"), step)) as further:
-                other = self._at(f.plus(f.plus(step, "1"), further))
+            with f.loop(f.sub(f.sub(self.size, _ONE), step)) as further:
+                other = self._at(f.add(f.add(step, _ONE), further))
                 subtract(other, self._element(other, own), own)
 
 
 def _trsv(f: _Function) -> None:
     """Solve op(a) @ x = x, from (uplo, trans, diag, n, a, lda, x, 1)."""
 
-    def x(place: str) -> str:
-        return f.at("%a6", 0, (1, place))
+    def x(place: Value) -> Value:
+        return f.at(f.given[6], 0, (1, place))
 
-    def scale(place: str, divisor: str) -> None:
-        f.store(f.combined("fdiv", f.load(x(place)), divisor), x(place))
+    def scale(place: Value, divisor: Value) -> None:
+        f.divide(x(place), divisor)
 
-    def subtract(other: str, element: str, own: str) -> None:
-        f.add_product(x(other), element, f.load(x(own)), "fsub")
+    def subtract(other: Value, element: Value, own: Value) -> None:
+        f.add_product(x(other), element, f.read(x(own)), (Op.FSUB, ""))
 
-    _Triangle(f, (0, 1, 2), "%a4", (3, 5), from_right=False).solve(scale, subtract)
+    _Triangle(f, (0, 1, 2), f.given[4], (3, 5), from_right=False).solve(scale, subtract)
 
 
 def _trsm(f: _Function) -> None:
     """Solve x @ op(a) = b in place of b, from ("R", uplo, trans, diag, m, n, 1, a, lda, b, ldb)."""
     rows, leading = f.size(4), f.size(10)
 
-    def scale(column: str, divisor: str) -> None:
+    def scale(column: Value, divisor: Value) -> None:
         with f.loop(rows) as i:
-            place = f.element("%a9", i, column, leading)
-            f.store(f.combined("fdiv", f.load(place), divisor), place)
+            place = f.element(f.given[9], i, column, leading)
+            f.divide(place, divisor)
 
-    def subtract(other: str, element: str, own: str) -> None:
+    def subtract(other: Value, element: Value, own: Value) -> None:
         with f.loop(rows) as i:
-            factor = f.load(f.element("%a9", i, own, leading))
-            f.add_product(f.element("%a9", i, other, leading), element, factor, "fsub")
+            factor = f.read(f.element(f.given[9], i, own, leading))
+            f.add_product(f.element(f.given[9], i, other, leading), element, factor, (Op.FSUB, ""))
 
-    _Triangle(f, (1, 2, 3), "%a7", (5, 8), from_right=True).solve(scale, subtract)
+    _Triangle(f, (1, 2, 3), f.given[7], (5, 8), from_right=True).solve(scale, subtract)
 
 
 def _potrf(f: _Function) -> None:
     """Factor a matrix as the transpose of an upper triangle and this, from ("U", n, a, lda, info)."""
     n, leading = f.size(1), f.size(3)
-    f.store("0", "%a4", "i32")
+    f.store(_SUCCESS, f.given[4])
     total = f.room(f.kind.type)
-    root = f"llvm.sqrt.f{f.kind.bits}"
     with f.loop(n) as j:
-        with f.loop(f.less(n, j)) as further:
-            i = f.plus(j, further)
-            place = f.element("%a2", j, i, leading)
-            f.store(f.load(place), total)
+        with f.loop(f.sub(n, j)) as further:
+            i = f.add(j, further)
+            place = f.element(f.given[2], j, i, leading)
+            f.store(f.read(place), total)
             with f.loop(j) as k:
-                one, other = (f.load(f.element("%a2", k, column, leading)) for column in (j, i))
-                f.add_product(total, one, other, "fsub reassoc nsz")
-            f.store(f.load(total), place)
-        diagonal = f.element("%a2", j, j, leading)
-        fails = f.do(f"fcmp ule {f.kind.type} {f.load(diagonal)}, 0.0")
+                one, other = (f.read(f.element(f.given[2], k, column, leading)) for column in (j, i))
+                f.add_product(total, one, other, _DIFFERENCE)
+            f.store(f.read(total), place)
+        diagonal = f.element(f.given[2], j, j, leading)
+        fails = f.compare("ule", f.read(diagonal), f.zero)
         with f.when(fails):
-            f.store("1", "%a4", "i32")
-        f.store(f.call(root, f.kind.type, f.load(diagonal)), diagonal)
-        with f.loop(f.less(f.less(n, "1"), j)) as further:
-            place = f.element("%a2", j, f.plus(f.plus(j, "1"), further), leading)
-            f.store(f.combined("fdiv", f.load(place), f.load(diagonal)), place)
+            f.store(_FAILURE, f.given[4])
+        f.store(f.intrinsic("sqrt", f.read(diagonal)), diagonal)
+        with f.loop(f.sub(f.sub(n, _ONE), j)) as further:
+            place = f.element(f.given[2], j, f.add(f.add(j, _ONE), further), leading)
+            f.divide(place, f.read(diagonal))
 
 
 def _getrf(f: _Function) -> None:
     """Factor a square matrix by LU with partial pivoting, from (n, n, a, lda, pivots, info)."""
     n, leading = f.size(0), f.size(3)
-    f.store("0", "%a5", "i32")
-    best, where = f.room(f.kind.type), f.room("i64")
-    size = f"llvm.fabs.f{f.kind.bits}"
+    f.store(_SUCCESS, f.given[5])
+    best, where = f.room(f.kind.type), f.room(Type.I64)
     with f.loop(n) as k:
-        f.store(f.call(size, f.kind.type, f.load(f.element("%a2", k, k, leading))), best)
-        f.store(k, where, "i64")
-        rest = f.less(f.less(n, "1"), k)
-        after = f.plus(k, "1")
+        f.store(f.intrinsic("fabs", f.read(f.element(f.given[2], k, k, leading))), best)
+        f.store(k, where)
+        rest = f.sub(f.sub(n, _ONE), k)
+        after = f.add(k, _ONE)
         with f.loop(rest) as further:
-            i = f.plus(after, further)
-            found = f.call(size, f.kind.type, f.load(f.element("%a2", i, k, leading)))
-            is_larger = f.do(f"fcmp ogt {f.kind.type} {found}, {f.load(best)}")
+            i = f.add(after, further)
+            found = f.intrinsic("fabs", f.read(f.element(f.given[2], i, k, leading)))
+            is_larger = f.compare("ogt", found, f.read(best))
             with f.when(is_larger):
                 f.store(found, best)
-                f.store(i, where, "i64")
-        pivot = f.load(where, "i64")
-        f.store(f.do(f"trunc i64 {f.plus(pivot, '1')} to i32"), f.at("%a4", 0, (1, k), kind="i32"), "i32")
+                f.store(i, where)
+        pivot = f.read(where, Type.I64)
+        f.store(f.cast(Op.TRUNC, f.add(pivot, _ONE), Type.I32), f.at(f.given[4], 0, (1, k), kind=Type.I32))
         with f.loop(n) as j:
-            one, other = f.element("%a2", k, j, leading), f.element("%a2", pivot, j, leading)
-            first, second = f.load(one), f.load(other)
+            one, other = f.element(f.given[2], k, j, leading), f.element(f.given[2], pivot, j, leading)
+            first, second = f.read(one), f.read(other)
             f.store(second, one)
             f.store(first, other)
-        divisor = f.load(f.element("%a2", k, k, leading))
-        with f.when(f.do(f"fcmp oeq {f.kind.type} {divisor}, 0.0")):
-            f.store("1", "%a5", "i32")
+        divisor = f.read(f.element(f.given[2], k, k, leading))
+        with f.when(f.compare("oeq", divisor, f.zero)):
+            f.store(_FAILURE, f.given[5])
         with f.loop(rest) as further:
-            place = f.element("%a2", f.plus(after, further), k, leading)
-            f.store(f.combined("fdiv", f.load(place), divisor), place)
+            place = f.element(f.given[2], f.add(after, further), k, leading)
+            f.divide(place, divisor)
         with f.loop(rest) as right:
-            j = f.plus(after, right)
-            factor = f.load(f.element("%a2", k, j, leading))
+            column = f.add(after, right)
+            factor = f.read(f.element(f.given[2], k, column, leading))
             with f.loop(rest) as down:
-                i = f.plus(after, down)
-                lower = f.load(f.element("%a2", i, k, leading))
-                f.add_product(f.element("%a2", i, j, leading), lower, factor, "fsub")
+                i = f.add(after, down)
+                lower = f.read(f.element(f.given[2], i, k, leading))
+                f.add_product(f.element(f.given[2], i, column, leading), lower, factor, (Op.FSUB, ""))
 
 
 _WRITTEN: dict[str, tuple[int, Callable[[_Function], None]]] = {
@@ -276,9 +274,10 @@ def definitions(names: Iterable[str]) -> tuple[list[str], dict[str, tuple[str, .
     used: dict[str, tuple[str, ...]] = {}
     for name in names:
         count, write = _WRITTEN[name[1:]]
-        function = _Function(dtypes[name[0]])
+        function = _Function(dtypes[name[0]], count)
         write(function)
-        taken = ", ".join(f"ptr %a{place}" for place in range(count))
-        texts.append(f"define internal void @fgrad.own_{name}({taken}) alwaysinline #0 {{\n{function.text()}\n}}")
-        used.update(function.used)
+        body, called = function.printed()
+        used.update(called)
+        taken = ", ".join(f"ptr %{each.name}" for each in function.given)
+        texts.append(f"define internal void @fgrad.own_{name}({taken}) alwaysinline #0 {{\n{body}\n}}")
     return texts, used

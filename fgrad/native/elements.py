@@ -1,4 +1,4 @@
-"""Elements of arrays at an index of a nest of loops, in LLVM's language.
+"""Elements of arrays at an index of a nest of loops, in the loop language.
 
 The value of a node at an index is computed from those of its arguments, each once. Graphs may be deep, so what is still
 to be computed lies on a list, and not on Python's stack.
@@ -11,44 +11,46 @@ from collections.abc import Iterable, Set
 import numpy as np
 
 from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed, plus, variable
+from fgrad.native.ir import FALSE, TRUE, Builder, Constant, Op, Parameter, Value, Variable, integer
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Bound, Gathered, Given, Literal, Moved, Node, Pointwise, Shape
-from fgrad.native.scalars import OPERATIONS, Code, convert, literal, scalar_of, select
+from fgrad.native.scalars import SCALAR_OPERATIONS, convert, literal, loaded, scalar_of, store
 
 Key = tuple[Node, Index]
 
-KEPT = Affine(0, (("as it is", 1),))
-"""Stands for an index that is not replaced by another one."""
-
 
 class Pointers:
-    """The memory that a function is handed: a name for each array, and for each place in it where an index begins.
+    """The memory that a function takes: a parameter for each array, and for each place in it where an index begins.
 
     Functions that differ in nothing but these places are one.
 
     Attributes:
-        order: the arrays and the number of elements before the place, by which the function's parameters are named.
-        buffers: arrays of which a part is in memory at a time: the index for each axis, or `KEPT`, and their shapes.
+        order: the function's parameters, by array and number of elements before the place.
+        buffers: arrays of which a part is in memory at a time: the index along each axis, None for that of the element,
+            and their shapes.
     """
 
     def __init__(self, stored: Set[Node]) -> None:
         self._stored = stored
-        self.order: dict[tuple[Node, int], str] = {}
-        self.buffers: dict[Node, tuple[Index, Shape]] = {}
+        self.order: dict[tuple[Node, int], Parameter] = {}
+        self.buffers: dict[Node, tuple[tuple[Affine | None, ...], Shape]] = {}
 
     def has(self, node: Node) -> bool:
         """Return whether an array exists."""
         root = memory_of(node)
         return root in self._stored or isinstance(root, Given)
 
-    def at(self, node: Node, offset: int = 0) -> str:
-        """Return the name of an array's memory, from an element on."""
-        return self.order.setdefault((memory_of(node), offset), f"%p{len(self.order)}")
+    def at(self, node: Node, offset: int = 0) -> Parameter:
+        """Return an array's memory, from an element on."""
+        key = memory_of(node), offset
+        if key not in self.order:
+            self.order[key] = Parameter(f"p{len(self.order)}")
+        return self.order[key]
 
-    def names_of(self, nodes: Iterable[Node]) -> set[str]:
-        """Return all names for the memory of arrays."""
+    def all_of(self, nodes: Iterable[Node]) -> set[Value]:
+        """Return all parameters in the memory of arrays."""
         roots = set(map(memory_of, nodes))
-        return {name for (root, _), name in self.order.items() if root in roots}
+        return {parameter for (root, _), parameter in self.order.items() if root in roots}
 
 
 class Values:
@@ -65,17 +67,17 @@ class Values:
         steps: for each element that is read or written, how far it moves in memory with each variable.
     """
 
-    def __init__(self, code: Code, pointers: Pointers, ranges: dict[str, tuple[int, int]]) -> None:
+    def __init__(self, code: Builder, pointers: Pointers, ranges: dict[Variable, tuple[int, int]]) -> None:
         self.code, self.pointers, self.ranges = code, pointers, ranges
         self.own: set[Node] = set()
-        self.cuts: dict[str, set[int]] = {}
-        self.steps: list[dict[str, int]] = []
-        self._known: dict[Key, str] = {}
-        self._sums: dict[Affine, str] = {}
-        self._moves: dict[Key, tuple[str, Index]] = {}
+        self.cuts: dict[Variable, set[int]] = {}
+        self.steps: list[dict[Variable, int]] = []
+        self._known: dict[Key, Value] = {}
+        self._sums: dict[Affine, Value] = {}
+        self._moves: dict[Key, tuple[Value, Index]] = {}
 
-    def at(self, node: Node, index: Index) -> str:
-        """Return the name of an element."""
+    def at(self, node: Node, index: Index) -> Value:
+        """Return an element."""
         waiting = [(node, index)]
         known = self._known
         while waiting:
@@ -102,8 +104,8 @@ class Values:
             return [(each, index if each.shape == node.shape else ()) for each in node.arguments]
         if isinstance(node, Moved):
             inside, moved = self._move(node, index)
-            fill = [] if inside == "true" else [self._fill(node, index)]
-            return fill if inside == "false" else [(node.arguments[0], moved), *fill]
+            fill = [] if inside == TRUE else [self._fill(node, index)]
+            return fill if inside == FALSE else [(node.arguments[0], moved), *fill]
         assert isinstance(node, Gathered), node
         return self._indices_of(node, index)
 
@@ -116,44 +118,44 @@ class Values:
         first = node.arguments[1]
         return [(each, index[: len(first.shape)]) for each in node.arguments[1:]]
 
-    def _computed(self, node: Node, index: Index) -> str:
+    def _computed(self, node: Node, index: Index) -> Value:
         if isinstance(node, Literal):
             return literal(node.value, node.dtype)
         if self._is_stored(node):
-            return self._loaded(node, index)
+            return self.load(node, index)
         known, code = self._known, self.code
         if isinstance(node, Pointwise):
             arguments = [known[each, index if each.shape == node.shape else ()] for each in node.arguments]
             return operation(code, node, arguments)
         if isinstance(node, Moved):
             inside, moved = self._move(node, index)
-            if inside == "true":
+            if inside == TRUE:
                 return known[node.arguments[0], moved]
             fill = known[self._fill(node, index)]
-            if inside == "false":
+            if inside == FALSE:
                 return fill
-            return select(code, scalar_of(node.dtype), inside, known[node.arguments[0], moved], fill)
+            return code.select(inside, known[node.arguments[0], moved], fill)
         keys = self._indices_of(node, index)
-        places = [variable(self._integer(known[key], key[0])) for key in keys]
-        return self._loaded(node.arguments[0], (*places, *index[len(keys[0][1]) :]))
+        places = [self._integer(known[key], key[0]) for key in keys]
+        return self.load(node.arguments[0], (*places, *index[len(keys[0][1]) :]))
 
-    def _integer(self, value: str, node: Node) -> str:
-        """Return an index as an integer of 64 bits, with a name."""
+    def _integer(self, value: Value, node: Node) -> Affine:
+        """Return an element's value as an index, of 64 bits."""
         wide = convert(self.code, value, scalar_of(node.dtype), scalar_of(np.dtype(np.int64)))
-        return wide if wide.startswith("%") else self.code.do(f"add i64 {wide}, 0")
+        return Affine(wide.integer) if isinstance(wide, Constant) else variable(wide)
 
     def integer(self, node: Node, index: Index) -> Affine:
         """Return an element as an index."""
-        return variable(self._integer(self.at(node, index), node))
+        return self._integer(self.at(node, index), node)
 
     # Memory
 
-    def address(self, node: Node, index: Index) -> str:
+    def address(self, node: Node, index: Index) -> Value:
         """Return where an element lies."""
         shape = node.shape
         if node in self.pointers.buffers:
             row, shape = self.pointers.buffers[node]
-            index = tuple(each if own is KEPT else own for each, own in zip(index, row, strict=True))
+            index = tuple(each if own is None else own for each, own in zip(index, row, strict=True))
         flat, stride = ZERO, 1
         for size, each in zip(reversed(shape), reversed(index), strict=True):
             flat = plus(flat, each, stride)
@@ -161,45 +163,37 @@ class Values:
         self.steps.append(dict(flat.terms))
         pointer = self.pointers.at(node, max(flat.constant, 0))
         flat = Affine(min(flat.constant, 0), flat.terms)
-        kind = scalar_of(node.dtype)
-        return self.code.do(f"getelementptr inbounds {kind.stored}, ptr {pointer}, i64 {self._sum(flat)}")
+        return self.code.address(pointer, scalar_of(node.dtype).stored, self._sum(flat))
 
-    def _sum(self, affine: Affine) -> str:
+    def _sum(self, affine: Affine) -> Value:
         return in_code(self.code, affine, self._sums)
 
-    def _loaded(self, node: Node, index: Index) -> str:
-        kind = scalar_of(node.dtype)
-        found = self.code.do(f"load {kind.stored}, ptr {self.address(node, index)}")
-        return self.code.do(f"icmp ne i8 {found}, 0") if kind.family == "bool" else found
-
-    def load(self, node: Node, index: Index) -> str:
+    def load(self, node: Node, index: Index) -> Value:
         """Read an element anew."""
-        return self._loaded(node, index)
+        return loaded(self.code, scalar_of(node.dtype), self.address(node, index))
 
-    def store(self, node: Node, index: Index, value: str) -> None:
+    def store(self, node: Node, index: Index, value: Value) -> None:
         """Write an element."""
-        kind = scalar_of(node.dtype)
-        if kind.family == "bool":
-            value = self.code.do(f"zext i1 {value} to i8")
-        self.code.lines.append(f"  store {kind.stored} {value}, ptr {self.address(node, index)}")
+        store(self.code, scalar_of(node.dtype), value, self.address(node, index))
 
     # Indices
 
-    def _move(self, node: Moved, index: Index) -> tuple[str, Index]:
+    def _move(self, node: Moved, index: Index) -> tuple[Value, Index]:
         """Return whether an index is inside of the bounds, and where the element lies then."""
         key = node, index
         if key not in self._moves:
             self._moves[key] = self._moved(node, index)
         return self._moves[key]
 
-    def _moved(self, node: Moved, index: Index) -> tuple[str, Index]:
-        inside, fixed = "true", list(index)
+    def _moved(self, node: Moved, index: Index) -> tuple[Value, Index]:
+        inside: Value = TRUE
+        fixed = list(index)
         for bound in node.bounds:
             here, fixed[bound.axis] = self._bounded(bound, index[bound.axis])
-            if "false" in (here, inside):
-                inside = "false"
-            elif here != "true":
-                inside = here if inside == "true" else self.code.do(f"and i1 {inside}, {here}")
+            if FALSE in (here, inside):
+                inside = FALSE
+            elif here != TRUE:
+                inside = here if inside == TRUE else self.code.both(inside, here)
         source = node.arguments[0]
         moved = []
         for place, size in zip(node.places, source.shape, strict=True):
@@ -210,51 +204,51 @@ class Values:
     def _quotient(self, along: Affine, divisor: int) -> Affine:
         if along.constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in along.terms):
             return Affine(along.constant // divisor, tuple((n, c // divisor) for n, c in along.terms))
-        return variable(self.code.do(f"sdiv i64 {self._sum(along)}, {divisor}"))
+        return variable(self.code.binary(Op.SDIV, self._sum(along), integer(divisor)))
 
-    def _bounded(self, bound: Bound, along: Affine) -> tuple[str, Affine]:
+    def _bounded(self, bound: Bound, along: Affine) -> tuple[Value, Affine]:
         """Return whether an index keeps within a bound, and one that does, which is the same if so."""
         start, step, count = bound.start, bound.step, bound.number
         if step < 0:
             start, step = start + step * (count - 1), -step
         if count == 0:
-            return "false", along
+            return FALSE, along
         last = start + step * (count - 1)
         reach = interval(along, self.ranges)
         if reach is not None and (reach[1] < start or reach[0] > last):
-            return "false", along
+            return FALSE, along
         code, checks = self.code, []
         if reach is None or reach[0] < start or reach[1] > last:
             self._note_cuts(along, start, last + 1)
             shifted = self._sum(plus(along, Affine(-start)))
-            checks.append(code.do(f"icmp ult i64 {shifted}, {last - start + 1}"))
+            checks.append(code.compare("ult", shifted, integer(last - start + 1)))
         if step > 1 and not self._divides(plus(along, Affine(-start)), step):
-            rest = code.do(f"urem i64 {self._sum(plus(along, Affine(-start)))}, {step}")
-            checks.append(code.do(f"icmp eq i64 {rest}, 0"))
+            rest = code.binary(Op.UREM, self._sum(plus(along, Affine(-start))), integer(step))
+            checks.append(code.compare("eq", rest, integer(0)))
         if not checks:
-            return "true", along
-        inside = checks[0] if len(checks) == 1 else code.do(f"and i1 {checks[0]}, {checks[1]}")
-        return inside, variable(code.do(f"select i1 {inside}, i64 {self._sum(along)}, i64 {start}"))
+            return TRUE, along
+        inside = checks[0] if len(checks) == 1 else code.both(checks[0], checks[1])
+        return inside, variable(code.select(inside, self._sum(along), integer(start)))
 
     def _note_cuts(self, along: Affine, start: int, stop: int) -> None:
         """Note at which values of a variable an index comes into a range, and leaves it."""
         if len(along.terms) != 1 or along.terms[0][0] not in self.ranges or abs(along.terms[0][1]) != 1:
             return
-        ((name, sign),) = along.terms
+        ((x, sign),) = along.terms
         for end in (start, stop):
             at = end - along.constant if sign > 0 else along.constant - end + 1
-            if self.ranges[name][0] < at <= self.ranges[name][1]:
-                self.cuts.setdefault(name, set()).add(at)
+            if self.ranges[x][0] < at <= self.ranges[x][1]:
+                self.cuts.setdefault(x, set()).add(at)
 
     def _divides(self, along: Affine, step: int) -> bool:
         return along.constant % step == 0 and all(coefficient % step == 0 for _, coefficient in along.terms)
 
 
-def operation(code: Code, node: Pointwise, arguments: list[str]) -> str:
-    """Emit an operation on elements."""
+def operation(code: Builder, node: Pointwise, arguments: list[Value]) -> Value:
+    """Append an operation on elements."""
     kind = scalar_of(node.arguments[-1].dtype)
     if node.operation == "cast":
         return convert(code, arguments[0], kind, scalar_of(node.dtype))
     if node.operation == "select":
-        return select(code, kind, *arguments)
-    return OPERATIONS[node.operation](code, kind, *arguments)
+        return code.select(*arguments)
+    return SCALAR_OPERATIONS[node.operation].emit(code, kind, *arguments)

@@ -1,52 +1,54 @@
 """Where in a nest of loops an instruction stands: no deeper than what it needs changes.
 
-    hoisted(lines, loops, carried, written, before)      the instructions by depth, the innermost last
+    hoisted(instructions, loops, carried, written, before)      the instructions by depth, the innermost last
 
 LLVM could do this by itself, but to look for it takes more of the time of a compilation than to know it.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 
-_NAME = re.compile(r"%\w+")
-_ADDRESS = re.compile(r"getelementptr inbounds \w+, ptr (%\w+),")
-_LOAD = re.compile(r"load \w+, ptr (%\w+)$")
+from fgrad.native.ir import Instruction, Item, Op, Value
 
 
 def hoisted(
-    lines: Sequence[str],
-    loops: Sequence[str],
-    carried: Collection[str],
-    written: Collection[str],
-    before: tuple[Collection[str], int] = ((), 0),
-) -> list[list[str]]:
+    instructions: Sequence[Instruction],
+    loops: Sequence[Value],
+    carried: Collection[Value],
+    written: Collection[Value],
+    before: tuple[Collection[Value], int] = ((), 0),
+) -> list[list[Item]]:
     """Return the instructions of an iteration by the number of loops around them.
 
+    The depth of an instruction is the greatest depth of its arguments. A write is innermost, and a read of memory that
+    is written is no further outside than the writes are.
+
     Args:
-        lines: the instructions, each behind those that it needs.
-        loops: the names of the loops' variables, from the outermost to the innermost.
-        carried: the names of what goes from iteration to iteration of the innermost loop.
-        written: the names of the memory into which the nest writes, which is read where it stands.
-        before: the names of the memory into which others write before it in iterations of loops around them all, and
-            how many of these there are.
+        instructions: each behind those that it needs.
+        loops: the variables of the loops, from the outermost to the innermost.
+        carried: what goes from iteration to iteration of the innermost loop.
+        written: the memory into which the nest writes.
+        before: the memory into which others write before it in iterations of loops around them all, and how many of
+            these there are.
     """
-    depths = {name: depth for depth, name in enumerate(loops, 1)}
+    depths: dict[Value, int] = {variable: depth for depth, variable in enumerate(loops, 1)}
     depths.update(dict.fromkeys(carried, len(loops)))
-    earliest = {**dict.fromkeys(before[0], before[1]), **dict.fromkeys(written, len(loops))}
-    changing: dict[str, int] = {}  # the addresses in memory that is written, with the depth from which on it is read
-    levels: list[list[str]] = [[] for _ in range(len(loops) + 1)]
-    for line in lines:
-        name, _, text = line.strip().partition(" = ")
-        depth = max([depths.get(each, 0) for each in _NAME.findall(text)], default=0)
-        base, place = _ADDRESS.match(text), _LOAD.match(text)
-        if base and base[1] in earliest:
-            changing[name] = earliest[base[1]]
-        if place:
-            depth = max(depth, changing.get(place[1], 0))
-        if not text:  # a store
+    least = {**dict.fromkeys(before[0], before[1]), **dict.fromkeys(written, len(loops))}
+    levels: list[list[Item]] = [[] for _ in range(len(loops) + 1)]
+    for each in instructions:
+        depth = max([depths.get(arg, 0) for arg in each.args], default=0)
+        if each.op is Op.LOAD:
+            depth = max(depth, least.get(base_of(each.args[0]), 0))
+        if each.type is None:  # a write
             depth = len(loops)
-        depths[name] = depth
-        levels[depth].append(line)
+        depths[each] = depth
+        levels[depth].append(each)
     return levels
+
+
+def base_of(address: Value) -> Value:
+    """Return the memory in which an address lies."""
+    while isinstance(address, Instruction) and address.op is Op.ADDRESS:
+        address = address.args[0]
+    return address

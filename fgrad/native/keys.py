@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.shapes import broadcast_shapes
+from fgrad.native.ir import FALSE, Builder, Callee, Op, Type, Value, integer
 from fgrad.native.linkage import Linkage
+from fgrad.native.llvm_text import Used, printed
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.nodes import Called, Gathered, Given, Literal, Moved, Node, Scattered, Shape
 from fgrad.native.routines import ROUTINES
@@ -226,31 +228,17 @@ def put(program: Program, x: Node, values: Node, places: Node) -> Node:
     return program.pointwise("select", program.array(order >= 0), values, x) if known.size else x
 
 
-def _put(
-    item: Called, pointer: Callable[[Node], str | None], linkage: Linkage
-) -> tuple[str, dict[str, tuple[str, ...]]]:
+def _put(item: Called, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
     """Copy an array, and write into the copy."""
-    x, values, places = item.arguments
-    kind, whole = scalar_of(item.dtype).stored, item.size * item.dtype.itemsize
-    copy = "llvm.memcpy.p0.p0.i64"
-    lines = ["entry:", f"  call void @{copy}(ptr {pointer(item)}, ptr {pointer(x)}, i64 {whole}, i1 false)"]
-    if places.size:
-        lines += [
-            "  br label %loop",
-            "loop:",
-            "  %k = phi i64 [ 0, %entry ], [ %n, %loop ]",
-            f"  %from = getelementptr {kind}, ptr {pointer(values)}, i64 {'%k' if values.shape else 0}",
-            f"  %value = load {kind}, ptr %from",
-            f"  %where = getelementptr i64, ptr {pointer(places)}, i64 %k",
-            "  %place = load i64, ptr %where",
-            f"  %to = getelementptr {kind}, ptr {pointer(item)}, i64 %place",
-            f"  store {kind} %value, ptr %to",
-            "  %n = add nuw nsw i64 %k, 1",
-            f"  %done = icmp eq i64 %n, {places.size}",
-            "  br i1 %done, label %end, label %loop",
-            "end:",
-        ]
-    return "\n".join([*lines, "  ret void"]), {copy: ("void", "ptr", "ptr", "i64", "i1")}
+    x, values, places = map(pointer, item.arguments)
+    kind, code, result = scalar_of(item.dtype).stored, Builder(), pointer(item)
+    size = integer(item.size * item.dtype.itemsize)
+    code.do(Op.CALL, None, result, x, size, FALSE, attribute=Callee("@llvm.memcpy.p0.p0.i64"))
+    with code.loop(item.arguments[2].size) as each:
+        value = code.load(kind, code.address(values, kind, each if item.arguments[1].shape else integer(0)))
+        place = code.load(Type.I64, code.address(places, Type.I64, each))
+        code.store(value, code.address(result, kind, place))
+    return printed(code.body)
 
 
 ROUTINES["put"] = _put

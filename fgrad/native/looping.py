@@ -13,8 +13,10 @@ from fgrad.core.tensor import strip_ended
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
-from fgrad.native.calls import LOOPS, Calls, Functions, Used, places, room_for, size_of
+from fgrad.native.calls import LOOPS, Calls, Functions, places, room_for, size_of
 from fgrad.native.functions import Function
+from fgrad.native.ir import Parameter
+from fgrad.native.llvm_text import Used
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Given, Looped, Moved, Node, Part, Place, Stepped, Term
@@ -174,7 +176,7 @@ class _Loop:
         self._hand_on(following)
         body = self._body()
         self._item.shape = (self._size,)
-        return self._functions.definition(self._names.values(), body)
+        return self._functions.definition([Parameter(name[1:]) for name in self._names.values()], body)
 
     def _goes_on(self) -> list[str]:
         """Return what finds out whether there is another iteration."""

@@ -38,7 +38,7 @@ from fgrad.native.nodes import (
     Stepped,
     Term,
 )
-from fgrad.native.scalars import FLOATS_ONLY, OPERATIONS, is_native
+from fgrad.native.scalars import SCALAR_OPERATIONS, is_native
 from fgrad.native.users import USERS
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}
@@ -241,7 +241,7 @@ class Program(Nodes):
         out = equation.outputs[0]
         rule = LOWERINGS.get(name)
         found = rule(self, out, *arguments, **equation.metadata) if rule else None
-        if found is None and name in OPERATIONS and len(equation.outputs) == 1 and not equation.metadata:
+        if found is None and name in SCALAR_OPERATIONS and len(equation.outputs) == 1 and not equation.metadata:
             found = self._operation(name, equation, arguments)
         for otherwise in OTHERWISE:
             found = otherwise(self, equation, arguments) if found is None else found
@@ -262,7 +262,7 @@ class Program(Nodes):
                 return self.repeat(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
         else:
             dtype = np.dtype(np.bool_) if name in LOGICAL else out.dtype
-        if name in FLOATS_ONLY and dtype.kind != "f":
+        if SCALAR_OPERATIONS[name].is_for_floats and dtype.kind != "f":
             return None
         if dtype.kind == "b" and name not in _OF_TRUTHS:
             return None

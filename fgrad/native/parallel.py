@@ -9,14 +9,30 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from itertools import accumulate
+from typing import cast
 
-from fgrad.native.emission import NestFunction, accumulated, identity, innermost
+from fgrad.native.emission import PART, NestFunction, accumulated, append_innermost, identity
+from fgrad.native.ir import (
+    NULL,
+    Builder,
+    Callee,
+    Carried,
+    Item,
+    Loop,
+    Op,
+    Parameter,
+    Symbol,
+    Type,
+    Value,
+    Variable,
+    integer,
+)
+from fgrad.native.llvm_text import Used, printed
 from fgrad.native.nests import MOST_PARTS
 from fgrad.native.nodes import Reduced
-from fgrad.native.scalars import Code, Scalar, literal, scalar_of
-from fgrad.native.widening import Innermost, Widths, narrow
-
-Used = dict[str, tuple[str, ...]]
+from fgrad.native.scalars import literal, loaded, scalar_of, store
+from fgrad.native.widening import Widths
 
 _WORTH_PARTS = 2_500_000
 """Instructions from which on a nest is worth to be parted: some 0.2 ms, where to start a thread takes 0.02 ms."""
@@ -53,21 +69,18 @@ class Parts:
 
     Args:
         name: of the function that runs all.
-        function: runs the iterations from `%lo` to `%hi`, with the row `%row` of what is in memory row by row.
-        parameters: the names of the memory that it takes.
+        function: runs a part; see `emission.PART`.
+        parameters: the memory that it takes.
         places: which of these is the memory of each total.
         threads: how many run at once.
         widths: how many elements are computed at once.
-
-    Attributes:
-        used: the functions of libraries that they call.
     """
 
     def __init__(
         self,
         name: str,
         function: NestFunction,
-        parameters: Sequence[str],
+        parameters: Sequence[Parameter],
         places: Sequence[int],
         threads: int,
         widths: Widths | None,
@@ -76,144 +89,118 @@ class Parts:
         self._count = min(MOST_PARTS, function.iterations)
         self._threads, self._widths = min(threads, self._count), widths
         self._stride = sum(map(_bytes, function.totals))
-        self.used: Used = {}
+        self._offsets = [0, *accumulate(map(_bytes, function.totals))][:-1]
 
-    def text(self, fills: str) -> str:
-        """Return the functions; `fills` is the body of one that fills arrays before."""
-        taken = ", ".join(f"ptr noalias {each}" for each in self._parameters)
-        passed = ", ".join(f"ptr {each}" for each in self._parameters)
-        return "\n".join(
-            [
-                f"define internal void @{self._name}_fill({taken}) noinline #0 {{\n{fills}\n}}",
-                f"define internal void @{self._name}_part({taken}, i64 %row, i64 %lo, i64 %hi) noinline #0 {{",
-                self._function.body,
-                "}",
-                self._worker(),
-                f"define hidden void @{self._name}({taken}) noinline #0 {{",
-                f"entry:\n  call void @{self._name}_fill({passed})",
-                *self._started(),
-                *self._totals(),
-                "  ret void\n}",
-            ]
+    def text(self, fills: Sequence[Item]) -> tuple[str, Used]:
+        """Return the functions, and those that they call; `fills` is the body of one that fills arrays before."""
+        taken, name = ", ".join(f"ptr noalias %{each.name}" for each in self._parameters), self._name
+        part = ", ".join(f"{each.type} %{each.name}" for each in PART)
+        bodies, used = [], {}
+        for body, result in (
+            (fills, "void"), (self._function.body, "void"), (self._worker(), "ptr null"), (self._whole(), "void"),
+        ):  # fmt: skip
+            text, called = printed(body, result)
+            bodies.append(text)
+            used.update(called)
+        heads = (
+            f"internal void @{name}_fill({taken}) noinline",
+            f"internal void @{name}_part({taken}, {part}) noinline",
+            f"internal ptr @{name}_worker(ptr %{_CONTEXT.name})",
+            f"hidden void @{name}({taken}) noinline",
         )
+        functions = [f"define {head} #0 {{\n{body}\n}}" for head, body in zip(heads, bodies, strict=True)]
+        return "\n".join(functions), used
 
-    def _worker(self) -> str:
+    def _own(self, end: str) -> Callee:
+        return Callee(f"@{self._name}_{end}", is_declared=False)
+
+    def _worker(self) -> list[Item]:
         """Return what one thread does: every so-manieth part."""
-        count = len(self._parameters)
-        lines = [f"define internal ptr @{self._name}_worker(ptr %context) #0 {{", "entry:"]
-        lines.append("  %shared = load ptr, ptr %context")
-        lines.append("  %at = getelementptr i64, ptr %context, i64 1\n  %first = load i64, ptr %at")
-        for place in range(count + 1):
-            lines.append(f"  %q{place} = getelementptr ptr, ptr %shared, i64 {place}")
-            lines.append(f"  %r{place} = load ptr, ptr %q{place}")
-        lines += [
-            "  br label %next",
-            "next:",
-            "  %c = phi i64 [ %first, %entry ], [ %d, %next ]",
-            f"  %lower = mul i64 %c, {self._function.iterations}\n  %lo = udiv i64 %lower, {self._count}",
-            f"  %upper = add i64 %lower, {self._function.iterations}\n  %hi = udiv i64 %upper, {self._count}",
-            f"  %own = mul i64 %c, {self._stride}\n  %base = getelementptr i8, ptr %r{count}, i64 %own",
+        code, function = Builder(), self._function
+        shared = code.load(Type.PTR, _CONTEXT)
+        first = code.load(Type.I64, code.address(_CONTEXT, Type.I64, integer(1)))
+        *arrays, partial = [
+            code.load(Type.PTR, code.address(shared, Type.PTR, integer(place)))
+            for place in range(len(self._parameters) + 1)
         ]
-        given = [f"%r{place}" for place in range(count)]
-        offset = 0
-        for number, (place, total) in enumerate(zip(self._places, self._function.totals, strict=True)):
-            lines.append(f"  %o{number} = getelementptr i8, ptr %base, i64 {offset}")
-            given[place] = f"%o{number}"
-            offset += _bytes(total)
-        lines += [
-            f"  call void @{self._name}_part({', '.join(f'ptr {each}' for each in given)}, i64 %c, i64 %lo, i64 %hi)",
-            f"  %d = add i64 %c, {self._threads}",
-            f"  %more = icmp ult i64 %d, {self._count}",
-            "  br i1 %more, label %next, label %done\ndone:\n  ret ptr null\n}",
-        ]
-        return "\n".join(lines)
+        left = code.add(code.sub(integer(self._count), first), integer(self._threads - 1))
+        with code.loop(code.binary(Op.SDIV, left, integer(self._threads))) as iteration:
+            part = code.add(first, code.mul(iteration, integer(self._threads)))
+            low = code.mul(part, integer(function.iterations))
+            ends = [
+                code.binary(Op.SDIV, each, integer(self._count))
+                for each in (low, code.add(low, integer(function.iterations)))
+            ]
+            base = code.address(partial, Type.I8, code.mul(part, integer(self._stride)))
+            given = list(arrays)
+            for place, offset in zip(self._places, self._offsets, strict=True):
+                given[place] = code.address(base, Type.I8, integer(offset))
+            code.do(Op.CALL, None, *given, part, *ends, attribute=self._own("part"))
+        return code.body
 
-    def _started(self) -> list[str]:
-        """Return what starts the threads, takes a share, and waits; a thread that cannot be started is done without."""
-        count, worker = len(self._parameters), f"@{self._name}_worker"
-        lines = [f"  %shared = alloca [{count + 1} x ptr]"]
+    def _whole(self) -> list[Item]:
+        """Return the function that runs all parts."""
+        code = Builder()
+        code.do(Op.CALL, None, *self._parameters, attribute=self._own("fill"))
+        partial: Value = NULL
         if self._stride:
-            self.used.update(malloc=("ptr", "i64"), free=("void", "ptr"))
-            lines.append(f"  %partial = call ptr @malloc(i64 {self._stride * self._count})")
-        for place, each in enumerate([*self._parameters, "%partial" if self._stride else "null"]):
-            lines.append(f"  %s{place} = getelementptr ptr, ptr %shared, i64 {place}")
-            lines.append(f"  store ptr {each}, ptr %s{place}")
-        for thread in range(self._threads):
-            lines += [
-                f"  %context{thread} = alloca [2 x i64]\n  store ptr %shared, ptr %context{thread}",
-                f"  %number{thread} = getelementptr i64, ptr %context{thread}, i64 1",
-                f"  store i64 {thread}, ptr %number{thread}",
-            ]
-        for thread in range(1, self._threads):
-            self.used.update(pthread_create=("i32", "ptr", "ptr", "ptr", "ptr"), pthread_join=("i32", "i64", "ptr"))
-            given = f"ptr %id{thread}, ptr null, ptr {worker}, ptr %context{thread}"
-            lines.append(f"  %id{thread} = alloca i64\n  %failed{thread} = call i32 @pthread_create({given})")
-        lines.append(f"  %own = call ptr {worker}(ptr %context0)")
-        for thread in range(1, self._threads):
-            lines += [
-                f"  %runs{thread} = icmp eq i32 %failed{thread}, 0",
-                f"  br i1 %runs{thread}, label %wait{thread}, label %instead{thread}",
-                f"wait{thread}:\n  %known{thread} = load i64, ptr %id{thread}",
-                f"  %joined{thread} = call i32 @pthread_join(i64 %known{thread}, ptr null)",
-                f"  br label %after{thread}",
-                f"instead{thread}:\n  %done{thread} = call ptr {worker}(ptr %context{thread})",
-                f"  br label %after{thread}\nafter{thread}:",
-            ]
-        return lines
+            partial = code.call("malloc", integer(self._stride * self._count), result=Type.PTR)
+        self._run_threads(code, [*self._parameters, partial])
+        for place, total, offset in zip(self._places, self._function.totals, self._offsets, strict=True):
+            add_up = self._add_up_number if total.size == 1 else self._add_up_array
+            add_up(code, self._parameters[place], partial, total, offset)
+        if self._stride:
+            code.do(Op.CALL, None, partial, attribute=Callee("@free"))
+        return code.body
 
-    def _totals(self) -> list[str]:
-        """Return what adds up the totals of the parts, in their order."""
-        lines: list[str] = []
-        offset = 0
-        for number, (place, total) in enumerate(zip(self._places, self._function.totals, strict=True)):
-            lines += self._total(number, self._parameters[place], total, offset)
-            offset += _bytes(total)
-        return [*lines, "  call void @free(ptr %partial)"] if self._stride else lines
+    def _run_threads(self, code: Builder, given: Sequence[Value]) -> None:
+        """Start threads, do the share of one, and wait; what a thread that cannot be started would do is done here."""
+        shared = code.room(Type.PTR, len(given))
+        for place, each in enumerate(given):
+            code.store(each, code.address(shared, Type.PTR, integer(place)))
+        contexts = [code.room(Type.I64, 2) for _ in range(self._threads)]
+        for thread, context in enumerate(contexts):
+            code.store(shared, context)
+            code.store(integer(thread), code.address(context, Type.I64, integer(1)))
+        worker, started = Symbol(f"@{self._name}_worker"), []
+        for context in contexts[1:]:
+            handle = code.room(Type.I64)
+            started.append((handle, code.call("pthread_create", handle, NULL, worker, context, result=Type.I32)))
 
-    def _total(self, number: int, target: str, total: Reduced, offset: int) -> list[str]:
-        code, tag = Code(), f"u{number}"
-        code.count = 1000 * (number + 1)
-        add_up = self._number if total.size == 1 else self._array
-        lines = add_up(code, tag, target, total, offset)
-        self.used.update(code.used)
-        return [f"  br label %before{tag}\nbefore{tag}:", *lines]
+        def work(context: Value) -> None:
+            code.do(Op.CALL, Type.PTR, context, attribute=self._own("worker"))
 
-    def _number(self, code: Code, tag: str, target: str, total: Reduced, offset: int) -> list[str]:
-        """Return a loop over the parts, which adds up a single number."""
-        kind, name = scalar_of(total.dtype), f"%{tag}total"
-        start = literal(identity(total.kind, total.dtype), total.dtype)
-        place = code.do(f"mul nsw i64 %{tag}, {self._stride}")
-        base = code.do(f"getelementptr i8, ptr %partial, i64 {code.do(f'add nsw i64 {place}, {offset}')}")
-        result = accumulated(code, total.kind, kind, name, _loaded(code, kind, base), in_order=True)
-        carried = [(name, kind.type, start, result)]
-        loop = Innermost(code.lines, f"%{tag}", 0, self._count, carried, (), tag, f"before{tag}", self._count)
-        code.lines = []
-        _store(code, kind, result, target)
-        return [*narrow(loop), *code.lines]
+        work(contexts[0])
+        for context, (handle, state) in zip(contexts[1:], started, strict=True):
+            runs = code.compare("eq", state, integer(0, Type.I32))
+            with code.when(runs):
+                code.call("pthread_join", code.load(Type.I64, handle), NULL, result=Type.I32)
+            with code.when(code.negated(runs)):
+                work(context)
 
-    def _array(self, code: Code, tag: str, target: str, total: Reduced, offset: int) -> list[str]:
-        """Return a loop over the elements of an array, each of which is added up at once."""
-        kind, bases, result = scalar_of(total.dtype), [], ""
-        for part in range(self._count):
-            base = f"%{tag}of{part}"
-            bases.append(f"  {base} = getelementptr i8, ptr %partial, i64 {part * self._stride + offset}")
-            value = _loaded(code, kind, _element(code, kind, base, tag))
-            result = accumulated(code, total.kind, kind, result, value, in_order=True) if part else value
-        _store(code, kind, result, _element(code, kind, target, tag))
-        loop = Innermost(code.lines, f"%{tag}", 0, total.size, (), (), tag, f"before{tag}", total.size)
-        return [*bases, *innermost(code, loop, self._widths)]
+    def _add_up_number(self, code: Builder, target: Value, partial: Value, total: Reduced, offset: int) -> None:
+        """Append a loop over the parts, which adds up a single number."""
+        kind = scalar_of(total.dtype)
+        sum_ = Carried(literal(identity(total.kind, total.dtype), total.dtype))
+        with code.loop(self._count) as part:
+            place = code.add(code.mul(part, integer(self._stride)), integer(offset))
+            value = loaded(code, kind, code.address(partial, Type.I8, place))
+            sum_.next = accumulated(code, total.kind, kind, sum_, value, in_order=True)
+        cast(Loop, code.body[-1]).carried.append(sum_)
+        store(code, kind, sum_.after, target)
+
+    def _add_up_array(self, code: Builder, target: Value, partial: Value, total: Reduced, offset: int) -> None:
+        """Append a loop over the elements of an array, each of which is added up at once."""
+        kind = scalar_of(total.dtype)
+        parts = [code.address(partial, Type.I8, integer(part * self._stride + offset)) for part in range(self._count)]
+        loop = Loop(Variable(), integer(0), integer(total.size))
+        with code.within(loop.body):
+            first, *others = [loaded(code, kind, code.address(base, kind.stored, loop.variable)) for base in parts]
+            for value in others:
+                first = accumulated(code, total.kind, kind, first, value, in_order=True)
+            store(code, kind, first, code.address(target, kind.stored, loop.variable))
+        append_innermost(code, loop, self._widths, total.size)
 
 
-def _loaded(code: Code, kind: Scalar, place: str) -> str:
-    found = code.do(f"load {kind.stored}, ptr {place}")
-    return code.do(f"icmp ne i8 {found}, 0") if kind.family == "bool" else found
-
-
-def _store(code: Code, kind: Scalar, value: str, place: str) -> None:
-    stored = code.do(f"zext i1 {value} to i8") if kind.family == "bool" else value
-    code.lines.append(f"  store {kind.stored} {stored}, ptr {place}")
-
-
-def _element(code: Code, kind: Scalar, base: str, tag: str) -> str:
-    """Return the address of the element of an iteration."""
-    return code.do(f"getelementptr inbounds {kind.stored}, ptr {base}, i64 %{tag}")
+_CONTEXT = Parameter("context")
+"""What a thread takes: the address of what all share, and the number of the thread."""

@@ -35,7 +35,7 @@ from fgrad.native.nodes import (
     Stepped,
 )
 from fgrad.native.rows import joined
-from fgrad.native.scalars import CHEAP, MIDDLING
+from fgrad.native.scalars import Cost, cost_of
 
 WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Looped, Part)
 """What is always stored, and whose elements are there only when all of them are."""
@@ -43,7 +43,7 @@ WHOLE = (Called, Stepped, Looped)
 """What takes whole arrays."""
 
 _DEAR = 16
-_MIDDLING = 3
+_COSTS = {Cost.CHEAP: 1, Cost.MIDDLING: 3, Cost.DEAR: _DEAR}
 """What an operation costs, where an addition costs 1."""
 _WORTH_STORING = 10
 """What computing an element once more has to cost, so that it is stored instead."""
@@ -140,7 +140,7 @@ def _cuts(needed: list[Node], stored: set[Node]) -> set[Node]:
 
 def _own_cost(node: Node) -> int:
     if isinstance(node, Pointwise):
-        return 1 if node.operation in CHEAP else _MIDDLING if node.operation in MIDDLING else _DEAR
+        return _COSTS[cost_of(node.operation)]
     return 1 if isinstance(node, Moved) and node.bounds else 0
 
 

@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fgrad.native.body import Body
+from fgrad.native.ir import Constant, Op, Type, Value, integer
 from fgrad.native.linkage import Linkage
+from fgrad.native.llvm_text import Used
 from fgrad.native.memory import Matrices
 from fgrad.native.nodes import Called, Node, Shape
-from fgrad.native.scalars import number
 
 Pointers = Callable[[Node], Any]
 ROUTINES: dict[str, Callable[..., Any]] = {}
@@ -26,10 +27,10 @@ def routine(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register how a routine is run."""
 
     def register(write: Callable[..., None]) -> Callable[..., None]:
-        def run(item: Called, pointers: Pointers, linkage: Linkage) -> tuple[str, dict[str, tuple[str, ...]]]:
+        def run(item: Called, pointers: Pointers, linkage: Linkage) -> tuple[str, Used]:
             body = Body(item.dtype, linkage)
             write(body, item, *[pointers(each) for each in item.arguments], pointers(item))
-            return body.text(), body.used
+            return body.printed()
 
         ROUTINES[name] = run
         return write
@@ -61,7 +62,7 @@ def _steps(stack: Shape, size: int) -> tuple[int, ...]:
 
 
 @routine("matmul")
-def _matmul(body: Body, item: Called, left: str, right: str, result: str) -> None:
+def _matmul(body: Body, item: Called, left: Value, right: Value, result: Value) -> None:
     how: Product = item.options
     write = _written_product(body, how) if min(how.m, how.n) > 1 else _written_vector(body, how)
     into = Matrices(0, _steps(how.stack, how.m * how.n), False, how.n)
@@ -69,7 +70,7 @@ def _matmul(body: Body, item: Called, left: str, right: str, result: str) -> Non
         write(*(body.matrix(*each, iterations) for each in ((left, how.left), (right, how.right), (result, into))))
 
 
-def _written_product(body: Body, how: Product) -> Callable[[str, str, str], None]:
+def _written_product(body: Body, how: Product) -> Callable[[Value, Value, Value], None]:
     """Return what writes the product of two matrices at given addresses."""
     flags = [body.flag("T" if each.is_turned else "N") for each in (how.right, how.left)]
     sizes = [body.integer(each) for each in (how.n, how.m, how.k)]
@@ -78,7 +79,7 @@ def _written_product(body: Body, how: Product) -> Callable[[str, str, str], None
     return lambda a, b, c: body.routine("gemm", *flags, *sizes, one, b, leading[0], a, leading[1], zero, c, width)
 
 
-def _written_vector(body: Body, how: Product) -> Callable[[str, str, str], None]:
+def _written_vector(body: Body, how: Product) -> Callable[[Value, Value, Value], None]:
     """Return what writes the product of a vector, which is a matrix of one row or column, and a matrix."""
     is_first = how.m == 1
     vector, matrix, size = (how.left, how.right, how.n) if is_first else (how.right, how.left, how.m)
@@ -89,7 +90,7 @@ def _written_vector(body: Body, how: Product) -> Callable[[str, str, str], None]
     flag = body.flag("T" if matrix.is_turned == is_first else "N")
     one, zero, leading, next_one = body.number(1.0), body.number(0.0), body.integer(matrix.leading), body.integer(1)
 
-    def write(a: str, b: str, c: str) -> None:
+    def write(a: Value, b: Value, c: Value) -> None:
         x, y = (a, b) if is_first else (b, a)
         body.routine("gemv", flag, *sizes, one, y, leading, x, step, zero, c, next_one)
 
@@ -142,14 +143,14 @@ class _Triangular:
         self._one, self._step, self._right = body.number(1.0), body.integer(1), body.flag("R")
         self._flags = [self._flags_of(each) for each in how.triangles]
 
-    def _flags_of(self, each: Triangle) -> list[str]:
+    def _flags_of(self, each: Triangle) -> list[Value]:
         # What lies in memory by columns is in Fortran's order the matrix itself, and else its transpose.
         by_columns = self._how.matrices.is_turned
         is_lower, is_itself = each.is_lower == by_columns, by_columns != each.of_transpose
         iterations = is_itself if self._how.columns > 1 else not is_itself
         return [self._body.flag(each) for each in ("UL"[is_lower], "NT"[iterations], "NU"[each.has_ones])]
 
-    def write(self, a: str, x: str) -> None:
+    def write(self, a: Value, x: Value) -> None:
         """Solve all triangles for the matrix and the right-hand side at two addresses."""
         columns, size, leading = self._sizes
         for flags in self._flags:
@@ -160,7 +161,7 @@ class _Triangular:
 
 
 @routine("solve")
-def _solve(body: Body, item: Called, *arrays: str) -> None:
+def _solve(body: Body, item: Called, *arrays: Value) -> None:
     how: Solution = item.options
     matrix, side, *pivots, result = arrays
     triangular = _Triangular(body, how)
@@ -169,46 +170,45 @@ def _solve(body: Body, item: Called, *arrays: str) -> None:
     with body.loops(how.stack) as iterations:
         x = body.matrix(result, into, iterations)
         _copy(body, body.matrix(side, how.sides, iterations), how.sides, x, how.size, how.columns)
-        places = body.matrix(pivots[0], how.pivots, iterations, kind="i32") if how.pivots else ""
+        places = [body.matrix(each, how.pivots, iterations, kind=Type.I32) for each in pivots if how.pivots]
         if how.swaps > 0:
-            _exchange(body, x, places, how)
+            _exchange(body, how, x, *places)
         triangular.write(body.matrix(matrix, how.matrices, iterations), x)
         if how.swaps < 0:
-            _exchange(body, x, places, how)
+            _exchange(body, how, x, *places)
 
 
 _BLOCK = 16
 
 
-def _copy(body: Body, source: str, lies: Matrices, target: str, rows: int, columns: int) -> None:
+def _copy(body: Body, source: Value, lies: Matrices, target: Value, rows: int, columns: int) -> None:
     """Copy a matrix into one in C order; some columns at a time, if these lie one behind the other."""
     down, right = (1, lies.leading) if lies.is_turned else (lies.leading, 1)
 
-    def copy(first: str, row: str, iteration: str) -> None:
-        column = body.do(f"add nsw i64 {first}, {iteration}")
-        value = body.load(body.at(source, 0, (down, row), (right, column)))
+    def copy(first: Value, row: Value, iteration: Value) -> None:
+        column = body.add(first, iteration)
+        value = body.read(body.at(source, 0, (down, row), (right, column)))
         body.store(value, body.at(target, 0, (columns, row), (1, column)))
 
     in_blocks = columns // _BLOCK * _BLOCK if lies.is_turned else 0
     with body.loop(in_blocks // _BLOCK) as block:
-        first = body.do(f"mul nsw i64 {block}, {_BLOCK}")
+        first = body.mul(block, integer(_BLOCK))
         with body.loop(rows) as row, body.loop(_BLOCK) as iteration:
             copy(first, row, iteration)
     with body.loop(rows) as row, body.loop(columns - in_blocks) as iteration:
-        copy(str(in_blocks), row, iteration)
+        copy(integer(in_blocks), row, iteration)
 
 
-def _exchange(body: Body, x: str, pivots: str, how: Solution) -> None:
+def _exchange(body: Body, how: Solution, x: Value, pivots: Value) -> None:
     """Exchange each row with the one that the factorization says, from the first on, or from the last."""
     assert how.pivots is not None
     with body.loop(how.size) as iteration:
-        row = iteration if how.swaps > 0 else body.do(f"sub i64 {how.size - 1}, {iteration}")
-        other = body.do(
-            f"sext i32 {body.load(body.at(pivots, 0, (how.pivots.leading, row), kind='i32'), 'i32')} to i64"
-        )
+        row = iteration if how.swaps > 0 else body.sub(integer(how.size - 1), iteration)
+        place = body.at(pivots, 0, (how.pivots.leading, row), kind=Type.I32)
+        other = body.cast(Op.SEXT, body.read(place, Type.I32), Type.I64)
         with body.loop(how.columns) as column:
             one, two = (body.at(x, 0, (how.columns, each), (1, column)) for each in (row, other))
-            first, second = body.load(one), body.load(two)
+            first, second = body.read(one), body.read(two)
             body.store(second, one)
             body.store(first, two)
 
@@ -229,37 +229,35 @@ class Factors(NamedTuple):
     marks_failures: bool = True
 
 
-def _mark(body: Body, state: str, place: str) -> None:
+def _mark(body: Body, state: Value, place: Value) -> None:
     """Put NaN at an address where LAPACK has found no factors."""
-    fails = body.do(f"icmp ne i32 {body.load(state, 'i32')}, 0")
-    nan = number(float("nan"), body.kind)
-    value = body.do(f"select i1 {fails}, {body.kind.type} {nan}, {body.kind.type} {body.load(place)}")
-    body.store(value, place)
+    fails = body.compare("ne", body.read(state, Type.I32), integer(0, Type.I32))
+    body.store(body.select(fails, Constant(body.kind.type, float("nan")), body.read(place)), place)
 
 
 @routine("cholesky")
-def _cholesky(body: Body, item: Called, matrix: str, result: str) -> None:
+def _cholesky(body: Body, item: Called, matrix: Value, result: Value) -> None:
     """The lower triangle in C order is the upper one in Fortran's."""
     how: Factors = item.options
-    upper, size, state = body.flag("U"), body.integer(how.size), body.room("i32")
+    upper, size, state = body.flag("U"), body.integer(how.size), body.room(Type.I32)
     into = Matrices(0, _steps(how.stack, how.size**2), False, how.size)
     with body.loops(how.stack) as iterations:
         factor = body.matrix(result, into, iterations)
         _copy(body, body.matrix(matrix, how.matrices, iterations), how.matrices, factor, how.size, how.size)
         body.routine("potrf", upper, size, factor, size, state)
         with body.loop(how.size) as row:
-            after = body.do(f"sub i64 {how.size - 1}, {row}")
+            after = body.sub(integer(how.size - 1), row)
             with body.loop(after) as column:
                 place = body.at(factor, 1, (how.size + 1, row), (1, column))
-                body.store("0.0", place)
+                body.store(Constant(body.kind.type, 0), place)
         _mark(body, state, factor)
 
 
 @routine("lu")
-def _lu(body: Body, item: Called, matrix: str, result: str) -> None:
+def _lu(body: Body, item: Called, matrix: Value, result: Value) -> None:
     """The factors by columns, and one more column: the rows that were exchanged with each, counted from 0."""
     how: Factors = item.options
-    size, state = body.integer(how.size), body.room("i32")
+    size, state = body.integer(how.size), body.room(Type.I32)
     into = Matrices(0, _steps(how.stack, how.size * (how.size + 1)), False, how.size)
     turned = how.matrices._replace(is_turned=not how.matrices.is_turned)
     with body.loops(how.stack) as iterations:
@@ -269,9 +267,9 @@ def _lu(body: Body, item: Called, matrix: str, result: str) -> None:
         body.routine("getrf", size, size, factors, size, pivots, state)
         # Each integer takes the place of a number, or of half of one: from the last on none is lost.
         with body.loop(how.size) as iteration:
-            place = body.do(f"sub i64 {how.size - 1}, {iteration}")
-            row = body.load(body.at(pivots, 0, (1, place), kind="i32"), "i32")
-            value = body.do(f"sitofp i32 {body.do(f'sub i32 {row}, 1')} to {body.kind.type}")
+            place = body.sub(integer(how.size - 1), iteration)
+            row = body.read(body.at(pivots, 0, (1, place), kind=Type.I32), Type.I32)
+            value = body.cast(Op.SITOFP, body.sub(row, integer(1, Type.I32)), body.kind.type)
             body.store(value, body.at(pivots, 0, (1, place)))
         if how.marks_failures:
             _mark(body, state, factors)

@@ -30,7 +30,7 @@ from fgrad.native.nodes import (
     Scattered,
     Shape,
 )
-from fgrad.native.scalars import CHEAP, MIDDLING
+from fgrad.native.scalars import Cost, cost_of
 
 _SHORTEST = 64
 """Elements along the last axis from which on a loop over it is as good as one over all that lies in memory."""
@@ -240,7 +240,7 @@ def _is_busy(nest: Nest, stored: Set[Node]) -> bool:
     size = math.prod(nest.writes[0].space)
     computed = [node for node, _ in _visited(nest, stored) if not _is_read(nest, node, stored)]
     operations = {node.operation for node in computed if isinstance(node, Pointwise) and node.size == size}
-    return not operations <= CHEAP | MIDDLING
+    return any(cost_of(each) is Cost.DEAR for each in operations)
 
 
 def _is_read(nest: Nest, node: Node, stored: Set[Node]) -> bool:

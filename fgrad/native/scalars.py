@@ -1,37 +1,35 @@
-"""Operations on single numbers, in the language of LLVM: one line for each where it can be.
+"""Operations on single numbers, in the loop language: a row of a table for each.
 
-OPERATIONS["add"](code, kind, a, b)    emits the instructions, and returns the name of the result
+SCALAR_OPERATIONS["add"].emit(code, kind, a, b)    appends the instructions, and returns the result
 
-`kind` is the LLVM type of the arguments as a `Scalar`, which says whether they are floating-point numbers, and with
-how many bits. Nothing is rounded otherwise than NumPy rounds it: no flag lets a product and a sum be one operation, or
-says that there are no NaNs, infinities or negative zeros.
+`kind` is the kind of number of the arguments. Nothing is rounded otherwise than NumPy rounds it.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from fgrad.native.ir import FALSE, TRUE, Builder, Constant, Op, Type, Value, integer, real
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A kind of number: its LLVM type, and what tells kinds apart.
+    """A kind of number.
 
     Attributes:
         type: in registers.
         stored: in memory, where truth values take a byte.
         family: "float", "signed", "unsigned" or "bool".
-        bits: in registers.
     """
 
-    type: str
-    stored: str
+    type: Type
+    stored: Type
     family: str
-    bits: int
 
     @property
     def is_float(self) -> bool:
@@ -39,23 +37,23 @@ class Scalar:
         return self.family == "float"
 
     @property
-    def suffix(self) -> str:
-        """What LLVM appends to the names of its functions."""
-        return f"f{self.bits}" if self.is_float else f"i{self.bits}"
+    def bits(self) -> int:
+        """The number of bits in a register."""
+        return self.type.bits
 
 
 def _integers() -> dict[str, Scalar]:
     found = {}
     for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
-        bits = np.dtype(name).itemsize * 8
-        found[name] = Scalar(f"i{bits}", f"i{bits}", "unsigned" if name[0] == "u" else "signed", bits)
+        type = Type(f"i{np.dtype(name).itemsize * 8}")
+        found[name] = Scalar(type, type, "unsigned" if name[0] == "u" else "signed")
     return found
 
 
 SCALARS = {
-    "float64": Scalar("double", "double", "float", 64),
-    "float32": Scalar("float", "float", "float", 32),
-    "bool": Scalar("i1", "i8", "bool", 1),
+    "float64": Scalar(Type.F64, Type.F64, "float"),
+    "float32": Scalar(Type.F32, Type.F32, "float"),
+    "bool": Scalar(Type.I1, Type.I8, "bool"),
     **_integers(),
 }
 """By the name of the dtype. Arrays of others are left to NumPy."""
@@ -75,423 +73,401 @@ def is_native(dtype: Any) -> bool:
     return dtype in _by_dtype
 
 
-@dataclass
-class Code:
-    """Lines of LLVM's language, and names for what they compute.
+def literal(value: Any, dtype: Any) -> Constant:
+    """Return a known number of a dtype."""
+    return Constant(scalar_of(dtype).type, value)
+
+
+def loaded(code: Builder, kind: Scalar, address: Value) -> Value:
+    """Read a number."""
+    found = code.load(kind.stored, address)
+    return code.compare("ne", found, integer(0, Type.I8)) if kind.family == "bool" else found
+
+
+def store(code: Builder, kind: Scalar, value: Value, address: Value) -> None:
+    """Write a number."""
+    code.store(code.cast(Op.ZEXT, value, Type.I8) if kind.family == "bool" else value, address)
+
+
+Emit = Callable[..., Value]
+
+
+class Cost(IntEnum):
+    """What an operation costs: a cycle or two, some more, though not more than memory, or a function's time."""
+
+    CHEAP = 0
+    MIDDLING = 1
+    DEAR = 2
+
+
+class ScalarOperation(NamedTuple):
+    """An operation on single numbers.
 
     Attributes:
-        lines: the instructions so far.
-        used: the functions of libraries that are called: by name, how many arguments of which type they take.
-        is_wide: innermost loops compute several elements at once.
+        emit: appends it: `emit(code, kind, *args)`.
+        cost: what it costs.
+        is_for_floats: whether other kinds of numbers do not have it, or do something else.
     """
 
-    lines: list[str] = field(default_factory=list)
-    used: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    count: int = 0
-    is_wide: bool = True
-
-    def name(self) -> str:
-        """Return a new name."""
-        self.count += 1
-        return f"%t{self.count}"
-
-    def do(self, instruction: str) -> str:
-        """Emit an instruction, and return the name of its result."""
-        name = self.name()
-        self.lines.append(f"  {name} = {instruction}")
-        return name
-
-    def call(self, function: str, kind: str, *arguments: str, result: str = "") -> str:
-        """Call a function whose arguments are of one type."""
-        result = result or kind
-        self.used.setdefault(function, (result, *[kind] * len(arguments)))
-        given = ", ".join(f"{kind} {each}" for each in arguments)
-        return self.do(f"call {result} @{function}({given})")
+    emit: Emit
+    cost: Cost = Cost.DEAR
+    is_for_floats: bool = False
 
 
-def literal(value: Any, dtype: Any) -> str:
-    """Return a number as LLVM reads it."""
-    kind = scalar_of(dtype)
-    if kind.is_float:
-        (bits,) = struct.unpack("<Q", struct.pack("<d", float(value)))
-        return f"0x{bits:016X}"
-    return str(value).lower() if kind.family == "bool" else str(int(value))
+# What instructions do
 
 
-def number(value: float, kind: Scalar) -> str:
-    """Return a floating-point number as LLVM reads it in a kind, rounded to it."""
-    return literal(np.float32(value) if kind.bits == 32 else value, np.dtype(f"float{kind.bits}"))
+def _zero(kind: Scalar) -> Constant:
+    return Constant(kind.type, 0)
 
 
-Emit = Callable[..., str]
-OPERATIONS: dict[str, Emit] = {}
+def _one(kind: Scalar) -> Constant:
+    return Constant(kind.type, 1)
 
 
-def _arithmetic(of_floats: str, of_integers: str, of_truths: str = "") -> Emit:
-    """Return an instruction that has other names for other kinds of numbers."""
+def _arithmetic(of_floats: Op | None, of_integers: Op | None, of_truths: Op | None = None) -> Emit:
+    """Return an instruction that differs by kinds of numbers; None where a kind does not have it."""
 
-    def emit(code: Code, kind: Scalar, *args: str) -> str:
-        name = of_floats if kind.is_float else of_truths if kind.family == "bool" else of_integers
-        return code.do(f"{name} {kind.type} {', '.join(args)}")
+    def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
+        op = of_floats if kind.is_float else of_truths if kind.family == "bool" else of_integers
+        assert op is not None
+        return code.binary(op, a, b)
 
     return emit
 
 
 def _comparison(of_floats: str, of_integers: str) -> Emit:
-    """Return a comparison; integers without a sign have other names."""
+    """Return a comparison; of integers it depends on whether they have a sign."""
 
-    def emit(code: Code, kind: Scalar, a: str, b: str) -> str:
-        if kind.is_float:
-            return code.do(f"fcmp {of_floats} {kind.type} {a}, {b}")
+    def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
         sign = "" if of_integers in ("eq", "ne") else "s" if kind.family == "signed" else "u"
-        return code.do(f"icmp {sign}{of_integers} {kind.type} {a}, {b}")
+        return code.compare(of_floats if kind.is_float else sign + of_integers, a, b)
 
     return emit
 
 
 def _intrinsic(name: str) -> Emit:
     """Return one of LLVM's own functions."""
-    return lambda code, kind, *args: code.call(f"llvm.{name}.{kind.suffix}", kind.type, *args)
+    return lambda code, kind, *args: code.intrinsic(name, *args)
 
 
 def _function(name: str) -> Emit:
-    """Return a function of the C library, which has the suffix f for short numbers."""
-    return lambda code, kind, *args: code.call(name + ("f" if kind.bits == 32 else ""), kind.type, *args)
+    """Return a function of the C library, whose name ends with f for single precision."""
+    return lambda code, kind, *args: code.call(name + ("f" if kind.type is Type.F32 else ""), *args)
 
 
-def select(code: Code, kind: Scalar, condition: str, a: str, b: str) -> str:
-    """Choose one of two numbers."""
-    return code.do(f"select i1 {condition}, {kind.type} {a}, {kind.type} {b}")
+_equal, _not_equal = _comparison("oeq", "eq"), _comparison("une", "ne")
+_less, _greater = _comparison("olt", "lt"), _comparison("ogt", "gt")
+_exp, _exp2, _log, _log1p = _function("exp"), _function("exp2"), _function("log"), _function("log1p")
+_copysign, _floor = _intrinsic("copysign"), _intrinsic("floor")
 
 
-def _is_nan(code: Code, kind: Scalar, a: str) -> str:
-    return code.do(f"fcmp uno {kind.type} {a}, {a}") if kind.is_float else "false"
+def _is_zero(code: Builder, kind: Scalar, a: Value) -> Value:
+    return code.compare("oeq", a, _zero(kind))
 
 
-def _extremum(comparison: str) -> Emit:
+def _is_nan(code: Builder, kind: Scalar, a: Value) -> Value:
+    return code.compare("uno", a, a) if kind.is_float else FALSE
+
+
+def _extremum(wins_over: Emit, of_truths: Op) -> Emit:
     """Return the larger or smaller one; NaN wins, and of equals, as 0.0 and -0.0 are, the second, as processors do."""
 
-    def emit(code: Code, kind: Scalar, a: str, b: str) -> str:
+    def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
         if kind.family == "bool":
-            return code.do(f"{'or' if comparison == 'greater' else 'and'} i1 {a}, {b}")
-        wins = OPERATIONS[comparison](code, kind, a, b)
+            return code.binary(of_truths, a, b)
+        wins = wins_over(code, kind, a, b)
         if kind.is_float:
-            wins = code.do(f"or i1 {wins}, {_is_nan(code, kind, a)}")
-        return select(code, kind, wins, a, b)
+            wins = code.either(wins, _is_nan(code, kind, a))
+        return code.select(wins, a, b)
 
     return emit
 
 
-def _extremum_of_numbers(comparison: str) -> Emit:
+_maximum, _minimum = _extremum(_greater, Op.OR), _extremum(_less, Op.AND)
+
+
+def _extremum_of_numbers(wins_over: Emit, of_others: Emit) -> Emit:
     """Return the larger or smaller one; NaN loses, and of equals the second wins."""
 
-    def emit(code: Code, kind: Scalar, a: str, b: str) -> str:
+    def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
         if not kind.is_float:
-            return _extremum(comparison)(code, kind, a, b)
-        wins = OPERATIONS[comparison](code, kind, a, b)
-        wins = code.do(f"or i1 {wins}, {_is_nan(code, kind, b)}")
-        return select(code, kind, wins, a, b)
+            return of_others(code, kind, a, b)
+        return code.select(code.either(wins_over(code, kind, a, b), _is_nan(code, kind, b)), a, b)
 
     return emit
 
 
-def _square(code: Code, kind: Scalar, a: str) -> str:
-    return OPERATIONS["multiply"](code, kind, a, a)
+def _multiply(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
+    return code.binary(Op.FMUL if kind.is_float else Op.AND if kind.family == "bool" else Op.MUL, a, b)
 
 
-def _reciprocal(code: Code, kind: Scalar, a: str) -> str:
-    return code.do(f"fdiv {kind.type} {number(1.0, kind)}, {a}")
+def _square(code: Builder, kind: Scalar, a: Value) -> Value:
+    return _multiply(code, kind, a, a)
 
 
-def _absolute(code: Code, kind: Scalar, a: str) -> str:
+def _reciprocal(code: Builder, kind: Scalar, a: Value) -> Value:
+    return code.fdiv(_one(kind), a)
+
+
+def _negative(code: Builder, kind: Scalar, a: Value) -> Value:
+    return code.fneg(a) if kind.is_float else code.sub(_zero(kind), a, flags="")
+
+
+def _absolute(code: Builder, kind: Scalar, a: Value) -> Value:
     if kind.is_float:
-        return code.call(f"llvm.fabs.{kind.suffix}", kind.type, a)
+        return code.intrinsic("fabs", a)
     if kind.family != "signed":
         return a
-    return select(code, kind, code.do(f"icmp slt {kind.type} {a}, 0"), OPERATIONS["negative"](code, kind, a), a)
+    return code.select(code.compare("slt", a, _zero(kind)), _negative(code, kind, a), a)
 
 
-def _negative(code: Code, kind: Scalar, a: str) -> str:
-    return code.do(f"fneg {kind.type} {a}" if kind.is_float else f"sub {kind.type} 0, {a}")
+def _sign(code: Builder, kind: Scalar, a: Value) -> Value:
+    zero, one, minus = (Constant(kind.type, each) for each in (0, 1, -1))
+    above, below = _greater(code, kind, a, zero), _less(code, kind, a, zero)
+    either = code.select(above, one, code.select(below, minus, zero))
+    return code.select(_is_nan(code, kind, a), a, either) if kind.is_float else either
 
 
-def _sign(code: Code, kind: Scalar, a: str) -> str:
-    zero, one, minus = ("0.0", "1.0", "-1.0") if kind.is_float else ("0", "1", "-1")
-    above = OPERATIONS["greater"](code, kind, a, zero)
-    below = OPERATIONS["less"](code, kind, a, zero)
-    either = select(code, kind, above, one, select(code, kind, below, minus, zero))
-    return select(code, kind, _is_nan(code, kind, a), a, either) if kind.is_float else either
-
-
-def _scale(code: Code, kind: Scalar, cotangent: str, slope: str) -> str:
+def _scale(code: Builder, kind: Scalar, cotangent: Value, slope: Value) -> Value:
     """Return the product, in which an exact zero of the cotangent wins over infinities and NaN."""
-    product = OPERATIONS["multiply"](code, kind, cotangent, slope)
-    zero = code.do(f"fcmp oeq {kind.type} {cotangent}, 0.0")
-    lost = code.do(f"and i1 {zero}, {_is_nan(code, kind, product)}")
-    return select(code, kind, lost, "0.0", product)
+    product = _multiply(code, kind, cotangent, slope)
+    lost = code.both(_is_zero(code, kind, cotangent), _is_nan(code, kind, product))
+    return code.select(lost, _zero(kind), product)
 
 
-def _logaddexp(code: Code, kind: Scalar, a: str, b: str) -> str:
-    """Return log(exp(a) + exp(b)); equal infinities have no difference that could be told."""
-    difference = code.do(f"fsub {kind.type} {a}, {b}")
-    distance = code.call(f"llvm.fabs.{kind.suffix}", kind.type, difference)
-    power = OPERATIONS["exp"](code, kind, code.do(f"fneg {kind.type} {distance}"))
-    larger = OPERATIONS["maximum"](code, kind, a, b)
-    total = code.do(f"fadd {kind.type} {larger}, {OPERATIONS['log1p'](code, kind, power)}")
-    twice = code.do(f"fadd {kind.type} {a}, {number(float(np.log(2)), kind)}")
-    return select(code, kind, code.do(f"fcmp oeq {kind.type} {a}, {b}"), twice, total)
+def _logaddexp(power: Emit, unit: float) -> Emit:
+    """Return the logarithm of the sum of two powers; equal infinities have no difference that could be told.
 
+    Args:
+        power: exp or exp2.
+        unit: the logarithm of the base.
+    """
 
-def _logaddexp2(code: Code, kind: Scalar, a: str, b: str) -> str:
-    difference = code.do(f"fsub {kind.type} {a}, {b}")
-    distance = code.call(f"llvm.fabs.{kind.suffix}", kind.type, difference)
-    power = OPERATIONS["exp2"](code, kind, code.do(f"fneg {kind.type} {distance}"))
-    larger = OPERATIONS["maximum"](code, kind, a, b)
-    bits = code.do(f"fmul {kind.type} {OPERATIONS['log1p'](code, kind, power)}, {number(1 / float(np.log(2)), kind)}")
-    total = code.do(f"fadd {kind.type} {larger}, {bits}")
-    twice = code.do(f"fadd {kind.type} {a}, {number(1.0, kind)}")
-    return select(code, kind, code.do(f"fcmp oeq {kind.type} {a}, {b}"), twice, total)
-
-
-def _share(power: str) -> Emit:
-    """Return exp(x - total); where both are infinite, which they are together, 0 below and 1 above."""
-
-    def emit(code: Code, kind: Scalar, x: str, total: str) -> str:
-        limits = np.finfo(f"float{kind.bits}")
-        highest, lowest = number(float(limits.max), kind), number(float(limits.min), kind)
-        x = OPERATIONS["minimum"](code, kind, x, highest)
-        total = OPERATIONS["minimum"](code, kind, OPERATIONS["maximum"](code, kind, total, lowest), highest)
-        return OPERATIONS[power](code, kind, code.do(f"fsub {kind.type} {x}, {total}"))
+    def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
+        distance = code.intrinsic("fabs", code.fsub(a, b))
+        small = power(code, kind, code.fneg(distance))
+        larger, rest = _maximum(code, kind, a, b), _log1p(code, kind, small)
+        if unit != 1.0:
+            rest = code.fmul(rest, real(1 / unit, kind.type))
+        total = code.fadd(larger, rest)
+        twice = code.fadd(a, real(float(np.log(2)) / unit, kind.type))
+        return code.select(code.compare("oeq", a, b), twice, total)
 
     return emit
 
 
-def _remainder(code: Code, kind: Scalar, a: str, b: str) -> str:
+def _share(power: Emit) -> Emit:
+    """Return exp(x - total); where both are infinite, which they are together, 0 below and 1 above."""
+
+    def emit(code: Builder, kind: Scalar, x: Value, total: Value) -> Value:
+        limits = np.finfo(f"float{kind.bits}")
+        highest, lowest = real(float(limits.max), kind.type), real(float(limits.min), kind.type)
+        x = _minimum(code, kind, x, highest)
+        total = _minimum(code, kind, _maximum(code, kind, total, lowest), highest)
+        return power(code, kind, code.fsub(x, total))
+
+    return emit
+
+
+def _is_negative(code: Builder, kind: Scalar, a: Value) -> Value:
+    return code.compare("olt", a, _zero(kind))
+
+
+def _have_other_signs(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
+    return code.binary(Op.XOR, _is_negative(code, kind, a), _is_negative(code, kind, b))
+
+
+def _remainder(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
     """Return the remainder with the sign of `b`, as Python and NumPy do."""
-    rest = code.do(f"frem {kind.type} {a}, {b}")
-    exact = code.do(f"fcmp oeq {kind.type} {rest}, 0.0")
-    signs = code.do(f"xor i1 {_is_negative(code, kind, rest)}, {_is_negative(code, kind, b)}")
-    moved = select(code, kind, signs, code.do(f"fadd {kind.type} {rest}, {b}"), rest)
-    return select(code, kind, exact, code.call(f"llvm.copysign.{kind.suffix}", kind.type, "0.0", b), moved)
+    rest = code.binary(Op.FREM, a, b)
+    moved = code.select(_have_other_signs(code, kind, rest, b), code.fadd(rest, b), rest)
+    return code.select(_is_zero(code, kind, rest), _copysign(code, kind, _zero(kind), b), moved)
 
 
-def _is_negative(code: Code, kind: Scalar, a: str) -> str:
-    return code.do(f"fcmp olt {kind.type} {a}, 0.0")
-
-
-def _floor_divide(code: Code, kind: Scalar, a: str, b: str) -> str:
+def _floor_divide(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
     """Return the whole number of times, as NumPy does: from the remainder, so that it is exact."""
-    rest = code.do(f"frem {kind.type} {a}, {b}")
-    times = code.do(f"fdiv {kind.type} {code.do(f'fsub {kind.type} {a}, {rest}')}, {b}")
-    inexact = code.do(f"fcmp une {kind.type} {rest}, 0.0")
-    signs = code.do(f"xor i1 {_is_negative(code, kind, rest)}, {_is_negative(code, kind, b)}")
-    less = code.do(f"fsub {kind.type} {times}, {number(1.0, kind)}")
-    times = select(code, kind, code.do(f"and i1 {inexact}, {signs}"), less, times)
-    whole = code.call(f"llvm.floor.{kind.suffix}", kind.type, times)
-    far = code.do(f"fcmp ogt {kind.type} {code.do(f'fsub {kind.type} {times}, {whole}')}, {number(0.5, kind)}")
-    whole = select(code, kind, far, code.do(f"fadd {kind.type} {whole}, {number(1.0, kind)}"), whole)
-    ratio = code.do(f"fdiv {kind.type} {a}, {b}")
-    nothing = code.call(f"llvm.copysign.{kind.suffix}", kind.type, "0.0", ratio)
-    whole = select(code, kind, code.do(f"fcmp oeq {kind.type} {times}, 0.0"), nothing, whole)
-    return select(code, kind, code.do(f"fcmp oeq {kind.type} {b}, 0.0"), ratio, whole)
+    one = _one(kind)
+    rest = code.binary(Op.FREM, a, b)
+    times = code.fdiv(code.fsub(a, rest), b)
+    is_less = code.both(code.compare("une", rest, _zero(kind)), _have_other_signs(code, kind, rest, b))
+    times = code.select(is_less, code.fsub(times, one), times)
+    whole = _floor(code, kind, times)
+    is_far = code.compare("ogt", code.fsub(times, whole), real(0.5, kind.type))
+    whole = code.select(is_far, code.fadd(whole, one), whole)
+    ratio = code.fdiv(a, b)
+    nothing = _copysign(code, kind, _zero(kind), ratio)
+    whole = code.select(_is_zero(code, kind, times), nothing, whole)
+    return code.select(_is_zero(code, kind, b), ratio, whole)
 
 
-def _heaviside(code: Code, kind: Scalar, a: str, at_zero: str) -> str:
-    above = OPERATIONS["greater"](code, kind, a, "0.0")
-    either = select(code, kind, above, number(1.0, kind), "0.0")
-    either = select(code, kind, code.do(f"fcmp oeq {kind.type} {a}, 0.0"), at_zero, either)
-    return select(code, kind, _is_nan(code, kind, a), a, either)
+def _heaviside(code: Builder, kind: Scalar, a: Value, at_zero: Value) -> Value:
+    either = code.select(_greater(code, kind, a, _zero(kind)), _one(kind), _zero(kind))
+    either = code.select(_is_zero(code, kind, a), at_zero, either)
+    return code.select(_is_nan(code, kind, a), a, either)
 
 
-def _expit(code: Code, kind: Scalar, a: str) -> str:
-    power = OPERATIONS["exp"](code, kind, code.do(f"fneg {kind.type} {a}"))
-    return _reciprocal(code, kind, code.do(f"fadd {kind.type} {power}, {number(1.0, kind)}"))
+def _expit(code: Builder, kind: Scalar, a: Value) -> Value:
+    return _reciprocal(code, kind, code.fadd(_exp(code, kind, code.fneg(a)), _one(kind)))
 
 
-def _sech_square(code: Code, kind: Scalar, a: str) -> str:
+def _sech_square(code: Builder, kind: Scalar, a: Value) -> Value:
     """Return 1 / cosh(a)**2 as 4 p / (1 + p)**2 with p = exp(-2 |a|), which does not overflow."""
-    distance = code.call(f"llvm.fabs.{kind.suffix}", kind.type, a)
-    power = OPERATIONS["exp"](code, kind, code.do(f"fmul {kind.type} {distance}, {number(-2.0, kind)}"))
-    total = code.do(f"fadd {kind.type} {power}, {number(1.0, kind)}")
-    fourfold = code.do(f"fmul {kind.type} {power}, {number(4.0, kind)}")
-    return code.do(f"fdiv {kind.type} {fourfold}, {_square(code, kind, total)}")
+    distance = code.intrinsic("fabs", a)
+    power = _exp(code, kind, code.fmul(distance, real(-2.0, kind.type)))
+    fourfold, total = code.fmul(power, real(4.0, kind.type)), code.fadd(power, _one(kind))
+    return code.fdiv(fourfold, _square(code, kind, total))
 
 
-def _xlogy(function: str) -> Emit:
+def _xlogy(logarithm: Emit) -> Emit:
     """Return x * log(y), which is 0 where x is, unless y is NaN."""
 
-    def emit(code: Code, kind: Scalar, x: str, y: str) -> str:
-        product = code.do(f"fmul {kind.type} {x}, {OPERATIONS[function](code, kind, y)}")
-        zero = code.do(f"fcmp oeq {kind.type} {x}, 0.0")
-        known = code.do(f"fcmp ord {kind.type} {y}, {y}")
-        return select(code, kind, code.do(f"and i1 {zero}, {known}"), "0.0", product)
+    def emit(code: Builder, kind: Scalar, x: Value, y: Value) -> Value:
+        product = code.fmul(x, logarithm(code, kind, y))
+        is_nothing = code.both(_is_zero(code, kind, x), code.compare("ord", y, y))
+        return code.select(is_nothing, _zero(kind), product)
 
     return emit
 
 
 def _constant_times(factor: float) -> Emit:
-    return lambda code, kind, a: code.do(f"fmul {kind.type} {a}, {number(factor, kind)}")
+    return lambda code, kind, a: code.fmul(a, real(factor, kind.type))
 
 
-def _is_finite(code: Code, kind: Scalar, a: str) -> str:
-    if not kind.is_float:
-        return "true"
-    size = code.call(f"llvm.fabs.{kind.suffix}", kind.type, a)
-    return code.do(f"fcmp one {kind.type} {size}, {number(float('inf'), kind)}")
+def _against_infinity(predicate: str, otherwise: Constant) -> Emit:
+    """Return a comparison of the size with infinity, which other kinds of numbers than floating-point ones have not."""
+
+    def emit(code: Builder, kind: Scalar, a: Value) -> Value:
+        if not kind.is_float:
+            return otherwise
+        return code.compare(predicate, code.intrinsic("fabs", a), real(np.inf, kind.type))
+
+    return emit
 
 
-def _is_infinite(code: Code, kind: Scalar, a: str) -> str:
-    if not kind.is_float:
-        return "false"
-    size = code.call(f"llvm.fabs.{kind.suffix}", kind.type, a)
-    return code.do(f"fcmp oeq {kind.type} {size}, {number(float('inf'), kind)}")
+def _sign_bit(code: Builder, kind: Scalar, a: Value) -> Value:
+    if kind.is_float:
+        a = code.cast(Op.BITCAST, a, Type(f"i{kind.bits}"))
+    elif kind.family != "signed":
+        return FALSE
+    assert a.type is not None
+    return code.compare("slt", a, integer(0, a.type))
 
 
-def _sign_bit(code: Code, kind: Scalar, a: str) -> str:
-    if not kind.is_float:
-        return code.do(f"icmp slt {kind.type} {a}, 0") if kind.family == "signed" else "false"
-    bits = code.do(f"bitcast {kind.type} {a} to i{kind.bits}")
-    return code.do(f"icmp slt i{kind.bits} {bits}, 0")
+def _truth(code: Builder, kind: Scalar, a: Value) -> Value:
+    return a if kind.family == "bool" else _not_equal(code, kind, a, _zero(kind))
 
 
-def _truth(code: Code, kind: Scalar, a: str) -> str:
-    if kind.family == "bool":
-        return a
-    return code.do(f"fcmp une {kind.type} {a}, 0.0" if kind.is_float else f"icmp ne {kind.type} {a}, 0")
+def _logical(op: Op) -> Emit:
+    return lambda code, kind, a, b: code.binary(op, _truth(code, kind, a), _truth(code, kind, b))
 
 
-def _logical(instruction: str) -> Emit:
-    return lambda code, kind, a, b: code.do(f"{instruction} i1 {_truth(code, kind, a)}, {_truth(code, kind, b)}")
+def _invert(code: Builder, kind: Scalar, a: Value) -> Value:
+    return code.binary(Op.XOR, a, TRUE if kind.family == "bool" else Constant(kind.type, -1))
 
 
-def _logical_not(code: Code, kind: Scalar, a: str) -> str:
-    return code.do(f"xor i1 {_truth(code, kind, a)}, true")
+# The table
+
+_CHEAP, _MIDDLING = Cost.CHEAP, Cost.MIDDLING
 
 
-def _invert(code: Code, kind: Scalar, a: str) -> str:
-    return code.do(f"xor {kind.type} {a}, {'true' if kind.family == 'bool' else '-1'}")
+def _of_floats(emit: Emit, cost: Cost = Cost.DEAR) -> ScalarOperation:
+    return ScalarOperation(emit, cost, is_for_floats=True)
 
 
-OPERATIONS.update(
-    add=_arithmetic("fadd", "add", "or"),
-    subtract=_arithmetic("fsub", "sub"),
-    multiply=_arithmetic("fmul", "mul", "and"),
-    divide=_arithmetic("fdiv", ""),
-    fmod=_arithmetic("frem", ""),
-    bitwise_and=_arithmetic("", "and", "and"),
-    bitwise_or=_arithmetic("", "or", "or"),
-    bitwise_xor=_arithmetic("", "xor", "xor"),
-    equal=_comparison("oeq", "eq"),
-    not_equal=_comparison("une", "ne"),
-    less=_comparison("olt", "lt"),
-    less_equal=_comparison("ole", "le"),
-    greater=_comparison("ogt", "gt"),
-    greater_equal=_comparison("oge", "ge"),
-    maximum=_extremum("greater"),
-    minimum=_extremum("less"),
-    fmax=_extremum_of_numbers("greater"),
-    fmin=_extremum_of_numbers("less"),
-    negative=_negative,
-    positive=lambda code, kind, a: a,
-    abs=_absolute,
-    fabs=_absolute,
-    sign=_sign,
-    square=_square,
-    reciprocal=_reciprocal,
-    sqrt=_intrinsic("sqrt"),
-    floor=_intrinsic("floor"),
-    ceil=_intrinsic("ceil"),
-    trunc=_intrinsic("trunc"),
-    rint=_intrinsic("rint"),
-    copysign=_intrinsic("copysign"),
-    remainder=_remainder,
-    floor_divide=_floor_divide,
-    heaviside=_heaviside,
-    scale=_scale,
-    share=_share("exp"),
-    share_of_2=_share("exp2"),
-    logaddexp=_logaddexp,
-    logaddexp2=_logaddexp2,
-    expit=_expit,
-    sech_square=_sech_square,
-    xlogy=_xlogy("log"),
-    xlog1py=_xlogy("log1p"),
-    deg2rad=_constant_times(np.pi / 180),
-    radians=_constant_times(np.pi / 180),
-    rad2deg=_constant_times(180 / np.pi),
-    degrees=_constant_times(180 / np.pi),
-    isnan=_is_nan,
-    isfinite=_is_finite,
-    isinf=_is_infinite,
-    signbit=_sign_bit,
-    logical_and=_logical("and"),
-    logical_or=_logical("or"),
-    logical_xor=_logical("xor"),
-    logical_not=_logical_not,
-    invert=_invert,
-    exp=_function("exp"),
-    exp2=_function("exp2"),
-    expm1=_function("expm1"),
-    log=_function("log"),
-    log2=_function("log2"),
-    log10=_function("log10"),
-    log1p=_function("log1p"),
-    sin=_function("sin"),
-    cos=_function("cos"),
-    tan=_function("tan"),
-    sinh=_function("sinh"),
-    cosh=_function("cosh"),
-    tanh=_function("tanh"),
-    arcsin=_function("asin"),
-    arccos=_function("acos"),
-    arctan=_function("atan"),
-    arcsinh=_function("asinh"),
-    arccosh=_function("acosh"),
-    arctanh=_function("atanh"),
-    arctan2=_function("atan2"),
-    hypot=_function("hypot"),
-    cbrt=_function("cbrt"),
-    power=_function("pow"),
-    erf=_function("erf"),
-    erfc=_function("erfc"),
-)
+def _cheap(emit: Emit) -> ScalarOperation:
+    return ScalarOperation(emit, _CHEAP)
 
-FLOATS_ONLY = {
-    "divide", "fmod", "remainder", "floor_divide", "heaviside", "scale", "share", "share_of_2", "logaddexp",
-    "logaddexp2", "expit", "sech_square", "xlogy", "xlog1py", "deg2rad", "radians", "rad2deg", "degrees", "reciprocal",
-    "sqrt", "floor", "ceil", "trunc", "rint", "copysign", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p",
-    "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh",
-    "arctan2", "hypot", "cbrt", "power", "erf", "erfc", "fabs",
+
+_SAME_NAME = (
+    "cosh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "tanh", "hypot",
+    "cbrt", "erf", "erfc",
+)  # fmt: skip
+_OTHER_NAME = {
+    "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
+    "arctan2": "atan2", "power": "pow",
 }  # fmt: skip
-"""What other numbers do not have, or what they do otherwise."""
+"""Functions of the C library."""
 
-CHEAP = {
-    "add", "subtract", "multiply", "negative", "positive", "abs", "fabs", "square", "maximum", "minimum", "cast",
-    "select", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "scale", "bitwise_and",
-    "bitwise_or",
-    "bitwise_xor", "logical_and", "logical_or", "logical_not", "invert", "isnan", "isfinite", "isinf", "copysign",
-}  # fmt: skip
-"""What takes a cycle or two."""
+SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
+    "add": _cheap(_arithmetic(Op.FADD, Op.ADD, Op.OR)),
+    "subtract": _cheap(_arithmetic(Op.FSUB, Op.SUB)),
+    "multiply": _cheap(_multiply),
+    "divide": _of_floats(_arithmetic(Op.FDIV, None), _MIDDLING),
+    "fmod": _of_floats(_arithmetic(Op.FREM, None)),
+    "bitwise_and": _cheap(_arithmetic(None, Op.AND, Op.AND)),
+    "bitwise_or": _cheap(_arithmetic(None, Op.OR, Op.OR)),
+    "bitwise_xor": _cheap(_arithmetic(None, Op.XOR, Op.XOR)),
+    "equal": _cheap(_equal),
+    "not_equal": _cheap(_not_equal),
+    "less": _cheap(_less),
+    "less_equal": _cheap(_comparison("ole", "le")),
+    "greater": _cheap(_greater),
+    "greater_equal": _cheap(_comparison("oge", "ge")),
+    "maximum": _cheap(_maximum),
+    "minimum": _cheap(_minimum),
+    "fmax": ScalarOperation(_extremum_of_numbers(_greater, _maximum)),
+    "fmin": ScalarOperation(_extremum_of_numbers(_less, _minimum)),
+    "negative": _cheap(_negative),
+    "positive": _cheap(lambda code, kind, a: a),
+    "abs": _cheap(_absolute),
+    "fabs": _of_floats(_absolute, _CHEAP),
+    "sign": ScalarOperation(_sign, _MIDDLING),
+    "square": _cheap(_square),
+    "reciprocal": _of_floats(_reciprocal, _MIDDLING),
+    "sqrt": _of_floats(_intrinsic("sqrt"), _MIDDLING),
+    "floor": _of_floats(_floor, _MIDDLING),
+    "ceil": _of_floats(_intrinsic("ceil"), _MIDDLING),
+    "trunc": _of_floats(_intrinsic("trunc"), _MIDDLING),
+    "rint": _of_floats(_intrinsic("rint"), _MIDDLING),
+    "copysign": _of_floats(_copysign, _CHEAP),
+    "remainder": _of_floats(_remainder),
+    "floor_divide": _of_floats(_floor_divide),
+    "heaviside": _of_floats(_heaviside, _MIDDLING),
+    "scale": _of_floats(_scale, _CHEAP),
+    "share": _of_floats(_share(_exp)),
+    "share_of_2": _of_floats(_share(_exp2)),
+    "logaddexp": _of_floats(_logaddexp(_exp, 1.0)),
+    "logaddexp2": _of_floats(_logaddexp(_exp2, float(np.log(2)))),
+    "expit": _of_floats(_expit),
+    "sech_square": _of_floats(_sech_square),
+    "xlogy": _of_floats(_xlogy(_log)),
+    "xlog1py": _of_floats(_xlogy(_log1p)),
+    "deg2rad": _of_floats(_constant_times(np.pi / 180)),
+    "radians": _of_floats(_constant_times(np.pi / 180)),
+    "rad2deg": _of_floats(_constant_times(180 / np.pi)),
+    "degrees": _of_floats(_constant_times(180 / np.pi)),
+    "isnan": _cheap(_is_nan),
+    "isfinite": _cheap(_against_infinity("one", TRUE)),
+    "isinf": _cheap(_against_infinity("oeq", FALSE)),
+    "signbit": ScalarOperation(_sign_bit),
+    "logical_and": _cheap(_logical(Op.AND)),
+    "logical_or": _cheap(_logical(Op.OR)),
+    "logical_xor": ScalarOperation(_logical(Op.XOR)),
+    "logical_not": _cheap(lambda code, kind, a: code.negated(_truth(code, kind, a))),
+    "invert": _cheap(_invert),
+    **{name: _of_floats(_function(name)) for name in _SAME_NAME},
+    **{name: _of_floats(_function(theirs)) for name, theirs in _OTHER_NAME.items()},
+}
 
-MIDDLING = {"divide", "reciprocal", "sqrt", "floor", "ceil", "trunc", "rint", "sign", "heaviside"}
-"""What takes some more; memory is not faster than that."""
+
+def cost_of(name: str) -> Cost:
+    """Return what an operation of a node costs; conversions and choices are cheap."""
+    return _CHEAP if name in ("cast", "select") else SCALAR_OPERATIONS[name].cost
 
 
-def convert(code: Code, a: str, given: Scalar, wanted: Scalar) -> str:
+def convert(code: Builder, a: Value, given: Scalar, wanted: Scalar) -> Value:
     """Return a number as another kind, as `astype` does."""
-    if given == wanted:
+    if given == wanted or (given.type is wanted.type and not given.is_float):
         return a
     if wanted.family == "bool":
         return _truth(code, given, a)
     if given.is_float and wanted.is_float:
-        return code.do(f"{'fpext' if wanted.bits > given.bits else 'fptrunc'} {given.type} {a} to {wanted.type}")
-    if wanted.is_float:
-        instruction = "sitofp" if given.family == "signed" else "uitofp"
-        return code.do(f"{instruction} {given.type} {a} to {wanted.type}")
-    if given.is_float:
-        instruction = "fptosi" if wanted.family == "signed" else "fptoui"
-        return code.do(f"{instruction} {given.type} {a} to {wanted.type}")
-    if given.bits == wanted.bits:
-        return a
-    instruction = "trunc" if wanted.bits < given.bits else "sext" if given.family == "signed" else "zext"
-    return code.do(f"{instruction} {given.type} {a} to {wanted.type}")
+        op = Op.FPEXT if wanted.bits > given.bits else Op.FPTRUNC
+    elif wanted.is_float:
+        op = Op.SITOFP if given.family == "signed" else Op.UITOFP
+    elif given.is_float:
+        op = Op.FPTOSI if wanted.family == "signed" else Op.FPTOUI
+    else:
+        op = Op.TRUNC if wanted.bits < given.bits else Op.SEXT if given.family == "signed" else Op.ZEXT
+    return code.cast(op, a, wanted.type)

@@ -16,7 +16,9 @@ import numpy as np
 
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.integers import promoted
+from fgrad.native.ir import Builder, Callee, Op, Symbol, Type, Value, integer
 from fgrad.native.linkage import Linkage
+from fgrad.native.llvm_text import Used, printed
 from fgrad.native.lowering import OTHERWISE, Program
 from fgrad.native.nodes import Called, Node
 from fgrad.native.routines import ROUTINES
@@ -128,37 +130,26 @@ def _called(program: Program, loop: Inner | None, nodes: list[Node], shape: Any,
 OTHERWISE.append(_by_inner_loop)
 
 
-def _call(
-    item: Called, pointer: Callable[[Node], str | None], linkage: Linkage
-) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """Write the call of an inner loop: addresses, the number of elements, the bytes from one to the next."""
+def _call(item: Called, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
+    """Call an inner loop, with addresses, the number of elements, and the bytes from one to the next."""
     loop: Inner = item.options
     shape, width = item.shape[1:] if loop.wanted < 0 else item.shape, item.dtype.itemsize
-    size = math.prod(shape)
-    given = [(pointer(x), x.dtype.itemsize if x.shape == shape else 0) for x in item.arguments]
-    lines = ["  %scratch = alloca [16 x i8], align 16"]
-    made: list[tuple[str | None, int]] = []
+    size, code = math.prod(shape), Builder()
+    every = [(pointer(x), x.dtype.itemsize if x.shape == shape else 0) for x in item.arguments]
+    result, scratch = pointer(item), code.room(Type.I64, 2)
     for place in range(loop.outputs):
-        if loop.wanted >= 0:
-            made.append((pointer(item), width) if place == loop.wanted else ("%scratch", 0))
+        if loop.wanted < 0:
+            every.append((code.address(result, Type.I8, integer(place * size * width)), width))
         else:
-            lines.append(f"  %part{place} = getelementptr i8, ptr {pointer(item)}, i64 {place * size * width}")
-            made.append((f"%part{place}", width))
-    every = [*given, *made]
-    lines += [
-        f"  %args = alloca [{len(every)} x ptr]",
-        f"  %steps = alloca [{len(every)} x i64]",
-        "  %size = alloca i64",
-    ]
-    lines.append(f"  store i64 {size}, ptr %size")
+            every.append((result, width) if place == loop.wanted else (scratch, 0))
+    addresses, steps, count = code.room(Type.PTR, len(every)), code.room(Type.I64, len(every)), code.room(Type.I64)
+    code.store(integer(size), count)
     for place, (address, step) in enumerate(every):
-        lines.append(f"  %arg{place} = getelementptr ptr, ptr %args, i64 {place}")
-        lines.append(f"  store ptr {address}, ptr %arg{place}")
-        lines.append(f"  %step{place} = getelementptr i64, ptr %steps, i64 {place}")
-        lines.append(f"  store i64 {step}, ptr %step{place}")
-    inner, data = linkage.of_ufunc(loop.address), linkage.of_ufunc(loop.data)
-    lines.append(f"  call void {inner}(ptr %args, ptr %size, ptr %steps, ptr {data})")
-    return "\n".join(["entry:", *lines, "  ret void"]), {}
+        code.store(address, code.address(addresses, Type.PTR, integer(place)))
+        code.store(integer(step), code.address(steps, Type.I64, integer(place)))
+    inner, data = Callee(linkage.of_ufunc(loop.address), is_declared=False), Symbol(linkage.of_ufunc(loop.data))
+    code.do(Op.CALL, None, addresses, count, steps, data, attribute=inner)
+    return printed(code.body)
 
 
 ROUTINES["ufunc"] = _call

@@ -1,4 +1,4 @@
-"""The innermost loop of a nest, several elements at once: instructions on numbers made into instructions on vectors.
+"""The innermost loop of a nest, several elements at once: operations on numbers become operations on vectors.
 
     widened(loop, widths)     the loop as straight lines, or as a loop with wider iterations; None where that cannot be
     told
@@ -9,31 +9,37 @@ loop is short, as those of small arrays are, it leaves the last elements to a lo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, cast
 
-Used = dict[str, tuple[str, ...]]
+from fgrad.native.hoisting import base_of
+from fgrad.native.ir import (
+    BINARY,
+    DIVISIONS,
+    Builder,
+    Callee,
+    Carried,
+    Constant,
+    Instruction,
+    Item,
+    Loop,
+    Op,
+    Type,
+    Value,
+    Variable,
+    all_copied,
+    copied,
+    instructions_of,
+    integer,
+)
 
 _MOST_COPIES = 3
 """Vectors up to which there is no loop."""
 _LONG_BODY = 60
 """Instructions from which on a loop is one where there are two vectors."""
 
-_BITS = {"double": 64, "float": 32, "i64": 64, "i32": 32, "i16": 16, "i8": 8, "i1": 1}
-_CASTS = "fpext|fptrunc|sitofp|uitofp|fptosi|fptoui|trunc|sext|zext|bitcast"
-_ADDRESS = re.compile(r"getelementptr inbounds (\w+), ptr (\S+), i64 (\S+)$")
-_LOAD = re.compile(r"load (\w+), ptr (\S+)$")
-_STORE = re.compile(r"store (\w+) (\S+), ptr (\S+)$")
-_CALL = re.compile(r"call (\w+) @([\w.]+)\((.*)\)$")
-_SELECT = re.compile(r"select i1 (\S+), (\w+) (\S+), \w+ (\S+)$")
-_CAST = re.compile(rf"({_CASTS}) (\w+) (\S+) to (\w+)$")
-_UNARY = re.compile(r"(fneg) (\w+) (\S+)$")
-_NAME = re.compile(r"%\w+")
-_BINARY = re.compile(r"([a-z]+(?: [a-z]+)*) (double|float|i\d+) (\S+), (\S+)$")
-
-_REDUCTIONS = {"fadd": "fadd", "fmul": "fmul", "add": "add", "mul": "mul", "and": "and", "or": "or"}
+_REDUCTIONS = {Op.FADD: "fadd", Op.FMUL: "fmul", Op.ADD: "add", Op.MUL: "mul", Op.AND: "and", Op.OR: "or"}
 _EXTREMA = {
     "maximum": "fmaximum",
     "minimum": "fminimum",
@@ -42,8 +48,7 @@ _EXTREMA = {
     "umax": "umax",
     "umin": "umin",
 }
-_STARTS = {"fadd": "-0.0", "fmul": "1.0"}
-_DIVISIONS = {"sdiv", "udiv", "srem", "urem"}
+_STARTS = {"fadd": -0.0, "fmul": 1.0}
 
 
 @dataclass(frozen=True)
@@ -59,239 +64,178 @@ class Widths:
     functions: frozenset[str]
 
 
-@dataclass(frozen=True)
-class Innermost:
-    """The innermost loop.
-
-    Attributes:
-        lines: the instructions of an iteration.
-        variable: the name of the iteration's number.
-        start, stop: what it runs through; names, where that is known when it runs: it has one iteration at least.
-        carried: what goes from iteration to iteration: name, type, start, and the name of what it becomes.
-        behind: the instructions behind the loop.
-        tag: in the names of labels.
-        before: the label of the block in front.
-        most: how many iterations there are at most.
-    """
-
-    lines: Sequence[str]
-    variable: str
-    start: int | str
-    stop: int | str
-    carried: Sequence[tuple[str, str, str, str]]
-    behind: Sequence[str]
-    tag: str
-    before: str
-    most: int
-
-
 class _GivesUpError(Exception):
     """An instruction has no wide form, or it is not known whether it has."""
 
 
-class _IterationByTurnError(Exception):
+class _IterationByIterationError(Exception):
     """An iteration needs what the one before has done."""
 
 
-def widened(loop: Innermost, widths: Widths) -> tuple[list[str], Used] | None:
-    """Return the loop, which ends in the block that it began in or in another one, and the functions that it calls."""
-    if loop.most == 1:
-        return _once(loop), {}
+def widened(loop: Loop, widths: Widths, most: int) -> list[Item] | None:
+    """Return the items in place of a loop.
+
+    The value of what is carried behind the loop, `Carried.after`, is defined by them, or by another loop's.
+
+    Args:
+        loop: the innermost one of a nest; its body has instructions alone.
+        widths: of the processor.
+        most: how many iterations there are at most.
+    """
+    if most == 1 and not loop.may_be_empty:
+        return _once(loop)
     try:
-        return _Wide(loop, widths).written()
-    except _IterationByTurnError:
-        return narrow(loop), {}
+        return _Wide(loop, widths, most).items()
+    except _IterationByIterationError:
+        return [loop]
     except _GivesUpError:
         return None
 
 
-def narrow(loop: Innermost) -> list[str]:
-    """Return a loop that takes its iterations one by one."""
-    tag = loop.tag
-    lines = [
-        f"  br label %loop{tag}",
-        f"loop{tag}:",
-        f"  {loop.variable} = phi i64 [ {loop.start}, %{loop.before} ], [ {loop.variable}n, %loop{tag} ]",
-    ]
-    for name, kind, start, end in loop.carried:
-        lines.append(f"  {name} = phi {kind} [ {start}, %{loop.before} ], [ {end}, %loop{tag} ]")
-    return [
-        *lines,
-        *loop.lines,
-        f"  {loop.variable}n = add nuw nsw i64 {loop.variable}, 1",
-        f"  {loop.variable}c = icmp eq i64 {loop.variable}n, {loop.stop}",
-        f"  br i1 {loop.variable}c, label %behind{tag}, label %loop{tag}",
-        f"behind{tag}:",
-    ]
-
-
-def _once(loop: Innermost) -> list[str]:
+def _once(loop: Loop) -> list[Item]:
     """Return a loop of one iteration, which is none."""
-    given = {loop.variable: str(loop.start), **{name: start for name, _, start, _ in loop.carried}}
-    return [_NAME.sub(lambda found: given.get(found[0], found[0]), line) for line in loop.lines]
+    given: dict[Value, Value] = {loop.variable: loop.start, **{each: each.start for each in loop.carried}}
+    items = all_copied(list(instructions_of(loop.body)), given)
+    return [*items, *(_named(each.after, given.get(each.next, each.next)) for each in loop.carried)]
 
 
-class _Line(NamedTuple):
-    """An instruction, read.
-
-    Attributes:
-        name: of the result, empty without one.
-        text: the instruction.
-        form: what it is, by the expression that it has matched.
-        parts: what that has found.
-    """
-
-    name: str
-    text: str
-    form: re.Pattern[str]
-    parts: tuple[str, ...]
-
-
-_FORMS = {"getelementptr": [_ADDRESS], "load": [_LOAD], "store": [_STORE], "call": [_CALL], "select": [_SELECT]}
-_OTHER_FORMS = [_BINARY, _CAST, _UNARY]
-
-
-def _read(line: str) -> _Line:
-    name, equals, text = line.strip().partition(" = ")
-    if not equals:
-        name, text = "", line.strip()
-    for form in _FORMS.get(text.partition(" ")[0], _OTHER_FORMS):
-        found = form.match(text)
-        if found:
-            return _Line(name, text, form, found.groups())
-    raise _GivesUpError
+def _named(after: Value, value: Value) -> Instruction:
+    """Return an instruction that gives a value to what stands for a result."""
+    return Instruction(Op.IS, None, [after, value])
 
 
 class _Wide:
-    def __init__(self, loop: Innermost, widths: Widths) -> None:
-        self._loop, self._widths = loop, widths
-        self._lines = list(map(_read, loop.lines))
-        self._by_name = {line.name: line for line in self._lines}
-        self._steps: dict[str, int] = {loop.variable: 1}
-        self._types: dict[str, str] = {name: kind for name, kind, _, _ in loop.carried}
-        self._bases: dict[str, str] = {}
-        self.indices: dict[str, str] = {}
-        self._stored: set[str] = set()
-        self._loaded: set[str] = set()
-        self._functions: list[tuple[str, str]] = []
-        for line in self._lines:
-            self._classify(line)
+    """A loop over several elements at once."""
+
+    def __init__(self, loop: Loop, widths: Widths, most: int) -> None:
+        self.loop, self._widths, self._most = loop, widths, most
+        self._body = list(instructions_of(loop.body))
+        if len(self._body) != len(loop.body):
+            raise _GivesUpError
+        self._steps: dict[Value, int] = {loop.variable: 1}
+        self.varying: set[Value] = set(loop.carried)
+        self.indices: dict[Value, Value] = {}
+        self._stored: set[Value] = set()
+        self._loaded: set[Value] = set()
+        self._functions: list[Instruction] = []
+        for each in self._body:
+            self._classify(each)
         self._check_memory()
         self._check_carried()
-        bits = max((_BITS[kind] for kind in self._types.values()), default=64)
+        types = [each.type for each in self.varying]
+        bits = max((each.bits for each in types if each is not None), default=64)
         self._lanes = widths.lanes[64 if bits > 32 else 32]
-        self.used: Used = {}
+        self.code = Builder()
 
     # What varies
 
-    def _classify(self, line: _Line) -> None:
-        """Note how an index moves with the iteration, or the type of what differs from iteration to iteration."""
-        if not line.name and line.form is not _STORE:  # a call that does something
+    def _classify(self, each: Instruction) -> None:
+        """Note how an index moves with the iteration, or that a value differs from iteration to iteration."""
+        if each.op is Op.STORE:
+            if not self.moves(each.args[1]):
+                raise _GivesUpError
+            self._stored.add(base_of(each.args[1]))
+        elif each.type is None:  # a call that does something
             raise _GivesUpError
-        if line.form is _ADDRESS:
-            _, base, index = line.parts
-            self._steps[line.name], self._bases[line.name] = self._step(index), base
-            if index in self._types:
-                self.indices[line.name] = index
-            return
-        if line.form is _LOAD:
-            self._loaded.add(self._bases.get(line.parts[1], line.parts[1]))
-            if self.moves(line.parts[1]):
-                self._types[line.name] = line.parts[0]
-            return
-        if line.form is _STORE:
-            if not self.moves(line.parts[2]):
+        elif each.op is Op.ADDRESS:
+            index = each.args[1]
+            self._steps[each] = self.step(index)
+            if index in self.varying:
+                self.indices[each] = index
+        elif each.op is Op.LOAD:
+            self._loaded.add(base_of(each.args[0]))
+            if self.moves(each.args[0]):
+                self.varying.add(each)
+        elif self._is_index(each):
+            self._steps[each] = self._moved(each)
+        elif any(map(self.moves, each.args)):
+            if each.op in DIVISIONS and any(map(self.step, each.args)):
                 raise _GivesUpError
-            self._stored.add(self._bases[line.parts[2]])
-            return
-        is_index = line.form is _BINARY and line.parts[0].split()[0] in ("add", "mul") and line.parts[1] == "i64"
-        if is_index and any(map(self._step, line.parts[2:])) and not any(x in self._types for x in line.parts[2:]):
-            self._steps[line.name] = self._moved(line)
-            return
-        if any(map(self.moves, _operands(line))):
-            if line.parts[0] in _DIVISIONS and any(map(self._step, _operands(line))):
-                raise _GivesUpError
-            self._types[line.name] = _type_of(line)
-            if line.form is _CALL:
-                self._functions.append((line.parts[1], line.parts[0]))
+            self.varying.add(each)
+            if each.op is Op.CALL:
+                self._functions.append(each)
 
-    def _step(self, name: str) -> int:
-        return self._steps.get(name, 0)
+    def _is_index(self, each: Instruction) -> bool:
+        """Return whether an integer is a sum or product of the iteration's number and what stays the same."""
+        is_sum = each.op in (Op.ADD, Op.MUL) and each.type is Type.I64
+        return is_sum and any(map(self.step, each.args)) and self.varying.isdisjoint(each.args)
 
-    def moves(self, name: str) -> bool:
+    def step(self, x: Value) -> int:
+        """Return by how much an integer or an address grows with each iteration."""
+        return self._steps.get(x, 0)
+
+    def moves(self, x: Value) -> bool:
         """Return whether a value or an address differs from iteration to iteration."""
-        return name in self._types or name in self.indices or bool(self._step(name))
+        return x in self.varying or x in self.indices or bool(self.step(x))
 
-    def _moved(self, line: _Line) -> int:
-        operation, _, a, b = line.parts
-        if operation.split()[0] == "add":
-            return self._step(a) + self._step(b)
-        if not b.lstrip("-").isdigit():
+    def _moved(self, each: Instruction) -> int:
+        a, b = each.args
+        if each.op is Op.ADD:
+            return self.step(a) + self.step(b)
+        if not isinstance(b, Constant):
             raise _GivesUpError
-        return self._step(a) * int(b)
+        return self.step(a) * b.integer
 
     def _check_memory(self) -> None:
         """Give up where several iterations may read and write one element."""
-        if any(self._bases[address] in self._stored for address in self.indices):
-            raise _IterationByTurnError
+        if any(base_of(address) in self._stored for address in self.indices):
+            raise _IterationByIterationError
 
     def _check_carried(self) -> None:
         """Give up where what is carried is more than a sum or the like."""
-        names = {name for name, *_ in self._loop.carried}
-        ends = {end: name for name, _, _, end in self._loop.carried}
-        for line in self._lines:
-            if line.name in ends:
-                first, *rest = _operands(line)
-                if first != ends[line.name] or names.intersection(rest) or not _reduction_of(line):
-                    raise _IterationByTurnError
-                names.discard(first)
-            if names.intersection(_operands(line)) or any(x in ends for x in _operands(line)):
-                raise _IterationByTurnError
-        if len(names) or len(ends) != len(self._loop.carried):
-            raise _IterationByTurnError
-        inside = {line.name for line in self._lines} - set(ends)
-        if any(name in inside for line in self._loop.behind for name in _NAME.findall(line)):
-            raise _IterationByTurnError
+        waiting: set[Value] = set(self.loop.carried)
+        ends = {each.next: each for each in self.loop.carried}
+        for each in self._body:
+            operands = each.args[:1] if each.op is Op.STORE else each.args
+            if each in ends:
+                first, *rest = operands
+                if first is not ends[each] or waiting.intersection(rest) or not _reduction_of(each):
+                    raise _IterationByIterationError
+                waiting.discard(first)
+            if waiting.intersection(operands) or any(x in ends for x in operands):
+                raise _IterationByIterationError
+        if waiting or len(ends) != len(self.loop.carried):
+            raise _IterationByIterationError
 
-    def steps_over(self, address: str) -> bool:
+    def steps_over(self, address: Value) -> bool:
         """Return whether the elements at an address are no neighbours in memory."""
-        return address in self.indices or self._step(address) != 1
+        return address in self.indices or self.step(address) != 1
 
-    # Pieces
+    # The loop
 
-    def written(self) -> tuple[list[str], Used]:
-        """Return the loop."""
-        loop, lanes = self._loop, self._lanes
+    def items(self) -> list[Item]:
+        """Return what does the work of the loop."""
+        loop, lanes = self.loop, self._lanes
         if not self._has_functions(lanes):
             raise _GivesUpError
-        if type(loop.start) is not int or type(loop.stop) is not int:
-            if loop.most < lanes:
-                raise _IterationByTurnError
-            return self._of_any_length(), self.used
-        number, rest = divmod(loop.stop - loop.start, lanes)
-        lines: list[str] = []
-        totals: list[dict[str, str]] = []
-        at = loop.start
+        if not (isinstance(loop.start, Constant) and isinstance(loop.stop, Constant)):
+            if self._most < lanes:
+                raise _IterationByIterationError
+            return self._of_any_length()
+        at, stop = loop.start.integer, loop.stop.integer
+        number, rest = divmod(stop - at, lanes)
+        totals: list[list[Value]] = []
         if number > _MOST_COPIES or (number > 1 and self._length() > _LONG_BODY):
-            lines += self._wide_loop(loop.before, at + number * lanes, totals)
             at += number * lanes
+            totals.append(self._loop_of(loop.start, integer(at), lanes))
         else:
             for _ in range(number):
-                lines += self._piece(at, lanes, totals)
+                totals.append(self._piece(at, lanes))
                 at += lanes
         if rest and number and not loop.carried and not self._stored & self._loaded:
-            lines += self._piece(loop.stop - lanes, lanes, totals)  # some elements once more
+            self._piece(stop - lanes, lanes)  # some elements once more
         else:
             for size in self._sizes(rest):
-                lines += self._piece(at, size, totals)
+                totals.append(self._piece(at, size))
                 at += size
-        return [*lines, *self._ended(totals)], self.used
+        self._end(totals)
+        return self.code.body
 
     def _length(self) -> int:
         """Return how many instructions a wide iteration takes."""
-        places = [line.parts[-1] for line in self._lines if line.form in (_LOAD, _STORE)]
-        each = [place for place in places if self.moves(place) and self.steps_over(place)]
-        return len(self._lines) + 2 * self._lanes * len(each)
+        places = [each.args[-1] for each in self._body if each.op in (Op.LOAD, Op.STORE)]
+        apart = [place for place in places if self.moves(place) and self.steps_over(place)]
+        return len(self._body) + 2 * self._lanes * len(apart)
 
     def _sizes(self, rest: int) -> list[int]:
         """Return sizes of vectors that make up a rest."""
@@ -306,306 +250,197 @@ class _Wide:
         return [*sizes, *[1] * rest]
 
     def _has_functions(self, lanes: int) -> bool:
-        return all(name.startswith("llvm.") or self._wide_function(name, kind, lanes) for name, kind in self._functions)
+        return all(self.wide_function(each, lanes) for each in self._functions)
 
-    def _wide_function(self, name: str, kind: str, lanes: int) -> str:
-        """Return the name of a function of the C library for several numbers, empty if there is none."""
-        letter = {128: "b", 256: "d", 512: "e"}.get(_BITS[kind] * lanes)
-        plain = name.removesuffix("f") if kind == "float" else name
+    def wide_function(self, call: Instruction, lanes: int) -> str:
+        """Return the name of a called function for several numbers, empty if there is none."""
+        name, kind = call.attribute.name, call.type
+        assert kind is not None
+        if name.startswith("@llvm."):
+            stem, _, suffix = name.rpartition(".")
+            return f"{stem}.v{lanes}{suffix}"
+        letter = {128: "b", 256: "d", 512: "e"}.get(kind.bits * lanes)
+        plain = name[1:].removesuffix("f") if kind is Type.F32 else name[1:]
         if letter is None or plain not in self._widths.functions:
             return ""
-        count = next(
-            len(line.parts[2].split(",")) for line in self._lines if line.form is _CALL and line.parts[1] == name
-        )
-        return f"_ZGV{letter}N{lanes}{'v' * count}_{name}"
+        return f"@_ZGV{letter}N{lanes}{'v' * len(call.args)}_{name[1:]}"
 
-    def _of_any_length(self) -> list[str]:
+    def _of_any_length(self) -> list[Item]:
         """Return a loop with wide iterations, as many as there are, and one with what is left."""
-        loop, tag = self._loop, self._loop.tag
-        totals: list[dict[str, str]] = []
-        wide = self._wide_loop(f"first{tag}", f"%until{tag}", totals)
-        sums, phis, results = [], [], []
-        for name, kind, start, after in loop.carried:
-            sums.append(f"  {name}q{tag} = {totals[0][name]}")
-            phis.append(f"  {name}p{tag} = phi {kind} [ {start}, %{loop.before} ], [ {name}q{tag}, %behind{tag} ]")
-            results.append(f"  {after} = phi {kind} [ {name}p{tag}, %rest{tag} ], [ {after}r{tag}, %single{tag} ]")
-        return [
-            f"  %iterations{tag} = sub i64 {loop.stop}, {loop.start}",
-            f"  %whole{tag} = and i64 %iterations{tag}, {-self._lanes}",
-            f"  %until{tag} = add i64 {loop.start}, %whole{tag}",
-            f"  %any{tag} = icmp ne i64 %whole{tag}, 0",
-            f"  br i1 %any{tag}, label %first{tag}, label %rest{tag}",
-            f"first{tag}:",
-            *wide,
-            *sums,
-            f"  br label %rest{tag}",
-            f"rest{tag}:",
-            f"  %at{tag} = phi i64 [ {loop.start}, %{loop.before} ], [ %until{tag}, %behind{tag} ]",
-            *phis,
-            f"  %more{tag} = icmp slt i64 %at{tag}, {loop.stop}",
-            f"  br i1 %more{tag}, label %single{tag}, label %done{tag}",
-            *self._single_iterations(),
-            f"done{tag}:",
-            *results,
-        ]
+        loop, code, lanes = self.loop, self.code, self._lanes
+        iterations = code.sub(loop.stop, loop.start, flags="")
+        whole = code.both(iterations, integer(-lanes))
+        until = code.add(loop.start, whole, flags="")
+        starts = self._loop_of(loop.start, until, lanes, may_be_empty=True)
+        self._end([self._loop_of(until, loop.stop, 1, starts, may_be_empty=True)])
+        return code.body
 
-    def _single_iterations(self) -> list[str]:
-        """Return the loop from `%at` on, iteration by iteration."""
-        loop, tag = self._loop, self._loop.tag
-        variable, starts, phis = f"{loop.variable}r{tag}", {}, []
-        for name, kind, _, after in loop.carried:
-            starts[name] = f"{name}r{tag}"
-            phis.append(f"  {name}r{tag} = phi {kind} [ {name}p{tag}, %rest{tag} ], [ {after}r{tag}, %single{tag} ]")
-        return [
-            f"single{tag}:",
-            f"  {variable} = phi i64 [ %at{tag}, %rest{tag} ], [ {variable}n, %single{tag} ]",
-            *phis,
-            *_Piece(self, f"r{tag}", 1, starts).lines(self._lines),
-            f"  {variable}n = add nuw nsw i64 {variable}, 1",
-            f"  {variable}c = icmp eq i64 {variable}n, {loop.stop}",
-            f"  br i1 {variable}c, label %done{tag}, label %single{tag}",
-        ]
+    def _loop_of(
+        self, start: Value, stop: Value, lanes: int, starts: Sequence[Value] = (), may_be_empty: bool = False
+    ) -> list[Value]:
+        """Append a loop whose iterations take several elements, and return what it makes of what is carried."""
+        carried = [Carried(each) for each in starts or [_repeated(each.start, lanes) for each in self.loop.carried]]
+        made = Loop(Variable(self.loop.variable.order[1]), start, stop, [], carried, lanes, may_be_empty)
+        self.code.body.append(made)
+        given: dict[Value, Value] = {self.loop.variable: made.variable}
+        given.update(zip(self.loop.carried, carried, strict=True))
+        with self.code.within(made.body):
+            _Piece(self, lanes, given).run(self._body)
+        for own, new in zip(self.loop.carried, carried, strict=True):
+            new.next = given[own.next]
+        return self._reduced([each.after for each in carried], lanes)
 
-    def _wide_loop(self, before: str, end: int | str, totals: list[dict[str, str]]) -> list[str]:
-        """Return the loop over whole vectors behind a block, which ends in the block `behind`."""
-        loop, lanes, tag = self._loop, self._lanes, self._loop.tag
-        phis, starts = [], {}
-        for name, kind, start, after in loop.carried:
-            vector = f"{name}w{tag}"
-            starts[name] = vector
-            initial = _repeated(start, kind, lanes)
-            phis.append(f"  {vector} = phi <{lanes} x {kind}> [ {initial}, %{before} ], [ {after}w{tag}, %wide{tag} ]")
-        body = _Piece(self, f"w{tag}", lanes, starts).lines(self._lines)
-        totals.append(self._reduced(f"w{tag}", lanes))
-        variable = f"{loop.variable}w{tag}"
-        return [
-            f"  br label %wide{tag}",
-            f"wide{tag}:",
-            f"  {variable} = phi i64 [ {loop.start}, %{before} ], [ {variable}n, %wide{tag} ]",
-            *phis,
-            *body,
-            f"  {variable}n = add nuw nsw i64 {variable}, {lanes}",
-            f"  {variable}c = icmp eq i64 {variable}n, {end}",
-            f"  br i1 {variable}c, label %behind{tag}, label %wide{tag}",
-            f"behind{tag}:",
-        ]
+    def _piece(self, at: int, lanes: int) -> list[Value]:
+        """Append the instructions for some elements from one on, and return what they make of what is carried."""
+        given: dict[Value, Value] = {each: _repeated(each.start, lanes) for each in self.loop.carried}
+        given[self.loop.variable] = integer(at)
+        _Piece(self, lanes, given).run(self._body)
+        return self._reduced([given[each.next] for each in self.loop.carried], lanes)
 
-    def _piece(self, at: int, lanes: int, totals: list[dict[str, str]]) -> list[str]:
-        """Return the instructions for some elements from one on."""
-        mark = f"s{self._loop.tag}{at}_{lanes}"
-        starts = {name: _repeated(start, kind, lanes) for name, kind, start, _ in self._loop.carried}
-        lines = _Piece(self, mark, lanes, {**starts, self._loop.variable: str(at)}).lines(self._lines)
-        totals.append(self._reduced(mark, lanes))
-        return lines
-
-    def _reduced(self, mark: str, lanes: int) -> dict[str, str]:
-        """Return what makes one number of each carried vector."""
-        found = {}
-        for name, kind, _, after in self._loop.carried:
-            if lanes == 1:
-                found[name] = f"{after}{mark}"
-                continue
-            line = self._by_name[after]
-            reduction, vector = _reduction_of(line), f"<{lanes} x {kind}>"
-            function = (
-                f"llvm.vector.reduce.{reduction}.v{lanes}{'f' if kind in ('double', 'float') else 'i'}{_BITS[kind]}"
-            )
-            start = _STARTS.get(reduction, "")
-            self.used[function] = (kind, *([kind] if start else []), vector)
-            flag = "reassoc " if start else ""
-            given = f"{kind} {start}, " if start else ""
-            found[name] = f"call {flag}{kind} @{function}({given}{vector} {after}{mark})"
+    def _reduced(self, vectors: Sequence[Value], lanes: int) -> list[Value]:
+        """Append what makes a number of each carried vector."""
+        if lanes == 1:
+            return list(vectors)
+        found: list[Value] = []
+        for each, vector in zip(self.loop.carried, vectors, strict=True):
+            reduction = _reduction_of(each.next)
+            args = [Constant(_type(each), _STARTS[reduction]), vector] if reduction in _STARTS else [vector]
+            flags = "reassoc" if reduction in _STARTS else ""
+            made = Instruction(Op.REDUCE, each.type, args, reduction, flags)
+            self.code.body.append(made)
+            found.append(made)
         return found
 
-    def _ended(self, totals: list[dict[str, str]]) -> list[str]:
-        """Return what puts the pieces of what is carried together."""
-        lines = []
-        for number, (name, kind, _, after) in enumerate(self._loop.carried):
-            line = self._by_name[after]
-            parts = []
-            for place, total in enumerate(totals):
-                if total[name].startswith("%"):
-                    parts.append(total[name])
-                    continue
-                parts.append(f"%q{self._loop.tag}{number}_{place}")
-                lines.append(f"  {parts[-1]} = {total[name]}")
-            whole = parts[0]
-            for place, part in enumerate(parts[1:], 1):
-                result = f"%z{self._loop.tag}{number}_{place}"
-                lines.append(f"  {result} = {_combined(line, whole, part)}")
-                whole = result
-            lines.append(f"  {after} = select i1 true, {kind} {whole}, {kind} {whole}")  # its own name
-        return lines
+    def _end(self, totals: Sequence[Sequence[Value]]) -> None:
+        """Append what puts the pieces of what is carried together."""
+        for place, each in enumerate(self.loop.carried):
+            whole, *parts = [total[place] for total in totals]
+            step = cast(Instruction, each.next)
+            for part in parts:
+                whole = self.code.do(step.op, step.type, whole, part, attribute=step.attribute)
+            self.code.body.append(_named(each.after, whole))
 
 
 class _Piece:
-    """The instructions of an iteration, for several elements."""
+    """The instructions of an iteration, for several elements.
 
-    def __init__(self, wide: _Wide, mark: str, lanes: int, given: Mapping[str, str]) -> None:
-        self._wide, self._mark, self._lanes, self._given = wide, mark, lanes, dict(given)
-        self._vectors: dict[tuple[str, str], str] = {}
-        self._out: list[str] = []
+    Args:
+        wide: the loop.
+        lanes: the number of elements.
+        given: what stands for the variable and for what is carried; it gets what stands for each instruction.
+    """
 
-    def lines(self, lines: Sequence[_Line]) -> list[str]:
-        own = {line.name for line in lines if line.name}
-        if self._wide._loop.variable not in self._given:
-            self._given[self._wide._loop.variable] = f"{self._wide._loop.variable}{self._mark}"
-        self._given.update({name: f"{name}{self._mark}" for name in own})
-        for line in lines:
-            self._add(line)
-        return self._out
+    def __init__(self, wide: _Wide, lanes: int, given: dict[Value, Value]) -> None:
+        self._wide, self._lanes, self._given, self._code = wide, lanes, given, wide.code
+        self._vectors: dict[Value, Value] = {}
 
-    def _add(self, line: _Line) -> None:
-        is_varying = self._lanes > 1 and (line.name in self._wide._types or line.form is _STORE)
-        if self._lanes > 1 and line.name in self._wide.indices:
+    def run(self, instructions: Sequence[Instruction]) -> None:
+        for each in instructions:
+            self._add(each)
+
+    def _append(
+        self, op: Op, type: Type | None, args: Sequence[Value], attribute: Any = None, flags: str = ""
+    ) -> Instruction:
+        """Append an instruction whose result is a vector."""
+        made = Instruction(op, type, args, attribute, flags, self._lanes)
+        self._code.body.append(made)
+        return made
+
+    def _add(self, each: Instruction) -> None:
+        wide = self._wide
+        is_varying = self._lanes > 1 and (each in wide.varying or each.op is Op.STORE)
+        if self._lanes > 1 and each in wide.indices:
             return  # there is an address for each element
-        if is_varying and line.form is _LOAD and self._wide.steps_over(line.parts[1]):
-            self._load_each(line)
-        elif is_varying and line.form is _STORE and self._wide.steps_over(line.parts[2]):
-            self._store_each(line)
+        if not is_varying:
+            self._given[each] = made = copied(each, self._given)
+            self._code.body.append(made)
+        elif each.op is Op.LOAD and wide.steps_over(each.args[0]):
+            self._load_each(each)
+        elif each.op is Op.STORE and wide.steps_over(each.args[1]):
+            self._store_each(each)
+        elif each.op is Op.LOAD:
+            self._given[each] = self._append(Op.LOAD, each.type, [self._given[each.args[0]]])
+        elif each.op is Op.STORE:
+            self._code.store(self._vector(each.args[0]), self._given.get(each.args[1], each.args[1]))
         else:
-            text = self._wide_text(line) if is_varying else self._renamed(line.text)
-            self._out.append(f"  {self._given[line.name]} = {text}" if line.name else f"  {text}")
+            self._given[each] = self._widened(each)
 
-    def _load_each(self, line: _Line) -> None:
+    def _widened(self, each: Instruction) -> Value:
+        attribute = each.attribute
+        if each.op is Op.CALL:
+            attribute = Callee(self._wide.wide_function(each, self._lanes))
+        return self._append(each.op, each.type, list(map(self._vector, each.args)), attribute, each.flags)
+
+    def _load_each(self, each: Instruction) -> None:
         """Load elements that are no neighbours, one by one."""
-        kind, name, whole = line.parts[0], self._given[line.name], "poison"
-        for lane, address in enumerate(self._addresses(line.parts[1], kind, f"{name}e")):
-            after = f"{name}_{lane}" if lane < self._lanes - 1 else name
-            self._out += [
-                f"  {name}l{lane} = load {kind}, ptr {address}",
-                f"  {after} = insertelement <{self._lanes} x {kind}> {whole}, {kind} {name}l{lane}, i64 {lane}",
-            ]
-            whole = after
+        assert each.type is not None
+        whole: list[Value] = []
+        for lane, address in enumerate(self._addresses(each.args[0], each.type)):
+            element = self._code.load(each.type, address)
+            whole = [self._append(Op.INSERT, each.type, [*whole, element], lane)]
+        self._given[each] = whole[0]
 
-    def _store_each(self, line: _Line) -> None:
+    def _store_each(self, each: Instruction) -> None:
         """Store elements that are no neighbours, one by one."""
-        kind, value, place = line.parts
-        vector, name = self._vector(value, kind), f"{self._given[place]}x{len(self._out)}_"
-        for lane, address in enumerate(self._addresses(place, kind, f"{name}e")):
-            self._out += [
-                f"  {name}{lane} = extractelement <{self._lanes} x {kind}> {vector}, i64 {lane}",
-                f"  store {kind} {name}{lane}, ptr {address}",
-            ]
+        value, place = each.args
+        vector = self._vector(value)
+        for lane, address in enumerate(self._addresses(place, _type(value))):
+            self._code.store(self._extracted(vector, lane), address)
 
-    def _addresses(self, address: str, kind: str, name: str) -> Iterator[str]:
-        """Yield the address of each element, and say where it is just before."""
+    def _extracted(self, vector: Value, lane: int) -> Value:
+        made = Instruction(Op.EXTRACT, vector.type, [vector], lane)
+        self._code.body.append(made)
+        return made
+
+    def _addresses(self, address: Value, kind: Type) -> Iterator[Value]:
+        """Yield the address of each element, and append what computes it just before."""
         index = self._wide.indices.get(address)
+        vector = None if index is None else self._vector(index)
         for lane in range(self._lanes):
-            base, step = self._given[address], str(lane * self._wide._step(address))
-            if index is not None:
-                base, step = self._wide._bases[address], f"{name}i{lane}"
-                vector = f"<{self._lanes} x i64> {self._vector(index, 'i64')}"
-                self._out.append(f"  {step} = extractelement {vector}, i64 {lane}")
-            self._out.append(f"  {name}{lane} = getelementptr inbounds {kind}, ptr {base}, i64 {step}")
-            yield f"{name}{lane}"
+            if vector is None:
+                base, at = self._given[address], cast(Value, integer(lane * self._wide.step(address)))
+            else:
+                base, at = base_of(address), self._extracted(vector, lane)
+            yield self._code.address(base, kind, at)
 
-    def _renamed(self, text: str) -> str:
-        return _NAME.sub(lambda found: self._given.get(found[0], found[0]), text)
-
-    def _wide_text(self, line: _Line) -> str:
-        lanes, parts = self._lanes, line.parts
-        if line.form is _LOAD:
-            return f"load <{lanes} x {parts[0]}>, ptr {self._given[parts[1]]}, align {max(_BITS[parts[0]] // 8, 1)}"
-        if line.form is _STORE:
-            value = self._vector(parts[1], parts[0])
-            align = max(_BITS[parts[0]] // 8, 1)
-            return f"store <{lanes} x {parts[0]}> {value}, ptr {self._given.get(parts[2], parts[2])}, align {align}"
-        if line.form is _CALL:
-            return self._call(parts)
-        if line.form is _SELECT:
-            condition, kind, a, b = parts
-            a, b = (f"<{lanes} x {kind}> {self._vector(x, kind)}" for x in (a, b))
-            return f"select <{lanes} x i1> {self._vector(condition, 'i1')}, {a}, {b}"
-        operation, kind, *operands = parts
-        if line.form is _CAST:
-            return f"{operation} <{lanes} x {kind}> {self._vector(operands[0], kind)} to <{lanes} x {operands[1]}>"
-        return f"{operation} <{lanes} x {kind}> {', '.join(self._vector(x, kind) for x in operands)}"
-
-    def _call(self, parts: Sequence[str]) -> str:
-        result, function, arguments = parts
-        lanes = self._lanes
-        given = [each.split() for each in arguments.split(", ")]
-        kinds = [f"<{lanes} x {kind}>" for kind, _ in given]
-        if function.startswith("llvm."):
-            stem, _, suffix = function.rpartition(".")
-            name = f"{stem}.v{lanes}{suffix}"
-        else:
-            name = self._wide._wide_function(function, result, lanes)
-        self._wide.used[name] = (f"<{lanes} x {result}>", *kinds)
-        values = [f"{vector} {self._vector(x, kind)}" for vector, (kind, x) in zip(kinds, given, strict=True)]
-        return f"call <{lanes} x {result}> @{name}({', '.join(values)})"
-
-    def _vector(self, x: str, kind: str) -> str:
+    def _vector(self, x: Value) -> Value:
         """Return an operand as a vector; what is the same for all elements is repeated."""
-        if not x.startswith("%"):
-            return _repeated(x, kind, self._lanes)
-        name, step = self._given.get(x, x), self._wide._step(x)
-        if x in self._wide._types:
-            return name
-        if (name, kind) not in self._vectors:
-            self._vectors[name, kind] = self._spread(name, kind, step)
-        return self._vectors[name, kind]
+        if isinstance(x, Constant):
+            return x.repeated(self._lanes)
+        own = self._given.get(x, x)
+        if x in self._wide.varying:
+            return own
+        if x not in self._vectors:
+            self._vectors[x] = self._spread(own, self._wide.step(x))
+        return self._vectors[x]
 
-    def _spread(self, name: str, kind: str, step: int) -> str:
+    def _spread(self, x: Value, step: int) -> Value:
         """Return a vector of a number that is the same for all elements, or of an index that moves by a step."""
-        vector = f"<{self._lanes} x {kind}>"
-        mark = f"%u{self._mark}_{len(self._vectors)}"
-        same = _repeated(name, kind, self._lanes)
-        if name.startswith("%"):
-            same = f"{mark}_"
-            self._out += [
-                f"  {mark}i = insertelement {vector} poison, {kind} {name}, i64 0",
-                f"  {same} = shufflevector {vector} {mark}i, {vector} poison, <{self._lanes} x i32> zeroinitializer",
-            ]
-        steps = ", ".join(f"{kind} {lane * step}" for lane in range(self._lanes))
+        same = x.repeated(self._lanes) if isinstance(x, Constant) else self._append(Op.SPREAD, x.type, [x])
         if not step:
             return same
-        self._out.append(f"  {mark} = add {vector} {same}, <{steps}>")
-        return mark
+        steps = Constant(_type(x), *(lane * step for lane in range(self._lanes)))
+        return self._append(Op.ADD, x.type, [same, steps])
 
 
-def _operands(line: _Line) -> list[str]:
-    """Return the names and numbers that an instruction takes, but for addresses."""
-    if line.form is _CALL:
-        return [each.split()[1] for each in line.parts[2].split(", ")]
-    if line.form is _SELECT:
-        return [line.parts[0], *line.parts[2:]]
-    if line.form is _STORE:
-        return [line.parts[1]]
-    if line.form in (_LOAD, _ADDRESS):
-        return []
-    return [line.parts[2]] if line.form in (_CAST, _UNARY) else list(line.parts[2:])
+def _type(x: Value) -> Type:
+    assert x.type is not None
+    return x.type
 
 
-def _type_of(line: _Line) -> str:
-    """Return the type of an instruction's result."""
-    if line.form is _BINARY and line.parts[0].split()[0] in ("fcmp", "icmp"):
-        return "i1"
-    if line.form is _CAST:
-        return line.parts[3]
-    return line.parts[0] if line.form in (_CALL, _LOAD) else line.parts[1]
-
-
-def _reduction_of(line: _Line) -> str:
+def _reduction_of(each: Value) -> str:
     """Return the reduction of which an instruction is one step; empty where the order matters, or there is none."""
-    if line.form is _CALL:
-        return _EXTREMA.get(line.parts[1].removeprefix("llvm.").rpartition(".")[0], "")
-    if line.form is not _BINARY:
+    if not isinstance(each, Instruction):
         return ""
-    operation, *flags = line.parts[0].split()
-    return "" if operation in _STARTS and flags != ["reassoc"] else _REDUCTIONS.get(operation, "")
+    if each.op is Op.CALL:
+        return _EXTREMA.get(each.attribute.name.removeprefix("@llvm.").rpartition(".")[0], "")
+    if each.op not in BINARY:
+        return ""
+    reduction = _REDUCTIONS.get(each.op, "")
+    return "" if reduction in _STARTS and each.flags != "reassoc" else reduction
 
 
-def _combined(line: _Line, a: str, b: str) -> str:
-    """Return the instruction that takes one more step of a reduction."""
-    if line.form is _CALL:
-        kind, function, _ = line.parts
-        return f"call {kind} @{function}({kind} {a}, {kind} {b})"
-    operation, kind, *_ = line.parts
-    return f"{operation} {kind} {a}, {b}"
-
-
-def _repeated(x: str, kind: str, lanes: int) -> str:
+def _repeated(x: Value, lanes: int) -> Value:
     """Return a number for all elements of a vector."""
-    return x if lanes == 1 else f"<{', '.join([f'{kind} {x}'] * lanes)}>"
+    assert lanes == 1 or isinstance(x, Constant)
+    return x.repeated(lanes) if isinstance(x, Constant) else x

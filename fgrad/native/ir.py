@@ -1,0 +1,531 @@
+"""The loop language: typed operations on numbers and vectors, in structured loops.
+
+Nodes of arrays are lowered to it, passes rewrite it, and `llvm_text` prints it for LLVM.
+
+    Value                       a number or vector with a type: Constant, Parameter, Variable, Carried, Instruction
+    Loop, If                    what holds a body of instructions, loops and conditions
+    Builder                     appends instructions to a body, and checks their types
+    listing(body)               a body as text for people
+
+Values are in static single assignment form: each has one definition, which dominates its uses. Arithmetic is not
+rounded otherwise than NumPy's: the flag `reassoc` alone lets a sum be taken in another order.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Type(StrEnum):
+    """The type of a number, by its name in LLVM."""
+
+    F64 = "double"
+    F32 = "float"
+    I64 = "i64"
+    I32 = "i32"
+    I16 = "i16"
+    I8 = "i8"
+    I1 = "i1"
+    PTR = "ptr"
+
+    @property
+    def is_float(self) -> bool:
+        """Whether it is a floating-point type."""
+        return self in (Type.F64, Type.F32)
+
+    @property
+    def bits(self) -> int:
+        """The number of bits in a register."""
+        return _BITS[self]
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the names of LLVM's functions for the type."""
+        return f"{'f' if self.is_float else 'i'}{self.bits}"
+
+
+_BITS = dict(zip(Type, (64, 32, 64, 32, 16, 8, 1, 64), strict=True))
+
+
+class Op(StrEnum):
+    """The operations; those of arithmetic, comparisons and conversions have LLVM's names.
+
+    SPREAD repeats a number in all lanes. REDUCE makes one number of all lanes. IS defines its first argument, the
+    result of a loop that was replaced, as the second one.
+    """
+
+    ADD = "add"
+    SUB = "sub"
+    MUL = "mul"
+    SDIV = "sdiv"
+    UDIV = "udiv"
+    SREM = "srem"
+    UREM = "urem"
+    AND = "and"
+    OR = "or"
+    XOR = "xor"
+    FADD = "fadd"
+    FSUB = "fsub"
+    FMUL = "fmul"
+    FDIV = "fdiv"
+    FREM = "frem"
+    FNEG = "fneg"
+    ICMP = "icmp"
+    FCMP = "fcmp"
+    FPEXT = "fpext"
+    FPTRUNC = "fptrunc"
+    SITOFP = "sitofp"
+    UITOFP = "uitofp"
+    FPTOSI = "fptosi"
+    FPTOUI = "fptoui"
+    TRUNC = "trunc"
+    SEXT = "sext"
+    ZEXT = "zext"
+    BITCAST = "bitcast"
+    SELECT = "select"
+    CALL = "call"
+    ADDRESS = "getelementptr"
+    LOAD = "load"
+    STORE = "store"
+    ROOM = "alloca"
+    SPREAD = "spread"
+    EXTRACT = "extractelement"
+    INSERT = "insertelement"
+    REDUCE = "reduce"
+    IS = "is"
+
+
+BINARY = frozenset(Op) & {
+    Op.ADD, Op.SUB, Op.MUL, Op.SDIV, Op.UDIV, Op.SREM, Op.UREM, Op.AND, Op.OR, Op.XOR,
+    Op.FADD, Op.FSUB, Op.FMUL, Op.FDIV, Op.FREM,
+}  # fmt: skip
+COMPARISONS = {Op.ICMP, Op.FCMP}
+CASTS = {
+    Op.FPEXT, Op.FPTRUNC, Op.SITOFP, Op.UITOFP, Op.FPTOSI, Op.FPTOUI, Op.TRUNC, Op.SEXT, Op.ZEXT, Op.BITCAST,
+}  # fmt: skip
+DIVISIONS = {Op.SDIV, Op.UDIV, Op.SREM, Op.UREM}
+
+
+class Value:
+    """A number or vector.
+
+    Attributes:
+        type: of the number, or of the elements of the vector; None where there is no result.
+        lanes: the number of elements; 1 for a number.
+        order: sorts the terms of indices: variables of loops from the outermost one on, then what is computed.
+    """
+
+    __slots__ = ("lanes", "order", "type")
+
+    def __init__(self, type: Type | None, lanes: int = 1, order: tuple[int, int] = (0, -1)) -> None:
+        self.type, self.lanes, self.order = type, lanes, order
+
+    def __lt__(self, other: Value) -> bool:
+        return self.order < other.order
+
+
+class Constant(Value):
+    """A known number, or a vector of known numbers.
+
+    Args:
+        type: of the numbers.
+        numbers: one for each lane.
+    """
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, type: Type, *numbers: Any) -> None:
+        super().__init__(type, len(numbers))
+        self.numbers = tuple(float(x) for x in numbers) if type.is_float else tuple(int(x) for x in numbers)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.type, *map(repr, self.numbers)  # tells -0.0 from 0.0, and takes NaN for itself
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    @property
+    def text(self) -> str:
+        """The number as LLVM reads it, or the vector."""
+        found = [_literal(x, self.type) for x in self.numbers]
+        return found[0] if self.lanes == 1 else f"<{', '.join(f'{self.type} {each}' for each in found)}>"
+
+    @property
+    def integer(self) -> int:
+        """The number, if it is an integer."""
+        return int(self.numbers[0])
+
+    def repeated(self, lanes: int) -> Constant:
+        """Return a vector of the number."""
+        assert self.type is not None
+        return self if lanes == 1 else Constant(self.type, *self.numbers * lanes)
+
+
+def _literal(number: Any, type: Type | None) -> str:
+    if type is Type.I1:
+        return "true" if number else "false"
+    if type is Type.PTR:
+        return "null"
+    if type is None or not type.is_float:
+        return str(number)
+    return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
+
+
+TRUE, FALSE, NULL = Constant(Type.I1, 1), Constant(Type.I1, 0), Constant(Type.PTR, 0)
+
+
+def integer(number: int, type: Type = Type.I64) -> Constant:
+    """Return a known integer."""
+    return Constant(type, number)
+
+
+def real(number: float, type: Type) -> Constant:
+    """Return a known floating-point number, rounded to its type."""
+    return Constant(type, np.float32(number) if type is Type.F32 else number)
+
+
+class Parameter(Value):
+    """What a function takes."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str, type: Type = Type.PTR) -> None:
+        super().__init__(type)
+        self.name = name
+
+
+class Symbol(Value):
+    """A known address, such as that of a function.
+
+    Args:
+        name: with "@", or an expression.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(Type.PTR)
+        self.name = name
+
+
+class Variable(Value):
+    """The number of a loop's iteration; `place` counts the loops around it."""
+
+    __slots__ = ()
+
+    def __init__(self, place: int = 0) -> None:
+        super().__init__(Type.I64, order=(0, place))
+
+
+class Carried(Value):
+    """A value that goes from iteration to iteration of a loop.
+
+    Attributes:
+        start: its value in the first iteration.
+        next: what it becomes in the next one.
+        after: its value behind the loop; the start if there is no iteration.
+    """
+
+    __slots__ = ("after", "next", "start")
+
+    def __init__(self, start: Value) -> None:
+        super().__init__(start.type, start.lanes)
+        self.start, self.next = start, start
+        self.after = Value(start.type, start.lanes)
+
+
+class Callee(NamedTuple):
+    """A function that is called.
+
+    Attributes:
+        name: with "@".
+        is_declared: whether it must be declared; not if `name` is an expression for its address.
+    """
+
+    name: str
+    is_declared: bool = True
+
+
+class Instruction(Value):
+    """An operation, and its result.
+
+    Attributes:
+        op: the operation.
+        args: what it takes. STORE takes the value and the address; ADDRESS the base and the index.
+        attribute: of a comparison its predicate; of ADDRESS the type of the elements; of CALL the `Callee`; of ROOM
+            the count; of EXTRACT and INSERT the lane; of REDUCE the name of the reduction.
+        flags: such as "nsw".
+    """
+
+    __slots__ = ("args", "attribute", "flags", "op")
+
+    def __init__(
+        self,
+        op: Op,
+        type: Type | None,
+        args: Sequence[Value],
+        attribute: Any = None,
+        flags: str = "",
+        lanes: int = 1,
+        order: tuple[int, int] = (1, 0),
+    ) -> None:
+        super().__init__(type, lanes, order)
+        self.op, self.args, self.attribute, self.flags = op, tuple(args), attribute, flags
+
+
+@dataclass(eq=False)
+class Loop:
+    """A loop that counts.
+
+    Attributes:
+        variable: the number of the iteration.
+        start, stop: the first number, and the one behind the last; `stop - start` is a multiple of `step`.
+        body: what happens in an iteration.
+        carried: what goes from iteration to iteration.
+        may_be_empty: whether there may be no iteration.
+    """
+
+    variable: Variable
+    start: Value
+    stop: Value
+    body: list[Item] = field(default_factory=list)
+    carried: list[Carried] = field(default_factory=list)
+    step: int = 1
+    may_be_empty: bool = False
+
+
+@dataclass(eq=False)
+class If:
+    """What happens under a condition."""
+
+    condition: Value
+    body: list[Item] = field(default_factory=list)
+
+
+Item = Instruction | Loop | If
+
+
+class Builder:
+    """Appends to a body.
+
+    Attributes:
+        body: what there is so far.
+    """
+
+    def __init__(self, body: list[Item] | None = None) -> None:
+        self.body: list[Item] = [] if body is None else body
+        self._count = 0
+
+    # Operations
+
+    def do(self, op: Op, type: Type | None, *args: Value, attribute: Any = None, flags: str = "") -> Instruction:
+        """Append an operation whose result has the lanes of its last argument."""
+        self._count += 1
+        lanes = args[-1].lanes if args else 1
+        made = Instruction(op, type, args, attribute, flags, lanes, (1, self._count))
+        self.body.append(made)
+        return made
+
+    def binary(self, op: Op, a: Value, b: Value, flags: str = "") -> Instruction:
+        """Append an operation on two values of one type, which is that of the result."""
+        return self.do(op, a.type, a, b, flags=flags)
+
+    def add(self, a: Value, b: Value, flags: str = "nsw") -> Instruction:
+        """Append a sum of integers."""
+        return self.binary(Op.ADD, a, b, flags)
+
+    def mul(self, a: Value, b: Value, flags: str = "nsw") -> Instruction:
+        """Append a product of integers."""
+        return self.binary(Op.MUL, a, b, flags)
+
+    def sub(self, a: Value, b: Value, flags: str = "nsw") -> Instruction:
+        """Append a difference of integers."""
+        return self.binary(Op.SUB, a, b, flags)
+
+    def fadd(self, a: Value, b: Value) -> Instruction:
+        """Append a sum of floating-point numbers."""
+        return self.binary(Op.FADD, a, b)
+
+    def fsub(self, a: Value, b: Value) -> Instruction:
+        """Append a difference of floating-point numbers."""
+        return self.binary(Op.FSUB, a, b)
+
+    def fmul(self, a: Value, b: Value) -> Instruction:
+        """Append a product of floating-point numbers."""
+        return self.binary(Op.FMUL, a, b)
+
+    def fdiv(self, a: Value, b: Value) -> Instruction:
+        """Append a quotient of floating-point numbers."""
+        return self.binary(Op.FDIV, a, b)
+
+    def fneg(self, a: Value) -> Instruction:
+        """Append a floating-point number with the other sign."""
+        return self.do(Op.FNEG, a.type, a)
+
+    def compare(self, predicate: str, a: Value, b: Value) -> Instruction:
+        """Append a comparison, such as "olt" of floating-point numbers or "slt" of integers."""
+        op = Op.FCMP if a.type is not None and a.type.is_float else Op.ICMP
+        return self.do(op, Type.I1, a, b, attribute=predicate)
+
+    def both(self, a: Value, b: Value) -> Instruction:
+        """Append whether two conditions hold."""
+        return self.binary(Op.AND, a, b)
+
+    def either(self, a: Value, b: Value) -> Instruction:
+        """Append whether one of two conditions holds."""
+        return self.binary(Op.OR, a, b)
+
+    def negated(self, a: Value) -> Instruction:
+        """Append whether a condition does not hold."""
+        return self.binary(Op.XOR, a, TRUE)
+
+    def select(self, condition: Value, a: Value, b: Value) -> Instruction:
+        """Append the choice of one of two values."""
+        return self.do(Op.SELECT, a.type, condition, a, b)
+
+    def cast(self, op: Op, a: Value, type: Type) -> Instruction:
+        """Append a conversion."""
+        return self.do(op, type, a)
+
+    def call(self, name: str, *args: Value, result: Type | None = None) -> Instruction:
+        """Append a call of a function, whose result has the type of the first argument unless another one is given."""
+        return self.do(Op.CALL, result or args[0].type, *args, attribute=Callee(f"@{name}"))
+
+    def intrinsic(self, name: str, *args: Value) -> Instruction:
+        """Append a call of one of LLVM's functions for numbers of one type."""
+        assert args[0].type is not None
+        return self.call(f"llvm.{name}.{args[0].type.suffix}", *args)
+
+    # Memory
+
+    def address(self, base: Value, type: Type, index: Value, flags: str = "inbounds") -> Instruction:
+        """Append the address of an element."""
+        return self.do(Op.ADDRESS, Type.PTR, base, index, attribute=type, flags=flags)
+
+    def load(self, type: Type, address: Value) -> Instruction:
+        """Append the value in memory."""
+        return self.do(Op.LOAD, type, address)
+
+    def store(self, value: Value, address: Value) -> Instruction:
+        """Append a write."""
+        return self.do(Op.STORE, None, value, address)
+
+    def room(self, type: Type, count: int = 1) -> Instruction:
+        """Append memory of the function's own."""
+        return self.do(Op.ROOM, Type.PTR, attribute=(type, count))
+
+    # Control
+
+    @contextlib.contextmanager
+    def within(self, body: list[Item]) -> Iterator[None]:
+        """Append to another body in the `with` block."""
+        self.body, around = body, self.body
+        try:
+            yield
+        finally:
+            self.body = around
+
+    @contextlib.contextmanager
+    def loop(self, count: int | Value) -> Iterator[Variable]:
+        """Append a loop from 0 on, whose body is what is appended in the `with` block; yields its variable."""
+        stop = integer(count) if isinstance(count, int) else count
+        made = Loop(Variable(), integer(0), stop, may_be_empty=not isinstance(count, int) or count < 1)
+        self.body.append(made)
+        with self.within(made.body):
+            yield made.variable
+
+    @contextlib.contextmanager
+    def when(self, condition: Value) -> Iterator[None]:
+        """Append a condition, whose body is what is appended in the `with` block."""
+        made = If(condition)
+        self.body.append(made)
+        with self.within(made.body):
+            yield
+
+
+# Copies
+
+
+def copied(instruction: Instruction, given: Mapping[Value, Value]) -> Instruction:
+    """Return an instruction with other arguments."""
+    args = [given.get(each, each) for each in instruction.args]
+    lanes, order = instruction.lanes, instruction.order
+    return Instruction(instruction.op, instruction.type, args, instruction.attribute, instruction.flags, lanes, order)
+
+
+def all_copied(instructions: Sequence[Instruction], given: dict[Value, Value]) -> list[Item]:
+    """Return copies of instructions that use each other; the copy of each is noted in `given`."""
+    found: list[Item] = []
+    for each in instructions:
+        given[each] = made = copied(each, given)
+        found.append(made)
+    return found
+
+
+def instructions_of(body: Sequence[Item]) -> Iterator[Instruction]:
+    """Yield all instructions in a body."""
+    for item in body:
+        if isinstance(item, Instruction):
+            yield item
+        else:
+            yield from instructions_of(item.body)
+
+
+# For people
+
+
+def listing(body: Sequence[Item]) -> str:
+    """Return a body as text, one line for each instruction and loop."""
+    names: dict[Value, str] = {}
+    return "\n".join(_listed(body, names, ""))
+
+
+def _shown(value: Value, names: dict[Value, str]) -> str:
+    if isinstance(value, Constant):
+        return ", ".join(map(str, value.numbers))
+    if isinstance(value, (Parameter, Symbol)):
+        return value.name
+    return names.setdefault(value, f"v{len(names)}")
+
+
+def _listed(body: Sequence[Item], names: dict[Value, str], indent: str) -> Iterator[str]:
+    for item in body:
+        if isinstance(item, Instruction):
+            yield indent + _line(item, names)
+        elif isinstance(item, If):
+            yield f"{indent}if {_shown(item.condition, names)}:"
+            yield from _listed(item.body, names, indent + "    ")
+        else:
+            yield from _listed_loop(item, names, indent)
+
+
+def _line(item: Instruction, names: dict[Value, str]) -> str:
+    args = ", ".join(_shown(each, names) for each in item.args)
+    what = f"{item.op}{f'.{item.attribute}' if type(item.attribute) is str else ''}"
+    if isinstance(item.attribute, Callee):
+        what = item.attribute.name
+    text = f"{what}({args})"
+    if item.type is None:
+        return text
+    return f"{_shown(item, names)}: {item.type}{f' x {item.lanes}' if item.lanes > 1 else ''} = {text}"
+
+
+def _listed_loop(loop: Loop, names: dict[Value, str], indent: str) -> Iterator[str]:
+    for each in loop.carried:
+        yield f"{indent}{_shown(each, names)} = {_shown(each.start, names)}"
+    ends = f"{_shown(loop.start, names)}, {_shown(loop.stop, names)}, {loop.step}"
+    yield f"{indent}for {_shown(loop.variable, names)} in range({ends}):"
+    yield from _listed(loop.body, names, indent + "    ")
+    for each in loop.carried:
+        yield f"{indent}    {_shown(each, names)} = {_shown(each.next, names)}"
+        names.setdefault(each.after, _shown(each, names))
