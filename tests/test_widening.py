@@ -9,7 +9,6 @@ pytest.importorskip("llvmlite")
 from fgrad.graphs.record import recorded
 from fgrad.native.executable import Executable
 from fgrad.native.options import Options
-from fgrad.native.widening import Innermost, Widths, widened
 
 RNG = np.random.default_rng(0)
 LENGTHS = [*range(1, 20), 31, 32, 33, 63, 64, 65, 100]
@@ -85,58 +84,3 @@ def test_products_of_small_matrices():
             for found, wanted in zip(run(lambda a, x, b: (a @ x, a.T @ (a @ x), a @ b), a, x, b),
                                      (a @ x, a.T @ (a @ x), a @ b), strict=True):  # fmt: skip
                 np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
-
-
-WIDTHS = Widths({64: 8, 32: 16}, frozenset(["exp"]))
-
-
-def wide(lines, stop=20, carried=(), behind=()):
-    return widened(Innermost(lines, "%v0", 0, stop, carried, behind, "0", "entry", stop), WIDTHS)
-
-
-ADDRESS = "  %t1 = getelementptr inbounds double, ptr %p0, i64 %v0"
-OUT = "  %t9 = getelementptr inbounds double, ptr %p1, i64 %v0"
-
-
-def test_what_is_made_wide():
-    lines = [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = call double @exp(double %t2)", OUT,
-             "  store double %t3, ptr %t9"]  # fmt: skip
-    text, used = wide(lines)
-    assert used == {"_ZGVeN8v_exp": ("<8 x double>", "<8 x double>")}
-    assert sum("@_ZGVeN8v_exp" in line for line in text) == 3  # two vectors, and the last elements once more
-    text, used = wide(lines, stop=7)
-    assert set(used) == {"_ZGVdN4v_exp", "_ZGVbN2v_exp"}
-    assert sum("@exp(" in line for line in text) == 1
-    text, _ = wide(lines, stop=1000)
-    assert sum("@_ZGVeN8v_exp" in line for line in text) == 1  # a loop, without a rest
-
-
-@pytest.mark.parametrize("lines", [
-    ["  %t7 = mul i64 %v0, 3", ADDRESS.replace("%v0", "%t7"), "  %t2 = load double, ptr %t1"],
-    [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = icmp slt i64 %v0, 4"],
-])  # fmt: skip
-def test_elements_that_are_no_neighbours_and_numbers_of_iterations_are_made_wide(lines):
-    assert is_wide(wide(lines))
-
-
-@pytest.mark.parametrize("lines", [
-    [ADDRESS.replace("%v0", "%t7"), "  %t2 = load double, ptr %t1", "  store double %t2, ptr %p9"],
-    [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = call double @unknown(double %t2)"],
-    ["  something else"],
-])  # fmt: skip
-def test_what_is_left_to_the_compiler(lines):
-    assert wide(lines) is None
-
-
-def is_wide(written):
-    return any("<" in line for line in written[0])
-
-
-def test_sums_in_order_are_taken_iteration_by_iteration():
-    lines = [ADDRESS, "  %t2 = load double, ptr %t1", "  %t3 = fadd double %t0, %t2"]
-    carried = [("%t0", "double", "0.0", "%t3")]
-    assert not is_wide(wide(lines, carried=carried))
-    lines[-1] = lines[-1].replace("fadd", "fadd reassoc")
-    assert is_wide(wide(lines, carried=carried))
-    assert not is_wide(wide([*lines, OUT, "  store double %t3, ptr %t9"], carried=carried))
-    assert not is_wide(wide(lines, carried=carried, behind=["  store double %t2, ptr %p0"]))

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 from fgrad.native.elements import Pointers
 from fgrad.native.emission import NestFunction, fills, nest_function
-from fgrad.native.ir import Parameter
+from fgrad.native.ir import FALSE, Builder, Callee, Op, Parameter, Value, integer
 from fgrad.native.linkage import IN_PROCESS, Linkage
-from fgrad.native.llvm_text import Used, printed
+from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.nests import Rows
 from fgrad.native.nodes import Called, Looped, Node, Part, Shape
 from fgrad.native.parallel import Parts, is_worth_parts
@@ -70,9 +70,8 @@ class Functions:
 
     def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> str:
         """Return a function that takes memory; `is_caller`: it does little but call others."""
-        taken = ", ".join(f"ptr noalias %{each.name}" for each in parameters)
         how = self.linkage.callers if is_caller else self.linkage.nests
-        return f"define {self.linkage.scope} void @THIS({taken}) {how} #0 {{\n{body}\n}}"
+        return f"define {self.linkage.scope} void @THIS({taken(parameters, 'noalias')}) {how} #0 {{\n{body}\n}}"
 
 
 class Calls:
@@ -97,23 +96,17 @@ class Calls:
         self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
         self.touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
         self.forms = plan.forms()
-        self._offsets = 0
 
-    def lines(self, memory: Mapping[Node, str]) -> list[str]:
-        """Return what calls the functions, with arrays that lie at given addresses."""
-        lines: list[str] = []
+    def append(self, code: Builder, memory: Mapping[Node, Value]) -> None:
+        """Append the calls of the functions, with arrays that lie at given addresses."""
         for name, order in self._calls:
-            given = []
-            for node, offset in order:
-                place = memory[node]
-                if offset:
-                    self._offsets += 1
-                    size = scalar_of(node.dtype).stored
-                    lines.append(f"%m{self._offsets} = getelementptr {size}, ptr {place}, i64 {offset}")
-                    place = f"%m{self._offsets}"
-                given.append(f"ptr {place}")
-            lines.append(f"call void @{name}({', '.join(given)})")
-        return lines
+            given = [
+                code.address(memory[node], scalar_of(node.dtype).stored, integer(offset), flags="")
+                if offset
+                else memory[node]
+                for node, offset in order
+            ]
+            code.do(Op.CALL, None, *given, attribute=Callee(f"@{name}", is_declared=False))
 
     def _written(self, item: Item) -> Iterable[Node]:
         if isinstance(item, Looped):
@@ -147,6 +140,12 @@ class Calls:
         parameters, threads = list(pointers.order.values()), self._functions.threads
         parts = Parts("THIS", function, parameters, totals, threads, self._functions.widths)
         return *parts.text(begins), function.is_wide
+
+
+def append_copy(code: Builder, target: Value, source: Value, size: int) -> None:
+    """Append a copy of bytes."""
+    if size:
+        code.do(Op.CALL, None, target, source, integer(size), FALSE, attribute=Callee("@llvm.memcpy.p0.p0.i64"))
 
 
 def places(

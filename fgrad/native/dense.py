@@ -16,6 +16,7 @@ import numpy as np
 from fgrad.native.body import Body
 from fgrad.native.ir import Constant, Op, Parameter, Type, Value, integer
 from fgrad.native.libraries import LETTERS
+from fgrad.native.llvm_text import taken
 
 _SUM = Op.FADD, "reassoc nsz"
 _DIFFERENCE = Op.FSUB, "reassoc nsz"
@@ -278,6 +279,6 @@ def definitions(names: Iterable[str]) -> tuple[list[str], dict[str, tuple[str, .
         write(function)
         body, called = function.printed()
         used.update(called)
-        taken = ", ".join(f"ptr %{each.name}" for each in function.given)
-        texts.append(f"define internal void @fgrad.own_{name}({taken}) alwaysinline #0 {{\n{body}\n}}")
+        head = f"define internal void @fgrad.own_{name}({taken(function.given)}) alwaysinline #0"
+        texts.append(f"{head} {{\n{body}\n}}")
     return texts, used

@@ -28,8 +28,10 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.rolling import rolled
 from fgrad.graphs.spreading import spread
 from fgrad.graphs.tidying import tidied
+from fgrad.native import ir
 from fgrad.native.artifacts import ExportedFiles, Parameter, Signature, Target
-from fgrad.native.calls import ALIGNMENT, Functions, size_of
+from fgrad.native.calls import ALIGNMENT, Functions, append_copy, size_of
+from fgrad.native.ir import Builder, Op, Symbol, Type, Value, integer
 from fgrad.native.linkage import Exported, Linkage, literal
 from fgrad.native.lowering import Program, any_failure
 from fgrad.native.machine import Machine
@@ -41,8 +43,6 @@ from fgrad.native.segments import Segment
 
 INTERFACE = 1
 """The version of the C interface: a function, `_workspace_bytes`, `_description`."""
-
-_COPY = "llvm.memcpy.p0.p0.i64"
 
 
 @dataclass(frozen=True)
@@ -112,34 +112,35 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
     plan = planned(program.all, roots)
     known: dict[Node, Any] = {node: np.ascontiguousarray(array) for node, array in program.constants.items()}
     segment = Segment(name, plan.items, plan, known, functions, set())
-    given = [program.inputs[name] for name in block.inputs]
-    memory: dict[Node, str] = {node: f"%x{place}" for place, node in enumerate(given)}
-    behind = []
-    for place, (node, output) in enumerate(zip(nodes, outputs, strict=True)):
+    given, code = [program.inputs[name] for name in block.inputs], Builder()
+    inputs = [ir.Parameter(f"x{place}") for place in range(len(given))]
+    results = [ir.Parameter(f"y{place}") for place in range(len(outputs))]
+    workspace, constant = ir.Parameter("workspace"), functions.linkage.constant
+    memory: dict[Node, Value] = dict(zip(given, inputs, strict=True))
+    copies: list[tuple[Value, Value, int]] = []
+    for result, node, output in zip(results, nodes, outputs, strict=True):
         root = None if node is None else memory_of(node)
         if root is None:
-            constant = np.ascontiguousarray(output)
-            behind += _copied(place, functions.linkage.constant(constant), constant.nbytes)
+            array = np.ascontiguousarray(output)
+            copies.append((result, Symbol(constant(array)), array.nbytes))
         elif root in memory or root in known:
-            behind += _copied(place, memory.get(root) or functions.linkage.constant(known[root]), size_of(root))
+            copies.append((result, memory.get(root) or Symbol(constant(known[root])), size_of(root)))
         else:
-            memory[root] = f"%y{place}"
-    before = ["%address = ptrtoint ptr %workspace to i64", f"%behind = add i64 %address, {ALIGNMENT - 1}",
-              f"%aligned = and i64 %behind, -{ALIGNMENT}", "%arena = inttoptr i64 %aligned to ptr"]  # fmt: skip
+            memory[root] = result
     if failed:
-        memory[failed] = "%failed"
-        before.append("%failed = alloca i8")
-        behind += ["%void = load i8, ptr %failed", "%status = zext i8 %void to i32"]
-    functions.used[_COPY] = ("void", "ptr", "ptr", "i64", "i1")
-    behind.append("ret i32 %status" if failed else "ret i32 0")
-    taken = [f"ptr %x{place}" for place in range(len(given))] + [f"ptr %y{place}" for place in range(len(outputs))]
-    wanted = {memory_of(node) for node in roots}
-    text = segment.function(", ".join([*taken, "ptr %workspace"]), before, memory, wanted, behind)
+        memory[failed] = code.room(Type.I8)
+    segment.append(code, memory, _aligned(code, workspace), {memory_of(node) for node in roots})
+    for copy in copies:
+        append_copy(code, *copy)
+    status = code.cast(Op.ZEXT, code.load(Type.I8, memory[failed]), Type.I32) if failed else integer(0, Type.I32)
+    text = segment.definition(code, [*inputs, *results, workspace], status)
     return text, segment.arena + ALIGNMENT if segment.arena else 0
 
 
-def _copied(place: int, source: str, size: int) -> list[str]:
-    return [f"call void @{_COPY}(ptr %y{place}, ptr {source}, i64 {size}, i1 false)"] if size else []
+def _aligned(code: Builder, address: Value) -> Value:
+    """Append the next address that is a multiple of `ALIGNMENT`."""
+    number = code.add(code.cast(Op.PTRTOINT, address, Type.I64), integer(ALIGNMENT - 1), flags="")
+    return code.cast(Op.INTTOPTR, code.both(number, integer(-ALIGNMENT)), Type.PTR)
 
 
 def _check_native(program: Program, block: Block, linkage: Linkage) -> None:

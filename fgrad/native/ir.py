@@ -3,7 +3,7 @@
 Nodes of arrays are lowered to it, passes rewrite it, and `llvm_text` prints it for LLVM.
 
     Value                       a number or vector with a type: Constant, Parameter, Variable, Carried, Instruction
-    Loop, If                    what holds a body of instructions, loops and conditions
+    Loop, While, If             what holds a body of instructions, loops and conditions
     Builder                     appends instructions to a body, and checks their types
     listing(body)               a body as text for people
 
@@ -89,6 +89,8 @@ class Op(StrEnum):
     SEXT = "sext"
     ZEXT = "zext"
     BITCAST = "bitcast"
+    PTRTOINT = "ptrtoint"
+    INTTOPTR = "inttoptr"
     SELECT = "select"
     CALL = "call"
     ADDRESS = "getelementptr"
@@ -109,6 +111,7 @@ BINARY = frozenset(Op) & {
 COMPARISONS = {Op.ICMP, Op.FCMP}
 CASTS = {
     Op.FPEXT, Op.FPTRUNC, Op.SITOFP, Op.UITOFP, Op.FPTOSI, Op.FPTOUI, Op.TRUNC, Op.SEXT, Op.ZEXT, Op.BITCAST,
+    Op.PTRTOINT, Op.INTTOPTR,
 }  # fmt: skip
 DIVISIONS = {Op.SDIV, Op.UDIV, Op.SREM, Op.UREM}
 
@@ -305,6 +308,25 @@ class Loop:
 
 
 @dataclass(eq=False)
+class While:
+    """A loop that counts from 0 on, and goes on while a condition holds.
+
+    Attributes:
+        variable: the number of the iteration.
+        head: what computes the condition, before each iteration.
+        condition: whether there is another iteration.
+        body: what happens in an iteration.
+        carried: what goes from iteration to iteration; it is known in the head.
+    """
+
+    variable: Variable
+    head: list[Item]
+    condition: Value
+    body: list[Item]
+    carried: list[Carried]
+
+
+@dataclass(eq=False)
 class If:
     """What happens under a condition."""
 
@@ -312,7 +334,7 @@ class If:
     body: list[Item] = field(default_factory=list)
 
 
-Item = Instruction | Loop | If
+Item = Instruction | Loop | While | If
 
 
 class Builder:
@@ -477,8 +499,10 @@ def instructions_of(body: Sequence[Item]) -> Iterator[Instruction]:
     for item in body:
         if isinstance(item, Instruction):
             yield item
-        else:
-            yield from instructions_of(item.body)
+            continue
+        if isinstance(item, While):
+            yield from instructions_of(item.head)
+        yield from instructions_of(item.body)
 
 
 # For people
@@ -520,12 +544,18 @@ def _line(item: Instruction, names: dict[Value, str]) -> str:
     return f"{_shown(item, names)}: {item.type}{f' x {item.lanes}' if item.lanes > 1 else ''} = {text}"
 
 
-def _listed_loop(loop: Loop, names: dict[Value, str], indent: str) -> Iterator[str]:
+def _listed_loop(loop: Loop | While, names: dict[Value, str], indent: str) -> Iterator[str]:
     for each in loop.carried:
         yield f"{indent}{_shown(each, names)} = {_shown(each.start, names)}"
-    ends = f"{_shown(loop.start, names)}, {_shown(loop.stop, names)}, {loop.step}"
-    yield f"{indent}for {_shown(loop.variable, names)} in range({ends}):"
-    yield from _listed(loop.body, names, indent + "    ")
+    variable, inside = _shown(loop.variable, names), indent + "    "
+    if isinstance(loop, Loop):
+        ends = f"{_shown(loop.start, names)}, {_shown(loop.stop, names)}, {loop.step}"
+        yield f"{indent}for {variable} in range({ends}):"
+    else:
+        yield f"{indent}for {variable} in count():"
+        yield from _listed(loop.head, names, inside)
+        yield f"{inside}if not {_shown(loop.condition, names)}: break"
+    yield from _listed(loop.body, names, inside)
     for each in loop.carried:
-        yield f"{indent}    {_shown(each, names)} = {_shown(each.next, names)}"
+        yield f"{inside}{_shown(each, names)} = {_shown(each.next, names)}"
         names.setdefault(each.after, _shown(each, names))

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.shapes import broadcast_shapes
-from fgrad.native.ir import FALSE, Builder, Callee, Op, Type, Value, integer
+from fgrad.native.calls import append_copy
+from fgrad.native.ir import Builder, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed
 from fgrad.native.lowering import Program, lowers
@@ -232,8 +233,7 @@ def _put(item: Called, pointer: Callable[[Node], Value], linkage: Linkage) -> tu
     """Copy an array, and write into the copy."""
     x, values, places = map(pointer, item.arguments)
     kind, code, result = scalar_of(item.dtype).stored, Builder(), pointer(item)
-    size = integer(item.size * item.dtype.itemsize)
-    code.do(Op.CALL, None, result, x, size, FALSE, attribute=Callee("@llvm.memcpy.p0.p0.i64"))
+    append_copy(code, result, x, item.size * item.dtype.itemsize)
     with code.loop(item.arguments[2].size) as each:
         value = code.load(kind, code.address(values, kind, each if item.arguments[1].shape else integer(0)))
         place = code.load(Type.I64, code.address(places, Type.I64, each))

@@ -5,7 +5,7 @@ printed(body)      the body of a function, and the functions that it calls
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from fgrad.native.ir import (
     BINARY,
@@ -21,22 +21,32 @@ from fgrad.native.ir import (
     Symbol,
     Type,
     Value,
+    While,
 )
 
 Used = dict[str, tuple[str, ...]]
 """The functions of libraries that are called: the types of their results and arguments, by name."""
 
 
-def printed(body: Sequence[Item], result: str = "void") -> tuple[str, Used]:
+def printed(body: Sequence[Item], result: Value | None = None) -> tuple[str, Used]:
     """Return the body of a function, and the functions that it calls.
 
     Args:
         body: what it does.
-        result: what it returns, with the type.
+        result: what it returns.
     """
     printer = _Printer()
     printer.body(body)
-    return "\n".join(["entry:", *printer.rooms, *printer.lines, f"  ret {result}"]), printer.used
+    returned = "void" if result is None else printer.typed(result)
+    return "\n".join(["entry:", *printer.rooms, *printer.lines, f"  ret {returned}"]), printer.used
+
+
+def taken(parameters: Iterable[Parameter], attribute: str = "") -> str:
+    """Return the parameters of a function as they are declared; addresses may have an attribute."""
+    return ", ".join(
+        f"{each.type}{f' {attribute}' if attribute and each.type is Type.PTR else ''} %{each.name}"
+        for each in parameters
+    )
 
 
 class _Printer:
@@ -63,6 +73,8 @@ class _Printer:
                 self._instruction(item)
             elif isinstance(item, If):
                 self._condition(item)
+            elif isinstance(item, While):
+                self._while(item)
             else:
                 self._loop(item)
 
@@ -84,7 +96,7 @@ class _Printer:
         self._names[Value(None) if value is None else value] = name
         return name
 
-    def _typed(self, value: Value) -> str:
+    def typed(self, value: Value) -> str:
         return f"{kind_of(value)} {self._name(value)}"
 
     # Instructions
@@ -109,21 +121,21 @@ class _Printer:
         return f"{item.op}{attribute}{flags} {kind_of(item.args[0])} {args}"
 
     def _cast(self, item: Instruction) -> str:
-        return f"{item.op} {self._typed(item.args[0])} to {kind_of(item)}"
+        return f"{item.op} {self.typed(item.args[0])} to {kind_of(item)}"
 
     def _all_typed(self, item: Instruction) -> str:
-        return f"{item.op} {', '.join(map(self._typed, item.args))}"
+        return f"{item.op} {', '.join(map(self.typed, item.args))}"
 
     def _address(self, item: Instruction) -> str:
         flags = f" {item.flags}" if item.flags else ""
-        base, index = map(self._typed, item.args)
+        base, index = map(self.typed, item.args)
         return f"{item.op}{flags} {item.attribute}, {base}, {index}"
 
     def _load(self, item: Instruction) -> str:
-        return f"load {kind_of(item)}, {self._typed(item.args[0])}{_alignment(item)}"
+        return f"load {kind_of(item)}, {self.typed(item.args[0])}{_alignment(item)}"
 
     def _store(self, item: Instruction) -> str:
-        return f"store {self._typed(item.args[0])}, {self._typed(item.args[1])}{_alignment(item.args[0])}"
+        return f"store {self.typed(item.args[0])}, {self.typed(item.args[1])}{_alignment(item.args[0])}"
 
     def _room(self, item: Instruction) -> str:
         kind, count = item.attribute
@@ -133,7 +145,7 @@ class _Printer:
         result = "void" if item.type is None else kind_of(item)
         if item.attribute.is_declared:
             self.used.setdefault(item.attribute.name[1:], (result, *map(kind_of, item.args)))
-        return f"call {result} {item.attribute.name}({', '.join(map(self._typed, item.args))})"
+        return f"call {result} {item.attribute.name}({', '.join(map(self.typed, item.args))})"
 
     def _reduce(self, item: Instruction) -> str:
         vector = item.args[-1]
@@ -141,19 +153,19 @@ class _Printer:
         name, result = f"llvm.vector.reduce.{item.attribute}.{suffix}", kind_of(item)
         self.used.setdefault(name, (result, *map(kind_of, item.args)))
         flags = f"{item.flags} " if item.flags else ""
-        return f"call {flags}{result} @{name}({', '.join(map(self._typed, item.args))})"
+        return f"call {flags}{result} @{name}({', '.join(map(self.typed, item.args))})"
 
     def _spread(self, item: Instruction) -> str:
         vector, first = kind_of(item), self._new()
-        self.lines.append(f"  {first} = insertelement {vector} poison, {self._typed(item.args[0])}, i64 0")
+        self.lines.append(f"  {first} = insertelement {vector} poison, {self.typed(item.args[0])}, i64 0")
         return f"shufflevector {vector} {first}, {vector} poison, <{item.lanes} x i32> zeroinitializer"
 
     def _extract(self, item: Instruction) -> str:
-        return f"{item.op} {self._typed(item.args[0])}, i64 {item.attribute}"
+        return f"{item.op} {self.typed(item.args[0])}, i64 {item.attribute}"
 
     def _insert(self, item: Instruction) -> str:
-        whole = self._typed(item.args[0]) if len(item.args) > 1 else f"{kind_of(item)} poison"
-        return f"{item.op} {whole}, {self._typed(item.args[-1])}, i64 {item.attribute}"
+        whole = self.typed(item.args[0]) if len(item.args) > 1 else f"{kind_of(item)} poison"
+        return f"{item.op} {whole}, {self.typed(item.args[-1])}, i64 {item.attribute}"
 
     # Control
 
@@ -193,12 +205,9 @@ class _Printer:
         ]
         nexts = [self._name(each.next) for each in loop.carried]
         kinds = list(map(kind_of, loop.carried))
-        self.lines[place:place] = [
-            f"  {name} = phi {kind} [ {first}, %{before} ], [ {next_}, %{last} ]"
-            for name, kind, first, next_ in zip(
-                (variable, *carried), (Type.I64, *kinds), (start, *starts), (step, *nexts), strict=True
-            )
-        ]
+        self.lines[place:place] = _phis(
+            (variable, *carried), ("i64", *kinds), before, (start, *starts), last, (step, *nexts)
+        )
         self._begin(after)
         for each, kind, first, next_ in zip(loop.carried, kinds, starts, nexts, strict=True):
             if loop.may_be_empty:
@@ -207,6 +216,39 @@ class _Printer:
                 )
             else:
                 self._names[each.after] = next_
+
+    def _while(self, loop: While) -> None:
+        self._blocks += 1
+        head, begin, after = f"head{self._blocks}", f"loop{self._blocks}", f"after{self._blocks}"
+        before, starts = self.label, [self._name(each.start) for each in loop.carried]
+        variable, *carried = [self._new(each) for each in (loop.variable, *loop.carried)]
+        self.lines.append(f"  br label %{head}")
+        self._begin(head)
+        place = len(self.lines)
+        self.body(loop.head)
+        self.lines.append(f"  br i1 {self._name(loop.condition)}, label %{begin}, label %{after}")
+        self._begin(begin)
+        self.body(loop.body)
+        step, last = self._new(), self.label
+        self.lines += [f"  {step} = add nuw nsw i64 {variable}, 1", f"  br label %{head}"]
+        nexts = [self._name(each.next) for each in loop.carried]
+        kinds = list(map(kind_of, loop.carried))
+        self.lines[place:place] = _phis(
+            (variable, *carried), ("i64", *kinds), before, ("0", *starts), last, (step, *nexts)
+        )
+        self._begin(after)
+        for each, name in zip(loop.carried, carried, strict=True):
+            self._names[each.after] = name
+
+
+def _phis(
+    names: Sequence[str], kinds: Sequence[str], before: str, starts: Sequence[str], last: str, nexts: Sequence[str]
+) -> list[str]:
+    """Return what begins a block with values that come from one of two blocks."""
+    return [
+        f"  {name} = phi {kind} [ {start}, %{before} ], [ {next_}, %{last} ]"
+        for name, kind, start, next_ in zip(names, kinds, starts, nexts, strict=True)
+    ]
 
 
 def kind_of(value: Value) -> str:

@@ -13,16 +13,15 @@ from fgrad.core.tensor import strip_ended
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
-from fgrad.native.calls import LOOPS, Calls, Functions, places, room_for, size_of
+from fgrad.native.calls import LOOPS, Calls, Functions, append_copy, places, room_for, size_of
 from fgrad.native.functions import Function
-from fgrad.native.ir import Parameter
-from fgrad.native.llvm_text import Used
+from fgrad.native.ir import FALSE, Builder, Carried, Parameter, Symbol, Type, Value, Variable, While, integer
+from fgrad.native.llvm_text import Used, printed
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Given, Looped, Moved, Node, Part, Place, Stepped, Term
 from fgrad.native.plan import planned
-
-_COPY = "llvm.memcpy.p0.p0.i64"
+from fgrad.native.scalars import SCALARS, loaded
 
 
 def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
@@ -135,13 +134,11 @@ class _Loop:
         plan = planned(item.program.all, item.results)
         self._calls = Calls(name, plan.items, plan, functions)
         self.order = list(dict.fromkeys([*map(memory_of, item.arguments), *parts, item]))
-        self._names = {node: f"%p{place}" for place, node in enumerate(self.order)}
-        self._made = {part.place: self._names[part] for part in parts}
+        self._given = {node: Parameter(f"p{place}") for place, node in enumerate(self.order)}
+        self._made = {part.place: self._given[part] for part in parts}
         self._item, self._size = item, 0
-        self._begin: list[str] = []  # before the first iteration
-        self._phis: list[str] = []
-        self._iteration: list[str] = []
-        self._end: list[str] = []
+        self._code = Builder()  # what runs before the first iteration, and then the loop
+        self._loop = While(Variable(), [], FALSE, [], [])
         self._functions = functions
         self._memory = self._constants(item.program)
         self._condition: tuple[Program, Calls, Node] | None = None
@@ -150,112 +147,87 @@ class _Loop:
             plan = planned(program.all, [result])
             self._condition = program, Calls(f"{name}_c", plan.items, plan, functions), result
         inputs = [item.program.inputs[name] for name in iterations.body.inputs]
-        addresses = [self._names[memory_of(x)] for x in item.arguments]
+        addresses = [self._given[memory_of(x)] for x in item.arguments]
         pairs = list(zip(inputs, addresses, strict=True))
         middle = iterations.shared + iterations.carried
-        self._shared, self._carried = pairs[: iterations.shared], pairs[iterations.shared : middle]
+        self._shared, self._starts = pairs[: iterations.shared], pairs[iterations.shared : middle]
         self._elements = pairs[middle:]
 
-    def text(self) -> str:
-        """Return the function."""
-        iterations = self._iterations
+    def text(self) -> tuple[str, Used]:
+        """Return the function, and the functions that it calls."""
+        iterations, code, loop = self._iterations, self._code, self._loop
         roots = list(map(memory_of, self._item.results))
         carry, outputs = roots[: iterations.carried], roots[iterations.carried : len(iterations.body.outputs)]
         self._memory.update(self._shared)
         for (node, array), along in zip(self._elements, iterations.reads, strict=True):
             self._memory[node] = self._row(array, node, along)
-        self._memory.update({node: f"%c{slot}" for slot, (node, _) in enumerate(self._carried)})
+        carried = [Carried(start) for _, start in self._starts]
+        self._memory.update({node: each for (node, _), each in zip(self._starts, carried, strict=True)})
         copies = self._outputs(outputs)
-        following = [self._next(slot, node, copies) for slot, node in enumerate(carry)]
+        for slot, (node, each) in enumerate(zip(carry, carried, strict=True)):
+            each.next = self._next(slot, node, copies)
+        loop.carried += carried
         self._memory.update(self._temporaries(self._calls, roots, self._memory))
-        self._iteration += self._calls.lines(self._memory)
-        self._iteration += [
-            line for target, node in copies for line in _copied(target, self._memory[node], size_of(node))
-        ]
+        with code.within(loop.body):
+            self._calls.append(code, self._memory)
+            for target, node in copies:
+                append_copy(code, target, self._memory[node], size_of(node))
         self._note_failure(roots[len(iterations.body.outputs) :])
-        self._hand_on(following)
-        body = self._body()
+        loop.condition = self._goes_on()
+        code.body.append(loop)
+        for slot, ((node, _), each) in enumerate(zip(self._starts, carried, strict=True)):
+            if slot in self._made:
+                append_copy(code, self._made[slot], each.after, size_of(node))
         self._item.shape = (self._size,)
-        return self._functions.definition([Parameter(name[1:]) for name in self._names.values()], body)
+        body, used = printed(code.body)
+        return self._functions.definition(self._given.values(), body), used
 
-    def _goes_on(self) -> list[str]:
-        """Return what finds out whether there is another iteration."""
-        if self._condition is None:
-            return [f"%on = icmp slt i64 %k, {self._iterations.count}"]
-        program, calls, result = self._condition
-        names = zip(program.inputs.values(), [each for each, _ in (*self._shared, *self._carried)], strict=True)
-        memory = self._constants(program)
-        memory.update({node: self._memory[ours] for node, ours in names})
-        memory.update(self._temporaries(calls, [memory_of(result)], memory))
-        return [
-            f"%left = icmp slt i64 %k, {self._iterations.count}",
-            *calls.lines(memory),
-            f"%held = load i8, ptr {memory[memory_of(result)]}",
-            "%holds = icmp ne i8 %held, 0",
-            "%iterations = and i1 %left, %holds",
-            *self._unless_void(),
-        ]
+    def _goes_on(self) -> Value:
+        """Append to the head what finds out whether there is another iteration."""
+        code, memory = self._code, {}
+        if self._condition is not None:
+            program, calls, result = self._condition
+            names = zip(program.inputs.values(), [each for each, _ in (*self._shared, *self._starts)], strict=True)
+            memory = self._constants(program)
+            memory.update({node: self._memory[ours] for node, ours in names})
+            memory.update(self._temporaries(calls, [memory_of(result)], memory))
+        with code.within(self._loop.head):
+            is_left: Value = code.compare("slt", self._loop.variable, integer(self._iterations.count))
+            if self._condition is None:
+                return is_left
+            calls.append(code, memory)
+            is_left = code.both(is_left, loaded(code, SCALARS["bool"], memory[memory_of(result)]))
+            place = self._failed_at()  # the results of a void iteration may let the condition hold for ever
+            if place is None:
+                return is_left
+            return code.both(is_left, code.compare("eq", code.load(Type.I8, place), integer(0, Type.I8)))
 
-    def _unless_void(self) -> list[str]:
-        """Return what ends a loop after a void iteration, whose results may let the condition hold for ever."""
-        place = self._failed_at()
-        if place is None:
-            return ["%on = and i1 %iterations, true"]
-        return [
-            f"%void = load i8, ptr {place}",
-            "%valid = icmp eq i8 %void, 0",
-            "%on = and i1 %iterations, %valid",
-        ]
-
-    def _failed_at(self) -> str | None:
+    def _failed_at(self) -> Value | None:
         """Return where it stands whether an iteration was void, if that can be."""
         return self._made.get(len(self._iterations.body.outputs))
 
-    def _body(self) -> str:
-        goes_on = self._goes_on()
-        lines = [
-            *self._begin,
-            "br label %head",
-            "head:",
-            "%k = phi i64 [ 0, %entry ], [ %k1, %iteration ]",
-            *self._phis,
-            *goes_on,
-            "br i1 %on, label %iteration, label %end",
-            "iteration:",
-            *self._iteration,
-            "%k1 = add nuw nsw i64 %k, 1",
-            "br label %head",
-            "end:",
-            *self._end,
-            "ret void",
-        ]
-        return "\n".join(["entry:", *(line if line.endswith(":") else f"  {line}" for line in lines)])
-
     # Where arrays lie
 
-    def _constants(self, program: Program) -> dict[Node, str]:
-        return {node: self._functions.linkage.constant(array) for node, array in program.constants.items()}
+    def _constants(self, program: Program) -> dict[Node, Value]:
+        constant = self._functions.linkage.constant
+        return {node: Symbol(constant(array)) for node, array in program.constants.items()}
 
-    def _row(self, array: str, node: Node, along: Along) -> str:
-        """Return the address of an iteration's place along an array."""
-        name, size = f"%r{len(self._iteration)}", size_of(node)
-        self._iteration += [
-            f"{name}s = mul nsw i64 %k, {along.step * size}",
-            f"{name}o = add nsw i64 {name}s, {along.start * size}",
-            f"{name} = getelementptr i8, ptr {array}, i64 {name}o",
-        ]
-        return name
+    def _row(self, array: Value, node: Node, along: Along) -> Value:
+        """Append the address of an iteration's place along an array."""
+        code, size = self._code, size_of(node)
+        with code.within(self._loop.body):
+            offset = code.add(code.mul(self._loop.variable, integer(along.step * size)), integer(along.start * size))
+            return code.address(array, Type.I8, offset, flags="")
 
-    def _room(self, size: int) -> str:
-        """Return the address of memory to work in."""
-        name = f"%room{len(self._begin)}_"
-        self._begin.append(f"{name} = getelementptr i8, ptr {self._names[self._item]}, i64 {self._size}")
+    def _room(self, size: int) -> Value:
+        """Append the address of memory to work in."""
+        place = self._code.address(self._given[self._item], Type.I8, integer(self._size), flags="")
         self._size += size
-        return name
+        return place
 
-    def _outputs(self, outputs: Sequence[Node]) -> list[tuple[str, Node]]:
+    def _outputs(self, outputs: Sequence[Node]) -> list[tuple[Value, Node]]:
         """Let arrays be written into the rows of results; return what is to be copied there."""
-        copies = []
+        copies: list[tuple[Value, Node]] = []
         for place, (node, along) in enumerate(
             zip(outputs, self._iterations.writes, strict=True), self._iterations.carried
         ):
@@ -267,60 +239,46 @@ class _Loop:
                     self._memory[node] = row
         return copies
 
-    def _next(self, slot: int, node: Node, copies: list[tuple[str, Node]]) -> str:
+    def _next(self, slot: int, node: Node, copies: list[tuple[Value, Node]]) -> Value:
         """Return where the carry lies for the next iteration."""
-        is_carried = node in [each for each, _ in self._carried]
-        if node in self._memory and (not is_carried or node is self._carried[slot][0]):
+        is_carried = node in [each for each, _ in self._starts]
+        if node in self._memory and (not is_carried or node is self._starts[slot][0]):
             return self._memory[node]
         size = room_for(node)
-        rooms = self._room(size), self._room(size)
-        self._phis += [
-            f"%w{slot} = phi ptr [ {rooms[0]}, %entry ], [ %v{slot}, %iteration ]",
-            f"%v{slot} = phi ptr [ {rooms[1]}, %entry ], [ %w{slot}, %iteration ]",
-        ]
+        one, other = Carried(self._room(size)), Carried(self._room(size))
+        one.next, other.next = other, one
+        self._loop.carried += [one, other]
         if is_carried:
-            copies.append((f"%w{slot}", node))
+            copies.append((one, node))
         else:
-            self._memory[node] = f"%w{slot}"
-        return f"%w{slot}"
+            self._memory[node] = one
+        return one
 
-    def _temporaries(self, calls: Calls, read: list[Node], memory: Mapping[Node, str]) -> dict[Node, str]:
+    def _temporaries(self, calls: Calls, read: list[Node], memory: Mapping[Node, Value]) -> dict[Node, Value]:
         """Return memory for what is needed within one iteration alone; some is read behind all calls."""
         offsets, size = places([*calls.touched, read], set(calls.writes) - memory.keys(), calls.forms)
         begin = self._room(size)
-        for offset in set(offsets.values()):
-            self._begin.append(f"{begin}t{offset} = getelementptr i8, ptr {begin}, i64 {offset}")
-        return {node: f"{begin}t{offset}" for node, offset in offsets.items()}
-
-    # From iteration to iteration
+        known = {
+            offset: self._code.address(begin, Type.I8, integer(offset), flags="")
+            for offset in sorted(set(offsets.values()))
+        }
+        return {node: known[offset] for node, offset in offsets.items()}
 
     def _note_failure(self, failed: Sequence[Node]) -> None:
         """Keep in mind that an iteration was void."""
-        place = self._failed_at()
+        code, place = self._code, self._failed_at()
         for node in failed if place is not None else ():
-            self._begin.append(f"store i8 0, ptr {place}")
-            self._iteration += [
-                f"%f0 = load i8, ptr {self._memory[node]}",
-                f"%f1 = load i8, ptr {place}",
-                "%f2 = or i8 %f0, %f1",
-                f"store i8 %f2, ptr {place}",
-            ]
-
-    def _hand_on(self, following: Sequence[str]) -> None:
-        """Let each iteration find the carry where the one before has left it, and copy the last one."""
-        for slot, ((node, start), after) in enumerate(zip(self._carried, following, strict=True)):
-            self._phis.append(f"%c{slot} = phi ptr [ {start}, %entry ], [ {after}, %iteration ]")
-            if slot in self._made:
-                self._end += _copied(self._made[slot], f"%c{slot}", size_of(node))
-
-
-def _copied(target: str, source: str, size: int) -> list[str]:
-    return [f"call void @{_COPY}(ptr {target}, ptr {source}, i64 {size}, i1 false)"] if size else []
+            assert place is not None
+            code.store(integer(0, Type.I8), place)
+            with code.within(self._loop.body):
+                now = code.load(Type.I8, self._memory[node])
+                code.store(code.either(now, code.load(Type.I8, place)), place)
 
 
 def _written(item: Looped, parts: list[Part], name: str, functions: Functions) -> tuple[str, list[Node], Used]:
     loop = _Loop(item, parts, name, functions)
-    return loop.text(), loop.order, {_COPY: ("void", "ptr", "ptr", "i64", "i1")}
+    text, used = loop.text()
+    return text, loop.order, used
 
 
 LOOPS.append(_written)

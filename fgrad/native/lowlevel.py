@@ -14,7 +14,9 @@ from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.native.calls import Functions
 from fgrad.native.exporting import function
+from fgrad.native.ir import Builder, Callee, Op, Parameter, Type, Value, integer, real
 from fgrad.native.linkage import Standalone
+from fgrad.native.llvm_text import printed, taken
 from fgrad.native.machine import Machine
 
 _MOST_ON_STACK = 1 << 18
@@ -117,32 +119,25 @@ def _length(shapes: Sequence[tuple[int, ...]]) -> int:
     return shapes[0][0] if len(shapes) == 1 and len(shapes[0]) == 1 else -1
 
 
-_KINDS = {_DOUBLE: "double", ctypes.c_int: "i32", ctypes.c_ssize_t: "i64"}
+_TYPES = {_DOUBLE: Type.F64, ctypes.c_int: Type.I32, ctypes.c_ssize_t: Type.I64}
 
 
 def _wrapper(block: Block, form: _Form, workspace: int) -> str:
     """Return the function that has the signature, and calls the program with memory from the stack."""
-    kinds = [_KINDS.get(each, "ptr") for each in form.parameters]
-    taken = ", ".join(f"{kind} %a{place}" for place, kind in enumerate(kinds))
-    lines = [f"%work = alloca i8, i64 {max(workspace, 1)}", "%result = alloca double"]
-    array = f"%a{form.given}"
-    if kinds[form.given] == "double":
-        lines += ["%number = alloca double", f"store double {array}, ptr %number"]
-        array = "%number"
-    for place in range(len(block.inputs)):
-        lines.append(f"%x{place} = getelementptr double, ptr {array}, i64 {place}")
-    given = [f"ptr %x{place}" for place in range(len(block.inputs))]
-    made = "%result" if form.made < 0 else f"%a{form.made}"
-    lines += [
-        f"%state = call i32 @inner({', '.join([*given, f'ptr {made}', 'ptr %work'])})",
-        "%fails = icmp ne i32 %state, 0",
-    ]
+    code, inputs = Builder(), range(len(block.inputs))
+    parameters = [Parameter(f"a{place}", _TYPES.get(each, Type.PTR)) for place, each in enumerate(form.parameters)]
+    array: Value = parameters[form.given]
+    if array.type is Type.F64:
+        number, array = array, code.room(Type.F64)
+        code.store(number, array)
+    given = [code.address(array, Type.F64, integer(place), flags="") for place in inputs]
+    result = code.room(Type.F64) if form.made < 0 else parameters[form.made]
+    work = code.room(Type.I8, max(workspace, 1))
+    inner = Callee("@inner", is_declared=False)
+    fails = code.compare("ne", code.do(Op.CALL, Type.I32, *given, result, work, attribute=inner), integer(0, Type.I32))
     if form.made < 0:
-        nan = "0x7FF8000000000000"
-        lines += ["%found = load double, ptr %result", f"%told = select i1 %fails, double {nan}, double %found"]
-        kind = "double"
+        told = code.select(fails, real(float("nan"), Type.F64), code.load(Type.F64, result))
     else:
-        lines.append("%told = select i1 %fails, i32 0, i32 1")
-        kind = "i32"
-    body = "\n".join(f"  {line}" for line in [*lines, f"ret {kind} %told"])
-    return f"define {kind} @outer({taken}) noinline #0 {{\nentry:\n{body}\n}}"
+        told = code.select(fails, integer(0, Type.I32), integer(1, Type.I32))
+    body, _ = printed(code.body, told)
+    return f"define {told.type} @outer({taken(parameters)}) noinline #0 {{\n{body}\n}}"

@@ -28,7 +28,7 @@ from fgrad.native.ir import (
     Variable,
     integer,
 )
-from fgrad.native.llvm_text import Used, printed
+from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.nests import MOST_PARTS
 from fgrad.native.nodes import Reduced
 from fgrad.native.scalars import literal, loaded, scalar_of, store
@@ -93,20 +93,19 @@ class Parts:
 
     def text(self, fills: Sequence[Item]) -> tuple[str, Used]:
         """Return the functions, and those that they call; `fills` is the body of one that fills arrays before."""
-        taken, name = ", ".join(f"ptr noalias %{each.name}" for each in self._parameters), self._name
-        part = ", ".join(f"{each.type} %{each.name}" for each in PART)
+        given, name = taken(self._parameters, "noalias"), self._name
         bodies, used = [], {}
         for body, result in (
-            (fills, "void"), (self._function.body, "void"), (self._worker(), "ptr null"), (self._whole(), "void"),
+            (fills, None), (self._function.body, None), (self._worker(), NULL), (self._whole(), None),
         ):  # fmt: skip
             text, called = printed(body, result)
             bodies.append(text)
             used.update(called)
         heads = (
-            f"internal void @{name}_fill({taken}) noinline",
-            f"internal void @{name}_part({taken}, {part}) noinline",
-            f"internal ptr @{name}_worker(ptr %{_CONTEXT.name})",
-            f"hidden void @{name}({taken}) noinline",
+            f"internal void @{name}_fill({given}) noinline",
+            f"internal void @{name}_part({given}, {taken(PART)}) noinline",
+            f"internal ptr @{name}_worker({taken([_CONTEXT])})",
+            f"hidden void @{name}({given}) noinline",
         )
         functions = [f"define {head} #0 {{\n{body}\n}}" for head, body in zip(heads, bodies, strict=True)]
         return "\n".join(functions), used

@@ -12,6 +12,8 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.native.calls import Calls, Functions, places
+from fgrad.native.ir import Builder, Op, Parameter, Symbol, Type, Value, integer
+from fgrad.native.llvm_text import printed, taken
 from fgrad.native.nodes import Node
 from fgrad.native.plan import Item, Plan
 
@@ -71,7 +73,7 @@ class Segment:
         self, name: str, items: Sequence[Item], plan: Plan, known: Mapping[Node, Any], functions: Functions,
         begun: set[Node],
     ) -> None:  # fmt: skip
-        self.name, self._known, self._linkage = name, known, functions.linkage
+        self.name, self._known, self._functions = name, known, functions
         self._calls = Calls(name, items, plan, functions)
         self._made = dict.fromkeys(node for node in self._calls.writes if node not in begun)
         begun.update(self._made)
@@ -83,68 +85,53 @@ class Segment:
     def finished(self, wanted: set[Node]) -> str:
         """Return the function in LLVM's language, where others read the arrays `wanted`.
 
-        It takes a tuple of arrays, those that it reads and those that it makes, and the arena.
+        It takes a tuple of arrays, those that it reads and those that it makes, and the arena. It returns 1, and does
+        nothing, unless the arrays that it reads all lie in memory as they should.
         """
-        lines = _in_order(len(self.needs))
-        objects = [*self.needs, *self._made_for(wanted)]
-        memory = {node: f"%d{place}" for place, node in enumerate(objects)}
-        for place in range(len(objects)):
-            lines.append(f"%o{place} = getelementptr i8, ptr %a{place}, i64 {_DATA}")
-            lines.append(f"%d{place} = load ptr, ptr %o{place}")
-        return self.function("ptr %arrays, ptr %arena", [*_items(len(objects)), *lines], memory, wanted, ["ret i32 0"])
-
-    def _made_for(self, wanted: set[Node]) -> list[Node]:
+        code, arrays, arena = Builder(), Parameter("arrays"), Parameter("arena")
         self.makes = [node for node in self._made if node in wanted]
-        return self.makes
+        nodes = [*self.needs, *self.makes]
+        objects = [
+            code.load(Type.PTR, code.address(arrays, Type.I8, integer(_ITEMS + place * _POINTER)))
+            for place in range(len(nodes))
+        ]
+        fits = _are_in_order(code, objects[: len(self.needs)])
+        refused = code.cast(Op.ZEXT, code.negated(fits), Type.I32)
+        with code.when(fits):
+            memory: dict[Node, Value] = {
+                node: code.load(Type.PTR, code.address(each, Type.I8, integer(_DATA)))
+                for node, each in zip(nodes, objects, strict=True)
+            }
+            self.append(code, memory, arena, wanted)
+        return self.definition(code, [arrays, arena], refused)
 
-    def function(
-        self, taken: str, before: Sequence[str], memory: dict[Node, str], wanted: set[Node], behind: Sequence[str]
-    ) -> str:
-        """Return the function with given parameters.
+    def append(self, code: Builder, memory: dict[Node, Value], arena: Value, wanted: set[Node]) -> None:
+        """Append the items.
 
         Args:
-            taken: the parameters, `%arena` among them.
-            before: what runs first.
+            code: where they go.
             memory: where the arrays lie that come from elsewhere, and those that others read; the others are added.
+            arena: memory to work in.
             wanted: the arrays that others read.
-            behind: what runs last.
         """
         offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
-        lines = list(before)
-        for place, (node, offset) in enumerate(offsets.items()):
-            lines.append(f"%r{place} = getelementptr i8, ptr %arena, i64 {offset}")
-            memory[node] = f"%r{place}"
+        for node, offset in offsets.items():
+            memory[node] = code.address(arena, Type.I8, integer(offset))
         for node, array in self._known.items():
-            memory[node] = self._linkage.constant(array)
-        lines += self._calls.lines(memory)
-        body = "\n".join(f"  {line}" for line in [*lines, *behind])
-        return f"define i32 @{self.name}({taken}) {self._linkage.callers} #0 {{\nentry:\n{body}\n}}"
+            memory[node] = Symbol(self._functions.linkage.constant(array))
+        self._calls.append(code, memory)
+
+    def definition(self, code: Builder, parameters: Sequence[Parameter], result: Value) -> str:
+        """Return the function in LLVM's language."""
+        body, used = printed(code.body, result)
+        self._functions.used.update(used)
+        return f"define i32 @{self.name}({taken(parameters)}) {self._functions.linkage.callers} #0 {{\n{body}\n}}"
 
 
-def _items(count: int) -> list[str]:
-    """Return what reads the first items of the tuple."""
-    lines = []
-    for place in range(count):
-        lines.append(f"%p{place} = getelementptr i8, ptr %arrays, i64 {_ITEMS + place * _POINTER}")
-        lines.append(f"%a{place} = load ptr, ptr %p{place}")
-    return lines
-
-
-def _in_order(count: int) -> list[str]:
-    """Return what gives 1 back unless the first arrays all lie in memory as they should."""
-    if not count:
-        return []
-    lines, total = [], str(_IN_ORDER)
-    for place in range(count):
-        lines.append(f"%f{place} = getelementptr i8, ptr %a{place}, i64 {_FLAGS}")
-        lines.append(f"%g{place} = load i32, ptr %f{place}")
-        lines.append(f"%h{place} = and i32 %g{place}, {total}")
-        total = f"%h{place}"
-    return [
-        *lines,
-        f"%fits = icmp eq i32 {total}, {_IN_ORDER}",
-        "br i1 %fits, label %run, label %refuse",
-        "refuse:",
-        "ret i32 1",
-        "run:",
-    ]
+def _are_in_order(code: Builder, objects: Sequence[Value]) -> Value:
+    """Append whether the elements of arrays all lie in memory as they should."""
+    total: Value = integer(_IN_ORDER, Type.I32)
+    for each in objects:
+        flags = code.load(Type.I32, code.address(each, Type.I8, integer(_FLAGS)))
+        total = code.both(flags, total)
+    return code.compare("eq", total, integer(_IN_ORDER, Type.I32))
