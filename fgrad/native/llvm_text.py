@@ -23,6 +23,7 @@ from fgrad.native.ir import (
     Value,
     While,
 )
+from fgrad.native.verifier import verify
 
 Used = dict[str, tuple[str, ...]]
 """The functions of libraries that are called: the types of their results and arguments, by name."""
@@ -34,7 +35,11 @@ def printed(body: Sequence[Item], result: Value | None = None) -> tuple[str, Use
     Args:
         body: what it does.
         result: what it returns.
+
+    Raises:
+        VerificationError: the body is no program of the loop language.
     """
+    verify(body)
     printer = _Printer()
     printer.body(body)
     returned = "void" if result is None else printer.typed(result)

@@ -68,52 +68,47 @@ class Parts:
     """The functions that run a nest in parts.
 
     Args:
-        name: of the function that runs all.
         function: runs a part; see `emission.PART`.
+        fills: the body of a function that fills arrays before.
         parameters: the memory that it takes.
         places: which of these is the memory of each total.
         threads: how many run at once.
         widths: how many elements are computed at once.
+
+    Attributes:
+        used: the functions of libraries that they call.
     """
 
     def __init__(
         self,
-        name: str,
         function: NestFunction,
+        fills: Sequence[Item],
         parameters: Sequence[Parameter],
         places: Sequence[int],
         threads: int,
         widths: Widths | None,
     ) -> None:
-        self._name, self._function, self._parameters, self._places = name, function, list(parameters), list(places)
+        self._function, self._parameters, self._places = function, list(parameters), list(places)
         self._count = min(MOST_PARTS, function.iterations)
         self._threads, self._widths = min(threads, self._count), widths
         self._stride = sum(map(_bytes, function.totals))
         self._offsets = [0, *accumulate(map(_bytes, function.totals))][:-1]
 
-    def text(self, fills: Sequence[Item]) -> tuple[str, Used]:
-        """Return the functions, and those that they call; `fills` is the body of one that fills arrays before."""
-        given, name = taken(self._parameters, "noalias"), self._name
-        bodies, used = [], {}
-        for body, result in (
-            (fills, None), (self._function.body, None), (self._worker(), NULL), (self._whole(), None),
-        ):  # fmt: skip
-            text, called = printed(body, result)
-            bodies.append(text)
-            used.update(called)
-        heads = (
-            f"internal void @{name}_fill({given}) noinline",
-            f"internal void @{name}_part({given}, {taken(PART)}) noinline",
-            f"internal ptr @{name}_worker({taken([_CONTEXT])})",
-            f"hidden void @{name}({given}) noinline",
-        )
-        functions = [f"define {head} #0 {{\n{body}\n}}" for head, body in zip(heads, bodies, strict=True)]
-        return "\n".join(functions), used
+        self._fills, self._part = printed(fills), printed(function.body)
+        self.used: Used = {**self._fills[1], **self._part[1], **printed(self._whole(""))[1]}
 
-    def _own(self, end: str) -> Callee:
-        return Callee(f"@{self._name}_{end}", is_declared=False)
+    def text(self, name: str) -> str:
+        """Return the functions; that of this name runs all parts."""
+        given = taken(self._parameters, "noalias")
+        functions = {
+            f"internal void @{name}_fill({given}) noinline": self._fills[0],
+            f"internal void @{name}_part({given}, {taken(PART)}) noinline": self._part[0],
+            f"internal ptr @{name}_worker({taken([_CONTEXT])})": printed(self._worker(name), NULL)[0],
+            f"hidden void @{name}({given}) noinline": printed(self._whole(name))[0],
+        }
+        return "\n".join(f"define {head} #0 {{\n{body}\n}}" for head, body in functions.items())
 
-    def _worker(self) -> list[Item]:
+    def _worker(self, name: str) -> list[Item]:
         """Return what one thread does: every so-manieth part."""
         code, function = Builder(), self._function
         shared = code.load(Type.PTR, _CONTEXT)
@@ -134,17 +129,17 @@ class Parts:
             given = list(arrays)
             for place, offset in zip(self._places, self._offsets, strict=True):
                 given[place] = code.address(base, Type.I8, integer(offset))
-            code.do(Op.CALL, None, *given, part, *ends, attribute=self._own("part"))
+            code.do(Op.CALL, None, *given, part, *ends, attribute=_own(f"{name}_part"))
         return code.body
 
-    def _whole(self) -> list[Item]:
+    def _whole(self, name: str) -> list[Item]:
         """Return the function that runs all parts."""
         code = Builder()
-        code.do(Op.CALL, None, *self._parameters, attribute=self._own("fill"))
+        code.do(Op.CALL, None, *self._parameters, attribute=_own(f"{name}_fill"))
         partial: Value = NULL
         if self._stride:
             partial = code.call("malloc", integer(self._stride * self._count), result=Type.PTR)
-        self._run_threads(code, [*self._parameters, partial])
+        self._run_threads(code, f"{name}_worker", [*self._parameters, partial])
         for place, total, offset in zip(self._places, self._function.totals, self._offsets, strict=True):
             add_up = self._add_up_number if total.size == 1 else self._add_up_array
             add_up(code, self._parameters[place], partial, total, offset)
@@ -152,7 +147,7 @@ class Parts:
             code.do(Op.CALL, None, partial, attribute=Callee("@free"))
         return code.body
 
-    def _run_threads(self, code: Builder, given: Sequence[Value]) -> None:
+    def _run_threads(self, code: Builder, worker: str, given: Sequence[Value]) -> None:
         """Start threads, do the share of one, and wait; what a thread that cannot be started would do is done here."""
         shared = code.room(Type.PTR, len(given))
         for place, each in enumerate(given):
@@ -161,13 +156,13 @@ class Parts:
         for thread, context in enumerate(contexts):
             code.store(shared, context)
             code.store(integer(thread), code.address(context, Type.I64, integer(1)))
-        worker, started = Symbol(f"@{self._name}_worker"), []
+        started = []
         for context in contexts[1:]:
-            handle = code.room(Type.I64)
-            started.append((handle, code.call("pthread_create", handle, NULL, worker, context, result=Type.I32)))
+            handle, begin = code.room(Type.I64), Symbol(f"@{worker}")
+            started.append((handle, code.call("pthread_create", handle, NULL, begin, context, result=Type.I32)))
 
         def work(context: Value) -> None:
-            code.do(Op.CALL, Type.PTR, context, attribute=self._own("worker"))
+            code.do(Op.CALL, Type.PTR, context, attribute=_own(worker))
 
         work(contexts[0])
         for context, (handle, state) in zip(contexts[1:], started, strict=True):
@@ -199,6 +194,10 @@ class Parts:
                 first = accumulated(code, total.kind, kind, first, value, in_order=True)
             store(code, kind, first, code.address(target, kind.stored, loop.variable))
         append_innermost(code, loop, self._widths, total.size)
+
+
+def _own(name: str) -> Callee:
+    return Callee(f"@{name}", is_declared=False)
 
 
 _CONTEXT = Parameter("context")

@@ -28,7 +28,7 @@ from fgrad.native.ir import (
 )
 
 
-class VerificationError(Exception):
+class VerificationError(RuntimeError):
     """A body is no program of the loop language: an error of the compiler."""
 
 
