@@ -34,7 +34,7 @@ from fgrad.native.ir import (
 from fgrad.native.llvm_text import printed, taken
 from fgrad.native.machine import Machine
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, loaded, store
-from fgrad.native.verifier import VerificationError, verify
+from fgrad.native.verifier import VerificationError, verify, verify_reads
 from fgrad.native.widening import Widths, widened
 
 P, Q, OUT, TOTALS = (Parameter(name) for name in ("p", "q", "out", "totals"))
@@ -92,6 +92,7 @@ def programs(draw):
 
 def interpreted(body, dtype, seed):
     verify(body)
+    verify_reads(body)
     given_ = arrays(dtype, seed)
     Interpreter(given_).run(body)
     return given_[OUT], given_[TOTALS]
@@ -344,8 +345,10 @@ WRONG = [
 
 @pytest.mark.parametrize("body", WRONG, ids=lambda each: each.__name__)
 def test_the_verifier_refuses(body):
+    made = body()
     with pytest.raises(VerificationError):
-        verify(body())
+        verify(made)
+        verify_reads(made)
 
 
 # Text

@@ -104,8 +104,8 @@ class Values:
             return [(each, index if each.shape == node.shape else ()) for each in node.arguments]
         if isinstance(node, Moved):
             inside, moved = self._move(node, index)
-            fill = [] if inside == TRUE else [self._fill(node, index)]
-            return fill if inside == FALSE else [(node.arguments[0], moved), *fill]
+            fill = [] if inside is TRUE else [self._fill(node, index)]
+            return fill if inside is FALSE else [(node.arguments[0], moved), *fill]
         assert isinstance(node, Gathered), node
         return self._indices_of(node, index)
 
@@ -129,10 +129,10 @@ class Values:
             return operation(code, node, arguments)
         if isinstance(node, Moved):
             inside, moved = self._move(node, index)
-            if inside == TRUE:
+            if inside is TRUE:
                 return known[node.arguments[0], moved]
             fill = known[self._fill(node, index)]
-            if inside == FALSE:
+            if inside is FALSE:
                 return fill
             return code.select(inside, known[node.arguments[0], moved], fill)
         keys = self._indices_of(node, index)
@@ -190,10 +190,10 @@ class Values:
         fixed = list(index)
         for bound in node.bounds:
             here, fixed[bound.axis] = self._bounded(bound, index[bound.axis])
-            if FALSE in (here, inside):
+            if here is FALSE or inside is FALSE:
                 inside = FALSE
-            elif here != TRUE:
-                inside = here if inside == TRUE else self.code.both(inside, here)
+            elif here is not TRUE:
+                inside = here if inside is TRUE else self.code.both(inside, here)
         source = node.arguments[0]
         moved = []
         for place, size in zip(node.places, source.shape, strict=True):

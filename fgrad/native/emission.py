@@ -40,6 +40,7 @@ from fgrad.native.ir import (
 from fgrad.native.nests import Nest, Rows, Write, squeezed
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, Scalar, convert, literal, scalar_of
+from fgrad.native.verifier import verify_reads
 from fgrad.native.widening import Widths, widened
 
 # What is accumulated
@@ -284,6 +285,7 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     pieces = [_piece(body, inner, pointers, (written, rows.outer)) for body, inner in bodies]
     code.body += [cell.address for piece in pieces for cell in piece.body.cells]
     is_wide = _shared_loops(code, pieces, rows.outer, in_parts, widths)
+    verify_reads(code.body)
     work = sum(math.prod(stop - start for start, stop in body.box) * len(inner) for body, inner in bodies)
     begins = tuple(each for each in beginnings if each[0] not in totals)
     return NestFunction(code.body, work, iterations, totals, begins, is_wide)

@@ -135,7 +135,7 @@ class Value:
 
 
 class Constant(Value):
-    """A known number, or a vector of known numbers.
+    """A known number, or a vector of known numbers. As values are, equal constants are told apart.
 
     Args:
         type: of the numbers.
@@ -147,15 +147,6 @@ class Constant(Value):
     def __init__(self, type: Type, *numbers: Any) -> None:
         super().__init__(type, len(numbers))
         self.numbers = tuple(float(x) for x in numbers) if type.is_float else tuple(int(x) for x in numbers)
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.type, *map(repr, self.numbers)  # tells -0.0 from 0.0, and takes NaN for itself
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
 
     @property
     def text(self) -> str:

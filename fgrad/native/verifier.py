@@ -1,17 +1,17 @@
 """Checks of bodies in the loop language: types, dominance, and reads that were moved past writes.
 
-verify(body)      raises where a pass has made a wrong program
+verify(body)          raises where a body is no program
+verify_reads(body)    raises where a pass has moved a read out of a loop that writes into the same memory
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fgrad.native.hoisting import base_of
 from fgrad.native.ir import (
     BINARY,
     CASTS,
-    COMPARISONS,
     Carried,
     Constant,
     If,
@@ -36,130 +36,141 @@ def verify(body: Sequence[Item]) -> None:
     """Check a body.
 
     Raises:
-        VerificationError: an operation has arguments of wrong types, a value is used where it is not defined, or a
-            loop writes into memory that was read before it in place of in each iteration.
+        VerificationError: an operation has arguments of wrong types, or a value is used where it is not defined.
     """
     _Checked().body(body)
 
 
-class _Checked:
-    def __init__(self) -> None:
-        self._defined: set[Value] = set()
-        self._reads: list[Instruction] = []
+def verify_reads(body: Sequence[Item]) -> None:
+    """Check that no loop of nests uses what was read before it from memory into which it writes.
 
-    def body(self, items: Sequence[Item]) -> None:
-        """Check items in order; what they define is defined in the rest of the body."""
+    Raises:
+        VerificationError: such a loop; its reads belong into it.
+    """
+    _check_reads(body, set())
+
+
+def _check_reads(body: Sequence[Item], early: set[Instruction]) -> None:
+    for item in body:
+        if isinstance(item, Instruction):
+            if item.op is Op.LOAD:
+                early = {*early, item}
+            continue
+        inside = list(instructions_of([item]))
+        written = {base_of(each.args[1]) for each in inside if each.op is Op.STORE}
+        moved = {each for each in early if base_of(each.args[0]) in written}
+        _require(moved.isdisjoint(arg for each in inside for arg in each.args), "a loop uses what was read before it")
+        _check_reads(item.body, early)
+
+
+def _require(holds: bool, what: str) -> None:
+    if not holds:
+        raise VerificationError(what)
+
+
+class _Checked:
+    """Checks items in order.
+
+    Attributes:
+        defined: the values that are defined at the place that is being checked.
+    """
+
+    def __init__(self) -> None:
+        self.defined: set[Value] = set()
+
+    def body(self, items: Iterable[Item]) -> None:
+        """Check items; what they define is defined in the rest of the body."""
         for item in items:
             if isinstance(item, Instruction):
                 self._instruction(item)
             elif isinstance(item, If):
                 self._use(item.condition, Type.I1)
                 self._inside(item.body)
-            elif isinstance(item, While):
-                self._while(item)
             else:
                 self._loop(item)
 
-    def _inside(self, items: Sequence[Item], *given: Value) -> None:
-        """Check a body whose values are not defined behind it."""
-        before, reads = set(self._defined), list(self._reads)
-        self._defined.update(given)
+    def _inside(self, items: Iterable[Item], carried: Sequence[Carried] = ()) -> None:
+        """Check a body whose values are not defined behind it, and that it defines what carried values become."""
+        before = set(self.defined)
         self.body(items)
-        self._defined, self._reads = before, reads
+        for each in carried:
+            self._use(each.next, each.type)
+            _require(each.next.lanes == each.lanes == each.start.lanes, "a carried value changes its lanes")
+        self.defined = before
 
-    def _require(self, holds: bool, what: str, item: Instruction | None = None) -> None:
-        if not holds:
-            raise VerificationError(what if item is None else f"{what}: {item.op} of {[x.type for x in item.args]}")
+    def _use(self, value: Value, type: Type | None) -> None:
+        is_known = value in self.defined or isinstance(value, (Constant, Parameter, Symbol))
+        _require(is_known, f"a value of type {value.type} is used where it is not defined")
+        _require(value.type is type, f"a value of type {value.type} is used as one of type {type}")
 
-    def _use(self, value: Value, type: Type | None = None) -> None:
-        is_known = isinstance(value, (Constant, Parameter, Symbol)) or value in self._defined
-        self._require(is_known, f"a value of type {value.type} is used where it is not defined")
-        self._require(type is None or value.type is type, f"a value of type {value.type} is used as one of type {type}")
+    def _loop(self, loop: Loop | While) -> None:
+        if isinstance(loop, Loop):
+            self._check_ends(loop)
+        for each in loop.carried:
+            self._use(each.start, each.type)
+        around = set(self.defined)
+        self.defined.update((loop.variable, *loop.carried))
+        if isinstance(loop, While):
+            self.body(loop.head)
+            self._use(loop.condition, Type.I1)
+        self._inside(loop.body, loop.carried)
+        self.defined = around.union(each.after for each in loop.carried)
 
-    # Loops
-
-    def _loop(self, loop: Loop) -> None:
+    def _check_ends(self, loop: Loop) -> None:
         for end in (loop.start, loop.stop):
             self._use(end, Type.I64)
         if isinstance(loop.start, Constant) and isinstance(loop.stop, Constant):
             count = loop.stop.integer - loop.start.integer
-            self._require(count % loop.step == 0, "a loop does not end at its stop")
-            self._require(count > 0 or loop.may_be_empty, "a loop without iterations")
-        self._carry(loop)
-        self._check_reads(loop.body)
-        self._inside([*loop.body, *map(_next, loop.carried)], loop.variable, *loop.carried)
-        self._defined.update(each.after for each in loop.carried)
-
-    def _while(self, loop: While) -> None:
-        self._carry(loop)
-        self._check_reads([*loop.head, *loop.body])
-        within = [*loop.head, If(loop.condition, [*loop.body, *map(_next, loop.carried)])]
-        self._inside(within, loop.variable, *loop.carried)
-        self._defined.update(each.after for each in loop.carried)
-
-    def _carry(self, loop: Loop | While) -> None:
-        for each in loop.carried:
-            self._use(each.start)
-            same = (each.type, each.lanes) == (each.next.type, each.next.lanes) == (each.start.type, each.start.lanes)
-            self._require(same, f"a carried value of type {each.type} becomes one of type {each.next.type}")
-
-    def _check_reads(self, body: Sequence[Item]) -> None:
-        """Require that a loop uses no value that was read before it from memory into which it writes."""
-        inside = list(instructions_of(body))
-        written = {base_of(each.args[1]) for each in inside if each.op is Op.STORE}
-        early = {each for each in self._reads if base_of(each.args[0]) in written}
-        self._require(
-            not any(early.intersection(each.args) for each in inside), "a loop uses what was read before it writes"
-        )
-
-    # Instructions
+            _require(count % loop.step == 0, "a loop does not end at its stop")
+            _require(count > 0 or loop.may_be_empty, "a loop without iterations")
 
     def _instruction(self, item: Instruction) -> None:
         if item.op is Op.IS:
             result, value = item.args
             self._use(value, result.type)
-            self._defined.add(result)
+            self.defined.add(result)
             return
         for each in item.args:
-            self._use(each)
-        self._require(_is_well_typed(item), "wrong types", item)
-        if item.op is Op.LOAD:
-            self._reads.append(item)
-        self._defined.add(item)
-
-
-def _next(carried: Carried) -> Instruction:
-    """Return a use of what a carried value becomes, for the end of an iteration."""
-    return Instruction(Op.IS, None, [Value(carried.type), carried.next])
+            if each not in self.defined:
+                self._use(each, each.type)
+        if not _is_well_typed(item):
+            taken = ", ".join(f"{x.type} x {x.lanes}" for x in item.args)
+            raise VerificationError(f"{item.op} of {taken} cannot be {item.type} x {item.lanes}")
+        self.defined.add(item)
 
 
 def _is_well_typed(item: Instruction) -> bool:
     """Return whether the arguments of an operation have the types and lanes that it takes."""
-    args, op = item.args, item.op
-    types, lanes = [each.type for each in args], {each.lanes for each in args}
+    op, args, type, lanes = item.op, item.args, item.type, item.lanes
     if op in BINARY:
-        is_for_floats = op.startswith("f")
-        right = types[0] is types[1] is item.type and types[0] is not None and types[0].is_float == is_for_floats
-        return right and lanes == {item.lanes}
-    if op in COMPARISONS:
-        is_float = types[0] is not None and types[0].is_float
-        return types[0] is types[1] and item.type is Type.I1 and lanes == {item.lanes} and is_float == (op is Op.FCMP)
-    if op in CASTS or op is Op.FNEG:
-        return lanes == {item.lanes}
-    if op is Op.SELECT:
-        return types[0] is Type.I1 and types[1] is types[2] is item.type and lanes == {item.lanes}
-    if op is Op.ADDRESS:
-        return types == [Type.PTR, Type.I64] and item.type is Type.PTR and lanes == {1}
+        a, b = args
+        is_typed = a.type is b.type is type and a.lanes == b.lanes == lanes
+        return is_typed and type is not None and type.is_float is op.startswith("f")
     if op is Op.LOAD:
-        return types == [Type.PTR] and lanes == {1}
+        return args[0].type is Type.PTR and args[0].lanes == 1
+    if op is Op.ADDRESS:
+        return args[0].type is Type.PTR is type and args[1].type is Type.I64 and lanes == args[1].lanes == 1
     if op is Op.STORE:
-        return types[1] is Type.PTR and args[1].lanes == 1
-    if op is Op.SPREAD:
-        return lanes == {1} and types == [item.type] and item.lanes > 1
-    if op is Op.EXTRACT:
-        return args[0].lanes > item.attribute and types == [item.type] and item.lanes == 1
-    if op is Op.INSERT:
-        return item.lanes > item.attribute and args[-1].lanes == 1 and {*types} == {item.type}
-    if op is Op.REDUCE:
-        return args[-1].lanes > 1 and {*types} == {item.type} and item.lanes == 1
+        return args[1].type is Type.PTR and args[1].lanes == 1
+    if op is Op.ICMP or op is Op.FCMP:
+        a, b = args
+        is_float = a.type is not None and a.type.is_float
+        return a.type is b.type and type is Type.I1 and a.lanes == b.lanes == lanes and is_float is (op is Op.FCMP)
+    if op is Op.SELECT:
+        condition, a, b = args
+        is_typed = condition.type is Type.I1 and a.type is b.type is type
+        return is_typed and condition.lanes == a.lanes == b.lanes == lanes
+    if op in CASTS or op is Op.FNEG:
+        return args[0].lanes == lanes
+    if op in _OF_VECTORS:
+        return all(each.type is type for each in args) and _OF_VECTORS[op](item)
     return op in (Op.CALL, Op.ROOM)
+
+
+_OF_VECTORS = {
+    Op.SPREAD: lambda item: item.args[0].lanes == 1 < item.lanes,
+    Op.EXTRACT: lambda item: item.args[0].lanes > item.attribute and item.lanes == 1,
+    Op.INSERT: lambda item: item.lanes > item.attribute and item.args[-1].lanes == 1,
+    Op.REDUCE: lambda item: item.args[-1].lanes > 1 == item.lanes,
+}
+"""What operations on vectors require of lanes."""
