@@ -280,13 +280,14 @@ def _counterpart(called: str, name: str, names: list[str]) -> str:
 
 def names_keywords(function: F) -> F:
     """Let a function, or the `__init__` of a class, refuse keywords that it does not have with a hint."""
-    names = {p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_POSITIONAL}
+    parameters = inspect.signature(function).parameters.values()
+    names = {p.name: None for p in parameters if p.name != "self" and p.kind is not p.VAR_POSITIONAL}
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
-        if not names.issuperset(keywords):
+        if not names.keys() >= keywords.keys():
             called = type(args[0]) if function.__name__ == "__init__" else function
-            refuse_keywords(called, {name: value for name, value in keywords.items() if name not in names})
+            refuse_keywords(called, {name: value for name, value in keywords.items() if name not in names}, names)
         return function(*args, **keywords)
 
     return call  # type: ignore[return-value]

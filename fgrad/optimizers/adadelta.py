@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
+from fgrad.optimizers.base import Optimizer, Slots
+from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, square
 
 
+@optimizer_class
 class Adadelta(Optimizer):
     """Divides by a moving average of gradients and multiplies by one of steps (https://arxiv.org/abs/1212.5701).
 
@@ -18,15 +20,6 @@ class Adadelta(Optimizer):
         u = sqrt(d + epsilon) / sqrt(a + epsilon) * g
         x -= learning_rate * u
         d = rho * d + (1 - rho) * u * u
-
-    Args:
-        learning_rate: a factor of the step; 1 in the paper.
-        rho: the decay rate of the averages.
-        epsilon: the square of the size of the first steps.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= rho < 1`, or `epsilon` is negative.
 
     Example:
         >>> import fgrad as fg
@@ -36,15 +29,9 @@ class Adadelta(Optimizer):
         Tensor([   0.99553, -199.99553])
     """
 
-    hyper_names = ("rho", "epsilon")
-
-    def __init__(
-        self, learning_rate: Hyper = 0.001, rho: Hyper = 0.95, epsilon: Hyper = 1e-8, **options: Unpack[Options]
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        self._check_fraction(rho=rho)
-        check_not_negative(epsilon=epsilon)
-        self.rho, self.epsilon = rho, epsilon
+    learning_rate: Hyper = varying("a factor of the step; 1 in the paper", NOT_NEGATIVE, default=0.001)
+    rho: Hyper = varying("the decay rate of the averages", FRACTION, default=0.95)
+    epsilon: Hyper = varying("the square of the size of the first steps", NOT_NEGATIVE, default=1e-8)
 
     def initial_slots(self, param: Any) -> Slots:
         return {"accum": filled(param, 0.0), "accum_update": filled(param, 0.0)}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
+from fgrad.optimizers.base import Optimizer, Slots
+from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, fixed, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, square
 
 
+@optimizer_class
 class Adam(Optimizer):
     """Divides a moving average of the gradient by the root of a moving average of its square.
 
@@ -24,16 +26,8 @@ class Adam(Optimizer):
 
         x -= learning_rate * (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + epsilon)
 
-    Args:
-        learning_rate: about the largest change of an element in one step.
-        beta1, beta2: the decay rates of the averages.
-        epsilon: keeps the divisor away from 0.
-        corrected_epsilon: whether to use the second form.
-        options: see `Optimizer`. `weight_decay` is decoupled, as in `AdamW`; that of PyTorch's `Adam` is not: it adds
-            `weight_decay * x` to the gradient, as a term `weight_decay / 2 * np.sum(x**2)` of the loss does.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` is negative.
+    `weight_decay` is decoupled, as in `AdamW`; that of PyTorch's `Adam` is not: it adds `weight_decay * x` to the
+    gradient, as a term `weight_decay / 2 * np.sum(x**2)` of the loss does.
 
     Example:
         >>> import fgrad as fg
@@ -43,23 +37,13 @@ class Adam(Optimizer):
         Tensor([   0.9, -199.9])
     """
 
-    hyper_names: ClassVar[tuple[str, ...]] = ("beta1", "beta2", "epsilon")
-
-    def __init__(
-        self,
-        learning_rate: Hyper = 0.001,
-        beta1: Hyper = 0.9,
-        beta2: Hyper = 0.999,
-        epsilon: Hyper = 1e-8,
-        *,
-        corrected_epsilon: bool = False,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        self._check_fraction(beta1=beta1, beta2=beta2)
-        check_not_negative(epsilon=epsilon)
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
-        self.corrected_epsilon = corrected_epsilon
+    learning_rate: Hyper = varying("about the largest change of an element in a step", NOT_NEGATIVE, default=0.001)
+    beta1: Hyper = varying("the decay rate of the average of gradients", FRACTION, default=0.9)
+    beta2: Hyper = varying("the decay rate of the average of squares", FRACTION, default=0.999)
+    epsilon: Hyper = varying("keeps the divisor away from 0", NOT_NEGATIVE, default=1e-8)
+    corrected_epsilon: bool = fixed(
+        "add epsilon to the corrected root: the second form of `Adam`", default=False, kw_only=True
+    )
 
     def initial_slots(self, param: Any) -> Slots:
         return {"m": np.zeros_like(param), "v": filled(param, 0.0)}
@@ -77,6 +61,7 @@ class Adam(Optimizer):
         return (np.sqrt(v) + hyper.epsilon) / correction
 
 
+@optimizer_class
 class AdamW(Adam):
     """Adam with decoupled weight decay, https://arxiv.org/abs/1711.05101.
 
@@ -84,16 +69,6 @@ class AdamW(Adam):
 
     and then Adam's step. The defaults are PyTorch's; `corrected_epsilon=False, epsilon=1e-7,
     weight_decay=0.004` are those of Keras.
-
-    Args:
-        learning_rate: about the largest change of an element in one step.
-        beta1, beta2: the decay rates of the averages.
-        epsilon: keeps the divisor away from 0.
-        corrected_epsilon: add epsilon to the corrected root; see `Adam`.
-        options: see `Optimizer`; `weight_decay` is 0.01 by default.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` or `weight_decay` is negative.
 
     Example:
         >>> import fgrad as fg
@@ -103,20 +78,11 @@ class AdamW(Adam):
         Tensor([   0.89, -197.9 ])
     """
 
-    def __init__(
-        self,
-        learning_rate: Hyper = 0.001,
-        beta1: Hyper = 0.9,
-        beta2: Hyper = 0.999,
-        epsilon: Hyper = 1e-8,
-        *,
-        corrected_epsilon: bool = True,
-        **options: Unpack[Options],
-    ) -> None:
-        options.setdefault("weight_decay", 0.01)
-        super().__init__(learning_rate, beta1, beta2, epsilon, corrected_epsilon=corrected_epsilon, **options)
+    corrected_epsilon: bool = fixed(default=True, kw_only=True)
+    weight_decay: Hyper = varying(default=0.01, kw_only=True)
 
 
+@optimizer_class
 class AMSGrad(Adam):
     """Adam that divides by the largest average of squares so far (https://arxiv.org/abs/1904.09237).
 
@@ -125,16 +91,6 @@ class AMSGrad(Adam):
         x -= learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(vhat) + epsilon)
 
     The paper omits the bias corrections; they are kept here as in Adam.
-
-    Args:
-        learning_rate: about the largest change of an element in one step.
-        beta1, beta2: the decay rates of the averages.
-        epsilon: keeps the divisor away from 0.
-        corrected_epsilon: add epsilon to the corrected root; see `Adam`.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` is negative.
 
     Example:
         >>> import fgrad as fg

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_fraction, check_not_negative
+from fgrad.optimizers.base import Optimizer, Slots
+from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled
 
 
+@optimizer_class
 class Adamax(Optimizer):
     """Divides a moving average of the gradient by a decaying maximum of its modulus.
 
@@ -20,16 +22,6 @@ class Adamax(Optimizer):
 
     This is Algorithm 2 of Kingma and Ba, https://arxiv.org/abs/1412.6980, with epsilon placed as in PyTorch.
 
-    Args:
-        learning_rate: about the largest change of an element in one step.
-        beta1: the decay rate of the average.
-        beta2: the decay rate of the maximum.
-        epsilon: keeps the divisor away from 0.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` is negative.
-
     Example:
         >>> import fgrad as fg
         >>> w = fg.Variable([1.0, -200.0], name="w")
@@ -38,20 +30,10 @@ class Adamax(Optimizer):
         Tensor([   0.9, -199.9])
     """
 
-    hyper_names = ("beta1", "beta2", "epsilon")
-
-    def __init__(
-        self,
-        learning_rate: Hyper = 0.002,
-        beta1: Hyper = 0.9,
-        beta2: Hyper = 0.999,
-        epsilon: Hyper = 1e-8,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        check_fraction(beta1=beta1, beta2=beta2)
-        check_not_negative(epsilon=epsilon)
-        self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon
+    learning_rate: Hyper = varying("about the largest change of an element in a step", NOT_NEGATIVE, default=0.002)
+    beta1: Hyper = varying("the decay rate of the average", FRACTION, default=0.9)
+    beta2: Hyper = varying("the decay rate of the maximum", FRACTION, default=0.999)
+    epsilon: Hyper = varying("keeps the divisor away from 0", NOT_NEGATIVE, default=1e-8)
 
     def initial_slots(self, param: Any) -> Slots:
         return {"m": np.zeros_like(param), "u": filled(param, 0.0)}

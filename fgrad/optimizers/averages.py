@@ -17,8 +17,9 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import boxed
 from fgrad.core.variable import Variable
+from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE
 from fgrad.optimizers.inputs import plain
-from fgrad.optimizers.settings import Hyper, check_fraction, check_not_negative, known
+from fgrad.optimizers.settings import Hyper, check_hyper, known
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 
 
@@ -55,9 +56,9 @@ class ExponentialMovingAverage:
     """
 
     def __init__(self, decay: Hyper, num_updates: Hyper = None, zero_debias: bool = False) -> None:
-        check_fraction(decay=decay)
+        check_hyper(FRACTION, "decay", decay)
         if num_updates is not None:
-            check_not_negative(num_updates=num_updates)
+            check_hyper(NOT_NEGATIVE, "num_updates", num_updates)
         self.decay, self.num_updates, self.zero_debias = decay, num_updates, zero_debias
         self._averages: ByVariable[dict[str, Any]] = {}
         self._step = 0

@@ -13,7 +13,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
 
 import numpy as np
 
@@ -24,20 +24,13 @@ from fgrad.core.trace import running
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Cell, Counter, Variable, recording
 from fgrad.debugging.explain import reasons_of_none
-from fgrad.errors.hints import missing_attribute, refuse_keywords
+from fgrad.errors.hints import missing_attribute
 from fgrad.errors.places import depth_of_user
 from fgrad.optimizers import inputs
+from fgrad.optimizers.declared import NOT_NEGATIVE, Check, declarations, fixed, optimizer_class, varying
 from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
-from fgrad.optimizers.settings import (
-    Hyper,
-    Settings,
-    check_fraction,
-    check_not_negative,
-    evaluated,
-    known,
-    may_differ,
-)
+from fgrad.optimizers.settings import Hyper, Settings, check_hyper, evaluated, known, may_differ
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
 
@@ -66,15 +59,18 @@ class State(NamedTuple):
     skipped: Any = 0
 
 
-class Options(TypedDict, total=False):
-    """The keywords that every optimizer accepts; `Optimizer` documents them."""
+class OptionalName:
+    """The type of `name` for type checkers: None may be assigned, and a string is read."""
 
-    weight_decay: Hyper
-    decay_mask: Any
-    skip_nonfinite: bool
-    name: str | None
+    @overload
+    def __get__(self, optimizer: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, optimizer: object, owner: Any) -> str: ...
+    def __get__(self, optimizer: Any, owner: Any) -> Any: ...
+    def __set__(self, optimizer: Any, value: str | None) -> None: ...
 
 
+@optimizer_class
 class Optimizer:
     """The base class of the optimizers; a subclass defines `rule`.
 
@@ -90,22 +86,6 @@ class Optimizer:
     A pickle or a deep copy keeps the state by the names of the variables, like `state_dict`, and uses it for the
     variables of these names that are updated next.
 
-    Args:
-        learning_rate: the length of a step.
-        weight_decay: before the rule, parameters are multiplied by `1 - learning_rate * weight_decay`
-            (decoupled, https://arxiv.org/abs/1711.05101). PyTorch's optimizers, except for `AdamW`, add
-            `weight_decay * x` to the gradient instead, as a term `weight_decay / 2 * np.sum(x**2)` of the loss does.
-        decay_mask: which parameters decay: a function of one of them that returns a boolean, the
-            variables themselves in a list, or for `update` booleans with the structure of the parameters.
-        skip_nonfinite: skip a step in which a gradient holds an infinity or a NaN: parameters, state and `global_step`
-            are unchanged, and `skipped` is incremented.
-        name: the name in messages; by default the name of the class.
-        unknown: not accepted; an unknown keyword raises, with its name in fgrad.
-
-    Raises:
-        ParameterError: a ValueError; a hyper-parameter is not a number, or outside its range.
-        KeywordError: a TypeError; the keyword is unknown.
-
     Example:
         >>> import fgrad as fg
         >>> class SignDescent(Optimizer):
@@ -117,6 +97,29 @@ class Optimizer:
         Variable([ 0.75, -1.75], name='w')
     """
 
+    learning_rate: Hyper = varying("the length of a step", NOT_NEGATIVE)
+    weight_decay: Hyper = varying(
+        "before the rule, parameters are multiplied by `1 - learning_rate * weight_decay` (decoupled, "
+        "https://arxiv.org/abs/1711.05101). PyTorch's optimizers, except for `AdamW`, add `weight_decay * x` to the "
+        "gradient instead, as a term `weight_decay / 2 * np.sum(x**2)` of the loss does",
+        NOT_NEGATIVE,
+        default=0.0,
+        kw_only=True,
+    )
+    decay_mask: Any = fixed(
+        "which parameters decay: a function of one of them that returns a boolean, the variables themselves in a list, "
+        "or for `update` booleans with the structure of the parameters",
+        default=None,
+        kw_only=True,
+    )
+    skip_nonfinite: bool = fixed(
+        "skip a step in which a gradient holds an infinity or a NaN: parameters, state and `global_step` are "
+        "unchanged, and `skipped` is incremented",
+        default=False,
+        kw_only=True,
+    )
+    name: OptionalName = fixed("the name in messages; by default the name of the class", default=None, kw_only=True)
+
     hyper_names: ClassVar[tuple[str, ...]] = ()
     """The attributes that are hyper-parameters, besides `learning_rate` and `weight_decay`."""
 
@@ -126,24 +129,19 @@ class Optimizer:
     decays: ClassVar[str] = "before the rule"
     """Where weight decay is applied: "before the rule", "in the rule", or "never"."""
 
-    def __init__(
-        self,
-        learning_rate: Hyper,
-        *,
-        weight_decay: Hyper = 0.0,
-        decay_mask: Any = None,
-        skip_nonfinite: bool = False,
-        name: str | None = None,
-        **unknown: Any,
-    ) -> None:
-        refuse_keywords(type(self), unknown, Options.__annotations__)
-        check_not_negative(learning_rate=learning_rate, weight_decay=weight_decay)
-        self.learning_rate, self.weight_decay = learning_rate, weight_decay
-        self.decay_mask, self.skip_nonfinite = decay_mask, skip_nonfinite
-        self.name = type(self).__name__ if name is None else name
+    instead_of: ClassVar[Mapping[Check, Check]] = {}
+    """Checks that replace those with which parameters are declared."""
+
+    def __post_init__(self) -> None:
+        for name, declared in declarations(self):
+            if declared.check is not None:
+                check = self.instead_of.get(declared.check, declared.check)
+                refuse = functools.partial(check_hyper, check) if declared.in_each_step else check.refuse
+                refuse(name, getattr(self, name))
+        self.name = type(self).__name__ if self.name is None else self.name
         if not self.name:
             raise errors.ParameterError("name must not be empty; omit it for the name of the class.")
-        if self.decays == "never" and may_differ(weight_decay):
+        if self.decays == "never" and may_differ(self.weight_decay):
             raise errors.ParameterError(
                 f"weight_decay has no effect in {type(self).__name__}, which recomputes parameters from sums of "
                 "gradients. Use l2_regularization_strength."
@@ -183,11 +181,6 @@ class Optimizer:
     def initial_slots(self, param: Any) -> Slots:
         """Return the slots of an array before the first step."""
         return {}
-
-    @staticmethod
-    def _check_fraction(**hypers: Hyper) -> None:
-        """Refuse hyper-parameters that are not at least 0 and below 1."""
-        check_fraction(**hypers)
 
     # One step of one array
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
+from fgrad.optimizers.base import Optimizer, Slots
+from fgrad.optimizers.declared import NOT_NEGATIVE, fixed, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 
 
+@optimizer_class
 class GradientDescent(Optimizer):
     """Steps against the gradient: `x -= learning_rate * g`.
-
-    Args:
-        learning_rate: the length of a step for a gradient of length 1.
-        weight_decay, decay_mask, skip_nonfinite, name, unknown: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; `learning_rate` is not a number.
-        KeywordError: a TypeError; the keyword is unknown.
 
     Example:
         >>> import fgrad as fg
@@ -29,10 +23,13 @@ class GradientDescent(Optimizer):
         Variable([0.8, 1.6], name='w')
     """
 
+    learning_rate: Hyper = varying("the length of a step for a gradient of length 1", NOT_NEGATIVE)
+
     def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         return param - hyper.learning_rate * gradient, {}
 
 
+@optimizer_class
 class Momentum(Optimizer):
     """Gradient descent with a velocity (Polyak, 1964).
 
@@ -41,15 +38,6 @@ class Momentum(Optimizer):
 
     Nesterov's form is `x -= learning_rate * (g + momentum * m)` (Sutskever et al.,
     https://proceedings.mlr.press/v28/sutskever13.html).
-
-    Args:
-        learning_rate: the length of a step.
-        momentum: the decay rate of the velocity.
-        use_nesterov: whether to use Nesterov's form.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; `momentum` is negative.
 
     Example:
         >>> import fgrad as fg
@@ -61,14 +49,8 @@ class Momentum(Optimizer):
         '0.46'
     """
 
-    hyper_names = ("momentum",)
-
-    def __init__(
-        self, learning_rate: Hyper, momentum: Hyper, use_nesterov: bool = False, **options: Unpack[Options]
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        check_not_negative(momentum=momentum)
-        self.momentum, self.use_nesterov = momentum, use_nesterov
+    momentum: Hyper = varying("the decay rate of the velocity", NOT_NEGATIVE)
+    use_nesterov: bool = fixed("whether to use Nesterov's form", default=False)
 
     def initial_slots(self, param: Any) -> Slots:
         return {"momentum": np.zeros_like(param)}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad import errors
-from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, check_number
+from fgrad.optimizers.base import Optimizer, Slots
+from fgrad.optimizers.declared import L1, L2, NOT_NEGATIVE, NOT_POSITIVE, fixed, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, shrunk, square
 
 
+@optimizer_class
 class Ftrl(Optimizer):
     """Follows the regularized leader, proximally (https://research.google/pubs/pub41159/).
 
@@ -24,20 +25,6 @@ class Ftrl(Optimizer):
     where `shrunk` moves a number towards 0 by a distance, so that many elements become exactly 0. Parameters are
     recomputed in each step, so weight decay is not supported. A step with a learning rate of 0 changes nothing.
 
-    Args:
-        learning_rate: the size of the first steps.
-        learning_rate_power: the exponent of the accumulator: -0.5 as in Adagrad, 0 for constant steps.
-        initial_accumulator_value: the initial value of `a`.
-        l1_regularization_strength: `l1`, the strength of the L1 penalty, which gives exact zeros.
-        l2_regularization_strength: `l2`, the strength of the L2 penalty.
-        l2_shrinkage_regularization_strength: `shrinkage`, adds `shrinkage * |x|**2` to the loss.
-        beta: see the formula; None means 0.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; a strength or the initial value is negative, the power is positive, or there is a
-            weight decay.
-
     Example:
         >>> import fgrad as fg
         >>> w = fg.Variable([0.1, 2.0], name="w")
@@ -46,43 +33,23 @@ class Ftrl(Optimizer):
         Tensor([0.  , 1.73])
     """
 
-    hyper_names = (
-        "l1_regularization_strength",
-        "l2_regularization_strength",
-        "l2_shrinkage_regularization_strength",
-        "beta",
+    learning_rate: Hyper = varying("the size of the first steps", NOT_NEGATIVE)
+    learning_rate_power: float = fixed(
+        "the exponent of the accumulator: -0.5 as in Adagrad, 0 for constant steps", NOT_POSITIVE, default=-0.5
     )
+    initial_accumulator_value: float = fixed("the initial value of `a`", NOT_NEGATIVE, default=0.1)
+    l1_regularization_strength: Hyper = varying(L1, NOT_NEGATIVE, default=0.0)
+    l2_regularization_strength: Hyper = varying(L2, NOT_NEGATIVE, default=0.0)
+    l2_shrinkage_regularization_strength: Hyper = varying(
+        "`shrinkage`, adds `shrinkage * |x|**2` to the loss", NOT_NEGATIVE, default=0.0
+    )
+    beta: Hyper = varying("see the formula; None means 0", NOT_NEGATIVE, default=None)
+
     decays = "never"
 
-    def __init__(
-        self,
-        learning_rate: Hyper,
-        learning_rate_power: float = -0.5,
-        initial_accumulator_value: float = 0.1,
-        l1_regularization_strength: Hyper = 0.0,
-        l2_regularization_strength: Hyper = 0.0,
-        l2_shrinkage_regularization_strength: Hyper = 0.0,
-        beta: Hyper | None = None,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        beta = 0.0 if beta is None else beta
-        check_not_negative(
-            initial_accumulator_value=initial_accumulator_value,
-            l1_regularization_strength=l1_regularization_strength,
-            l2_regularization_strength=l2_regularization_strength,
-            l2_shrinkage_regularization_strength=l2_shrinkage_regularization_strength,
-            beta=beta,
-        )
-        check_number(learning_rate_power=learning_rate_power)
-        if learning_rate_power > 0:
-            raise errors.ParameterError(f"learning_rate_power must not be positive, and it is {learning_rate_power}.")
-        self.learning_rate_power = learning_rate_power
-        self.initial_accumulator_value = initial_accumulator_value
-        self.l1_regularization_strength = l1_regularization_strength
-        self.l2_regularization_strength = l2_regularization_strength
-        self.l2_shrinkage_regularization_strength = l2_shrinkage_regularization_strength
-        self.beta = beta
+    def __post_init__(self) -> None:
+        self.beta = 0.0 if self.beta is None else self.beta
+        super().__post_init__()
 
     def initial_slots(self, param: Any) -> Slots:
         return {"accum": filled(param, self.initial_accumulator_value), "linear": np.zeros_like(param)}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
 from fgrad.optimizers.adam import Adam, moments
-from fgrad.optimizers.base import Options, Slots
+from fgrad.optimizers.base import Slots
+from fgrad.optimizers.declared import NOT_NEGATIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import square
 
 
+@optimizer_class
 class Lamb(Adam):
     """Steps proportional to the norm of each parameter (https://arxiv.org/abs/1904.00962).
 
@@ -21,16 +23,6 @@ class Lamb(Adam):
 
     The norms are taken over one array; if one of them is 0, their ratio is replaced by 1.
 
-    Args:
-        learning_rate: the length of a step, as a fraction of the parameter's norm.
-        beta1, beta2: the decay rates of the averages.
-        epsilon: keeps the divisor away from 0.
-        corrected_epsilon: add epsilon to the corrected root, as above; see `Adam`.
-        options: see `Optimizer`; weight decay is part of the step, as above.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` is negative.
-
     Example:
         >>> import fgrad as fg
         >>> w = fg.Variable([3.0, -4.0], name="w")
@@ -39,19 +31,13 @@ class Lamb(Adam):
         Tensor([ 2.6464, -3.6464])
     """
 
-    decays = "in the rule"
+    learning_rate: Hyper = varying(
+        "the length of a step, as a fraction of the parameter's norm", NOT_NEGATIVE, default=0.001
+    )
+    epsilon: Hyper = varying(default=1e-6)
+    corrected_epsilon: bool = fixed(default=True, kw_only=True)
 
-    def __init__(
-        self,
-        learning_rate: Hyper = 0.001,
-        beta1: Hyper = 0.9,
-        beta2: Hyper = 0.999,
-        epsilon: Hyper = 1e-6,
-        *,
-        corrected_epsilon: bool = True,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, corrected_epsilon=corrected_epsilon, **options)
+    decays = "in the rule"
 
     def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         new = moments(gradient, slots, hyper)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_fraction
+from fgrad.optimizers.base import Optimizer, Slots
+from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 
 
+@optimizer_class
 class Lion(Optimizer):
     """Steps by the sign of an average of gradients (https://arxiv.org/abs/2302.06675).
 
@@ -17,15 +19,6 @@ class Lion(Optimizer):
         m = beta2 * m + (1 - beta2) * g
 
     The sign of a complex number is the number divided by its modulus.
-
-    Args:
-        learning_rate: the size of each step; a tenth of Adam's is usual.
-        beta1: the weight of the average in a step.
-        beta2: the decay rate of the average.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= beta < 1`.
 
     Example:
         >>> import fgrad as fg
@@ -35,14 +28,9 @@ class Lion(Optimizer):
         Variable([   0.9, -199.9], name='w')
     """
 
-    hyper_names = ("beta1", "beta2")
-
-    def __init__(
-        self, learning_rate: Hyper = 0.0001, beta1: Hyper = 0.9, beta2: Hyper = 0.99, **options: Unpack[Options]
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        check_fraction(beta1=beta1, beta2=beta2)
-        self.beta1, self.beta2 = beta1, beta2
+    learning_rate: Hyper = varying("the size of each step; a tenth of Adam's is usual", NOT_NEGATIVE, default=0.0001)
+    beta1: Hyper = varying("the weight of the average in a step", FRACTION, default=0.9)
+    beta2: Hyper = varying("the decay rate of the average", FRACTION, default=0.99)
 
     def initial_slots(self, param: Any) -> Slots:
         return {"m": np.zeros_like(param)}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Unpack
+from typing import Any
 
 import numpy as np
 
 from fgrad.optimizers.adam import Adam, moments
-from fgrad.optimizers.base import Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
+from fgrad.optimizers.base import Slots
+from fgrad.optimizers.declared import NOT_NEGATIVE, fixed, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled
 
 
+@optimizer_class
 class Nadam(Adam):
     """Adam with Nesterov momentum (Dozat, https://openreview.net/forum?id=OM0jvwB8jIp57ZJjtNEZ).
 
@@ -20,16 +22,7 @@ class Nadam(Adam):
         mhat = u(t+1) * m / (1 - p(t+1)) + (1 - u(t)) * g / (1 - p(t))
         x -= learning_rate * mhat / (sqrt(v / (1 - beta2**t)) + epsilon)
 
-    Args:
-        learning_rate: about the largest change of an element in one step.
-        beta1, beta2: the decay rates of the averages.
-        epsilon: keeps the divisor away from 0. The default is that of Keras; PyTorch has 1e-8.
-        momentum_decay: the rate at which the momentum warms up: 1 in Keras, 0.004 in PyTorch.
-        corrected_epsilon: add epsilon to the corrected root, as above; see `Adam`.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= beta < 1`, or `epsilon` or `momentum_decay` is negative.
+    The default of epsilon is that of Keras; PyTorch has 1e-8.
 
     Example:
         >>> import fgrad as fg
@@ -39,22 +32,11 @@ class Nadam(Adam):
         Tensor([   0.894, -199.894])
     """
 
-    hyper_names: ClassVar[tuple[str, ...]] = (*Adam.hyper_names, "momentum_decay")
-
-    def __init__(
-        self,
-        learning_rate: Hyper = 0.001,
-        beta1: Hyper = 0.9,
-        beta2: Hyper = 0.999,
-        epsilon: Hyper = 1e-7,
-        momentum_decay: Hyper = 1.0,
-        *,
-        corrected_epsilon: bool = True,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, corrected_epsilon=corrected_epsilon, **options)
-        check_not_negative(momentum_decay=momentum_decay)
-        self.momentum_decay = momentum_decay
+    epsilon: Hyper = varying(default=1e-7)
+    momentum_decay: Hyper = varying(
+        "the rate at which the momentum warms up: 1 in Keras, 0.004 in PyTorch", NOT_NEGATIVE, default=1.0
+    )
+    corrected_epsilon: bool = fixed(default=True, kw_only=True)
 
     def initial_slots(self, param: Any) -> Slots:
         # The product has no closed form, and beta1 may change, so it is part of the state: with the shape of beta1 and

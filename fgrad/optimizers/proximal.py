@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative, check_positive
+from fgrad.optimizers.base import Optimizer, Slots
+from fgrad.optimizers.declared import L1, L2, NOT_NEGATIVE, POSITIVE, fixed, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, shrunk, square
 
 
+@optimizer_class
 class ProximalGradientDescent(Optimizer):
     """A gradient step followed by both regularizations (https://proceedings.neurips.cc/paper/2009, FOBOS).
 
@@ -18,15 +20,6 @@ class ProximalGradientDescent(Optimizer):
         x = shrunk(p, learning_rate * l1) / (1 + learning_rate * l2)
 
     where `shrunk` moves a number towards 0 by a distance.
-
-    Args:
-        learning_rate: the length of a step for a gradient of length 1.
-        l1_regularization_strength: `l1`, the strength of the L1 penalty, which gives exact zeros.
-        l2_regularization_strength: `l2`, the strength of the L2 penalty.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; a strength is negative.
 
     Example:
         >>> import fgrad as fg
@@ -36,27 +29,15 @@ class ProximalGradientDescent(Optimizer):
         Variable([0. , 1.5], name='w')
     """
 
-    hyper_names = ("l1_regularization_strength", "l2_regularization_strength")
-
-    def __init__(
-        self,
-        learning_rate: Hyper,
-        l1_regularization_strength: Hyper = 0.0,
-        l2_regularization_strength: Hyper = 0.0,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        check_not_negative(
-            l1_regularization_strength=l1_regularization_strength,
-            l2_regularization_strength=l2_regularization_strength,
-        )
-        self.l1_regularization_strength = l1_regularization_strength
-        self.l2_regularization_strength = l2_regularization_strength
+    learning_rate: Hyper = varying("the length of a step for a gradient of length 1", NOT_NEGATIVE)
+    l1_regularization_strength: Hyper = varying(L1, NOT_NEGATIVE, default=0.0)
+    l2_regularization_strength: Hyper = varying(L2, NOT_NEGATIVE, default=0.0)
 
     def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         return _proximal(gradient, param, hyper.learning_rate, hyper), {}
 
 
+@optimizer_class
 class ProximalAdagrad(Optimizer):
     """An Adagrad step followed by both regularizations (https://jmlr.org/papers/v12/duchi11a.html).
 
@@ -66,16 +47,6 @@ class ProximalAdagrad(Optimizer):
 
     where `shrunk` moves a number towards 0 by a distance.
 
-    Args:
-        learning_rate: the size of the first steps.
-        initial_accumulator_value: the initial value of `a`; positive.
-        l1_regularization_strength: `l1`, the strength of the L1 penalty, which gives exact zeros.
-        l2_regularization_strength: `l2`, the strength of the L2 penalty.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; the initial value is not positive, or a strength is negative.
-
     Example:
         >>> import fgrad as fg
         >>> w = fg.Variable([0.1, 2.0], name="w")
@@ -84,25 +55,10 @@ class ProximalAdagrad(Optimizer):
         Tensor([0.   , 1.875])
     """
 
-    hyper_names = ("l1_regularization_strength", "l2_regularization_strength")
-
-    def __init__(
-        self,
-        learning_rate: Hyper,
-        initial_accumulator_value: float = 0.1,
-        l1_regularization_strength: Hyper = 0.0,
-        l2_regularization_strength: Hyper = 0.0,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        check_positive(initial_accumulator_value=initial_accumulator_value)
-        check_not_negative(
-            l1_regularization_strength=l1_regularization_strength,
-            l2_regularization_strength=l2_regularization_strength,
-        )
-        self.initial_accumulator_value = initial_accumulator_value
-        self.l1_regularization_strength = l1_regularization_strength
-        self.l2_regularization_strength = l2_regularization_strength
+    learning_rate: Hyper = varying("the size of the first steps", NOT_NEGATIVE)
+    initial_accumulator_value: float = fixed("the initial value of `a`", POSITIVE, default=0.1)
+    l1_regularization_strength: Hyper = varying(L1, NOT_NEGATIVE, default=0.0)
+    l2_regularization_strength: Hyper = varying(L2, NOT_NEGATIVE, default=0.0)
 
     def initial_slots(self, param: Any) -> Slots:
         return {"accumulator": filled(param, self.initial_accumulator_value)}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad import errors
 from fgrad.optimizers.adam import Adam, moments
-from fgrad.optimizers.base import Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings
+from fgrad.optimizers.base import Slots
+from fgrad.optimizers.declared import at_least, fixed, optimizer_class
+from fgrad.optimizers.settings import Settings
 
 
+@optimizer_class
 class RAdam(Adam):
     """Rectified Adam, https://arxiv.org/abs/1908.03265.
 
@@ -21,18 +22,6 @@ class RAdam(Adam):
         x -= learning_rate * r * mhat * sqrt(1 - beta2**t) / (sqrt(v) + epsilon)    if rho > threshold
         x -= learning_rate * mhat                                                   otherwise
 
-    Args:
-        learning_rate: about the largest change of an element in one step.
-        beta1, beta2: the decay rates of the averages.
-        epsilon: keeps the divisor away from 0.
-        threshold: the value of rho from which the adaptive step is used: 4 in the paper, 5 in PyTorch and optax; at
-            least 4.
-        corrected_epsilon: add epsilon to the corrected root; see `Adam`.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= beta < 1`, `epsilon` is negative, or `threshold` below 4.
-
     Example:
         >>> import fgrad as fg
         >>> w = fg.Variable([1.0, -200.0], name="w")
@@ -41,21 +30,11 @@ class RAdam(Adam):
         Variable([   0.8, -160. ], name='w')
     """
 
-    def __init__(
-        self,
-        learning_rate: Hyper = 0.001,
-        beta1: Hyper = 0.9,
-        beta2: Hyper = 0.999,
-        epsilon: Hyper = 1e-8,
-        threshold: float = 4.0,
-        *,
-        corrected_epsilon: bool = False,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, beta1, beta2, epsilon, corrected_epsilon=corrected_epsilon, **options)
-        if not threshold >= 4:
-            raise errors.ParameterError(f"threshold must be 4 or more, and it is {threshold}.")
-        self.threshold = threshold
+    threshold: float = fixed(
+        "the value of rho from which the adaptive step is used: 4 in the paper, 5 in PyTorch and optax",
+        at_least(4),
+        default=4.0,
+    )
 
     def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         new = moments(gradient, slots, hyper)

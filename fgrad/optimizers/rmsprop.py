@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 
-from fgrad.optimizers.base import Optimizer, Options, Slots
-from fgrad.optimizers.settings import Hyper, Settings, check_not_negative
+from fgrad.optimizers.base import Optimizer, Slots
+from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, fixed, optimizer_class, varying
+from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, square
 
 
+@optimizer_class
 class RMSProp(Optimizer):
     """Divides by the root of a moving average of squared gradients (Hinton, 2012).
 
@@ -22,17 +24,6 @@ class RMSProp(Optimizer):
     starts at 1 and the learning rate is part of the momentum update. The centered form divides by the standard
     deviation: `sqrt(s - |a|**2 + epsilon)` with `a = decay * a + (1 - decay) * g`.
 
-    Args:
-        learning_rate: the approximate size of a step.
-        decay: the decay rate of the averages.
-        momentum: the decay rate of the velocity.
-        epsilon: keeps the divisor away from 0.
-        centered: subtract the square of the average gradient.
-        options: see `Optimizer`.
-
-    Raises:
-        ParameterError: a ValueError; not `0 <= decay < 1`, or `momentum` or `epsilon` is negative.
-
     Example:
         >>> import fgrad as fg
         >>> w = fg.Variable([1.0, -200.0], name="w")
@@ -41,21 +32,11 @@ class RMSProp(Optimizer):
         Tensor([   0.825, -199.684])
     """
 
-    hyper_names = ("decay", "momentum", "epsilon")
-
-    def __init__(
-        self,
-        learning_rate: Hyper,
-        decay: Hyper = 0.9,
-        momentum: Hyper = 0.0,
-        epsilon: Hyper = 1e-10,
-        centered: bool = False,
-        **options: Unpack[Options],
-    ) -> None:
-        super().__init__(learning_rate, **options)
-        self._check_fraction(decay=decay)
-        check_not_negative(momentum=momentum, epsilon=epsilon)
-        self.decay, self.momentum, self.epsilon, self.centered = decay, momentum, epsilon, centered
+    learning_rate: Hyper = varying("the approximate size of a step", NOT_NEGATIVE)
+    decay: Hyper = varying("the decay rate of the averages", FRACTION, default=0.9)
+    momentum: Hyper = varying("the decay rate of the velocity", NOT_NEGATIVE, default=0.0)
+    epsilon: Hyper = varying("keeps the divisor away from 0", NOT_NEGATIVE, default=1e-10)
+    centered: bool = fixed("subtract the square of the average gradient", default=False)
 
     def initial_slots(self, param: Any) -> Slots:
         average = {"mg": np.zeros_like(param)} if self.centered else {}

@@ -18,6 +18,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
+from fgrad.optimizers.declared import BETWEEN, POSITIVE, at_least, declarations, fixed, schedule_class
 
 __all__ = [
     "CosineDecay", "CosineDecayRestarts", "ExponentialDecay", "InverseTimeDecay", "LinearCosineDecay",
@@ -56,128 +57,84 @@ class Schedule:
         single = type(value) not in BOXES and np.ndim(value) == 0
         return np.asarray(value).item() if single else value
 
+    def __post_init__(self) -> None:
+        for name, declared in declarations(self):
+            if declared.check is not None:
+                declared.check.refuse(name, getattr(self, name))
+
     def value(self, step: Any) -> Any:
         """Return the value for a step that is a floating-point array or tensor."""
         raise NotImplementedError(type(self).__name__)
 
 
-@dataclass(frozen=True)
-class ExponentialDecay(Schedule):
+@schedule_class
+class _Decay(Schedule):
+    """The parameters of the decays that never end."""
+
+    initial_learning_rate: Any = fixed("the value at step 0")
+    decay_steps: Any = fixed("the unit in which steps are counted", POSITIVE)
+    decay_rate: Any = fixed("the decay in one such unit, as in the formula")
+    staircase: bool = fixed("change the value only every `decay_steps` steps", default=False)
+
+    def periods(self, step: Any) -> Any:
+        """Return the steps in units of `decay_steps`, rounded down for a staircase."""
+        periods = step / self.decay_steps
+        return np.floor(periods) if self.staircase else periods
+
+
+@schedule_class
+class ExponentialDecay(_Decay):
     """`initial_learning_rate * decay_rate ** (step / decay_steps)`.
-
-    Args:
-        initial_learning_rate: the value at step 0.
-        decay_steps: the number of steps in which the value changes by the factor `decay_rate`.
-        decay_rate: the factor.
-        staircase: change the value only every `decay_steps` steps.
-
-    Raises:
-        ParameterError: a ValueError; `decay_steps` is not positive.
 
     Example:
         >>> ExponentialDecay(1.0, decay_steps=10, decay_rate=0.5)(20)
         0.25
     """
 
-    initial_learning_rate: Any
-    decay_steps: Any
-    decay_rate: Any
-    staircase: bool = False
-
-    def __post_init__(self) -> None:
-        _check_positive(decay_steps=self.decay_steps)
-
     def value(self, step: Any) -> Any:
-        return self.initial_learning_rate * self.decay_rate ** _periods(self, step)
+        return self.initial_learning_rate * self.decay_rate ** self.periods(step)
 
 
-@dataclass(frozen=True)
-class NaturalExpDecay(Schedule):
+@schedule_class
+class NaturalExpDecay(_Decay):
     """`initial_learning_rate * exp(-decay_rate * step / decay_steps)`.
-
-    Args:
-        initial_learning_rate: the value at step 0.
-        decay_steps: the unit in which steps are counted.
-        decay_rate: the speed of the decay.
-        staircase: change the value only every `decay_steps` steps.
-
-    Raises:
-        ParameterError: a ValueError; `decay_steps` is not positive.
 
     Example:
         >>> round(NaturalExpDecay(1.0, decay_steps=10, decay_rate=0.5)(10), 6)
         0.606531
     """
 
-    initial_learning_rate: Any
-    decay_steps: Any
-    decay_rate: Any
-    staircase: bool = False
-
-    def __post_init__(self) -> None:
-        _check_positive(decay_steps=self.decay_steps)
-
     def value(self, step: Any) -> Any:
-        return self.initial_learning_rate * np.exp(-self.decay_rate * _periods(self, step))
+        return self.initial_learning_rate * np.exp(-self.decay_rate * self.periods(step))
 
 
-@dataclass(frozen=True)
-class InverseTimeDecay(Schedule):
+@schedule_class
+class InverseTimeDecay(_Decay):
     """`initial_learning_rate / (1 + decay_rate * step / decay_steps)`.
-
-    Args:
-        initial_learning_rate: the value at step 0.
-        decay_steps: the unit in which steps are counted.
-        decay_rate: the speed of the decay.
-        staircase: change the value only every `decay_steps` steps.
-
-    Raises:
-        ParameterError: a ValueError; `decay_steps` is not positive.
 
     Example:
         >>> InverseTimeDecay(1.0, decay_steps=10, decay_rate=0.5)(20)
         0.5
     """
 
-    initial_learning_rate: Any
-    decay_steps: Any
-    decay_rate: Any
-    staircase: bool = False
-
-    def __post_init__(self) -> None:
-        _check_positive(decay_steps=self.decay_steps)
-
     def value(self, step: Any) -> Any:
-        return self.initial_learning_rate / (1 + self.decay_rate * _periods(self, step))
+        return self.initial_learning_rate / (1 + self.decay_rate * self.periods(step))
 
 
-@dataclass(frozen=True)
+@schedule_class
 class PolynomialDecay(Schedule):
     """Decays from one value to another by a power: `(start - end) * (1 - step / decay_steps) ** power + end`.
-
-    Args:
-        initial_learning_rate: the value at step 0.
-        decay_steps: the step at which the end is reached.
-        end_learning_rate: the value from that step on.
-        power: the exponent; 1 gives a linear decay.
-        cycle: rise again at the end, and decay towards the next multiple of `decay_steps`.
-
-    Raises:
-        ParameterError: a ValueError; `decay_steps` is not positive.
 
     Example:
         >>> PolynomialDecay(1.0, decay_steps=10, end_learning_rate=0.0)(5)
         0.5
     """
 
-    initial_learning_rate: Any
-    decay_steps: Any
-    end_learning_rate: Any = 0.0001
-    power: Any = 1.0
-    cycle: bool = False
-
-    def __post_init__(self) -> None:
-        _check_positive(decay_steps=self.decay_steps)
+    initial_learning_rate: Any = fixed("the value at step 0")
+    decay_steps: Any = fixed("the step at which the end is reached", POSITIVE)
+    end_learning_rate: Any = fixed("the value from that step on", default=0.0001)
+    power: Any = fixed("the exponent; 1 gives a linear decay", default=1.0)
+    cycle: bool = fixed("rise again at the end, and decay towards the next multiple of `decay_steps`", default=False)
 
     def value(self, step: Any) -> Any:
         if self.cycle:
@@ -188,13 +145,9 @@ class PolynomialDecay(Schedule):
         return span * (1 - part) ** self.power + self.end_learning_rate
 
 
-@dataclass(frozen=True)
+@schedule_class
 class PiecewiseConstantDecay(Schedule):
     """One value up to and including the first boundary, the next one up to the second, and so on.
-
-    Args:
-        boundaries: increasing steps.
-        values: one more than `boundaries`.
 
     Raises:
         ParameterError: a ValueError; the boundaries are not increasing, or the lengths do not match.
@@ -205,8 +158,8 @@ class PiecewiseConstantDecay(Schedule):
         (1.0, 0.5, 0.1)
     """
 
-    boundaries: Sequence[Any]
-    values: Sequence[Any]
+    boundaries: Sequence[Any] = fixed("increasing steps")
+    values: Sequence[Any] = fixed("one more than `boundaries`")
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.boundaries) + 1:
@@ -225,48 +178,27 @@ class PiecewiseConstantDecay(Schedule):
         return result
 
 
-@dataclass(frozen=True)
+@schedule_class
 class CosineDecay(Schedule):
     """Decays along half a cosine (https://arxiv.org/abs/1608.03983).
-
-    Args:
-        initial_learning_rate: the value at step 0.
-        decay_steps: the step at which the end is reached.
-        alpha: the value from that step on, as a fraction of the initial one.
-
-    Raises:
-        ParameterError: a ValueError; `decay_steps` is not positive.
 
     Example:
         >>> CosineDecay(1.0, decay_steps=20)(10)
         0.5
     """
 
-    initial_learning_rate: Any
-    decay_steps: Any
-    alpha: Any = 0.0
-
-    def __post_init__(self) -> None:
-        _check_positive(decay_steps=self.decay_steps)
+    initial_learning_rate: Any = fixed("the value at step 0")
+    decay_steps: Any = fixed("the step at which the end is reached", POSITIVE)
+    alpha: Any = fixed("the value from that step on, as a fraction of the initial one", default=0.0)
 
     def value(self, step: Any) -> Any:
         fallen = _cosine(np.minimum(step / self.decay_steps, 1))
         return self.initial_learning_rate * ((1 - self.alpha) * fallen + self.alpha)
 
 
-@dataclass(frozen=True)
+@schedule_class
 class CosineDecayRestarts(Schedule):
     """Decays along half a cosine repeatedly: SGDR, https://arxiv.org/abs/1608.03983.
-
-    Args:
-        initial_learning_rate: the value at step 0.
-        first_decay_steps: the length of the first period.
-        t_mul: the ratio of the lengths of successive periods.
-        m_mul: the ratio of the initial values of successive periods.
-        alpha: the lowest value, as a fraction of the initial one.
-
-    Raises:
-        ParameterError: a ValueError; `first_decay_steps` is not positive, or `t_mul` is below 1.
 
     Example:
         >>> schedule = CosineDecayRestarts(1.0, first_decay_steps=10, m_mul=0.5)
@@ -274,16 +206,11 @@ class CosineDecayRestarts(Schedule):
         (1.0, 0.5, 0.25)
     """
 
-    initial_learning_rate: Any
-    first_decay_steps: Any
-    t_mul: float = 2.0
-    m_mul: Any = 1.0
-    alpha: Any = 0.0
-
-    def __post_init__(self) -> None:
-        _check_positive(first_decay_steps=self.first_decay_steps)
-        if _known(self.t_mul) and self.t_mul < 1:
-            raise errors.ParameterError(f"t_mul must be 1 or more, and it is {self.t_mul}.")
+    initial_learning_rate: Any = fixed("the value at step 0")
+    first_decay_steps: Any = fixed("the length of the first period", POSITIVE)
+    t_mul: float = fixed("the ratio of the lengths of successive periods", at_least(1), default=2.0)
+    m_mul: Any = fixed("the ratio of the initial values of successive periods", default=1.0)
+    alpha: Any = fixed("the lowest value, as a fraction of the initial one", default=0.0)
 
     def value(self, step: Any) -> Any:
         done = step / self.first_decay_steps
@@ -303,32 +230,20 @@ class CosineDecayRestarts(Schedule):
         return (self.t_mul**period - 1) / (self.t_mul - 1)
 
 
-@dataclass(frozen=True)
+@schedule_class
 class LinearCosineDecay(Schedule):
     """A cosine multiplied with a linear decay: `(alpha + line) * cosine + beta` (https://arxiv.org/abs/1709.07417).
-
-    Args:
-        initial_learning_rate: a factor of the whole expression.
-        decay_steps: the step at which the end is reached.
-        num_periods: the number of periods of the cosine up to that step.
-        alpha, beta: see the formula.
-
-    Raises:
-        ParameterError: a ValueError; `decay_steps` is not positive.
 
     Example:
         >>> LinearCosineDecay(1.0, decay_steps=20)(10)
         0.251
     """
 
-    initial_learning_rate: Any
-    decay_steps: Any
-    num_periods: Any = 0.5
-    alpha: Any = 0.0
-    beta: Any = 0.001
-
-    def __post_init__(self) -> None:
-        _check_positive(decay_steps=self.decay_steps)
+    initial_learning_rate: Any = fixed("a factor of the whole expression")
+    decay_steps: Any = fixed("the step at which the end is reached", POSITIVE)
+    num_periods: Any = fixed("the number of periods of the cosine up to that step", default=0.5)
+    alpha: Any = fixed("see the formula", default=0.0)
+    beta: Any = fixed("see the formula", default=0.001)
 
     def value(self, step: Any) -> Any:
         part = np.minimum(step / self.decay_steps, 1)
@@ -336,16 +251,9 @@ class LinearCosineDecay(Schedule):
         return self.initial_learning_rate * ((self.alpha + 1 - part) * cosine + self.beta)
 
 
-@dataclass(frozen=True)
+@schedule_class
 class WarmupCosine(Schedule):
     """Increases linearly, then decays along half a cosine.
-
-    Args:
-        peak_learning_rate: the value after `warmup_steps`.
-        warmup_steps: the length of the increase; may be 0.
-        decay_steps: the step at which the end is reached, including the warm-up.
-        initial_learning_rate: the value at step 0.
-        end_learning_rate: the value from that step on.
 
     Raises:
         ParameterError: a ValueError; not `0 <= warmup_steps < decay_steps`.
@@ -356,11 +264,11 @@ class WarmupCosine(Schedule):
         (0.0, 0.5, 1.0, 0.0)
     """
 
-    peak_learning_rate: Any
-    warmup_steps: Any
-    decay_steps: Any
-    initial_learning_rate: Any = 0.0
-    end_learning_rate: Any = 0.0
+    peak_learning_rate: Any = fixed("the value after `warmup_steps`")
+    warmup_steps: Any = fixed("the length of the increase; may be 0")
+    decay_steps: Any = fixed("the step at which the end is reached, including the warm-up")
+    initial_learning_rate: Any = fixed("the value at step 0", default=0.0)
+    end_learning_rate: Any = fixed("the value from that step on", default=0.0)
 
     def __post_init__(self) -> None:
         known = _known(self.warmup_steps) and _known(self.decay_steps)
@@ -378,20 +286,9 @@ class WarmupCosine(Schedule):
         return np.where(step < self.warmup_steps, rising, falling)
 
 
-@dataclass(frozen=True)
+@schedule_class
 class OneCycle(Schedule):
     """Increases and decreases once, along half cosines: the 1cycle policy, https://arxiv.org/abs/1708.07120.
-
-    Args:
-        peak_learning_rate: the largest value.
-        total_steps: the step at which the end is reached.
-        warmup_fraction: the fraction of steps in which the value increases.
-        initial_divisor: step 0 has `peak_learning_rate / initial_divisor`.
-        final_divisor: the final value is the value at step 0 divided by it.
-
-    Raises:
-        ParameterError: a ValueError; `total_steps` or a divisor is not positive, or the fraction is not
-            between 0 and 1.
 
     Example:
         >>> schedule = OneCycle(1.0, total_steps=100)
@@ -399,18 +296,11 @@ class OneCycle(Schedule):
         (0.04, 1.0, 4e-06)
     """
 
-    peak_learning_rate: Any
-    total_steps: Any
-    warmup_fraction: float = 0.3
-    initial_divisor: float = 25.0
-    final_divisor: float = 1e4
-
-    def __post_init__(self) -> None:
-        _check_positive(
-            total_steps=self.total_steps, initial_divisor=self.initial_divisor, final_divisor=self.final_divisor
-        )
-        if not 0 < self.warmup_fraction < 1:
-            raise errors.ParameterError(f"warmup_fraction must be between 0 and 1, and it is {self.warmup_fraction}.")
+    peak_learning_rate: Any = fixed("the largest value")
+    total_steps: Any = fixed("the step at which the end is reached", POSITIVE)
+    warmup_fraction: float = fixed("the fraction of steps in which the value increases", BETWEEN, default=0.3)
+    initial_divisor: float = fixed("step 0 has `peak_learning_rate / initial_divisor`", POSITIVE, default=25.0)
+    final_divisor: float = fixed("the final value is the value at step 0 divided by it", POSITIVE, default=1e4)
 
     def value(self, step: Any) -> Any:
         turn = self.warmup_fraction * self.total_steps
@@ -513,12 +403,6 @@ class ReduceOnPlateau(Schedule):
         self._waited, self._cooling = state["waited"], state["cooling"]
 
 
-def _periods(schedule: Any, step: Any) -> Any:
-    """Return the steps in units of `decay_steps`, rounded down for a staircase."""
-    periods = step / schedule.decay_steps
-    return np.floor(periods) if schedule.staircase else periods
-
-
 def _cosine(part: Any) -> Any:
     """Return half a cosine, from 1 at 0 to 0 at 1."""
     return 0.5 * (1 + np.cos(np.pi * part))
@@ -531,9 +415,3 @@ def _between(low: Any, high: Any, part: Any) -> Any:
 def _known(value: Any) -> bool:
     """Return whether a parameter can be checked; a tensor may stand for many values."""
     return type(value) not in BOXES
-
-
-def _check_positive(**values: Any) -> None:
-    for name, value in values.items():
-        if _known(value) and not np.all(np.greater(value, 0)):
-            raise errors.ParameterError(f"{name} must be positive, and it is {value}.")

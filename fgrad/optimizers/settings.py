@@ -2,12 +2,11 @@
 
 evaluated(name, hyper, updates)     the value in one step, possibly traced
 known(name, hyper, updates)         the plain value
-check_fraction, check_share, check_not_negative, check_positive     checks for constructors
+check_hyper(check, name, hyper)     raises if its value does not satisfy a condition
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, strip_ended
+from fgrad.optimizers.declared import Check
 from fgrad.optimizers.inputs import refuse_parameters
 from fgrad.optimizers.schedules import Schedule
 
@@ -76,43 +76,22 @@ def may_differ(hyper: Hyper, number: float = 0.0) -> bool:
     return type(hyper) not in (float, int) or hyper != number
 
 
-def check_fraction(**hypers: Hyper) -> None:
-    """Raise unless the values are at least 0 and below 1."""
-    _check(lambda value: (value >= 0) & (value < 1), "at least 0 and below 1", hypers)
+def check_hyper(check: Check, name: str, hyper: Hyper) -> None:
+    """Raise if a hyper-parameter does not satisfy a condition, as far as its value is known now.
 
+    Variables, tensors, functions and schedules are evaluated in the steps.
 
-def check_share(**hypers: Hyper) -> None:
-    """Refuse what is not at least 0 and at most 1."""
-    _check(lambda value: (value >= 0) & (value <= 1), "at least 0 and at most 1", hypers)
-
-
-def check_not_negative(**hypers: Hyper) -> None:
-    """Raise if a value is below 0."""
-    _check(lambda value: value >= 0, "0 or more", hypers)
-
-
-def check_positive(**hypers: Hyper) -> None:
-    """Raise unless the values are above 0."""
-    _check(lambda value: value > 0, "positive", hypers)
-
-
-def check_number(**hypers: Hyper) -> None:
-    """Raise if a value is not a number."""
-    _check(lambda value: True, "a number", hypers)
-
-
-def _check(holds: Callable[[Any], Any], requirement: str, hypers: dict[str, Hyper]) -> None:
-    """Check values that are known now; variables, functions and schedules are evaluated later."""
-    for name, hyper in hypers.items():
-        if type(hyper) in BOXES or isinstance(hyper, Schedule):
-            continue
-        if callable(hyper):
-            refuse_parameters(name, hyper, errors.ParameterError)
-            continue
-        if isinstance(hyper, (list, tuple)) and any(type(each) in BOXES for each in hyper):
-            raise errors.ParameterError(
-                f"{name} must be {requirement}, and it is a list of variables or tensors.\n"
-                "An optimizer finds the variables that the loss reads, or pass minimize(loss, var_list=[...])."
-            )
-        if not np.all(holds(evaluated(name, hyper, 0))):
-            raise errors.ParameterError(f"{name} must be {requirement}, and it is {hyper}.")
+    Raises:
+        ParameterError: a ValueError; it does not, or it cannot be a hyper-parameter.
+    """
+    if type(hyper) in BOXES or isinstance(hyper, Schedule):
+        return
+    if callable(hyper):
+        refuse_parameters(name, hyper, errors.ParameterError)
+        return
+    if isinstance(hyper, (list, tuple)) and any(type(each) in BOXES for each in hyper):
+        raise errors.ParameterError(
+            f"{name} must {check.requirement}, and it is a list of variables or tensors.\n"
+            "An optimizer finds the variables that the loss reads, or pass minimize(loss, var_list=[...])."
+        )
+    check.refuse(name, evaluated(name, hyper, 0))

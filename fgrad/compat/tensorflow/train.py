@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,7 +62,7 @@ from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import Cell
 from fgrad.core.variable import Variable as NativeVariable
 from fgrad.optimizers import schedules
-from fgrad.optimizers.settings import check_share
+from fgrad.optimizers.declared import FRACTION, SHARE, Check, declarations
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "CheckpointState",
@@ -90,10 +90,6 @@ class FromRun:
         return self.value
 
 
-def _hyper(x: Any) -> Any:
-    return FromRun(x) if isinstance(x, Symbol) else x
-
-
 class Optimizer(optimizers.Optimizer):
     """The base of `tf.train`'s optimizers: fgrad's, with support for graphs."""
 
@@ -107,7 +103,14 @@ class Optimizer(optimizers.Optimizer):
 
     _slot_type: ClassVar[type[Cell]] = SlotVariable
     _tape_type = GradientTape
-    _check_fraction = staticmethod(check_share)
+    instead_of: ClassVar[Mapping[Check, Check]] = {FRACTION: SHARE}
+
+    def __post_init__(self) -> None:
+        for name, declared in declarations(self):
+            value = getattr(self, name)
+            if declared.in_each_step and isinstance(value, Symbol):
+                setattr(self, name, FromRun(value))
+        super().__post_init__()
 
     def compute_gradients(  # type: ignore[override]
         self,
@@ -414,7 +417,7 @@ class GradientDescentOptimizer(Optimizer, optimizers.GradientDescent):
     """See `fgrad.optimizers.GradientDescent`."""
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
-        super().__init__(_hyper(learning_rate), name=name)
+        super().__init__(learning_rate, name=name)
 
 
 class MomentumOptimizer(Optimizer, optimizers.Momentum):
@@ -428,7 +431,7 @@ class MomentumOptimizer(Optimizer, optimizers.Momentum):
         name: str = "Momentum",
         use_nesterov: bool = False,
     ) -> None:
-        super().__init__(_hyper(learning_rate), _hyper(momentum), use_nesterov, name=name)
+        super().__init__(learning_rate, momentum, use_nesterov, name=name)
 
 
 class AdagradOptimizer(Optimizer, optimizers.Adagrad):
@@ -441,7 +444,7 @@ class AdagradOptimizer(Optimizer, optimizers.Adagrad):
         use_locking: bool = False,
         name: str = "Adagrad",
     ) -> None:
-        super().__init__(_hyper(learning_rate), initial_accumulator_value, name=name)
+        super().__init__(learning_rate, initial_accumulator_value, name=name)
 
 
 class AdagradDAOptimizer(Optimizer, optimizers.AdagradDA):
@@ -458,7 +461,7 @@ class AdagradDAOptimizer(Optimizer, optimizers.AdagradDA):
         name: str = "AdagradDA",
     ) -> None:
         super().__init__(
-            _hyper(learning_rate),
+            learning_rate,
             None if isinstance(global_step, Symbol) else global_step,
             initial_gradient_squared_accumulator_value,
             l1_regularization_strength,
@@ -478,7 +481,7 @@ class AdadeltaOptimizer(Optimizer, optimizers.Adadelta):
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
-        super().__init__(_hyper(learning_rate), _hyper(rho), _hyper(epsilon), name=name)
+        super().__init__(learning_rate, rho, epsilon, name=name)
 
 
 class RMSPropOptimizer(Optimizer, optimizers.RMSProp):
@@ -494,7 +497,7 @@ class RMSPropOptimizer(Optimizer, optimizers.RMSProp):
         centered: bool = False,
         name: str = "RMSProp",
     ) -> None:
-        super().__init__(_hyper(learning_rate), _hyper(decay), _hyper(momentum), _hyper(epsilon), centered, name=name)
+        super().__init__(learning_rate, decay, momentum, epsilon, centered, name=name)
 
 
 class AdamOptimizer(Optimizer, optimizers.Adam):
@@ -512,7 +515,7 @@ class AdamOptimizer(Optimizer, optimizers.Adam):
         use_locking: bool = False,
         name: str = "Adam",
     ) -> None:
-        super().__init__(_hyper(learning_rate), _hyper(beta1), _hyper(beta2), _hyper(epsilon), name=name)
+        super().__init__(learning_rate, beta1, beta2, epsilon, name=name)
 
 
 class FtrlOptimizer(Optimizer, optimizers.Ftrl):
@@ -533,7 +536,7 @@ class FtrlOptimizer(Optimizer, optimizers.Ftrl):
         beta: float | None = None,
     ) -> None:
         super().__init__(
-            _hyper(learning_rate),
+            learning_rate,
             learning_rate_power,
             initial_accumulator_value,
             l1_regularization_strength,
@@ -555,7 +558,7 @@ class ProximalGradientDescentOptimizer(Optimizer, optimizers.ProximalGradientDes
         use_locking: bool = False,
         name: str = "ProximalGradientDescent",
     ) -> None:
-        super().__init__(_hyper(learning_rate), l1_regularization_strength, l2_regularization_strength, name=name)
+        super().__init__(learning_rate, l1_regularization_strength, l2_regularization_strength, name=name)
 
 
 class ProximalAdagradOptimizer(Optimizer, optimizers.ProximalAdagrad):
@@ -571,7 +574,7 @@ class ProximalAdagradOptimizer(Optimizer, optimizers.ProximalAdagrad):
         name: str = "ProximalAdagrad",
     ) -> None:
         super().__init__(
-            _hyper(learning_rate),
+            learning_rate,
             initial_accumulator_value,
             l1_regularization_strength,
             l2_regularization_strength,
