@@ -1,7 +1,9 @@
 """Optimizers: what they take and return, their edges, their options, their state."""
 
 import copy
+import inspect
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -610,6 +612,10 @@ def test_an_error_in_the_middle_of_a_step_changes_nothing():
         (lambda: Lion(beta1=2.0), "beta1 must be at least 0 and below 1"),
         (lambda: Nadam(momentum_decay=-1.0), "momentum_decay must be 0 or more"),
         (lambda: RAdam(threshold=3.0), "threshold must be 4 or more, and it is 3.0"),
+        (lambda: RAdam(threshold=fg.constant(3.0)), "threshold must be 4 or more, and it is 3"),
+        (lambda: RAdam(threshold="low"), "threshold must be 4 or more, and it is 'low'"),
+        (lambda: Lamb(epsilon=-1e-8), "epsilon must be 0 or more"),  # declared again for another default
+        (lambda: AdamW(weight_decay=-0.1), "weight_decay must be 0 or more"),
         (lambda: Adadelta(rho=1.0), "rho must be at least 0 and below 1"),
         (lambda: RMSProp(0.1, decay=1.0), "decay must be at least 0 and below 1"),
         (lambda: RMSProp(0.1, momentum=-1.0), "momentum must be 0 or more"),
@@ -640,6 +646,31 @@ def test_every_constructor_takes_the_shared_options_and_no_others(kind):
     assert make(kind).name == kind.__name__
     with pytest.raises(TypeError, match="unexpected keyword argument 'bogus'"):
         make(kind, bogus=1)
+
+
+@EVERY
+def test_the_parameters_are_documented_with_their_conditions(kind):
+    text = inspect.getdoc(kind)
+    for name, parameter in inspect.signature(kind).parameters.items():
+        assert re.search(rf"^    (.*, )?{name}(, .*)?: [\w`]", text, re.MULTILINE), name
+        assert parameter.kind is not parameter.VAR_KEYWORD
+    assert "`learning_rate`, `weight_decay`" in text
+    assert re.search("must be\\s+0\\s+or\\s+more", text)
+
+
+def test_a_parameter_that_is_declared_again_keeps_its_documentation():
+    assert "epsilon: keeps the divisor away from 0.\n" in inspect.getdoc(Lamb)
+    assert inspect.signature(Lamb).parameters["epsilon"].default == 1e-6
+
+
+def test_a_keyword_that_a_subclass_passes_on_is_refused_with_the_known_ones():
+    class Mine(Momentum):
+        def __init__(self, learning_rate, **options):
+            super().__init__(learning_rate, 0.9, **options)
+
+    assert Mine(0.1, weight_decay=0.5).weight_decay == 0.5
+    with pytest.raises(errors.KeywordError, match=r"Mine\(\) .* 'decay'.*\n.*learning_rate, .*weight_decay"):
+        Mine(0.1, decay=0.5)
 
 
 def test_what_a_function_returns_is_checked_in_the_step():

@@ -1,10 +1,12 @@
 """An extension of griffe, which reads the sources for the API reference: what it has to know of fgrad's docstrings.
 
-Functions that are made by calls, such as `bisect = _bracketed(...)`, are shown as the functions that they are.
+Functions that are made by calls, such as `bisect = _bracketed(...)`, are shown as the functions that they are, and
+classes that are made from declarations of their parameters with these parameters.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import re
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import griffe
+
+from fgrad.optimizers.declared import declarations
 
 _PAGES = runpy.run_path(str(Path(__file__).with_name("api_pages.py")))
 _KINDS = {
@@ -34,6 +38,8 @@ class Docstrings(griffe.Extension):
             module = importlib.import_module(module_name)
             for name in _PAGES["exports"](module):
                 value, member = getattr(module, name), _found(pkg, f"{module_name}.{name}")
+                if member is not None and dataclasses.is_dataclass(value) and any(declarations(value)):
+                    _as_made(member, value)
                 if member is None or not member.is_attribute or not inspect.getdoc(value):
                     continue
                 docstring = griffe.Docstring(_prepared(inspect.getdoc(value) or ""), parser="google")
@@ -54,6 +60,12 @@ class Docstrings(griffe.Extension):
         """Let examples be shown as code."""
         if obj.docstring:
             obj.docstring.value = _prepared(obj.docstring.value)
+
+
+def _as_made(member: griffe.Class, cls: Any) -> None:
+    """Show a class with the parameters and the docstring that were made from its declarations."""
+    member.docstring = griffe.Docstring(_prepared(inspect.getdoc(cls) or ""), parser="google", parent=member)
+    member.set_member("__init__", griffe.Function("__init__", parameters=_parameters(cls.__init__), parent=member))
 
 
 def _prepared(text: str) -> str:

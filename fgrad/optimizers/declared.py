@@ -144,8 +144,8 @@ def _inherit_declarations(cls: Any) -> None:
             field.metadata = cls.__base__.__dataclass_fields__[field.name].metadata
 
 
-L1 = "the strength of the L1 penalty, which gives exact zeros"
-L2 = "the strength of the L2 penalty"
+L1 = "`l1`, the strength of the L1 penalty, which gives exact zeros"
+L2 = "`l2`, the strength of the L2 penalty"
 """What several optimizers say of their parameters."""
 
 

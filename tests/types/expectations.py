@@ -77,6 +77,13 @@ def expectations() -> None:
     assert_type(w.assign(2.0), fg.Variable)
     assert_type(w.value(), fg.Tensor)
 
+    # Optimizers, and schedules, whose parameters are declared
+    adam = fg.optimizers.Adam(0.1, beta1=0.5, corrected_epsilon=True, weight_decay=0.1, name=None)
+    assert_type(adam, fg.optimizers.Adam)
+    assert_type(adam.name, str)
+    assert_type(adam.corrected_epsilon, bool)
+    assert_type(fg.optimizers.schedules.ExponentialDecay(1.0, 10, 0.5).staircase, bool)
+
     # Mistakes that are found: each comment that ignores one would be reported if it were not needed.
     bare("text")  # type: ignore[arg-type]
     bare(1.0, 2.0)  # type: ignore[call-arg]
@@ -84,3 +91,8 @@ def expectations() -> None:
     doubled(1.0, 2.0)  # type: ignore[call-arg]
     fg.grad(3.0)  # type: ignore[call-overload]
     fg.compile(area)(1.0, depth=2.0)  # type: ignore[call-arg]
+    fg.optimizers.Adam(0.1, lr=0.1)  # type: ignore[call-arg]
+    fg.optimizers.Adam(0.1, 0.9, 0.999, 1e-8, True)  # type: ignore[call-arg]
+    fg.optimizers.Momentum(0.1)  # type: ignore[call-arg]
+    fg.optimizers.Adam(name=1)  # type: ignore[arg-type]
+    fg.optimizers.schedules.CosineDecay(1.0)  # type: ignore[call-arg]

@@ -10,7 +10,7 @@ a node that draws new values in every run. TensorFlow's other names of the class
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,6 +27,9 @@ class Initializer:
     """Makes the initial value of a variable; called with a shape, and a dtype other than float32 if needed."""
 
     dtype: Any = np.dtype(np.float32)
+
+    def __init__(self, dtype: Any = None) -> None:
+        self.dtype = _dtype_or_float(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
         """Return a tensor.
@@ -50,18 +53,12 @@ def _dtype_or_float(dtype: Any) -> Any:
 class Zeros(Initializer):
     """Makes zeros."""
 
-    def __init__(self, dtype: Any = None) -> None:
-        self.dtype = _dtype_or_float(dtype)
-
     def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
         return arrays.zeros(shape, dtype)
 
 
 class Ones(Initializer):
     """Makes ones."""
-
-    def __init__(self, dtype: Any = None) -> None:
-        self.dtype = _dtype_or_float(dtype)
 
     def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
         return arrays.ones(shape, dtype)
@@ -186,46 +183,49 @@ def _fans(shape: tuple[int, ...]) -> tuple[int, int]:
     return shape[-2] * field, shape[-1] * field
 
 
-class GlorotUniform(VarianceScaling):
+class _Scaled(VarianceScaling):
+    """A `VarianceScaling` with a fixed scale, mode and distribution."""
+
+    scaling: ClassVar[tuple[float, str, str]]
+
+    def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
+        super().__init__(*self.scaling, seed, dtype)
+
+
+class GlorotUniform(_Scaled):
     """Draws uniform numbers, scaled by the mean of fan-in and fan-out (Glorot and Bengio, 2010)."""
 
-    def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
-        super().__init__(1.0, "fan_avg", "uniform", seed, dtype)
+    scaling = (1.0, "fan_avg", "uniform")
 
 
-class GlorotNormal(VarianceScaling):
+class GlorotNormal(_Scaled):
     """Draws normal numbers, scaled by the mean of fan-in and fan-out (Glorot and Bengio, 2010)."""
 
-    def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
-        super().__init__(1.0, "fan_avg", "truncated_normal", seed, dtype)
+    scaling = (1.0, "fan_avg", "truncated_normal")
 
 
-class HeNormal(VarianceScaling):
+class HeNormal(_Scaled):
     """Draws normal numbers for layers with `relu` (He and others, 2015)."""
 
-    def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
-        super().__init__(2.0, "fan_in", "truncated_normal", seed, dtype)
+    scaling = (2.0, "fan_in", "truncated_normal")
 
 
-class HeUniform(VarianceScaling):
+class HeUniform(_Scaled):
     """Draws uniform numbers for layers with `relu` (He and others, 2015)."""
 
-    def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
-        super().__init__(2.0, "fan_in", "uniform", seed, dtype)
+    scaling = (2.0, "fan_in", "uniform")
 
 
-class LecunNormal(VarianceScaling):
+class LecunNormal(_Scaled):
     """Draws normal numbers whose variance is the reciprocal of the number of inputs."""
 
-    def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
-        super().__init__(1.0, "fan_in", "truncated_normal", seed, dtype)
+    scaling = (1.0, "fan_in", "truncated_normal")
 
 
-class LecunUniform(VarianceScaling):
+class LecunUniform(_Scaled):
     """Draws uniform numbers whose variance is the reciprocal of the number of inputs."""
 
-    def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
-        super().__init__(1.0, "fan_in", "uniform", seed, dtype)
+    scaling = (1.0, "fan_in", "uniform")
 
 
 class UniformUnitScaling(Initializer):

@@ -182,12 +182,7 @@ def _alignment(align: str) -> tuple[str, str]:
 
 @operation("MatrixDiag")
 def diag(
-    diagonal: Any,
-    k: Any = 0,
-    padding_value: Any = 0,
-    num_rows: int = -1,
-    num_cols: int = -1,
-    align: str = "RIGHT_LEFT",
+    diagonal: Any, k: Any = 0, padding_value: Any = 0, num_rows: int = -1, num_cols: int = -1, align: str = "RIGHT_LEFT"
 ) -> Any:
     """Return matrices with given diagonals.
 

@@ -346,7 +346,7 @@ reduce_all            = _reduction("reduce_all",            _keyword(np.all),   
 @operation("count_nonzero", differentiable=False)
 def count_nonzero(
     input: Any, axis: Any = None, keepdims: Any = None, dtype: Any = _LONG, reduction_indices: Any = None,
-    keep_dims: Any = None,
+    keep_dims: Any = None
 ) -> Any:  # fmt: skip
     """Return how many elements along axes are nonzero; the last two arguments are old names."""
     axis = axes(chosen("axis", axis, "reduction_indices", reduction_indices))

@@ -353,23 +353,38 @@ def conv2d(
     filters = chosen("filters", filters, "filter", filter)
     if filters is None or strides is None or padding is None:
         raise errors.ParameterError("conv2d needs filters, strides and padding.")
-    if dilations is not None and _pair(dilations, data_format) != (1, 1):
-        raise errors.ParameterError(f"dilations is {dilations}, but fgrad supports only 1.")
+    _check_dilations(dilations, data_format)
     found = _correlated(input, filters, strides, padding, data_format, name=name)
-    found = with_sizes_known_of(input, found, _places(data_format))
+    return _with_known_sizes(input, found, data_format, filters)
+
+
+def _check_dilations(dilations: Any, format: str) -> None:
+    if dilations is not None and _pair(dilations, format) != (1, 1):
+        raise errors.ParameterError(f"dilations is {dilations}, but fgrad supports only 1.")
+
+
+def _with_known_sizes(input: Any, found: Any, format: str, filters: Any = ()) -> Any:
+    """Return a result for images with the sizes that follow from those of the images and filters."""
+    found = with_sizes_known_of(input, found, _places(format))
     return found if is_known(filters) else with_unknown_size(found, None)
 
 
 @operation("Conv2D")
 def _correlated(input: Any, filters: Any, strides: Any, padding: Any, format: str) -> Any:
+    windows, filters = _windows_for(input, filters, strides, padding, format)
+    height, width, channels, results = filters.shape
+    found = np.matmul(np.concatenate(windows, axis=-1), np.reshape(filters, (height * width * channels, results)))
+    return _channels_back(found, format)
+
+
+def _windows_for(input: Any, filters: Any, strides: Any, padding: Any, format: str) -> tuple[list[Any], Any]:
+    """Return the windows of images on which filters act, and the filters."""
     images, filters = operands(input, filters)
     images = _channels_last(images, format)
-    height, width, channels, results = filters.shape
+    height, width, channels, _ = filters.shape
     if images.shape[3] != channels:
         raise errors.ShapeError(f"the images have {images.shape[3]} channels, but the filters have {channels}.")
-    patches = np.concatenate(_windows(images, (height, width), _pair(strides, format), padding, 0), axis=-1)
-    found = np.matmul(patches, np.reshape(filters, (height * width * channels, results)))
-    return _channels_back(found, format)
+    return _windows(images, (height, width), _pair(strides, format), padding, 0), filters
 
 
 def depthwise_conv2d(
@@ -400,23 +415,18 @@ def depthwise_conv2d(
         ParameterError: a ValueError; an option has an unknown value.
         ShapeError: a ValueError; the filters do not fit the images.
     """
-    format, gaps = data_format or "NHWC", chosen("dilations", dilations, "rate", rate)
-    if gaps is not None and _pair(gaps, format) != (1, 1):
-        raise errors.ParameterError(f"dilations is {gaps}, but fgrad supports only 1.")
+    format = data_format or "NHWC"
+    _check_dilations(chosen("dilations", dilations, "rate", rate), format)
     found = _correlated_by_channel(input, filter, strides, padding, format, name=name)
-    found = with_sizes_known_of(input, found, _places(format))
-    return found if is_known(filter) else with_unknown_size(found, None)
+    return _with_known_sizes(input, found, format, filter)
 
 
 @operation("depthwise")
 def _correlated_by_channel(input: Any, filter: Any, strides: Any, padding: Any, format: str) -> Any:
-    images, filters = operands(input, filter)
-    images = _channels_last(images, format)
+    windows, filters = _windows_for(input, filter, strides, padding, format)
     height, width, channels, results = filters.shape
-    if images.shape[3] != channels:
-        raise errors.ShapeError(f"the images have {images.shape[3]} channels, but the filters have {channels}.")
-    patches = np.stack(_windows(images, (height, width), _pair(strides, format), padding, 0))
-    found = np.einsum("pnhwc,pcm->nhwcm", patches, np.reshape(filters, (height * width, channels, results)))
+    kernel = np.reshape(filters, (height * width, channels, results))
+    found = np.einsum("pnhwc,pcm->nhwcm", np.stack(windows), kernel)
     return _channels_back(np.reshape(found, (*found.shape[:3], channels * results)), format)
 
 
@@ -443,7 +453,7 @@ def max_pool(
         ShapeError: a ValueError; the windows do not fit into the images.
     """
     found = _largest_in_windows(input, ksize, strides, padding, data_format, name=name)
-    return with_sizes_known_of(input, found, _places(data_format))
+    return _with_known_sizes(input, found, data_format)
 
 
 @operation("MaxPool")
@@ -464,7 +474,7 @@ def avg_pool(
 ) -> Any:
     """Return the mean of each window of images, over the elements inside; see `max_pool`."""
     found = _means_of_windows(input, ksize, strides, padding, data_format, name=name)
-    return with_sizes_known_of(input, found, _places(data_format))
+    return _with_known_sizes(input, found, data_format)
 
 
 @operation("AvgPool")
@@ -628,12 +638,7 @@ def l2_loss(t: Any) -> Any:
 
 
 def moments(
-    x: Any,
-    axes: Any,
-    shift: Any = None,
-    keepdims: Any = None,
-    keep_dims: Any = None,
-    name: str | None = None,
+    x: Any, axes: Any, shift: Any = None, keepdims: Any = None, keep_dims: Any = None, name: str | None = None
 ) -> tuple[Any, Any]:
     """Return mean and variance along axes.
 

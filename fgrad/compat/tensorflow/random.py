@@ -319,11 +319,7 @@ def _most_likely(logits: Any, noise: Any, dtype: Any) -> Any:
 
 
 def multinomial(
-    logits: Any,
-    num_samples: Any,
-    seed: int | None = None,
-    name: str | None = None,
-    output_dtype: Any = None,
+    logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: Any = None
 ) -> Any:
     """Draw class numbers; see `categorical`."""
     return categorical(logits, num_samples, output_dtype, seed, name)
