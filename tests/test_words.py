@@ -1,7 +1,7 @@
 """Unclear phrases do not come back into prose that was revised; `PHRASES` lists them, with what to write instead.
 
 Prose is docstrings, comments, messages and pages. `CLEAN` lists what has been revised: packages and pages are added to
-it after a revision. Not checked yet: the packages compat, distributed, engines, interop, native, ops and scipy, and
+it after a revision. Not checked yet: the packages distributed, engines, interop, native, ops and scipy, and
 docs/.
 """
 
@@ -18,6 +18,7 @@ CLEAN = (  # patterns of files, from the root of the repository
     "README.md",
     "fgrad/*.py",
     "fgrad/*.pyi",
+    "fgrad/compat/**/*",
     "fgrad/core/**/*",
     "fgrad/debugging/**/*",
     "fgrad/errors/**/*",

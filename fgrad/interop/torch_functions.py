@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.errors.places import depth_of_user
 from fgrad.interop.imported import Library, Numbers, Theirs, call, load
 from fgrad.rules.rule import Leaves
-from fgrad.transforms.calls import decorator
+from fgrad.transforms.calls import Decorator, decorator
 
 P = ParamSpec("P")
 
@@ -253,7 +253,7 @@ def _run_from_torch(function: Any, args: tuple[Any, ...], keywords: dict[str, An
 @overload
 def from_torch(function: Callable[P, Any], device: Any = None) -> Callable[P, Any]: ...
 @overload
-def from_torch(function: None = None, device: Any = None) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def from_torch(function: None = None, device: Any = None) -> Decorator[Any]: ...
 def from_torch(function: Any = None, device: Any = None) -> Any:
     """Make a function written with PyTorch one operation.
 

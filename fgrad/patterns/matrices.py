@@ -22,7 +22,7 @@ from fgrad.errors.hints import names_keywords
 from fgrad.ops.tracing import concrete_value
 from fgrad.patterns.plans import SparsePlan, as_pattern, parts, plan_of
 from fgrad.patterns.trace import PatternTrace, sparse_library
-from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
+from fgrad.transforms.calls import Decorator, Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import along_all, as_selected, check_chunk_size
 from fgrad.transforms.linearization import differentiable
@@ -133,7 +133,7 @@ def _named(point: _Point) -> Callable[[Sequence[Any]], Any]:
 @overload
 def sparsity(function: Callable[P, Any], argnums: Selection = 0) -> Callable[P, Any]: ...
 @overload
-def sparsity(function: None = None, argnums: Selection = 0) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def sparsity(function: None = None, argnums: Selection = 0) -> Decorator[Any]: ...
 @names_keywords
 def sparsity(function: Any = None, argnums: Selection = 0) -> Any:
     """Return a function that computes which elements of the result of `function` depend on which of its arguments.

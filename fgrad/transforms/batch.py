@@ -25,7 +25,7 @@ from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms import draws
-from fgrad.transforms.calls import decorator, name_of, place_name
+from fgrad.transforms.calls import Decorator, decorator, name_of, place_name
 from fgrad.transforms.running import check_numbers, owned, run
 
 P = ParamSpec("P")
@@ -278,9 +278,7 @@ def _placed(function: Any, trace: BatchTrace, leaf: Any, axis: int | None) -> An
 @overload
 def vmap(function: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, Any]: ...
 @overload
-def vmap(
-    function: None = None, in_axes: Any = 0, out_axes: Any = 0
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def vmap(function: None = None, in_axes: Any = 0, out_axes: Any = 0) -> Decorator[Any]: ...
 @names_keywords
 def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
     """Return a function that applies `function` to a batch of examples at once.

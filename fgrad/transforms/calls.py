@@ -13,7 +13,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import numpy as np
 
@@ -22,9 +22,18 @@ from fgrad.core import concretize
 from fgrad.core.trace import running
 from fgrad.errors.places import without_library
 
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
 Place = int | str
 """An argument of a call: a position, or the name of a keyword."""
 Selection = int | str | Sequence[int] | Sequence[str] | None
+
+
+class Decorator(Protocol[R_co]):
+    """The type of a transform with options alone: a decorator, whose functions have other results."""
+
+    def __call__(self, function: Callable[P, Any], /) -> Callable[P, R_co]: ...
 
 
 class Transformed:

@@ -22,7 +22,7 @@ from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.batch import on_all
-from fgrad.transforms.calls import Selection, decorator, name_of, select
+from fgrad.transforms.calls import Decorator, Selection, decorator, name_of, select
 from fgrad.transforms.forward import jvp, pushforward
 from fgrad.transforms.linearization import (
     Input,
@@ -305,7 +305,7 @@ def jacobian(
 @overload
 def jacobian(
     function: None = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+) -> Decorator[Any]: ...
 @names_keywords
 def jacobian(function: Any = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian of `function` as arrays.
@@ -340,9 +340,7 @@ def jacobian(function: Any = None, argnums: Selection = 0, mode: str = "auto", c
 @overload
 def jacrev(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None) -> Callable[P, Any]: ...
 @overload
-def jacrev(
-    function: None = None, argnums: Selection = 0, chunk_size: int | None = None
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def jacrev(function: None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Decorator[Any]: ...
 @names_keywords
 def jacrev(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian by reverse mode: efficient for few results.
@@ -366,9 +364,7 @@ def jacrev(function: Any = None, argnums: Selection = 0, chunk_size: int | None 
 @overload
 def jacfwd(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None) -> Callable[P, Any]: ...
 @overload
-def jacfwd(
-    function: None = None, argnums: Selection = 0, chunk_size: int | None = None
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def jacfwd(function: None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Decorator[Any]: ...
 @names_keywords
 def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian by forward mode: efficient for few arguments.
@@ -406,9 +402,7 @@ def _run_hessian(
 @overload
 def hessian(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int | None = None) -> Callable[P, Any]: ...
 @overload
-def hessian(
-    function: None = None, argnums: Selection = 0, chunk_size: int | None = None
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def hessian(function: None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Decorator[Any]: ...
 @names_keywords
 def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Hessian, by forward over reverse mode.

@@ -22,7 +22,7 @@ from fgrad.core.variable import Variable
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.transforms.calls import Selection, Transformed, decorator, name_of, place_name, select
+from fgrad.transforms.calls import Decorator, Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.cuts import name_of_source, warn_of_cuts
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
 from fgrad.transforms.running import is_number
@@ -38,6 +38,12 @@ class Weighable(Protocol[P, R_co]):
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R_co: ...
     @overload
     def __call__(self, *args: Any, dy: Any, **keywords: Any) -> R_co: ...
+
+
+class WeighableDecorator(Protocol[R_co]):
+    """The type of a transform with options alone that makes gradient functions with `dy`."""
+
+    def __call__(self, function: Callable[P, Any], /) -> Weighable[P, R_co]: ...
 
 
 # The transforms
@@ -109,9 +115,7 @@ def _warn_of_none(function: Any, traced: Linearization) -> None:
 @overload
 def gradients_function(function: Callable[P, Any], params: Selection = None) -> Weighable[P, list[Any]]: ...
 @overload
-def gradients_function(
-    function: None = None, params: Selection = None
-) -> Callable[[Callable[P, Any]], Weighable[P, list[Any]]]: ...
+def gradients_function(function: None = None, params: Selection = None) -> WeighableDecorator[list[Any]]: ...
 @names_keywords
 def gradients_function(function: Any = None, params: Selection = None) -> Any:
     """Return a function that computes the gradients of `function` with respect to its arguments.
@@ -151,7 +155,7 @@ def value_and_gradients_function(
 @overload
 def value_and_gradients_function(
     function: None = None, params: Selection = None
-) -> Callable[[Callable[P, Any]], Weighable[P, tuple[Any, list[Any]]]]: ...
+) -> WeighableDecorator[tuple[Any, list[Any]]]: ...
 @names_keywords
 def value_and_gradients_function(function: Any = None, params: Selection = None) -> Any:
     """Return a function that computes the value of `function` and its gradients.
@@ -193,9 +197,7 @@ def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keyw
 @overload
 def implicit_gradients(function: Callable[P, Any]) -> Callable[P, list[tuple[Any, Variable]]]: ...
 @overload
-def implicit_gradients(
-    function: None = None,
-) -> Callable[[Callable[P, Any]], Callable[P, list[tuple[Any, Variable]]]]: ...
+def implicit_gradients(function: None = None) -> Decorator[list[tuple[Any, Variable]]]: ...
 def implicit_gradients(function: Any = None) -> Any:
     """Return a function that computes gradients with respect to the variables that `function` reads.
 
@@ -223,9 +225,7 @@ def implicit_value_and_gradients(
     function: Callable[P, Any],
 ) -> Callable[P, tuple[Any, list[tuple[Any, Variable]]]]: ...
 @overload
-def implicit_value_and_gradients(
-    function: None = None,
-) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, list[tuple[Any, Variable]]]]]: ...
+def implicit_value_and_gradients(function: None = None) -> Decorator[tuple[Any, list[tuple[Any, Variable]]]]: ...
 def implicit_value_and_gradients(function: Any = None) -> Any:
     """Return a function that computes the value of `function` and the gradients of its variables.
 
@@ -294,9 +294,7 @@ def _check_scalar(function: Any, result: Any) -> None:
 @overload
 def grad(function: Callable[P, Any], argnums: Selection = 0, has_aux: bool = False) -> Callable[P, Any]: ...
 @overload
-def grad(
-    function: None = None, argnums: Selection = 0, has_aux: bool = False
-) -> Callable[[Callable[P, Any]], Callable[P, Any]]: ...
+def grad(function: None = None, argnums: Selection = 0, has_aux: bool = False) -> Decorator[Any]: ...
 @names_keywords
 def grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the gradient of a scalar-valued function.
@@ -339,7 +337,7 @@ def value_and_grad(
 @overload
 def value_and_grad(
     function: None = None, argnums: Selection = 0, has_aux: bool = False
-) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, Any]]]: ...
+) -> Decorator[tuple[Any, Any]]: ...
 @names_keywords
 def value_and_grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the value and the gradient of `function`.
@@ -422,7 +420,7 @@ def make_vjp(
 @overload
 def make_vjp(
     function: None = None, params: Selection = None, persistent: bool = True
-) -> Callable[[Callable[P, Any]], Callable[P, tuple[Any, Callable[..., list[Any]]]]]: ...
+) -> Decorator[tuple[Any, Callable[..., list[Any]]]]: ...
 @names_keywords
 def make_vjp(function: Any = None, params: Selection = None, persistent: bool = True) -> Any:
     """Return a function that computes the value of `function` and a function of `dy`.

@@ -58,6 +58,13 @@ def expectations() -> None:
     assert_type(fg.sparse_jacobian(mode="forward")(area)(1.0, scale=2.0), Any)
     assert_type(fg.make_vjp(area)(1.0), tuple[Any, Callable[..., list[Any]]])
 
+    # With options alone, a transform is a decorator.
+    assert_type(fg.grad(argnums=1)(area)(1.0, scale=2.0), Any)
+    assert_type(fg.value_and_grad(has_aux=True)(area)(1.0), tuple[Any, Any])
+    assert_type(fg.implicit_gradients()(area)(1.0), list[tuple[Any, fg.Variable]])
+    assert_type(fg.make_vjp(persistent=False)(area)(1.0), tuple[Any, Callable[..., list[Any]]])
+    assert_type(fg.jacobian(function=area, mode="forward")(1.0), Any)
+
     # Tensors
     assert_type(fg.constant([1.0]), fg.Tensor)
     assert_type(fg.convert_to_tensor(1.0), fg.Tensor)
@@ -91,6 +98,9 @@ def expectations() -> None:
     doubled(1.0, 2.0)  # type: ignore[call-arg]
     fg.grad(3.0)  # type: ignore[call-overload]
     fg.compile(area)(1.0, depth=2.0)  # type: ignore[call-arg]
+    fg.grad(argnums=1)(area)(1.0, depth=2.0)  # type: ignore[call-arg]
+    fg.jacobian(mode="forward")(area)("text")  # type: ignore[arg-type]
+    fg.grad(area, argnum=1)  # type: ignore[call-overload]
     fg.optimizers.Adam(0.1, lr=0.1)  # type: ignore[call-arg]
     fg.optimizers.Adam(0.1, 0.9, 0.999, 1e-8, True)  # type: ignore[call-arg]
     fg.optimizers.Momentum(0.1)  # type: ignore[call-arg]
