@@ -258,7 +258,7 @@ ERRORS = [
      lambda: run([], {tf.placeholder(tf.int32): [1.0, 2.5]})),
     ("feed complex numbers", ValueError, "has dtype complex128, and values that float32 cannot hold",
      lambda: run([], {tf.placeholder(tf.float32): 1j})),
-    ("feed a text", ValueError, "is no array of numbers", lambda: run([], {tf.placeholder(tf.float32): "text"})),
+    ("feed a text", ValueError, "is not an array of numbers", lambda: run([], {tf.placeholder(tf.float32): "text"})),
     ("an initial value of another kind", TypeError, "has dtype int32, and its initial value has dtype float32",
      lambda: run(tf.Variable(tf.constant(2.7), dtype=tf.int32))),
     ("as_list of an unknown shape", ValueError, "number of axes is not known",
@@ -381,7 +381,7 @@ def test_results_of_branches():
     assert plain(run([both, inside[0] + 1], {pred: False})) == [{"a": [2, 4], "b": [5]}, [3, 5]]
     with pytest.raises(ValueError, match="has no value: it is in a branch that was not taken"):
         run(inside[0] + 1, {pred: True}, initialize=False)
-    with pytest.raises(TypeError, match="must return alike"):
+    with pytest.raises(TypeError, match="must return the same structure"):
         tf.cond(pred, lambda: x, lambda: [x])
     with pytest.raises(TypeError, match="false_fn must have a return value"):
         tf.cond(pred, lambda: x, lambda: None)
@@ -495,7 +495,7 @@ def test_derivatives_inside_of_a_body():
         session.run(tf.global_variables_initializer())
         assert plain(session.run(tf.while_loop(lambda i: i < 3, train, [0]))) == 3
         assert plain(session.run(w)) == 1.5
-    with pytest.raises(TypeError, match="outside of the loop in which its derivative is asked for"):
+    with pytest.raises(TypeError, match="outside of the loop in which its derivative is taken"):
         tf.while_loop(lambda i, z: i < 3, lambda i, z: [i + 1, tf.gradients(z * x, x)[0]], [0, 1.0])
 
 
@@ -524,9 +524,9 @@ def test_containers_and_shapes_of_loops():
         tf.while_loop(lambda held: held["i"] < 3, body, [start])
     unknown = tf.placeholder(tf.float32)
     grown = tf.while_loop(lambda v: tf.size(v) < 3, lambda v: v + unknown, [tf.ones([2])])
-    with pytest.raises(ValueError, match="say so with shape_invariants"):
+    with pytest.raises(ValueError, match="pass shape_invariants, with None"):
         run(grown, {unknown: np.ones((2, 2))})
-    with pytest.raises(TypeError, match="shape_invariants must be nested as loop_vars"):
+    with pytest.raises(TypeError, match="shape_invariants must have the structure of loop_vars"):
         tf.while_loop(lambda v: True, lambda v: v, [x], [[], []])
     with pytest.raises(ValueError, match="shape_invariants has"):
         tf.while_loop(lambda v: True, lambda v: v, [x], [tf.TensorShape([2])])

@@ -1,8 +1,7 @@
 """Unclear phrases do not come back into prose that was revised; `PHRASES` lists them, with what to write instead.
 
 Prose is docstrings, comments, messages and pages. `CLEAN` lists what has been revised: packages and pages are added to
-it after a revision. Not checked yet: the packages distributed, engines, interop, native, ops and scipy, and
-docs/.
+it after a revision. Not checked yet: the packages distributed, engines, interop, native, ops and scipy, and docs/.
 """
 
 import io

@@ -1,7 +1,7 @@
-"""Derivatives of functions, in Autograd's form: `grad(fun, argnum=0)` and its kin return functions.
+"""Derivatives of functions, in Autograd's form: `grad(fun, argnum=0)` and the others return functions.
 
 Values and derivatives are plain NumPy arrays and numbers, unless an outer derivative traces them. The gradient with
-respect to a complex number is the conjugate of fgrad's: d/dx - i d/dy.
+respect to a complex number is d/dx - i d/dy, the conjugate of the gradient in fgrad.
 """
 
 from __future__ import annotations

@@ -59,7 +59,9 @@ def branches(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any],
         _branch(pred, truth, function) for truth, function in ((True, true_fn), (False, false_fn))
     )
     if treedef != other_treedef:
-        raise errors.StructureError(f"true_fn and false_fn must return alike: {treedef} and {other_treedef}.")
+        raise errors.StructureError(
+            f"true_fn and false_fn must return the same structure, and return {treedef} and {other_treedef}."
+        )
     merged = [Merge(pred, one, other, name) for one, other in zip(ones, others, strict=True)]
     return unflatten(treedef, merged)
 

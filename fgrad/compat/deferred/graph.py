@@ -344,8 +344,8 @@ class Node:
         for each in inputs:
             if each.graph is not graph:
                 raise errors.FetchError(
-                    f"{each.name!r} must be from the same graph as the other inputs of {name!r}: a graph is a world "
-                    "of its own.\nMake both in one `with tf.Graph().as_default():` block, or feed the value."
+                    f"{each.name!r} must be from the same graph as the other inputs of {name!r}: graphs share no "
+                    "values.\nMake both in one `with tf.Graph().as_default():` block, or feed the value."
                 )
         self.graph, self._name = graph, graph.unique_name(name)
         self.inputs, self.controls, self.guards = list(inputs), [*graph.controls, *controls], graph.guards

@@ -35,12 +35,12 @@ class LoopVariable(GraphTensor):
         if None not in (x.dtype, self.dtype) and x.dtype != self.dtype:
             raise errors.DtypeError(
                 f"a variable of tf.while_loop begins with dtype {self.dtype}, and the body returns {x.dtype} for it.\n"
-                "Use tf.cast, in the body or on what the loop begins with."
+                "Use tf.cast, in the body or on the initial value."
             )
         if not _may_be(x.shape, self.shape):
             raise errors.ShapeError(
                 f"a variable of tf.while_loop begins with shape {self.shape}, and the body returns shape {x.shape} for "
-                "it.\nWhere it is to change, say so with shape_invariants, with None for what changes."
+                "it.\nFor a shape that changes, pass shape_invariants, with None for each size that changes."
             )
 
 
@@ -141,7 +141,7 @@ def _shapes(initial: Sequence[Any], treedef: Any, invariants: Any) -> list[Tenso
         shapes = [TensorShape(shape) for shape in treedef.flatten_up_to(list(invariants))]
     except (ValueError, TypeError):
         raise errors.StructureError(
-            "shape_invariants must be nested as loop_vars is, with a shape for each of them."
+            "shape_invariants must have the structure of loop_vars, with a shape for each variable."
         ) from None
     for each, shape in zip(initial, shapes, strict=True):
         if not _may_be(each.shape, shape):
@@ -160,7 +160,7 @@ def _returned(results: Any, variables: Sequence[LoopVariable], treedef: Any) -> 
     """Return the nodes that a body returns."""
     leaves, found = flatten(as_list(results))
     if found != treedef:
-        raise errors.StructureError(f"body must return what it takes, {treedef}, and returns {found}.")
+        raise errors.StructureError(f"body must return the structure of its arguments, {treedef}, and returns {found}.")
     nodes = [as_symbol(leaf, variable.dtype) for leaf, variable in zip(leaves, variables, strict=True)]
     for node, variable in zip(nodes, variables, strict=True):
         variable.check(node)

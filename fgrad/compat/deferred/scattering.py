@@ -1,7 +1,7 @@
 """Writes to elements of a variable, at indices that are tensors.
 
-Scatters         the methods `scatter_nd_update(indices, updates)` and `scatter_update(slices)`, and their kin
-IndexedSlices    rows and their numbers, the arguments of `scatter_update` and its kin
+Scatters         the methods `scatter_nd_update(indices, updates)` and `scatter_update(slices)`, and similar ones
+IndexedSlices    rows and their numbers, the arguments of `scatter_update` and similar methods
 scattered(...)   the values of a variable with updates at indices
 """
 

@@ -314,13 +314,13 @@ def _fed(node: Node, value: Any) -> Tensor:
 def _in_dtype(given: Any, node: GraphTensor) -> Any:
     """Return a fed array in the dtype of its node; rounding is allowed, truncation is not."""
     if given.dtype.kind not in "biufc":
-        raise errors.InvalidArgumentError(f"the value fed for {node.name!r} is no array of numbers: {given!r:.100}")
+        raise errors.InvalidArgumentError(f"the value fed for {node.name!r} is not an array of numbers: {given!r:.100}")
     with np.errstate(invalid="ignore"):
         array = (given.real if node.dtype.kind != "c" else given).astype(node.dtype)
     if not (np.can_cast(given.dtype, node.dtype, "same_kind") or np.array_equal(array, given)):
         raise errors.InvalidArgumentError(
             f"the value fed for {node.name!r} has dtype {given.dtype}, and values that {node.dtype} cannot hold.\n"
-            f"Convert it with .astype({str(node.dtype)!r}) if cutting them off is what you want."
+            f"To truncate them, pass value.astype({str(node.dtype)!r})."
         )
     return array
 

@@ -379,8 +379,9 @@ def _as_source(x: Any, what: str) -> Any:
     node = as_node(x)
     if node.frame is not node.graph.frame:
         raise errors.SourceError(
-            f"{what} holds {x!r}, which is outside of the loop in which its derivative is asked for.\n"
-            "Take derivatives behind the loop, or inside of it by what the body is given or makes, or by variables."
+            f"{what} holds {x!r}, which is outside of the loop in which its derivative is taken.\n"
+            "Take derivatives after the loop, or inside of it with respect to arguments of the body, values that it "
+            "computes, or variables."
         )
     return node
 

@@ -145,7 +145,7 @@ def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 class _Function:
-    """A function that is compiled if possible, and runs under a tape if it asks for gradients.
+    """A function that is compiled if possible, and runs under a tape if it requests gradients.
 
     Args:
         python: the original function.
@@ -245,8 +245,8 @@ def while_loop(
         cond: a function of the loop variables that returns a boolean.
         body: a function of the loop variables that returns the next ones.
         loop_vars: the initial values: a list or tuple, which may contain containers.
-        shape_invariants: in a graph, the shapes of variables whose shape changes, nested as `loop_vars`, with None for
-            variable sizes.
+        shape_invariants: in a graph, the shapes of variables whose shape changes, with None for sizes that change, in
+            the structure of `loop_vars`.
         parallel_iterations, swap_memory: ignored.
         back_prop: in a graph, whether derivatives pass; ignored in eager mode, as in TensorFlow.
         name: the name of the nodes.
@@ -290,7 +290,8 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     `elems`.
 
     Args:
-        fn: takes a row, or a container of rows nested as `elems`; returns a tensor or a container of tensors.
+        fn: takes a row, or a container of rows with the structure of `elems`; returns a tensor or a container of
+            tensors.
         elems: a tensor, or a container of tensors with equal numbers of rows; those with one row are repeated.
         fallback_to_while_loop, warn: ignored.
 

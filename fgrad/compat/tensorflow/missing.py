@@ -15,7 +15,7 @@ _INSTEAD = {
     "app": "call main() yourself",
     "flags": "Python's argparse",
     "keras": "a model is a function of variables, and fg.optimizers trains it",
-    "optimizers": "tf.train.AdamOptimizer and its kin, or fg.optimizers",
+    "optimizers": "tf.train.AdamOptimizer and the others of tf.train, or fg.optimizers",
     "print": "Python's print eagerly; in a graph, fetch the tensor",
     "Print": "Python's print eagerly; in a graph, fetch the tensor",
     "layers": "a layer is a function of variables: tf.nn.relu(tf.matmul(x, w) + b)",

@@ -482,16 +482,16 @@ def _writer(kind: str) -> Callable[..., Any]:
     Args:
         ref: the variable.
         indices: {"each index is a row along the last axis" if kind.startswith("nd_") else "numbers of rows"}.
-        updates: as those of the method `scatter_{kind}` of variables.
-        use_locking: without effect.
-        name: of the node.
+        updates: see the method `scatter_{kind}` of variables.
+        use_locking: ignored.
+        name: the name of the node.
 
     Returns:
         The variable; in a graph, a tensor whose evaluation writes.
 
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
-        ShapeError: a ValueError; the updates have another shape than the indices ask for.
+        ShapeError: a ValueError; the shape of the updates does not match the indices.
         DtypeError: a TypeError; the variable cannot hold the updates.
     """
     return write

@@ -136,9 +136,10 @@ def _check_known(xs: Sequence[Any]) -> None:
         for run in _runs.get()[-1:]:
             run.unknown = unknown
         raise errors.SourceError(
-            f"xs holds {unknown[0]!r:.200}, to which no gradient can be found: inside of tf.function there are those "
-            "by its arguments, by variables, by tensors from outside, by tf.constant, and by what is computed from "
-            "them.\nMake it an argument of the function, or use tf.GradientTape, and watch it."
+            f"xs holds {unknown[0]!r:.200}, with respect to which there is no gradient: inside of tf.function, "
+            "gradients exist with respect to its arguments, variables, captured tensors, results of tf.constant, and "
+            "values computed from these.\n"
+            "Make it an argument of the function, or use tf.GradientTape, and watch it."
         )
 
 
