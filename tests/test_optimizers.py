@@ -592,6 +592,8 @@ def test_an_error_in_the_middle_of_a_step_changes_nothing():
     [
         (lambda: Adagrad(0.1, initial_accumulator_value=0.0), "_accumulator_value must be positive, and it is 0.0"),
         (lambda: Adagrad(0.1, -1.0), "initial_accumulator_value must be positive"),
+        (lambda: Adagrad(0.1, 1j), "initial_accumulator_value must be positive, and it is 1j"),
+        (lambda: Adagrad(0.1, True), "initial_accumulator_value must be positive, and it is True"),
         (lambda: ProximalAdagrad(0.1, 0.0), "initial_accumulator_value must be positive"),
         (lambda: ProximalAdagrad(0.1, l1_regularization_strength=-1), "l1_regularization_strength must be 0 or more"),
         (lambda: ProximalGradientDescent(0.1, 0.0, -0.1), "l2_regularization_strength must be 0 or more"),

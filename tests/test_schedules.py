@@ -176,6 +176,8 @@ def test_schedules_can_be_compared_printed_and_pickled():
         (lambda: ExponentialDecay(1.0, 0, 0.5), "decay_steps must be positive, and it is 0"),
         (lambda: NaturalExpDecay(1.0, -1, 0.5), "decay_steps must be positive, and it is -1"),
         (lambda: InverseTimeDecay(1.0, 0, 0.5), "decay_steps must be positive"),
+        (lambda: PolynomialDecay(1.0, "ten"), "decay_steps must be positive, and it is 'ten'"),
+        (lambda: PolynomialDecay(1.0, fg.constant(-1.0)), "decay_steps must be positive, and it is -1"),
         (lambda: PolynomialDecay(1.0, 0), "decay_steps must be positive"),
         (lambda: CosineDecay(1.0, 0), "decay_steps must be positive"),
         (lambda: LinearCosineDecay(1.0, 0), "decay_steps must be positive"),

@@ -44,7 +44,7 @@ class Check(NamedTuple):
         """Raise if the condition does not hold for a value, or for one element of an array.
 
         Raises:
-            ParameterError: it does not hold, or the value is not a number and the condition compares numbers.
+            ParameterError: it does not hold, or compares numbers, and the value is not one.
         """
         try:
             holds = bool(np.all(self.holds(value)))
@@ -56,11 +56,14 @@ class Check(NamedTuple):
 
 
 def of_numbers(holds: Callable[[Any], Any], requirement: str) -> Check:
-    """Return a condition on numbers. It holds for variables and traced tensors, whose values may change."""
+    """Return a condition on real numbers. It holds for variables and traced tensors, whose values may change."""
 
     def holds_now(value: Any) -> Any:
         value = value if type(value) is Variable else strip_ended(value)
-        return type(value) in BOXES or holds(value)
+        if type(value) in BOXES:
+            return True
+        value = np.asarray(value)
+        return value.dtype.kind in "fiuO" and holds(value)
 
     return Check(holds_now, requirement)
 
