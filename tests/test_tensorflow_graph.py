@@ -1229,6 +1229,18 @@ def test_layers_for_images(data_format):
     np.testing.assert_allclose(found[5], found[6], rtol=1e-5, atol=1e-5)
 
 
+def test_the_sizes_of_images_are_known_as_far_as_those_of_images_and_filters_are():
+    known, unknown = tf.placeholder(tf.float32, [2, 5, 5, 3]), tf.placeholder(tf.float32, [None, 5, None, 3])
+    of_known, of_unknown = tf.placeholder(tf.float32, [2, 2, 3, 2]), tf.placeholder(tf.float32, [None, None, 3, 2])
+    for layer, results in ((tf.nn.conv2d, 2), (tf.nn.depthwise_conv2d, 6)):
+        assert layer(known, of_known, 1, "VALID").shape.as_list() == [2, 4, 4, results]
+        assert layer(unknown, of_known, 1, "VALID").shape.as_list() == [None, 4, None, results]
+        assert layer(known, of_unknown, 1, "VALID").shape.ndims is None
+    for layer in (tf.nn.max_pool, tf.nn.avg_pool):
+        assert layer(known, 2, 2, "VALID").shape.as_list() == [2, 2, 2, 3]
+        assert layer(unknown, 2, 2, "VALID").shape.as_list() == [None, 2, None, 3]
+
+
 def test_mistakes_with_layers():
     x = tf.placeholder(tf.float32, [None, 5, 5, None])
     with pytest.raises(ValueError, match="last dimension of the inputs of `conv2d` must be defined"):
