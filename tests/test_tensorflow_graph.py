@@ -1235,10 +1235,12 @@ def test_the_sizes_of_images_are_known_as_far_as_those_of_images_and_filters_are
     for layer, results in ((tf.nn.conv2d, 2), (tf.nn.depthwise_conv2d, 6)):
         assert layer(known, of_known, 1, "VALID").shape.as_list() == [2, 4, 4, results]
         assert layer(unknown, of_known, 1, "VALID").shape.as_list() == [None, 4, None, results]
+        assert layer(unknown, of_known, 16, "SAME").shape.as_list() == [None, 1, None, results]
         assert layer(known, of_unknown, 1, "VALID").shape.ndims is None
+        assert layer(tf.zeros([1, 99, 99, 3]), of_unknown, 1, "SAME").shape.ndims is None
     for layer in (tf.nn.max_pool, tf.nn.avg_pool):
         assert layer(known, 2, 2, "VALID").shape.as_list() == [2, 2, 2, 3]
-        assert layer(unknown, 2, 2, "VALID").shape.as_list() == [None, 2, None, 3]
+        assert layer(unknown, 2, 16, "SAME").shape.as_list() == [None, 1, None, 3]
 
 
 def test_mistakes_with_layers():
