@@ -611,6 +611,7 @@ def test_an_error_in_the_middle_of_a_step_changes_nothing():
         (lambda: Adam(beta2=np.array([0.9, 1.5])), "beta2 must be at least 0 and below 1"),
         (lambda: Adam(beta1=float("nan")), "beta1 must be at least 0 and below 1"),
         (lambda: Adam(epsilon=-1e-8), "epsilon must be 0 or more"),
+        (lambda: Adam(fg.constant(-0.5)), "learning_rate must be 0 or more, and it is -0.5"),
         (lambda: Lion(beta1=2.0), "beta1 must be at least 0 and below 1"),
         (lambda: Nadam(momentum_decay=-1.0), "momentum_decay must be 0 or more"),
         (lambda: RAdam(threshold=3.0), "threshold must be 4 or more, and it is 3.0"),

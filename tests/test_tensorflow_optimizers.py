@@ -207,6 +207,18 @@ def test_variables_of_one_graph_alone():
     assert [each.name for each in optimizer.variables()] == [*powers, "eager/Adam:0", "eager/Adam_1:0"]
 
 
+def test_a_strength_of_a_penalty_may_be_a_graph_tensor():
+    with tf.Graph().as_default(), tf.Session() as session:
+        w, strength = tf.Variable([1.0, -2.0]), tf.placeholder(tf.float32, [])
+        optimizer = tf.train.ProximalGradientDescentOptimizer(0.1, l1_regularization_strength=strength)
+        step = optimizer.minimize(tf.reduce_sum(w * w))
+        session.run(tf.global_variables_initializer())
+        session.run(step, {strength: 5.0})
+        np.testing.assert_allclose(session.run(w), [0.3, -1.1], rtol=1e-6)
+        session.run(step, {strength: 0.0})
+        np.testing.assert_allclose(session.run(w), [0.24, -0.88], rtol=1e-6)
+
+
 def test_powers_of_a_graph(session):
     v, beta = tf.Variable(1.0), tf.placeholder(tf.float32, [])
     optimizer = tf.train.AdamOptimizer(0.1, beta1=beta)

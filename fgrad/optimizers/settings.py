@@ -79,12 +79,15 @@ def may_differ(hyper: Hyper, number: float = 0.0) -> bool:
 def check_hyper(check: Check, name: str, hyper: Hyper) -> None:
     """Raise if a hyper-parameter does not satisfy a condition, as far as its value is known now.
 
-    Variables, tensors, functions and schedules are evaluated in the steps.
+    Variables, traced tensors, functions and schedules are evaluated in the steps.
 
     Raises:
         ParameterError: a ValueError; it does not, or it cannot be a hyper-parameter.
     """
-    if type(hyper) in BOXES or isinstance(hyper, Schedule):
+    if isinstance(hyper, Schedule):
+        return
+    if type(hyper) in BOXES:
+        check.refuse(name, hyper)
         return
     if callable(hyper):
         refuse_parameters(name, hyper, errors.ParameterError)
