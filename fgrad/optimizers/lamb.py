@@ -21,7 +21,8 @@ class Lamb(Adam):
         r = (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + epsilon) + weight_decay * x
         x -= learning_rate * |x| / |r| * r
 
-    The norms are taken over one array; if one of them is 0, their ratio is replaced by 1.
+    The norms are taken over one array; if one of them is 0, their ratio is replaced by 1. Weight decay is part of the
+    step, as above, and not applied before it.
 
     Example:
         >>> import fgrad as fg
