@@ -1,7 +1,8 @@
 """An extension of griffe, which reads the sources for the API reference: what it has to know of fgrad's docstrings.
 
-Functions that are made by calls, such as `bisect = _bracketed(...)`, are shown as the functions that they are, and
-classes that are made from declarations of their parameters with these parameters.
+Functions that are made by calls, such as `bisect = _bracketed(...)`, are shown as the functions that they are; so are
+those of `fgrad.scipy`, whose decorators complete the docstring and may give the parameters of their family. Classes
+that are made from declarations of their parameters are shown with these parameters.
 """
 
 from __future__ import annotations
@@ -33,14 +34,18 @@ class Docstrings(griffe.Extension):
     """Prepares docstrings and signatures for the pages."""
 
     def on_package(self, *, pkg: griffe.Module, loader: Any, **_: Any) -> None:
-        """Put functions in the place of values that are functions."""
+        """Put functions in the place of values that are functions, and complete those of families."""
         for module_name in _PAGES["PUBLIC"]:
             module = importlib.import_module(module_name)
             for name in _PAGES["exports"](module):
                 value, member = getattr(module, name), _found(pkg, f"{module_name}.{name}")
-                if member is not None and dataclasses.is_dataclass(value) and any(declarations(value)):
+                if member is None or not inspect.getdoc(value):
+                    continue
+                if dataclasses.is_dataclass(value) and any(declarations(value)):
                     _as_made(member, value)
-                if member is None or not member.is_attribute or not inspect.getdoc(value):
+                if member.is_function and module_name.startswith("fgrad.scipy"):
+                    _complete(member, value)
+                if not member.is_attribute:
                     continue
                 docstring = griffe.Docstring(_prepared(inspect.getdoc(value) or ""), parser="google")
                 if inspect.isroutine(value):
@@ -66,6 +71,15 @@ def _as_made(member: griffe.Class, cls: Any) -> None:
     """Show a class with the parameters and the docstring that were made from its declarations."""
     member.docstring = griffe.Docstring(_prepared(inspect.getdoc(cls) or ""), parser="google", parent=member)
     member.set_member("__init__", griffe.Function("__init__", parameters=_parameters(cls.__init__), parent=member))
+
+
+def _complete(member: griffe.Function, function: Any) -> None:
+    """Let a function that was read from its source have the docstring and the parameters that it has when it runs."""
+    if member.docstring:
+        member.docstring.value = inspect.getdoc(function) or ""
+    parameters = _parameters(function)
+    if [p.name for p in parameters] != [p.name for p in member.parameters]:
+        member.parameters = parameters
 
 
 def _prepared(text: str) -> str:

@@ -2,6 +2,7 @@
 
 @differentiates(scipy.linalg.expm)       the decorated function runs if an argument is traced;
                                          otherwise SciPy's own function does, with its speed and errors
+named_as(formula)                        a family's function gets the name and docstring of one formula
 @called_as(scipy.optimize.basinhopping)  the decorated function has SciPy's parameters, in SciPy's order
 """
 
@@ -13,25 +14,47 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fgrad.ops.tracing import run
+from fgrad.scipy._docstrings import completed_by
 
 _VARIOUS = inspect.Parameter.VAR_KEYWORD
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def differentiates(function: Any) -> Callable[[F], F]:
+def differentiates(function: Any, shared: str = "") -> Callable[[F], F]:
     """Run SciPy's function if nothing is traced, and otherwise the decorated one.
 
     Containers among the arguments are traversed. If SciPy's function runs on tensors, its arrays are
     returned as tensors.
+
+    Args:
+        function: SciPy's.
+        shared: what completes the docstring, see `completed_by`.
     """
 
     def enter(answer: Any) -> Any:
+        if shared:
+            completed_by(shared)(answer)
+
         @functools.wraps(answer)
         def choose(*args: Any, **keywords: Any) -> Any:
             return run(function, answer, args, keywords)
 
         return choose
+
+    return enter
+
+
+def named_as(formula: Callable[..., Any]) -> Callable[[F], F]:
+    """Give the decorated function the name, module and docstring of a formula that it applies.
+
+    Its parameters stay its own: a family of functions has one signature, and a formula for each of them.
+    """
+
+    def enter(function: F) -> F:
+        functools.update_wrapper(function, formula)
+        del function.__wrapped__  # type: ignore[attr-defined]  # whose parameters would be shown
+        return function
 
     return enter
 

@@ -10,8 +10,10 @@ between sets of booleans, such as `jaccard`, are SciPy's.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import scipy.spatial.distance as scipys
@@ -30,85 +32,14 @@ __all__ = [
     "jensenshannon", "mahalanobis", "minkowski", "pdist", "seuclidean", "sqeuclidean", "squareform",
 ]  # fmt: skip
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 
 def __dir__() -> list[str]:
     return __all__
 
 
-# Formulas for arrays of points along the last axis, which broadcast
-
-
-def _weighted(terms: Any, w: Any) -> Any:
-    return np.sum(terms if w is None else terms * w, -1)
-
-
-def _root(x: Any) -> Any:
-    """Return the square root, with the derivative 0 at 0."""
-    zero = np.equal(x, 0)
-    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x)))
-
-
-def _sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
-    difference = u - v
-    return _weighted(difference * difference, w)
-
-
-def _euclidean(u: Any, v: Any, w: Any = None) -> Any:
-    return np.linalg.norm(u - v, axis=-1) if w is None else _root(_sqeuclidean(u, v, w))
-
-
-def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
-    return _weighted(np.abs(u - v), w)
-
-
-def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
-    size = np.abs(u - v)
-    return np.max(size if w is None else np.where(np.greater(w, 0), size, 0.0), -1)
-
-
-def _minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    if first_example(p) == np.inf:
-        return _chebyshev(u, v, w)
-    total = _weighted(absolute_power(u - v, p), w)
-    none = np.equal(total, 0)
-    return np.where(none, 0.0, np.where(none, 1.0, total) ** (1 / p))
-
-
-def _cosine(u: Any, v: Any, w: Any = None) -> Any:
-    return 1 - _weighted(u * v, w) / np.sqrt(_weighted(u * u, w) * _weighted(v * v, w))
-
-
-def _correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
-    if centered:
-        w = None if w is None else w / np.sum(w)
-        u, v = (x - (np.mean(x, -1) if w is None else np.sum(x * w, -1))[..., None] for x in (u, v))
-    return _cosine(u, v, w)
-
-
-def _canberra(u: Any, v: Any, w: Any = None) -> Any:
-    return _weighted(over_length(np.abs(u - v), np.abs(u) + np.abs(v)), w)
-
-
-def _braycurtis(u: Any, v: Any, w: Any = None) -> Any:
-    return _weighted(np.abs(u - v), w) / _weighted(np.abs(u + v), w)
-
-
-def _mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
-    difference = u - v
-    return _root(np.sum(np.matmul(difference, VI) * difference, -1))
-
-
-def _seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
-    return _euclidean(u, v, 1 / V)
-
-
-def _jensenshannon(u: Any, v: Any, base: Any = None) -> Any:
-    u, v = (x / np.sum(x, -1, keepdims=True) for x in (u, v))
-    middle = (u + v) / 2
-    total = np.sum(special.rel_entr(u, middle), -1) + np.sum(special.rel_entr(v, middle), -1)
-    if base is not None:  # as in SciPy, which keeps the precision of arrays, but not of single numbers
-        total = (total / np.log(base)).astype(total.dtype if total.ndim else np.float64)
-    return _root(total / 2)
+# Two points
 
 
 def _vector(x: Any) -> Any:
@@ -126,27 +57,101 @@ def _weight(w: Any) -> Any:
     return None if w is None else _points(w)
 
 
+def _matrix(x: Any) -> Any:
+    return np.atleast_2d(as_array(x))
+
+
+_OPTIONS: dict[str, Callable[[Any], Any]] = {"w": _weight, "V": _vector, "VI": _matrix}
+"""How options become arrays; all others are plain."""
+
+_FORMULAS: dict[str, tuple[str, Callable[..., Any]]] = {}
+"""The names and formulas of the distances, by these names and SciPy's aliases."""
+
+_FUNCTIONS: list[Callable[..., Any]] = []
+
+
+def _enter(function: Callable[..., Any], formula: Callable[..., Any], aliases: str) -> None:
+    name = function.__name__
+    _FORMULAS.update(dict.fromkeys((name, *aliases.split()), (name, formula)))
+    _FUNCTIONS.append(function)
+
+
 def _checked(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Check arguments by SciPy's function, with its errors; return its conversion of them, or of one example."""
     plain = {name: None if value is None else first_example(as_array(value)) for name, value in keywords.items()}
     return function(*(first_example(as_array(x)) for x in args), **plain)
 
 
-def _precision_of(scipys_result: Any) -> Callable[[Any], Any]:
-    """Return points for a distance that only SciPy before 1.18 computes in double precision."""
-    return _points if np.result_type(scipys_result) == np.float64 else _vector
+_OF_TWO_POINTS = """
+Args:
+    u, v: arrays with one axis.
+    w: a weight for each coordinate.
+
+Returns:
+    A number.
+
+Raises:
+    ValueError: SciPy's; an array has several axes, or a weight is negative.
+"""
 
 
-# Two points
+def _distance(aliases: str = "", precision: str = "own") -> Callable[[F], F]:
+    """Make of a formula the function of two points that SciPy has by its name, and enter it for all points of sets.
 
-
-@differentiates(scipys.euclidean)
-def euclidean(u: Any, v: Any, w: Any = None) -> Any:
-    """Return the Euclidean distance between two points.
+    The formula is for arrays of points along the last axis, which broadcast.
 
     Args:
-        u, v: arrays with one axis.
-        w: a weight for each coordinate.
+        aliases: SciPy's other names of the distance, for `cdist` and `pdist`.
+        precision: in which SciPy computes with two points: "own", "double", or "result" for that of its result, which
+            depends on SciPy's version.
+    """
+
+    def enter(formula: Any) -> Any:
+        scipys_own, signature = getattr(scipys, formula.__name__), inspect.signature(formula)
+
+        @differentiates(scipys_own, _OF_TWO_POINTS)
+        @functools.wraps(formula)
+        def between(*args: Any, **keywords: Any) -> Any:
+            options = signature.bind(*args, **keywords).arguments
+            u, v = options.pop("u"), options.pop("v")
+            result = _checked(scipys_own, u, v, **options)
+            is_double = precision == "double" or (precision == "result" and np.result_type(result) == np.float64)
+            taken = _points if is_double else _vector
+            arrays = {name: _OPTIONS[name](x) if name in _OPTIONS else x for name, x in options.items()}
+            return formula(taken(u), taken(v), **arrays)
+
+        _enter(between, formula, aliases)
+        return between
+
+    return enter
+
+
+def _weighted(terms: Any, w: Any) -> Any:
+    return np.sum(terms if w is None else terms * w, -1)
+
+
+def _root(x: Any) -> Any:
+    """Return the square root, with the derivative 0 at 0."""
+    zero = np.equal(x, 0)
+    return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x)))
+
+
+def _length(difference: Any, w: Any) -> Any:
+    return np.linalg.norm(difference, axis=-1) if w is None else _root(_weighted(difference * difference, w))
+
+
+def _largest(difference: Any, w: Any) -> Any:
+    size = np.abs(difference)
+    return np.max(size if w is None else np.where(np.greater(w, 0), size, 0.0), -1)
+
+
+def _cosine_distance(u: Any, v: Any, w: Any) -> Any:
+    return 1 - _weighted(u * v, w) / np.sqrt(_weighted(u * u, w) * _weighted(v * v, w))
+
+
+@_distance("euclid eu e", precision="result")
+def euclidean(u: Any, v: Any, w: Any = None) -> Any:
+    """Return the Euclidean distance between two points.
 
     Returns:
         A number; before SciPy 1.18 in double precision.
@@ -159,195 +164,129 @@ def euclidean(u: Any, v: Any, w: Any = None) -> Any:
         >>> fg.grad(euclidean)([3.0, 4.0], [0.0, 0.0])
         [Tensor(0.6), Tensor(0.8)]
     """
-    taken = _precision_of(_checked(scipys.euclidean, u, v, w=w))
-    return _euclidean(taken(u), taken(v), _weight(w))
+    return _length(u - v, w)
 
 
-@differentiates(scipys.sqeuclidean)
+@_distance("sqe sqeuclid")
 def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
     """Return the square of the Euclidean distance.
-
-    Args:
-        u, v, w: as for `euclidean`.
-
-    Returns:
-        A number.
-
-    Raises:
-        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(sqeuclidean)(np.array([3.0, 4.0]), np.zeros(2))
         Tensor([6., 8.])
     """
-    _checked(scipys.sqeuclidean, u, v, w=w)
-    return _sqeuclidean(_vector(u), _vector(v), _weight(w))
+    difference = u - v
+    return _weighted(difference * difference, w)
 
 
-@differentiates(scipys.cityblock)
+@_distance("cblock cb c")
 def cityblock(u: Any, v: Any, w: Any = None) -> Any:
     """Return the sum of absolute coordinate differences.
-
-    Args:
-        u, v, w: as for `euclidean`.
-
-    Returns:
-        A number.
-
-    Raises:
-        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(cityblock)(np.array([3.0, -4.0, 1.0]), np.array([0.0, 0.0, 1.0]))
         Tensor([ 1., -1.,  0.])
     """
-    _checked(scipys.cityblock, u, v, w=w)
-    return _cityblock(_vector(u), _vector(v), _weight(w))
+    return _weighted(np.abs(u - v), w)
 
 
-@differentiates(scipys.chebyshev)
+@_distance("chebychev cheby cheb ch")
 def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
     """Return the largest absolute coordinate difference.
 
     A coordinate with the weight 0 is ignored, and other weights have no influence.
-
-    Args:
-        u, v, w: as for `euclidean`.
-
-    Returns:
-        A number.
-
-    Raises:
-        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(chebyshev)(np.array([3.0, -4.0]), np.zeros(2))
         Tensor([ 0., -1.])
     """
-    _checked(scipys.chebyshev, u, v, w=w)
-    return _chebyshev(_vector(u), _vector(v), _weight(w))
+    return _largest(u - v, w)
 
 
-@differentiates(scipys.minkowski)
+@_distance("mi m pnorm", precision="result")
 def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
-    """Return the distance in the norm of order `p`, which may be infinite.
+    """Return the distance in a norm.
 
     Args:
-        u, v, p, w: as for `euclidean`.
-
-    Returns:
-        A number.
+        p: the order of the norm, which may be infinite.
 
     Raises:
-        ValueError: SciPy's; the order is not positive.
+        ValueError: SciPy's; the order is not positive, an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(minkowski)(np.array([1.0, 1.0]), np.zeros(2), 3).round(4)
         Tensor([0.63, 0.63])
     """
-    taken = _precision_of(_checked(scipys.minkowski, u, v, p=p, w=w))
-    return _minkowski(taken(u), taken(v), p, _weight(w))
+    if first_example(p) == np.inf:
+        return _largest(u - v, w)
+    total = _weighted(absolute_power(u - v, p), w)
+    none = np.equal(total, 0)
+    return np.where(none, 0.0, np.where(none, 1.0, total) ** (1 / p))
 
 
-@differentiates(scipys.cosine)
+@_distance("cos")
 def cosine(u: Any, v: Any, w: Any = None) -> Any:
     """Return 1 minus the cosine of the angle between two vectors.
-
-    Args:
-        u, v, w: as for `euclidean`.
-
-    Returns:
-        A number.
-
-    Raises:
-        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(cosine)(np.array([1.0, 0.0]), np.array([0.0, 2.0]))
         Tensor([ 0., -1.])
     """
-    _checked(scipys.cosine, u, v, w=w)
-    return _cosine(_vector(u), _vector(v), _weight(w))
+    return _cosine_distance(u, v, w)
 
 
-@differentiates(scipys.correlation)
+@_distance("co")
 def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
     """Return 1 minus the correlation of two vectors.
 
     Args:
         centered: whether the means are subtracted; otherwise it is `cosine`.
-        u, v, w: as for `euclidean`.
-
-    Returns:
-        A number.
-
-    Raises:
-        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(correlation)(np.array([1.0, 2.0, 4.0]), np.array([1.0, 2.0, 4.0])).round(3)
         Tensor([0., 0., 0.])
     """
-    _checked(scipys.correlation, u, v, w=w, centered=centered)
-    return _correlation(_vector(u), _vector(v), _weight(w), centered)
+    if centered:
+        w = None if w is None else w / np.sum(w)
+        u, v = (x - (np.mean(x, -1) if w is None else np.sum(x * w, -1))[..., None] for x in (u, v))
+    return _cosine_distance(u, v, w)
 
 
-@differentiates(scipys.canberra)
+@_distance(precision="double")
 def canberra(u: Any, v: Any, w: Any = None) -> Any:
     """Return the sum of |u - v| / (|u| + |v|), where 0 / 0 is 0.
-
-    Args:
-        u, v, w: as for `euclidean`.
-
-    Returns:
-        A number.
-
-    Raises:
-        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(canberra)(np.array([3.0, 0.0]), np.array([1.0, 0.0]))
         Tensor([0.125, 0.   ])
     """
-    _checked(scipys.canberra, u, v, w=w)
-    return _canberra(_points(u), _points(v), _weight(w))
+    return _weighted(over_length(np.abs(u - v), np.abs(u) + np.abs(v)), w)
 
 
-@differentiates(scipys.braycurtis)
+@_distance(precision="double")
 def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
     """Return the sum of |u - v| divided by the sum of |u + v|.
-
-    Args:
-        u, v, w: as for `euclidean`.
-
-    Returns:
-        A number.
-
-    Raises:
-        ValueError: SciPy's; an array has several axes, or a weight is negative.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(braycurtis)(np.array([3.0, 1.0]), np.array([1.0, 1.0])).round(3)
         Tensor([ 0.111, -0.056])
     """
-    _checked(scipys.braycurtis, u, v, w=w)
-    return _braycurtis(_points(u), _points(v), _weight(w))
+    return _weighted(np.abs(u - v), w) / _weighted(np.abs(u + v), w)
 
 
-@differentiates(scipys.mahalanobis)
+@_distance("mahal mah")
 def mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
     """Return the Mahalanobis distance between two points.
 
     Args:
-        u, v: arrays with one axis.
         VI: the inverse of a covariance, which is differentiated, too.
 
     Returns:
@@ -361,16 +300,15 @@ def mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
         >>> fg.grad(mahalanobis)(np.array([2.0, 0.0]), np.zeros(2), np.diag([4.0, 1.0]))
         Tensor([2., 0.])
     """
-    _checked(scipys.mahalanobis, u, v, VI=VI)
-    return _mahalanobis(_vector(u), _vector(v), np.atleast_2d(as_array(VI)))
+    difference = u - v
+    return _root(np.sum(np.matmul(difference, VI) * difference, -1))
 
 
-@differentiates(scipys.seuclidean)
+@_distance("se s", precision="double")
 def seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
     """Return the Euclidean distance between two points, each coordinate divided by the root of its variance.
 
     Args:
-        u, v: arrays with one axis.
         V: a variance for each coordinate, which is differentiated, too.
 
     Returns:
@@ -384,8 +322,16 @@ def seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
         >>> fg.grad(seuclidean)(np.array([2.0, 0.0]), np.zeros(2), np.array([0.25, 1.0]))
         Tensor([2., 0.])
     """
-    _checked(scipys.seuclidean, u, v, V=V)
-    return _seuclidean(_points(u), _points(v), _vector(V))
+    return _length(u - v, 1 / V)
+
+
+def _jensenshannon(u: Any, v: Any, base: Any = None) -> Any:
+    u, v = (x / np.sum(x, -1, keepdims=True) for x in (u, v))
+    middle = (u + v) / 2
+    total = np.sum(special.rel_entr(u, middle), -1) + np.sum(special.rel_entr(v, middle), -1)
+    if base is not None:  # as in SciPy, which keeps the precision of arrays, but not of single numbers
+        total = (total / np.log(base)).astype(total.dtype if total.ndim else np.float64)
+    return _root(total / 2)
 
 
 @differentiates(scipys.jensenshannon)
@@ -414,25 +360,9 @@ def jensenshannon(p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: 
     return np.expand_dims(found, axis) if keepdims else found
 
 
+_enter(jensenshannon, _jensenshannon, "js")
+
 # All points of one set or two
-
-_NAMES: dict[str, tuple[Callable[..., Any], str]] = {
-    "euclidean": (_euclidean, "euclid eu e"),
-    "sqeuclidean": (_sqeuclidean, "sqe sqeuclid"),
-    "cityblock": (_cityblock, "cblock cb c"),
-    "chebyshev": (_chebyshev, "chebychev cheby cheb ch"),
-    "minkowski": (_minkowski, "mi m pnorm"),
-    "cosine": (_cosine, "cos"),
-    "correlation": (_correlation, "co"),
-    "canberra": (_canberra, ""),
-    "braycurtis": (_braycurtis, ""),
-    "mahalanobis": (_mahalanobis, "mahal mah"),
-    "seuclidean": (_seuclidean, "se s"),
-    "jensenshannon": (_jensenshannon, "js"),
-}
-"""The distances by SciPy's names, with their formulas and aliases."""
-
-_FORMULAS = {each: (name, formula) for name, (formula, others) in _NAMES.items() for each in (name, *others.split())}
 
 
 def _formula_of(metric: Any, function: str) -> tuple[str, Callable[..., Any]]:
@@ -448,14 +378,8 @@ def _formula_of(metric: Any, function: str) -> tuple[str, Callable[..., Any]]:
     scipys.cdist(np.zeros((1, 1)), np.zeros((1, 1)), metric)  # raises SciPy's error for an unknown distance
     raise errors.UnsupportedError(
         f"scipy.spatial.distance.{function} with metric={metric!r} has no derivative.\n  at {errors.users_line()}\n"
-        f"The differentiable ones are {', '.join(_NAMES)}, and functions of two points."
+        f"The differentiable ones are {', '.join(each.__name__ for each in _FUNCTIONS)}, and functions of two points."
     )
-
-
-_FUNCTIONS = (
-    euclidean, sqeuclidean, cityblock, chebyshev, minkowski, cosine, correlation, canberra, braycurtis,
-    mahalanobis, seuclidean, jensenshannon,
-)  # fmt: skip
 
 
 def _settled(name: str, points: Any, options: dict[str, Any]) -> dict[str, Any]:
@@ -466,7 +390,7 @@ def _settled(name: str, points: Any, options: dict[str, Any]) -> dict[str, Any]:
     if name == "mahalanobis":
         if "VI" not in options:
             options["VI"] = np.linalg.inv(np.cov(points.T)).T if points.shape[1] > 1 else 1 / np.cov(points.T)
-        options["VI"] = np.atleast_2d(as_array(options["VI"]))
+        options["VI"] = _matrix(options["VI"])
     return options
 
 
