@@ -1,6 +1,6 @@
 r"""Docstrings of families of functions: what they have in common is written once.
 
-completed_by(shared)    the decorated function's docstring gets what it lacks from the shared one:
+completed_by(*shared)   the decorated function's docstring gets what it lacks from the shared ones:
                         whole sections, and under Args the entries of its parameters
 
 So the docstring of a function says what it is, what it has of its own, and gives an example:
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,34 +36,39 @@ _HEADING = re.compile(rf"^({'|'.join(_ORDER[1:])}):\n", re.MULTILINE)
 _ENTRY = re.compile(r"^    (?=\S)", re.MULTILINE)
 
 
-def completed_by(shared: str) -> Callable[[F], F]:
+def completed_by(*shared: str) -> Callable[[F], F]:
     """Complete the docstring of a function by what it shares with others.
 
     Args:
-        shared: sections of a docstring, in the same form. Entries for parameters that the function does not have are
-            left out.
+        shared: sections of a docstring, in the same form; several texts complete it one after the other. Entries for
+            parameters that the function does not have are left out.
     """
-    common = _sections(shared)
 
     def enter(function: F) -> F:
-        if function.__doc__:  # which Python leaves out with -OO
-            function.__doc__ = _completed(function.__doc__, common, inspect.signature(function).parameters)
+        if function.__doc__ and shared:  # without docstrings in Python -OO
+            parameters = list(inspect.signature(function).parameters)
+            own = _sections(inspect.cleandoc(function.__doc__))
+            for text in shared:
+                own = _completed(own, _sections(text.strip("\n")), parameters)
+            function.__doc__ = _joined(own)
         return function
 
     return enter
 
 
-def _completed(text: str, common: dict[str, str], parameters: Iterable[str]) -> str:
-    own = _sections(text)
-    sections = {**common, **own, "Args": _arguments(own.get("Args", ""), common.get("Args", ""), list(parameters))}
+def _sections(text: str) -> dict[str, str]:
+    """Return the text under each heading of a docstring; what stands before the first one is under ""."""
+    opening, *rest = _HEADING.split(text)
+    return {"": opening, **dict(zip(rest[::2], rest[1::2], strict=True))}
+
+
+def _joined(sections: dict[str, str]) -> str:
     shown = [(heading, sections[heading].rstrip()) for heading in _ORDER if sections.get(heading)]
     return "\n\n".join(f"{heading}:\n{body}" if heading else body for heading, body in shown) + "\n"
 
 
-def _sections(text: str) -> dict[str, str]:
-    """Return the text under each heading of a docstring; what stands before the first one is under ""."""
-    opening, *rest = _HEADING.split(inspect.cleandoc(text))
-    return {"": opening, **dict(zip(rest[::2], rest[1::2], strict=True))}
+def _completed(own: dict[str, str], common: dict[str, str], parameters: list[str]) -> dict[str, str]:
+    return {**common, **own, "Args": _arguments(own.get("Args", ""), common.get("Args", ""), parameters)}
 
 
 def _arguments(own: str, common: str, parameters: list[str]) -> str:

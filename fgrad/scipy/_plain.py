@@ -21,7 +21,7 @@ _VARIOUS = inspect.Parameter.VAR_KEYWORD
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def differentiates(function: Any, shared: str = "") -> Callable[[F], F]:
+def differentiates(function: Any, *shared: str) -> Callable[[F], F]:
     """Run SciPy's function if nothing is traced, and otherwise the decorated one.
 
     Containers among the arguments are traversed. If SciPy's function runs on tensors, its arrays are
@@ -33,10 +33,7 @@ def differentiates(function: Any, shared: str = "") -> Callable[[F], F]:
     """
 
     def enter(answer: Any) -> Any:
-        if shared:
-            completed_by(shared)(answer)
-
-        @functools.wraps(answer)
+        @functools.wraps(completed_by(*shared)(answer))
         def choose(*args: Any, **keywords: Any) -> Any:
             return run(function, answer, args, keywords)
 
@@ -52,8 +49,8 @@ def named_as(formula: Callable[..., Any]) -> Callable[[F], F]:
     """
 
     def enter(function: F) -> F:
-        functools.update_wrapper(function, formula)
-        del function.__wrapped__  # type: ignore[attr-defined]  # whose parameters would be shown
+        function.__module__, function.__name__ = formula.__module__, formula.__name__
+        function.__qualname__, function.__doc__ = formula.__qualname__, formula.__doc__
         return function
 
     return enter

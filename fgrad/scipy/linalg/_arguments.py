@@ -23,6 +23,22 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 
+OPTIONS = """
+Args:
+    overwrite_a, overwrite_b: accepted, and ignored if something is traced.
+    check_finite: whether infinities and NaN are rejected.
+"""
+"""What functions of a matrix are documented with."""
+
+SOLUTION = """
+Args:
+    b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
+
+Returns:
+    The solution, of shape (..., n) or (..., n, k).
+"""
+"""What functions that solve `a @ x = b` are documented with, besides."""
+
 Array = Any
 """An array, or a tensor that may be traced."""
 

@@ -30,6 +30,8 @@ from fgrad.ops.solving import by_cholesky, by_factors, by_triangle, conjugating
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (
+    OPTIONS,
+    SOLUTION,
     Array,
     as_columns,
     check_finite_values,
@@ -88,7 +90,7 @@ def _solved(a: Any, columns: Any, structure: str, lower: bool, is_transposed: bo
     return method(_whole(a, structure, lower), columns, is_transposed)
 
 
-@differentiates(scipy.linalg.solve)
+@differentiates(scipy.linalg.solve, SOLUTION, OPTIONS)
 def solve(
     a: Array,
     b: Array,
@@ -103,17 +105,11 @@ def solve(
 
     Args:
         a: of shape (..., n, n).
-        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
         lower: which triangle is read, if only one is.
-        overwrite_a, overwrite_b: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
         assume_a: "diagonal", "tridiagonal", "banded", "upper triangular", "lower triangular", "symmetric"
             ("sym"), "hermitian" ("her"), "positive definite" ("pos") or "general" ("gen"). The part of `a` that is
             not read has the derivative 0. None means no assumption.
         transposed: whether to solve `a.T @ x = b`, for real `a`.
-
-    Returns:
-        The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         LinAlgError: a ValueError; `a` is singular, or not positive definite where that is assumed.
@@ -147,7 +143,7 @@ def _by_one_number(a: Any, b: Any) -> Any:
 _TRANSPOSES: dict[Any, int] = {"N": 0, "T": 1, "C": 2}
 
 
-@differentiates(scipy.linalg.solve_triangular)
+@differentiates(scipy.linalg.solve_triangular, SOLUTION, OPTIONS)
 def solve_triangular(
     a: Array,
     b: Array,
@@ -161,15 +157,9 @@ def solve_triangular(
 
     Args:
         a: of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
-        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
         trans: 0 or "N" for `a`, 1 or "T" for its transpose, 2 or "C" for its adjoint.
         lower: whether to read the lower triangle.
         unit_diagonal: whether the diagonal is assumed to be 1, and not read.
-        overwrite_b: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
-
-    Returns:
-        The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         LinAlgError: a ValueError; the diagonal contains a 0.
@@ -220,7 +210,7 @@ _inv = register(
 _inv.batch = stacked_batch(_inv)
 
 
-@differentiates(scipy.linalg.inv)
+@differentiates(scipy.linalg.inv, OPTIONS)
 def inv(
     a: Array,
     overwrite_a: bool = False,
@@ -233,8 +223,6 @@ def inv(
 
     Args:
         a: of shape (..., n, n).
-        overwrite_a: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
         assume_a: as in `solve`. With "diagonal" SciPy keeps the elements off the diagonal.
         lower: which triangle is read, if only one is.
 
@@ -265,14 +253,12 @@ def inv(
     return apply(_inv, (a,), {"options": options})
 
 
-@differentiates(scipy.linalg.det)
+@differentiates(scipy.linalg.det, OPTIONS)
 def det(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Return the determinant of a square matrix; the derivative is also correct for singular matrices.
 
     Args:
         a: of shape (..., n, n).
-        overwrite_a: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The determinants, of shape (...), in double precision.
@@ -295,7 +281,7 @@ def det(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 # Least squares and pseudo-inverses
 
 
-@differentiates(scipy.linalg.lstsq)
+@differentiates(scipy.linalg.lstsq, OPTIONS)
 def lstsq(
     a: Array,
     b: Array,
@@ -314,8 +300,6 @@ def lstsq(
         a: of shape (..., m, n).
         b: a vector of shape (m,), or of shape (..., m, k).
         cond: singular values below this times the largest one count as 0; by default the precision of the dtype.
-        overwrite_a, overwrite_b: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
         lapack_driver: "gelsd", "gelss" or "gelsy"; the last returns neither residuals nor singular values.
 
     Returns:
@@ -389,7 +373,7 @@ def _pseudo_inverse(a: Any, atol: float | None, rtol: float | None, return_rank:
     return (inverse, rank) if return_rank else inverse
 
 
-@differentiates(scipy.linalg.pinv)
+@differentiates(scipy.linalg.pinv, OPTIONS)
 def pinv(
     a: Array,
     *,
@@ -407,7 +391,6 @@ def pinv(
         atol: absolute cutoff of singular values, by default 0.
         rtol: cutoff relative to the largest one, by default `max(m, n)` times the precision.
         return_rank: whether to return the rank, too.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The pseudo-inverse of shape (..., n, m), or a pair of it and the rank.
@@ -428,7 +411,7 @@ def pinv(
     return _pseudo_inverse(a, atol, rtol, return_rank)
 
 
-@differentiates(scipy.linalg.pinvh)
+@differentiates(scipy.linalg.pinvh, OPTIONS)
 def pinvh(
     a: Array,
     atol: float | None = None,
@@ -444,7 +427,6 @@ def pinvh(
         atol, rtol: cutoffs of absolute eigenvalues, as in `pinv`.
         lower: whether to read the lower triangle rather than the upper one.
         return_rank: whether to return the rank, too.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The pseudo-inverse of the shape of `a`, or a pair of it and the rank.
@@ -465,7 +447,7 @@ def pinvh(
     return _pseudo_inverse(hermitian_from(a, "L" if lower else "U"), atol, rtol, return_rank)
 
 
-@differentiates(scipy.linalg.norm)
+@differentiates(scipy.linalg.norm, OPTIONS)
 def norm(a: Array, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
     """Return the norm of a vector or matrix, of any order; at 0 its derivative is 0.
 
@@ -474,7 +456,6 @@ def norm(a: Array, ord: Any = None, axis: Any = None, keepdims: bool = False, ch
         ord: a number, "fro" or "nuc", as in `np.linalg.norm`.
         axis: one axis for vectors, two for matrices; by default all.
         keepdims: whether these axes are kept with size 1.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         A number, or an array of norms.

@@ -36,7 +36,17 @@ from fgrad.ops.matrices import (
 )
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import SCIPY, Array, as_columns, fits, is_square, numbers, scipys_error
+from fgrad.scipy.linalg._arguments import (
+    OPTIONS,
+    SCIPY,
+    SOLUTION,
+    Array,
+    as_columns,
+    fits,
+    is_square,
+    numbers,
+    scipys_error,
+)
 from fgrad.scipy.linalg.equations import triangular_solution
 
 # Cholesky
@@ -50,15 +60,13 @@ def _factor(a: Any, lower: bool) -> Any:
         raise
 
 
-@differentiates(scipy.linalg.cholesky)
+@differentiates(scipy.linalg.cholesky, OPTIONS)
 def cholesky(a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Return the triangular factor of a positive definite matrix: `r.conj().T @ r`, or `l @ l.conj().T`.
 
     Args:
         a: Hermitian, of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
         lower: whether to read the lower triangle and return the lower factor; the default is the upper one.
-        overwrite_a: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The factor, of the shape of `a`.
@@ -79,15 +87,13 @@ def cholesky(a: Array, lower: bool = False, overwrite_a: bool = False, check_fin
     return _factor(a, lower)
 
 
-@differentiates(scipy.linalg.cho_factor)
+@differentiates(scipy.linalg.cho_factor, OPTIONS)
 def cho_factor(a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Return the factor of a positive definite matrix for `cho_solve`.
 
     Args:
         a: Hermitian, of shape (..., n, n). Only one triangle is read.
         lower: whether to read the lower triangle and return the lower factor.
-        overwrite_a: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         A matrix and `lower`. One triangle of the matrix is the factor; the contents of the other one are unspecified:
@@ -110,18 +116,12 @@ def cho_factor(a: Array, lower: bool = False, overwrite_a: bool = False, check_f
     return _factor(a, lower), lower
 
 
-@differentiates(scipy.linalg.cho_solve)
+@differentiates(scipy.linalg.cho_solve, SOLUTION, OPTIONS)
 def cho_solve(c_and_lower: tuple[Array, bool], b: Array, overwrite_b: bool = False, check_finite: bool = True) -> Any:
     """Solve the equation `a @ x = b` with the Cholesky factor of `a`.
 
     Args:
         c_and_lower: a matrix and a flag, from `cho_factor`. Only one triangle is read; the other has the derivative 0.
-        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        overwrite_b: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
-
-    Returns:
-        The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         ValueError: the shapes are incompatible, or there are infinities or NaN.
@@ -256,14 +256,12 @@ _lu_primitive = register(
 _lu_primitive.batch = stacked_batch(_lu_primitive)
 
 
-@differentiates(scipy.linalg.lu_factor)
+@differentiates(scipy.linalg.lu_factor, OPTIONS)
 def lu_factor(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Return both factors of LU in one matrix, for `lu_solve`.
 
     Args:
         a: of shape (..., m, n).
-        overwrite_a: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The factors, of the shape of `a`: `l` below the diagonal, and `u` on and above it. And the index of the row with
@@ -287,7 +285,7 @@ def lu_factor(a: Array, overwrite_a: bool = False, check_finite: bool = True) ->
     return factors, pivots[..., 0]
 
 
-@differentiates(scipy.linalg.lu)
+@differentiates(scipy.linalg.lu, OPTIONS)
 def lu(
     a: Array,
     permute_l: bool = False,
@@ -300,8 +298,6 @@ def lu(
     Args:
         a: of shape (..., m, n).
         permute_l: whether to return `p @ l` and `u`.
-        overwrite_a: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
         p_indices: whether `p` is an index vector with `a = l[p] @ u`.
 
     Returns:
@@ -335,7 +331,7 @@ def lu(
 _row_order = fixed("row_order", lambda pivots: in_stacks(lambda each: _order_of(each, each.shape[0]), pivots))
 
 
-@differentiates(scipy.linalg.lu_solve)
+@differentiates(scipy.linalg.lu_solve, SOLUTION, OPTIONS)
 def lu_solve(
     lu_and_piv: tuple[Array, Array],
     b: Array,
@@ -347,13 +343,7 @@ def lu_solve(
 
     Args:
         lu_and_piv: the factors of shape (..., n, n), and the row interchanges.
-        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
         trans: 0 for `a`, 1 for its transpose, 2 for its adjoint.
-        overwrite_b: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
-
-    Returns:
-        The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         LinAlgError: a ValueError; the diagonal of the factors contains a 0.
@@ -420,7 +410,7 @@ def _pivots_of(a: Any) -> Any:
 _columns_beyond, _pivots = fixed("columns_beyond", _beyond), fixed("qr_pivots", _pivots_of)
 
 
-@differentiates(scipy.linalg.qr)
+@differentiates(scipy.linalg.qr, OPTIONS)
 def qr(
     a: Array,
     overwrite_a: bool = False,
@@ -433,11 +423,10 @@ def qr(
 
     Args:
         a: of shape (..., m, n); the first columns must be linearly independent.
-        overwrite_a, lwork: accepted, and ignored if something is traced.
+        lwork: accepted, and ignored if something is traced.
         mode: "full" for `q` of shape (..., m, m), "economic" for (..., m, min(m, n)), "r" for `r` alone. The
             columns that "full" adds are arbitrary: a loss may depend only on their span.
         pivoting: whether to permute columns, `a[:, p] = q @ r`, and return the constant `p`.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         A tuple of the requested ones of `q`, `r` and `p`.

@@ -15,9 +15,10 @@ https://doi.org/10.1137/080716426), and the square root solves a Sylvester equat
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -44,6 +45,8 @@ from fgrad.scipy.linalg._arguments import (
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
 from fgrad.transforms.draws import of_algorithm
 from fgrad.transforms.series import OF_BLOCKS
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 # Twice the size
 
@@ -497,18 +500,33 @@ def _cos_and_sin(a: Any) -> tuple[Any, Any]:
     return 0.5 * (ahead + back), -0.5j * (ahead - back)
 
 
-@differentiates(scipy.linalg.cosm)
+_OF_A_MATRIX = """
+Args:
+    A: of shape (..., n, n).
+
+Returns:
+    An array of the same shape.
+
+Raises:
+    ValueError: `A` is not square.
+"""
+
+
+def _of_exponentials(formula: F) -> F:
+    """Make of a formula for square matrices the function that SciPy has by its name."""
+    scipys = getattr(scipy.linalg, formula.__name__)
+
+    @differentiates(scipys, _OF_A_MATRIX)
+    @functools.wraps(formula)
+    def function(A: Array) -> Any:  # noqa: N803  # SciPy's name
+        return formula(_square(scipys, A))
+
+    return function  # type: ignore[return-value]
+
+
+@_of_exponentials
 def cosm(A: Array) -> Any:  # noqa: N803  # SciPy's name
     """Return the cosine of a matrix.
-
-    Args:
-        A: of shape (..., n, n).
-
-    Returns:
-        The cosine, of the same shape.
-
-    Raises:
-        ValueError: `A` is not square.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -516,21 +534,12 @@ def cosm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[-1.,  0.],
                 [ 0.,  0.]])
     """
-    return _cos_and_sin(_square(scipy.linalg.cosm, A))[0]
+    return _cos_and_sin(A)[0]
 
 
-@differentiates(scipy.linalg.sinm)
+@_of_exponentials
 def sinm(A: Array) -> Any:  # noqa: N803  # SciPy's name
     """Return the sine of a matrix.
-
-    Args:
-        A: of shape (..., n, n).
-
-    Returns:
-        The sine, of the same shape.
-
-    Raises:
-        ValueError: `A` is not square.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -538,18 +547,12 @@ def sinm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[1., 0.],
                 [0., 0.]])
     """
-    return _cos_and_sin(_square(scipy.linalg.sinm, A))[1]
+    return _cos_and_sin(A)[1]
 
 
-@differentiates(scipy.linalg.tanm)
+@_of_exponentials
 def tanm(A: Array) -> Any:  # noqa: N803  # SciPy's name
     """Return the tangent of a matrix.
-
-    Args:
-        A: of shape (..., n, n).
-
-    Returns:
-        The tangent, of the same shape.
 
     Raises:
         ValueError: `A` is not square.
@@ -561,21 +564,12 @@ def tanm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[2., 0.],
                 [0., 0.]])
     """
-    return by_factors(*_cos_and_sin(_square(scipy.linalg.tanm, A)))
+    return by_factors(*_cos_and_sin(A))
 
 
-@differentiates(scipy.linalg.coshm)
+@_of_exponentials
 def coshm(A: Array) -> Any:  # noqa: N803  # SciPy's name
     """Return the hyperbolic cosine of a matrix.
-
-    Args:
-        A: of shape (..., n, n).
-
-    Returns:
-        The hyperbolic cosine, of the same shape.
-
-    Raises:
-        ValueError: `A` is not square.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -583,22 +577,13 @@ def coshm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[2., 0.],
                 [0., 0.]])
     """
-    ahead, back = _both(_square(scipy.linalg.coshm, A))
+    ahead, back = _both(A)
     return 0.5 * (ahead + back)
 
 
-@differentiates(scipy.linalg.sinhm)
+@_of_exponentials
 def sinhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
     """Return the hyperbolic sine of a matrix.
-
-    Args:
-        A: of shape (..., n, n).
-
-    Returns:
-        The hyperbolic sine, of the same shape.
-
-    Raises:
-        ValueError: `A` is not square.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -606,19 +591,13 @@ def sinhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[1., 0.],
                 [0., 0.]])
     """
-    ahead, back = _both(_square(scipy.linalg.sinhm, A))
+    ahead, back = _both(A)
     return 0.5 * (ahead - back)
 
 
-@differentiates(scipy.linalg.tanhm)
+@_of_exponentials
 def tanhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
     """Return the hyperbolic tangent of a matrix.
-
-    Args:
-        A: of shape (..., n, n).
-
-    Returns:
-        The hyperbolic tangent, of the same shape.
 
     Raises:
         ValueError: `A` is not square.
@@ -630,5 +609,5 @@ def tanhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[1., 0.],
                 [0., 0.]])
     """
-    ahead, back = _both(_square(scipy.linalg.tanhm, A))
+    ahead, back = _both(A)
     return by_factors(ahead + back, ahead - back)

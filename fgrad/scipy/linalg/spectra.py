@@ -22,7 +22,7 @@ from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import adjoint, conjugated, hermitian_from, stacked_batch, transposed
 from fgrad.ops.solving import by_factors
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import SCIPY, Array, is_square, numbers, refused, rules_of, scipys_error
+from fgrad.scipy.linalg._arguments import OPTIONS, SCIPY, Array, is_square, numbers, refused, rules_of, scipys_error
 from fgrad.scipy.linalg.equations import triangular_solution
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
 
@@ -70,7 +70,19 @@ def _generalized(a: Any, b: Any, triangle: str, driver: str | None, kind: int) -
     return w, lower @ v if kind == 3 else triangular_solution(lower, v, True, 2)
 
 
-@differentiates(scipy.linalg.eigh)
+_OF_HERMITIAN = """
+Args:
+    a: of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
+    b: Hermitian and positive definite, of the same shape, for `a @ v = w * b @ v`; likewise.
+    lower: whether to read the lower triangles.
+    type: with `b`, 1 is the equation above, 2 is `a @ b @ v = w * v`, and 3 is `b @ a @ v = w * v`.
+    subset_by_index: the indices of the first and the last value of the result.
+    subset_by_value: rejected if something is traced, since the number of results depends on the values.
+    driver: the LAPACK function, without `b`; it may change the sign of vectors.
+"""
+
+
+@differentiates(scipy.linalg.eigh, _OF_HERMITIAN, OPTIONS)
 def eigh(
     a: Array,
     b: Array | None = None,
@@ -88,16 +100,7 @@ def eigh(
     """Return eigenvalues, in ascending order, and eigenvectors of a Hermitian matrix.
 
     Args:
-        a: of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
-        b: Hermitian and positive definite, of the same shape, for `a @ v = w * b @ v`; likewise.
-        lower: whether to read the lower triangles.
         eigvals_only: whether to return the values alone.
-        overwrite_a, overwrite_b: accepted, and ignored if something is traced.
-        type: with `b`, 1 is the equation above, 2 is `a @ b @ v = w * v`, and 3 is `b @ a @ v = w * v`.
-        check_finite: whether infinities and NaN are rejected.
-        subset_by_index: the indices of the first and the last value of the result.
-        subset_by_value: rejected if something is traced, since the number of results depends on the values.
-        driver: the LAPACK function, without `b`; it may change the sign of vectors.
 
     Returns:
         The values, of shape (..., n), and the vectors, as columns of shape (..., n, n).
@@ -137,7 +140,7 @@ def eigh(
     return w if eigvals_only else (w, v)
 
 
-@differentiates(scipy.linalg.eigvalsh)
+@differentiates(scipy.linalg.eigvalsh, _OF_HERMITIAN, OPTIONS)
 def eigvalsh(
     a: Array,
     b: Array | None = None,
@@ -152,10 +155,6 @@ def eigvalsh(
     driver: str | None = None,
 ) -> Any:
     """Return eigenvalues, in ascending order, of a Hermitian matrix.
-
-    Args:
-        a, b, lower, overwrite_a, overwrite_b, type, check_finite: as in `eigh`.
-        subset_by_index, subset_by_value, driver: as in `eigh`.
 
     Returns:
         The values, of shape (..., n).
@@ -206,7 +205,15 @@ _eig = register(
 _eig.batch = stacked_batch(_eig)
 
 
-@differentiates(scipy.linalg.eig)
+_OF_GENERAL = """
+Args:
+    a: of shape (..., n, n).
+    b: rejected if something is traced; `eig(solve(b, a))` has the same values.
+    homogeneous_eigvals: whether to return the values over ones, as two rows.
+"""
+
+
+@differentiates(scipy.linalg.eig, _OF_GENERAL, OPTIONS)
 def eig(
     a: Array,
     b: Array | None = None,
@@ -220,14 +227,9 @@ def eig(
     """Return complex eigenvalues, and eigenvectors of length 1, of a square matrix.
 
     Args:
-        a: of shape (..., n, n).
-        b: rejected if something is traced; `eig(solve(b, a))` has the same values.
         left: rejected if something is traced; the left vectors have the directions of the columns of
             `inv(v).conj().T`.
         right: whether to return the vectors, too.
-        overwrite_a, overwrite_b: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
-        homogeneous_eigvals: whether to return the values over ones, as two rows.
 
     Returns:
         The values, of shape (..., n), and the vectors, as columns of shape (..., n, n).
@@ -261,7 +263,7 @@ def eig(
     return (w, v) if right else w
 
 
-@differentiates(scipy.linalg.eigvals)
+@differentiates(scipy.linalg.eigvals, _OF_GENERAL, OPTIONS)
 def eigvals(
     a: Array,
     b: Array | None = None,
@@ -273,9 +275,7 @@ def eigvals(
 ) -> Any:
     """Return the complex eigenvalues of a square matrix.
 
-    Args:
-        a, b, overwrite_a, overwrite_b, check_finite, homogeneous_eigvals: as in `eig`; versions of SciPy differ in
-            the order of the last ones.
+    Versions of SciPy differ in the order of the last parameters.
 
     Returns:
         The values, of shape (..., n).
@@ -322,7 +322,7 @@ _svd = register(
 _svd.batch = stacked_batch(_svd)
 
 
-@differentiates(scipy.linalg.svd)
+@differentiates(scipy.linalg.svd, OPTIONS)
 def svd(
     a: Array,
     full_matrices: bool = True,
@@ -337,8 +337,6 @@ def svd(
         a: of shape (..., m, n).
         full_matrices: whether to complete the vectors to bases. A loss may depend only on the span of the added ones.
         compute_uv: whether to return the vectors, too.
-        overwrite_a: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
         lapack_driver: "gesdd" or "gesvd".
 
     Returns:
@@ -362,14 +360,12 @@ def svd(
     return parts if compute_uv else parts[1]
 
 
-@differentiates(scipy.linalg.svdvals)
+@differentiates(scipy.linalg.svdvals, OPTIONS)
 def svdvals(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Return singular values, the largest one first.
 
     Args:
         a: of shape (..., m, n).
-        overwrite_a: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The values, of shape (..., min(m, n)).
@@ -479,14 +475,13 @@ def polar(a: Array, side: str = "right") -> Any:
     return u, _stretch(u, a) if side == "right" else _stretch(adjoint(u), adjoint(a))
 
 
-@differentiates(scipy.linalg.orthogonal_procrustes)
+@differentiates(scipy.linalg.orthogonal_procrustes, OPTIONS)
 def orthogonal_procrustes(A: Array, B: Array, check_finite: bool = True) -> Any:  # noqa: N803  # SciPy's names
     """Return the orthogonal `r` for which `A @ r` comes closest to `B`, and the sum of singular values of `A.T @ B`.
 
     Args:
         A: of shape (..., m, n).
         B: of the same shape.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The matrix, of shape (..., n, n), and the sum.

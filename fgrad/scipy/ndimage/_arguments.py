@@ -11,6 +11,43 @@ from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 
+# What filters are documented with
+
+OF_AN_IMAGE = """
+Args:
+    input: the image; traced ones are differentiated.
+    output: the dtype of the result, by default that of the image.
+    cval: the value of the extension in the mode "constant"; it is differentiated, too.
+
+Returns:
+    An array of the shape of the image.
+
+Raises:
+    RuntimeError, ValueError: SciPy's; an option is invalid.
+    DtypeError: a TypeError; the result would have an integer dtype.
+"""
+
+ALONG_AN_AXIS = """
+Args:
+    weights: an array with one axis, which is differentiated, too; complex ones are conjugated.
+    size: the number of neighbours.
+    axis: the axis of the filter.
+    mode: the extension of the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
+    origin: the shift of the weights.
+"""
+
+ALONG_AXES = """
+Args:
+    weights: an array with as many axes as `axes`, which is differentiated, too; complex ones are conjugated.
+    size: the number of neighbours, along all axes or along each.
+    mode: the extension of the image, for all axes or for each: "reflect", "constant", "nearest", "mirror", "wrap",
+        or a "grid-" form.
+    origin: the shift of the weights, for all axes or for each.
+    axes: the axes of the filter, by default all.
+"""
+
+# Axes, modes and precision
+
 _MODES = {
     "reflect": "symmetric",
     "grid-mirror": "symmetric",

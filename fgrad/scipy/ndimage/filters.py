@@ -22,7 +22,15 @@ from fgrad.ops.families import register, sample
 from fgrad.ops.padding import pad
 from fgrad.ops.patterns import Chain, Step, whole, windowed
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.ndimage._arguments import axes_of, image_of, one_each, padding_of
+from fgrad.scipy.ndimage._arguments import (
+    ALONG_AN_AXIS,
+    ALONG_AXES,
+    OF_AN_IMAGE,
+    axes_of,
+    image_of,
+    one_each,
+    padding_of,
+)
 
 # The primitive
 
@@ -166,7 +174,7 @@ def _reversed(size: int, origin: int) -> int:
 # Sums of neighbours
 
 
-@differentiates(scipy.ndimage.correlate1d)
+@differentiates(scipy.ndimage.correlate1d, ALONG_AN_AXIS, OF_AN_IMAGE)
 def correlate1d(
     input: Any,
     weights: Any,
@@ -177,22 +185,6 @@ def correlate1d(
     origin: int = 0,
 ) -> Any:
     """Return the correlation with weights along one axis.
-
-    Args:
-        input: the image; traced ones are differentiated.
-        weights: an array with one axis, which is differentiated, too; complex ones are conjugated.
-        axis: the axis of the correlation.
-        output: the dtype of the result, by default that of the image.
-        mode: the extension of the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
-        cval: the value of the extension in the mode "constant"; it is differentiated, too.
-        origin: the shift of the weights.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; the mode or the origin is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -207,7 +199,7 @@ def correlate1d(
     return _along(image_of(input, output, "correlate1d"), np.conj(weights), axis, mode, cval, origin)
 
 
-@differentiates(scipy.ndimage.convolve1d)
+@differentiates(scipy.ndimage.convolve1d, ALONG_AN_AXIS, OF_AN_IMAGE)
 def convolve1d(
     input: Any,
     weights: Any,
@@ -218,16 +210,6 @@ def convolve1d(
     origin: int = 0,
 ) -> Any:
     """Return the convolution with weights along one axis.
-
-    Args:
-        input, weights, axis, output, mode, cval, origin: as for `correlate1d`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -241,7 +223,7 @@ def convolve1d(
     return _along(image, np.flip(weights), axis, mode, cval, origin)
 
 
-@differentiates(scipy.ndimage.correlate)
+@differentiates(scipy.ndimage.correlate, ALONG_AXES, OF_AN_IMAGE)
 def correlate(
     input: Any,
     weights: Any,
@@ -254,19 +236,6 @@ def correlate(
 ) -> Any:
     """Return the correlation with weights along several axes.
 
-    Args:
-        input, output, cval: as for `correlate1d`.
-        weights: an array with as many axes as `axes`.
-        mode, origin: as for `correlate1d`, for all axes or for each.
-        axes: the axes of the correlation, by default all.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; the number of axes is wrong.
-        DtypeError: a TypeError; the result would have an integer dtype.
-
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda w: np.sum(correlate(np.eye(3), w, mode="constant")))(np.zeros((1, 2)))
@@ -277,7 +246,7 @@ def correlate(
     return _correlated(image, np.conj(weights), axes, mode, cval, one_each(origin, len(axes), "origin"))
 
 
-@differentiates(scipy.ndimage.convolve)
+@differentiates(scipy.ndimage.convolve, ALONG_AXES, OF_AN_IMAGE)
 def convolve(
     input: Any,
     weights: Any,
@@ -289,16 +258,6 @@ def convolve(
     axes: Any = None,
 ) -> Any:
     """Return the convolution with weights along several axes.
-
-    Args:
-        input, weights, output, mode, cval, origin, axes: as for `correlate`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -312,21 +271,11 @@ def convolve(
     return _correlated(image, np.flip(weights), axes, mode, cval, origins)
 
 
-@differentiates(scipy.ndimage.uniform_filter1d)
+@differentiates(scipy.ndimage.uniform_filter1d, ALONG_AN_AXIS, OF_AN_IMAGE)
 def uniform_filter1d(
     input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
 ) -> Any:
     """Return the means of `size` neighbours along one axis.
-
-    Args:
-        input, size, axis, output, mode, cval, origin: as for `correlate1d`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -339,7 +288,7 @@ def uniform_filter1d(
     return _along(image, np.full(size, 1 / size), axis, mode, cval, origin)
 
 
-@differentiates(scipy.ndimage.uniform_filter)
+@differentiates(scipy.ndimage.uniform_filter, ALONG_AXES, OF_AN_IMAGE)
 def uniform_filter(
     input: Any,
     size: Any = 3,
@@ -351,17 +300,6 @@ def uniform_filter(
     axes: Any = None,
 ) -> Any:
     """Return the means of neighbours along several axes.
-
-    Args:
-        size: the number of neighbours, along all axes or along each.
-        input, output, mode, cval, origin, axes: as for `correlate`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -398,7 +336,17 @@ def _gaussian(sigma: Any, order: int, radius: int) -> Any:
     return polynomial * density
 
 
-@differentiates(scipy.ndimage.gaussian_filter1d)
+_GAUSSIAN = """
+Args:
+    sigma: the standard deviation in pixels; for several axes one for all, or one for each. It is differentiated, too.
+    order: the order of the derivative, likewise; 0 for the smoothed image itself.
+    truncate: the radius of the filter in standard deviations.
+    radius: the radius in pixels, in place of `truncate`, likewise.
+    kwargs: `truncate` and `radius`, as for `gaussian_filter`.
+"""
+
+
+@differentiates(scipy.ndimage.gaussian_filter1d, _GAUSSIAN, ALONG_AN_AXIS, OF_AN_IMAGE)
 def gaussian_filter1d(
     input: Any,
     sigma: Any,
@@ -412,16 +360,6 @@ def gaussian_filter1d(
     radius: int | None = None,
 ) -> Any:
     """Return an image smoothed along one axis by a Gaussian, or a derivative of the smoothed image.
-
-    Args:
-        input, axis, output, mode, cval: as for `correlate1d`.
-        sigma: the standard deviation, in pixels; it is differentiated, too.
-        order: the order of the derivative, 0 for the smoothed image itself.
-        truncate: the radius of the filter in standard deviations.
-        radius: the radius in pixels, in place of `truncate`.
-
-    Returns:
-        An array of the shape of the image.
 
     Raises:
         ValueError: SciPy's; the order or the radius is negative.
@@ -440,7 +378,7 @@ def gaussian_filter1d(
     return _along(image, np.flip(_gaussian(as_array(sigma) * 1.0, order, int(reach))), axis, mode, cval, 0)
 
 
-@differentiates(scipy.ndimage.gaussian_filter)
+@differentiates(scipy.ndimage.gaussian_filter, _GAUSSIAN, ALONG_AXES, OF_AN_IMAGE)
 def gaussian_filter(
     input: Any,
     sigma: Any,
@@ -454,18 +392,6 @@ def gaussian_filter(
     axes: Any = None,
 ) -> Any:
     """Return an image smoothed by a Gaussian along several axes, or a derivative of the smoothed image.
-
-    Args:
-        input, output, cval, truncate: as for `gaussian_filter1d`.
-        sigma, order, mode, radius: as for `gaussian_filter1d`, for all axes or for each.
-        axes: the smoothed axes, by default all.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; the number of values is wrong.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -501,19 +427,12 @@ def _difference(function: Any, weights: list[float]) -> Callable[..., Any]:
     return filtered
 
 
-@differentiates(scipy.ndimage.sobel)
+@differentiates(scipy.ndimage.sobel, ALONG_AXES, OF_AN_IMAGE)
 def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
     """Return the Sobel filter of an image along an axis.
 
     Args:
-        input, axis, output, mode, cval: as for `correlate`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
+        axis: the axis of the differences.
 
     Example:
         >>> import fgrad as fg
@@ -523,19 +442,12 @@ def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect",
     return _sobel(input, axis, output, mode, cval)
 
 
-@differentiates(scipy.ndimage.prewitt)
+@differentiates(scipy.ndimage.prewitt, ALONG_AXES, OF_AN_IMAGE)
 def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
     """Return the Prewitt filter of an image along an axis.
 
     Args:
-        input, axis, output, mode, cval: as for `correlate`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
+        axis: the axis of the differences.
 
     Example:
         >>> import fgrad as fg
@@ -549,19 +461,9 @@ _sobel = _difference(scipy.ndimage.sobel, [1.0, 2.0, 1.0])
 _prewitt = _difference(scipy.ndimage.prewitt, [1.0, 1.0, 1.0])
 
 
-@differentiates(scipy.ndimage.laplace)
+@differentiates(scipy.ndimage.laplace, ALONG_AXES, OF_AN_IMAGE)
 def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
     """Return the Laplacian of an image, by second differences.
-
-    Args:
-        input, output, mode, cval, axes: as for `correlate`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -581,7 +483,7 @@ def _gaussian_parts(image: Any, sigma: Any, order: int, mode: Any, cval: Any, ax
     return [gaussian_filter(image, sigma, each, None, mode, cval, axes=axes, **keywords) for each in orders]
 
 
-@differentiates(scipy.ndimage.gaussian_laplace)
+@differentiates(scipy.ndimage.gaussian_laplace, _GAUSSIAN, ALONG_AXES, OF_AN_IMAGE)
 def gaussian_laplace(
     input: Any,
     sigma: Any,
@@ -594,16 +496,6 @@ def gaussian_laplace(
 ) -> Any:
     """Return the Laplacian of a smoothed image.
 
-    Args:
-        input, sigma, output, mode, cval, axes, kwargs: as for `gaussian_filter`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
-
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda x: gaussian_laplace(x, 1.0, radius=1)[0])(np.zeros(2)).round(4)
@@ -612,7 +504,7 @@ def gaussian_laplace(
     return sum(_gaussian_parts(image_of(input, output, "gaussian_laplace"), sigma, 2, mode, cval, axes, kwargs))
 
 
-@differentiates(scipy.ndimage.gaussian_gradient_magnitude)
+@differentiates(scipy.ndimage.gaussian_gradient_magnitude, _GAUSSIAN, ALONG_AXES, OF_AN_IMAGE)
 def gaussian_gradient_magnitude(
     input: Any,
     sigma: Any,
@@ -626,16 +518,6 @@ def gaussian_gradient_magnitude(
     """Return the norm of the gradient of a smoothed image.
 
     Where the gradient is 0 the derivative of its norm is 0, too.
-
-    Args:
-        input, sigma, output, mode, cval, axes, kwargs: as for `gaussian_filter`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg

@@ -9,7 +9,7 @@ import scipy.ndimage
 
 from fgrad import errors
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.ndimage._arguments import axes_of, image_of, one_each
+from fgrad.scipy.ndimage._arguments import ALONG_AXES, OF_AN_IMAGE, axes_of, image_of, one_each
 from fgrad.scipy.ndimage.filters import extended, widths
 
 
@@ -39,7 +39,18 @@ def _neighbours(
     return np.stack(pieces, -1)
 
 
-@differentiates(scipy.ndimage.maximum_filter)
+_OF_NEIGHBOURS = """
+Args:
+    size: the number of neighbours, along all axes or along each.
+    footprint: in place of `size`, a boolean array that marks the neighbours.
+
+Raises:
+    RuntimeError, ValueError: SciPy's; the size or the footprint is invalid.
+    DtypeError: a TypeError; the result would have an integer dtype, or the image is complex.
+"""
+
+
+@differentiates(scipy.ndimage.maximum_filter, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)
 def maximum_filter(
     input: Any,
     size: Any = None,
@@ -53,18 +64,6 @@ def maximum_filter(
 ) -> Any:
     """Return the largest of the neighbours of each element; ties share the derivative.
 
-    Args:
-        input, output, mode, cval, origin, axes: as for `correlate`.
-        size: the number of neighbours, along all axes or along each.
-        footprint: in place of `size`, a boolean array that marks the neighbours.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; the size or the footprint is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype, or the image is complex.
-
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda x: np.sum(maximum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
@@ -73,7 +72,7 @@ def maximum_filter(
     return np.max(_neighbours("maximum_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
 
 
-@differentiates(scipy.ndimage.minimum_filter)
+@differentiates(scipy.ndimage.minimum_filter, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)
 def minimum_filter(
     input: Any,
     size: Any = None,
@@ -87,16 +86,6 @@ def minimum_filter(
 ) -> Any:
     """Return the smallest of the neighbours of each element.
 
-    Args:
-        input, size, footprint, output, mode, cval, origin, axes: as for `maximum_filter`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
-
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda x: np.sum(minimum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
@@ -105,7 +94,7 @@ def minimum_filter(
     return np.min(_neighbours("minimum_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
 
 
-@differentiates(scipy.ndimage.median_filter)
+@differentiates(scipy.ndimage.median_filter, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)
 def median_filter(
     input: Any,
     size: Any = None,
@@ -119,16 +108,6 @@ def median_filter(
 ) -> Any:
     """Return the median of the neighbours of each element; for even numbers the upper one, as in SciPy.
 
-    Args:
-        input, size, footprint, output, mode, cval, origin, axes: as for `maximum_filter`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
-
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda x: np.sum(median_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
@@ -138,7 +117,7 @@ def median_filter(
     return ordered[..., ordered.shape[-1] // 2]
 
 
-@differentiates(scipy.ndimage.percentile_filter)
+@differentiates(scipy.ndimage.percentile_filter, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)
 def percentile_filter(
     input: Any,
     percentile: Any,
@@ -155,10 +134,6 @@ def percentile_filter(
 
     Args:
         percentile: the percentage, counted from the largest if it is negative; it has no derivative.
-        input, size, footprint, output, mode, cval, origin, axes: as for `maximum_filter`.
-
-    Returns:
-        An array of the shape of the image.
 
     Raises:
         RuntimeError: SciPy's; the percentile is invalid.

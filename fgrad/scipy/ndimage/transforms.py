@@ -14,7 +14,7 @@ from fgrad.ops.padding import pad
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.ndimage._arguments import array_of, axes_of, image_of, one_each
+from fgrad.scipy.ndimage._arguments import OF_AN_IMAGE, array_of, axes_of, image_of, one_each
 from fgrad.scipy.ndimage._splines import Spline, coefficients, gather
 
 _AROUND = 12
@@ -69,22 +69,24 @@ def _column(values: Any, ndim: int) -> Any:
     return np.reshape(values, (-1, *(1,) * ndim))
 
 
-@differentiates(scipy.ndimage.spline_filter1d)
+_COEFFICIENTS = """
+Args:
+    order: the degree of the spline, 2 to 5; for 0 and 1 the coefficients are the elements.
+    output: the dtype of the result.
+    mode: the extension of the image.
+
+Raises:
+    RuntimeError, ValueError: SciPy's; the order or the mode is invalid.
+"""
+
+
+@differentiates(scipy.ndimage.spline_filter1d, _COEFFICIENTS, OF_AN_IMAGE)
 def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror") -> Any:
     """Return the coefficients of the splines through the elements along an axis.
 
     Args:
-        input: the image; traced ones are differentiated.
-        order: the degree of the spline, 2 to 5; for 0 and 1 the coefficients are the elements.
         axis: the filtered axis.
         output: the dtype of the result.
-        mode: the extension of the image.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError: SciPy's; the order or the mode is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -99,18 +101,9 @@ def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np
     return astype(np.moveaxis(coefficients(np.moveaxis(image, axis, -1), order, mode), -1, axis), image.dtype)
 
 
-@differentiates(scipy.ndimage.spline_filter)
+@differentiates(scipy.ndimage.spline_filter, _COEFFICIENTS, OF_AN_IMAGE)
 def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror") -> Any:
     """Return the coefficients of the spline through all elements.
-
-    Args:
-        input, order, output, mode: as for `spline_filter1d`.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError, ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -122,7 +115,20 @@ def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: st
     return astype(_along_all(image, order, mode), image.dtype)
 
 
-@differentiates(scipy.ndimage.map_coordinates)
+_BY_SPLINES = """
+Args:
+    order: the degree of the spline, 0 to 5.
+    mode: the extension of the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
+    cval: the value of the extension in the modes "constant" and "grid-constant"; it is differentiated, too.
+    prefilter: whether the image contains values rather than the coefficients of `spline_filter`.
+
+Raises:
+    RuntimeError: SciPy's; the order, the mode or the number of coordinates is invalid.
+    DtypeError: a TypeError; the result would have an integer dtype.
+"""
+
+
+@differentiates(scipy.ndimage.map_coordinates, _BY_SPLINES, OF_AN_IMAGE)
 def map_coordinates(
     input: Any,
     coordinates: Any,
@@ -135,21 +141,11 @@ def map_coordinates(
     """Return an image interpolated at given places.
 
     Args:
-        input: the image; traced ones are differentiated.
         coordinates: the places, with a row for each axis of the image; they are differentiated, too: the derivative is
             the spline's, and 0 outside in the mode "constant".
-        output: the dtype of the result, by default that of the image.
-        order: the degree of the spline, 0 to 5.
-        mode: the extension of the image: "reflect", "constant", "nearest", "mirror", "wrap", or a "grid-" form.
-        cval: the value of the extension in the modes "constant" and "grid-constant"; it is differentiated, too.
-        prefilter: whether the image contains values rather than the coefficients of `spline_filter`.
 
     Returns:
         An array with a value for each place.
-
-    Raises:
-        RuntimeError: SciPy's; the order, the mode or the number of coordinates is invalid.
-        DtypeError: a TypeError; the result would have an integer dtype.
 
     Example:
         >>> import fgrad as fg
@@ -167,7 +163,7 @@ def map_coordinates(
     return _at(image, places, order, mode, cval, prefilter)
 
 
-@differentiates(scipy.ndimage.shift)
+@differentiates(scipy.ndimage.shift, _BY_SPLINES, OF_AN_IMAGE)
 def shift(
     input: Any,
     shift: Any,
@@ -180,14 +176,7 @@ def shift(
     """Return a shifted image, with interpolation for fractional shifts.
 
     Args:
-        input, output, order, mode, cval, prefilter: as for `map_coordinates`.
         shift: the shift, along all axes or along each; it is differentiated, too.
-
-    Returns:
-        An array of the shape of the image.
-
-    Raises:
-        RuntimeError: SciPy's, as for `map_coordinates`.
 
     Example:
         >>> import fgrad as fg
@@ -200,7 +189,7 @@ def shift(
     return _at(image, _grid(image.shape) - _column(steps, image.ndim), order, mode, cval, prefilter)
 
 
-@differentiates(scipy.ndimage.zoom)
+@differentiates(scipy.ndimage.zoom, _BY_SPLINES, OF_AN_IMAGE)
 def zoom(
     input: Any,
     zoom: Any,
@@ -215,16 +204,12 @@ def zoom(
     """Return a resampled image.
 
     Args:
-        input, output, order, mode, cval, prefilter: as for `map_coordinates`.
         zoom: the ratio of the sizes, along all axes or along each. Only the number of elements, an
             integer, depends on it, so it has no derivative.
         grid_mode: whether the edges of the outermost elements are fixed, rather than their centers.
 
     Returns:
         An array with the scaled number of elements along each axis.
-
-    Raises:
-        RuntimeError: SciPy's, as for `map_coordinates`.
 
     Example:
         >>> import fgrad as fg
@@ -269,7 +254,7 @@ def _affine(matrix: Any, offset: Any, grid: Any) -> Any:
     return total
 
 
-@differentiates(scipy.ndimage.affine_transform)
+@differentiates(scipy.ndimage.affine_transform, _BY_SPLINES, OF_AN_IMAGE)
 def affine_transform(
     input: Any,
     matrix: Any,
@@ -284,7 +269,6 @@ def affine_transform(
     """Return an image under an affine map: the element at `i` is the value of the image at `matrix @ i + offset`.
 
     Args:
-        input, output, order, mode, cval, prefilter: as for `map_coordinates`.
         matrix: a square matrix, its diagonal, or one for homogeneous coordinates; it is differentiated, too.
         offset: the offset, along all axes or along each; it is differentiated, too.
         output_shape: the shape of the result, by default that of the image.
@@ -314,7 +298,7 @@ def affine_transform(
     return _at(image, places, order, mode, cval, prefilter)
 
 
-@differentiates(scipy.ndimage.rotate)
+@differentiates(scipy.ndimage.rotate, _BY_SPLINES, OF_AN_IMAGE)
 def rotate(
     input: Any,
     angle: Any,
@@ -329,7 +313,6 @@ def rotate(
     """Return an image rotated about its center.
 
     Args:
-        input, output, order, mode, cval, prefilter: as for `map_coordinates`.
         angle: the angle in degrees; it is differentiated, too.
         axes: the two axes of the plane of rotation.
         reshape: whether the result is large enough for the rotated image; otherwise it has the size of the image.

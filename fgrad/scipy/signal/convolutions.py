@@ -216,20 +216,24 @@ def _reversed(x: Any) -> Any:
     return np.flip(np.conjugate(x) if x.dtype.kind == "c" else x)
 
 
-@differentiates(scipy.signal.convolve)
+_OF_ARRAYS = """
+Args:
+    in1, in2: arrays with the same number of axes; traced ones are differentiated.
+    mode: "full", "same" (of the size of `in1`) or "valid" (without zero padding).
+    method: "direct", "fft", or "auto" for the one that SciPy estimates to be faster.
+    axes: the axes of the convolution, by default all; others are broadcast.
+
+Returns:
+    The sums of products, as from SciPy's function.
+
+Raises:
+    ValueError: SciPy's; an array or an option is invalid.
+"""
+
+
+@differentiates(scipy.signal.convolve, _OF_ARRAYS)
 def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     """Return the convolution of two arrays with the same number of axes, over all of them.
-
-    Args:
-        in1, in2: the arrays; traced ones are differentiated.
-        mode: "full", "same" (of the size of `in1`) or "valid" (without zero padding).
-        method: "direct", "fft", or "auto" for the one that SciPy estimates to be faster.
-
-    Returns:
-        The sums of products, as from `scipy.signal.convolve`.
-
-    Raises:
-        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -240,19 +244,12 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
     return _over_all_axes(scipy.signal.convolve, as_array(in1), as_array(in2), mode, method)
 
 
-@differentiates(scipy.signal.correlate)
+@differentiates(scipy.signal.correlate, _OF_ARRAYS)
 def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
     """Return the cross-correlation of two arrays with the same number of axes, over all of them.
 
     Args:
         in1, in2: the arrays, the second of which is conjugated; traced ones are differentiated.
-        mode, method: as for `convolve`.
-
-    Returns:
-        The sums of products, as from `scipy.signal.correlate`.
-
-    Raises:
-        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -288,20 +285,9 @@ def _is_long(a: Any, v: Any, axis: int) -> bool:
     return 1 not in (a.shape[axis], v.shape[axis])
 
 
-@differentiates(scipy.signal.fftconvolve)
+@differentiates(scipy.signal.fftconvolve, _OF_ARRAYS)
 def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
     """Return the convolution of two arrays by Fourier transforms.
-
-    Args:
-        in1, in2: arrays with the same number of axes; traced ones are differentiated.
-        mode: as for `convolve`.
-        axes: the axes of the convolution, by default all; others are broadcast.
-
-    Returns:
-        The sums of products, as from `scipy.signal.fftconvolve`.
-
-    Raises:
-        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -312,18 +298,9 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     return _over_axes(scipy.signal.fftconvolve, in1, in2, mode, axes, "fft")
 
 
-@differentiates(scipy.signal.oaconvolve)
+@differentiates(scipy.signal.oaconvolve, _OF_ARRAYS)
 def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
     """Return the convolution of a long array with a short one by Fourier transforms of blocks (overlap-add).
-
-    Args:
-        in1, in2, mode, axes: as for `fftconvolve`.
-
-    Returns:
-        The sums of products, as from `scipy.signal.oaconvolve`.
-
-    Raises:
-        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -361,21 +338,24 @@ def _on_plane(image: Any, v: Any, start: Sizes, length: Sizes, boundary: str, fi
     return window(_surrounded(image, sizes, boundary, fillvalue), v, beyond, length)
 
 
-@differentiates(scipy.signal.convolve2d)
+_OF_IMAGES = """
+Args:
+    in1, in2: arrays with two axes; traced ones are differentiated.
+    mode: "full", "same" (of the size of `in1`) or "valid" (without zero padding).
+    boundary: the extension of `in1`: "fill" with a number, "wrap" for periodic, "symm" for its reflection.
+    fillvalue: that number; a traced one is differentiated.
+
+Returns:
+    The sums of products, as from SciPy's function.
+
+Raises:
+    ValueError: SciPy's; an array or an option is invalid.
+"""
+
+
+@differentiates(scipy.signal.convolve2d, _OF_IMAGES)
 def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
     """Return the convolution of two images.
-
-    Args:
-        in1, in2: arrays with two axes; traced ones are differentiated.
-        mode: as for `convolve`.
-        boundary: the extension of `in1`: "fill" with a number, "wrap" for periodic, "symm" for its reflection.
-        fillvalue: that number; a traced one is differentiated.
-
-    Returns:
-        The sums of products, as from `scipy.signal.convolve2d`.
-
-    Raises:
-        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -393,19 +373,12 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
     return _on_plane(image, v, start, length, boundary, fillvalue)
 
 
-@differentiates(scipy.signal.correlate2d)
+@differentiates(scipy.signal.correlate2d, _OF_IMAGES)
 def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
     """Return the cross-correlation of two images.
 
     Args:
         in1, in2: arrays with two axes, the second of which is conjugated; traced ones are differentiated.
-        mode, boundary, fillvalue: as for `convolve2d`.
-
-    Returns:
-        The sums of products, as from `scipy.signal.correlate2d`.
-
-    Raises:
-        ValueError: SciPy's; an array or an option is invalid.
 
     Example:
         >>> import fgrad as fg

@@ -134,14 +134,21 @@ def _zeros_like_each(*arrays: Any) -> list[Any]:
     return [None if x is None else np.zeros(x.shape, x.dtype) for x in arrays]
 
 
-@differentiates(scipy.signal.lfilter)
+_OF_FILTERS = """
+Args:
+    b, a: the coefficients of the numerator and of the denominator; traced ones are differentiated.
+    sos: the six coefficients of each section, the fourth of which is 1; traced ones are differentiated.
+    x: the signal, or several; traced ones are differentiated.
+    axis: the axis of time.
+    padtype, padlen: the kind and length of the extension of the signal at its ends.
+"""
+
+
+@differentiates(scipy.signal.lfilter, _OF_FILTERS)
 def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """Return the response of a digital filter to a signal.
 
     Args:
-        b, a: the coefficients of the numerator and of the denominator; traced ones are differentiated.
-        x: the signal, or several; traced ones are differentiated.
-        axis: the axis of time.
         zi: the initial state; traced ones are differentiated.
 
     Returns:
@@ -181,12 +188,9 @@ def _first_of(a: Any) -> Any:
     return examples[np.argmin(np.abs(examples[:, 0]))]
 
 
-@differentiates(scipy.signal.lfilter_zi)
+@differentiates(scipy.signal.lfilter_zi, _OF_FILTERS)
 def lfilter_zi(b: Any, a: Any) -> Any:
     """Return the state of a filter for which the response to a constant signal is constant from the start.
-
-    Args:
-        b, a: the coefficients of the numerator and of the denominator; traced ones are differentiated.
 
     Returns:
         The state for the signal 1.
@@ -249,7 +253,7 @@ def _edge(function: Callable[..., Any], padtype: Any, padlen: Any, x: Any, axis:
     return int(edge)
 
 
-@differentiates(scipy.signal.filtfilt)
+@differentiates(scipy.signal.filtfilt, _OF_FILTERS)
 def filtfilt(
     b: Any,
     a: Any,
@@ -263,10 +267,6 @@ def filtfilt(
     """Return the response to a filter that is run forwards and then backwards, which has zero phase.
 
     Args:
-        b, a: the coefficients of the numerator and of the denominator; traced ones are differentiated.
-        x: the signal, or several; traced ones are differentiated.
-        axis: the axis of time.
-        padtype, padlen: the kind and length of the extension of the signal at its ends.
         method: "pad"; "gust" is only for arrays that are not traced.
         irlen: for "gust".
 
@@ -329,14 +329,11 @@ def _on_a_copy(function: Any) -> Any:
     return call
 
 
-@differentiates(_on_a_copy(scipy.signal.sosfilt))
+@differentiates(_on_a_copy(scipy.signal.sosfilt), _OF_FILTERS)
 def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """Return the response of a cascade of second-order sections.
 
     Args:
-        sos: the six coefficients of each section, the fourth of which is 1; traced ones are differentiated.
-        x: the signal, or several; traced ones are differentiated.
-        axis: the axis of time.
         zi: the initial states of the sections; traced ones are differentiated.
 
     Returns:
@@ -375,7 +372,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return y if zi is None else (y, np.stack(states))
 
 
-@differentiates(scipy.signal.sosfilt_zi)
+@differentiates(scipy.signal.sosfilt_zi, _OF_FILTERS)
 def sosfilt_zi(sos: Any) -> Any:
     """Return the states of a cascade of sections for which the response to a constant signal is constant.
 
@@ -405,15 +402,9 @@ def sosfilt_zi(sos: Any) -> Any:
     return np.stack(states)
 
 
-@differentiates(_on_a_copy(scipy.signal.sosfiltfilt))
+@differentiates(_on_a_copy(scipy.signal.sosfiltfilt), _OF_FILTERS)
 def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
     """Return the response to a cascade of sections that is run forwards and then backwards, which has zero phase.
-
-    Args:
-        sos: the six coefficients of each section; traced ones are differentiated.
-        x: the signal, or several; traced ones are differentiated.
-        axis: the axis of time.
-        padtype, padlen: the kind and length of the extension of the signal at its ends.
 
     Returns:
         The response, as from `scipy.signal.sosfiltfilt`.

@@ -126,7 +126,29 @@ def _with_axis(function: Callable[..., Any] | Any, axis: int) -> Any:
     return lambda x: np.moveaxis(function(np.moveaxis(x, -1, axis)), axis, -1)
 
 
-@differentiates(scipy.signal.csd)
+_OF_SEGMENTS = """
+Args:
+    x, y: the signals, or several; traced ones are differentiated.
+    fs: the sampling rate.
+    window: the factors of the elements of a segment, or their name.
+    nperseg: the length of a segment, by default 256 or less for a shorter signal, or the length of the window.
+    noverlap: the overlap of two segments, by default half of the length.
+    nfft: the length of the transform of a segment.
+    detrend: the trend to subtract from each segment: "constant", "linear", a function, or False.
+    return_onesided: whether negative frequencies are omitted, if the signals are real.
+    scaling: "density", or "spectrum".
+    axis: the axis of time.
+    average: "mean" or "median", over the segments.
+
+Returns:
+    The frequencies, and the spectra.
+
+Raises:
+    ValueError: SciPy's; an option is invalid.
+"""
+
+
+@differentiates(scipy.signal.csd, _OF_SEGMENTS)
 def csd(
     x: Any,
     y: Any,
@@ -143,24 +165,8 @@ def csd(
 ) -> Any:
     """Return the cross spectral density of two signals, by Welch's method.
 
-    Args:
-        x, y: the signals, or several; traced ones are differentiated.
-        fs: the sampling rate.
-        window: the factors of the elements of a segment, or their name.
-        nperseg: the length of a segment, by default 256 or less for a shorter signal, or the length of the window.
-        noverlap: the overlap of two segments, by default half of the length.
-        nfft: the length of the transform of a segment.
-        detrend: the trend to subtract from each segment: "constant", "linear", a function, or False.
-        return_onesided: whether negative frequencies are omitted, if the signals are real.
-        scaling: "density", or "spectrum".
-        axis: the axis of time.
-        average: "mean" or "median", over the segments.
-
     Returns:
         The frequencies, and the densities.
-
-    Raises:
-        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -181,7 +187,7 @@ def csd(
     return frequencies, np.moveaxis(found, -1, axis)
 
 
-@differentiates(scipy.signal.welch)
+@differentiates(scipy.signal.welch, _OF_SEGMENTS)
 def welch(
     x: Any,
     fs: float = 1.0,
@@ -197,16 +203,6 @@ def welch(
 ) -> Any:
     """Return the spectral density of a signal, by Welch's method.
 
-    Args:
-        x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average: as of
-            `csd`.
-
-    Returns:
-        The frequencies, and the spectra.
-
-    Raises:
-        ValueError: SciPy's; an option is invalid.
-
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda x: welch(x, window="boxcar", nperseg=2)[1][1])(np.array([3.0, 1.0]))
@@ -219,7 +215,7 @@ def welch(
     return frequencies, found.real
 
 
-@differentiates(scipy.signal.periodogram)
+@differentiates(scipy.signal.periodogram, _OF_SEGMENTS)
 def periodogram(
     x: Any,
     fs: float = 1.0,
@@ -231,15 +227,6 @@ def periodogram(
     axis: int = -1,
 ) -> Any:
     """Return the spectral density of a signal, by the transform of the whole signal.
-
-    Args:
-        x, fs, window, nfft, detrend, return_onesided, scaling, axis: as for `csd`.
-
-    Returns:
-        The frequencies, and the spectra.
-
-    Raises:
-        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -255,7 +242,7 @@ def periodogram(
     return welch(x, fs, window, size, 0, nfft, detrend, return_onesided, scaling, axis)
 
 
-@differentiates(scipy.signal.coherence)
+@differentiates(scipy.signal.coherence, _OF_SEGMENTS)
 def coherence(
     x: Any,
     y: Any,
@@ -268,15 +255,6 @@ def coherence(
     axis: int = -1,
 ) -> Any:
     """Return the coherence of two signals, from 0 to 1.
-
-    Args:
-        x, y, fs, window, nperseg, noverlap, nfft, detrend, axis: as for `csd`.
-
-    Returns:
-        The frequencies, and the spectra.
-
-    Raises:
-        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -293,7 +271,7 @@ def coherence(
     return frequencies, (common.real**2 + common.imag**2) / own / other
 
 
-@differentiates(scipy.signal.spectrogram)
+@differentiates(scipy.signal.spectrogram, _OF_SEGMENTS)
 def spectrogram(
     x: Any,
     fs: float = 1.0,
@@ -310,7 +288,6 @@ def spectrogram(
     """Return the spectra of the segments of a signal.
 
     Args:
-        x, fs, window, nperseg, nfft, detrend, return_onesided, scaling, axis: as for `csd`.
         noverlap: the overlap of two segments, by default an eighth of the length.
         mode: "psd" for densities, "complex" for transforms, "magnitude" for their absolute values, "angle" for their
             phases; "phase", the unwrapped phase, is not differentiable.
@@ -360,7 +337,7 @@ _EXTENSIONS: dict[str, tuple[Any, dict[str, Any]]] = {
 _EXTENSIONS["odd"] = ("reflect", {"reflect_type": "odd"})
 
 
-@differentiates(scipy.signal.stft)
+@differentiates(scipy.signal.stft, _OF_SEGMENTS)
 def stft(
     x: Any,
     fs: float = 1.0,
@@ -378,16 +355,12 @@ def stft(
     """Return the Fourier transforms of the segments of a signal.
 
     Args:
-        x, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, axis: as for `csd`.
         boundary: the extension of the signal: "zeros", "even", "odd", "constant", or None.
         padded: whether the signal is zero-padded to fill the last segment.
         scaling: "spectrum", or "psd".
 
     Returns:
         The frequencies, the times of the centers of the segments, and the transforms, with times along the last axis.
-
-    Raises:
-        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -420,7 +393,7 @@ def _overlapped(pieces: Any, step: int) -> Any:
     return scatter_add(pieces, (..., places), (*pieces.shape[:-2], (count - 1) * step + length))
 
 
-@differentiates(scipy.signal.istft)
+@differentiates(scipy.signal.istft, _OF_SEGMENTS)
 def istft(
     Zxx: Any,  # noqa: N803  # SciPy's name
     fs: float = 1.0,
@@ -438,16 +411,14 @@ def istft(
 
     Args:
         Zxx: the transforms, as of `stft`; traced ones are differentiated.
-        fs, window, nperseg, noverlap, nfft, scaling: as for `stft`.
+        nperseg: the length of a segment, by default that for this number of frequencies.
         input_onesided: whether negative frequencies are omitted.
         boundary: whether the signal was extended, so that its ends are removed.
         time_axis, freq_axis: the axes of times and frequencies.
+        scaling: "spectrum", or "psd".
 
     Returns:
         The times, and the signal, with times along the last axis.
-
-    Raises:
-        ValueError: SciPy's; an option is invalid.
 
     Example:
         >>> import fgrad as fg

@@ -2,7 +2,7 @@
 
 Distribution        SciPy's own if nothing is traced; name, pickling, methods without derivatives
 Frozen              a distribution with its parameters: `norm(loc, scale)`
-@differentiated     a method that runs if something is traced
+@differentiated()   a method that runs if something is traced
 real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, as SciPy computes
 count_of(k, ...)    an argument that is a count, and has no derivative
 is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite, is_moderate,
@@ -25,23 +25,31 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.tracing import concrete_value, is_plainly_traced, run
+from fgrad.scipy._docstrings import completed_by
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DOUBLE = np.dtype(np.float64)
 
 
-def differentiated(answer: F) -> F:
-    """Use SciPy's method of the same name if nothing is traced."""
+def differentiated(*shared: str) -> Callable[[F], F]:
+    """Use SciPy's method of the same name if nothing is traced.
 
-    @functools.wraps(answer)
-    def choose(self: Any, *args: Any, **keywords: Any) -> Any:
-        if is_plainly_traced((*args, *keywords.values())):
-            return answer(self, *args, **keywords)
-        scipys = self.scipys_method(answer.__name__)
-        return run(scipys, functools.partial(answer, self), args, keywords)
+    Args:
+        shared: what completes the docstring, see `completed_by`.
+    """
 
-    return cast(F, choose)
+    def enter(answer: F) -> F:
+        @functools.wraps(completed_by(*shared)(answer))
+        def choose(self: Any, *args: Any, **keywords: Any) -> Any:
+            if is_plainly_traced((*args, *keywords.values())):
+                return answer(self, *args, **keywords)
+            scipys = self.scipys_method(answer.__name__)
+            return run(scipys, functools.partial(answer, self), args, keywords)
+
+        return cast(F, choose)
+
+    return enter
 
 
 def real_array(x: Any, name: str) -> Any:

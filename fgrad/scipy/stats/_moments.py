@@ -16,27 +16,21 @@ from fgrad import errors
 from fgrad.ops.elementwise import astype
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.stats._samples import check_nan_policy, floating, rows
+from fgrad.scipy.stats._samples import OF_SAMPLES, check_nan_policy, floating, rows
 
 # Scores
 
 
-@differentiates(stats.zmap)
+@differentiates(stats.zmap, OF_SAMPLES)
 def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
     """Return scores standardized by the mean and standard deviation of another sample.
 
     Args:
         scores: an array.
         compare: the sample.
-        axis: the axis of the sample; None for all its elements.
-        ddof: the correction of the count for the standard deviation.
-        nan_policy: "propagate" or "raise".
 
     Returns:
         An array like `scores`.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -57,21 +51,12 @@ def _compared(name: str, scores: Any, compare: Any, axis: Any, ddof: int, nan_po
     return scores, mean, np.std(compare, axis=axis, ddof=ddof, keepdims=True)
 
 
-@differentiates(stats.zscore)
+@differentiates(stats.zscore, OF_SAMPLES)
 def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
     """Return the standardized elements of a sample.
 
-    Args:
-        a: the sample.
-        axis: the axis of the sample; None for all elements.
-        ddof: the correction of the count for the standard deviation.
-        nan_policy: "propagate" or "raise".
-
     Returns:
         An array like `a`; NaN where all elements are equal.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -83,21 +68,15 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
     return np.where(same, nan, (a - mean) / np.where(same, 1.0, std))
 
 
-@differentiates(stats.gzscore)
+@differentiates(stats.gzscore, OF_SAMPLES)
 def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
     """Return the elements of a sample standardized by its geometric mean and geometric standard deviation.
 
     Args:
         a: the sample, of positive numbers.
-        axis: the axis of the sample; None for all elements.
-        ddof: the correction of the count for the standard deviation.
-        nan_policy: "propagate" or "raise".
 
     Returns:
         An array like `a`.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -108,9 +87,17 @@ def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagat
 
 
 # Means
+_OF_MEANS = """
+Args:
+    dtype: the dtype of the computation.
+    weights: the weights of the elements, which are differentiated, too.
+
+Returns:
+    The mean of each sample.
+"""
 
 
-@differentiates(stats.gmean)
+@differentiates(stats.gmean, _OF_MEANS, OF_SAMPLES)
 def gmean(
     a: Any,
     axis: Any = 0,
@@ -121,20 +108,6 @@ def gmean(
     keepdims: bool = False,
 ) -> Any:
     """Return the geometric mean.
-
-    Args:
-        a: the sample.
-        axis: the axis of the sample; None for all elements.
-        dtype: the dtype of the computation.
-        weights: the weights of the elements, which are differentiated, too.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
-
-    Returns:
-        The mean of each sample.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -163,7 +136,7 @@ def _mean(x: Any, weights: Any = None) -> Any:
     return np.sum(x * weights, axis=-1) / np.sum(weights, axis=-1)
 
 
-@differentiates(stats.hmean)
+@differentiates(stats.hmean, _OF_MEANS, OF_SAMPLES)
 def hmean(
     a: Any,
     axis: Any = 0,
@@ -175,20 +148,6 @@ def hmean(
 ) -> Any:
     """Return the harmonic mean; NaN if there is a negative number.
 
-    Args:
-        a: the sample.
-        axis: the axis of the sample; None for all elements.
-        dtype: the dtype of the computation.
-        weights: the weights of the elements, which are differentiated, too.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
-
-    Returns:
-        The mean of each sample.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-
     Example:
         >>> import fgrad as fg
         >>> fg.grad(hmean)(np.array([1.0, 3.0]))
@@ -199,7 +158,7 @@ def hmean(
         return shaped(1.0 / _mean(1.0 / np.where(a < 0, nan, a), *weighted))
 
 
-@differentiates(stats.pmean)
+@differentiates(stats.pmean, _OF_MEANS, OF_SAMPLES)
 def pmean(
     a: Any,
     p: float,
@@ -213,16 +172,7 @@ def pmean(
     """Return the power mean; NaN if there is a negative number.
 
     Args:
-        a: the sample.
         p: the power, a Python number that is not traced; 0 gives the geometric mean.
-        axis: the axis of the sample; None for all elements.
-        dtype: the dtype of the computation.
-        weights: the weights of the elements, which are differentiated, too.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
-
-    Returns:
-        The mean of each sample.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -247,7 +197,7 @@ def pmean(
 # Moments
 
 
-@differentiates(stats.moment)
+@differentiates(stats.moment, OF_SAMPLES)
 def moment(
     a: Any,
     order: Any = 1,
@@ -260,12 +210,8 @@ def moment(
     """Return a moment about the mean, or about another number.
 
     Args:
-        a: the sample.
         order: an integer, or several, each of which gives a row of the result.
-        axis: the axis of the sample; None for all elements.
-        nan_policy: "propagate" or "raise".
         center: a number in place of the mean; it is differentiated, too.
-        keepdims: whether the axis is kept with size 1.
 
     Returns:
         The moment of each sample.
@@ -311,22 +257,15 @@ def _spread(a: Any) -> tuple[Any, Any]:
     return np.where(same, 1.0, variance), same
 
 
-@differentiates(stats.skew)
+@differentiates(stats.skew, OF_SAMPLES)
 def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
     """Return the skewness: the third moment in standard deviations.
 
     Args:
-        a: the sample.
-        axis: the axis of the sample; None for all elements.
         bias: whether to omit the correction for the sample size.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
 
     Returns:
         The skewness of each sample; NaN where all elements are equal.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -342,7 +281,7 @@ def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate"
     return shaped(np.where(same, nan, found))
 
 
-@differentiates(stats.kurtosis)
+@differentiates(stats.kurtosis, OF_SAMPLES)
 def kurtosis(
     a: Any,
     axis: Any = 0,
@@ -355,18 +294,11 @@ def kurtosis(
     """Return the kurtosis: the fourth moment divided by the squared variance.
 
     Args:
-        a: the sample.
-        axis: the axis of the sample; None for all elements.
         fisher: whether 3 is subtracted, the kurtosis of a normal distribution.
         bias: whether to omit the correction for the sample size.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
 
     Returns:
         The kurtosis of each sample; NaN where all elements are equal.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -385,22 +317,15 @@ def kurtosis(
 # Deviations
 
 
-@differentiates(stats.gstd)
+@differentiates(stats.gstd, OF_SAMPLES)
 def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
     """Return the geometric standard deviation.
 
     Args:
         a: the sample, of positive numbers.
-        axis: the axis of the sample; None for all elements.
-        ddof: the correction of the count.
-        keepdims: whether the axis is kept with size 1.
-        nan_policy: "propagate" or "raise".
 
     Returns:
         The deviation of each sample.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -411,22 +336,12 @@ def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_po
     return shaped(np.exp(np.std(np.log(a), axis=-1, ddof=ddof)))
 
 
-@differentiates(stats.variation)
+@differentiates(stats.variation, OF_SAMPLES)
 def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False) -> Any:
     """Return the coefficient of variation: the standard deviation divided by the mean.
 
-    Args:
-        a: the sample.
-        axis: the axis of the sample; None for all elements.
-        nan_policy: "propagate" or "raise".
-        ddof: the correction of the count for the standard deviation.
-        keepdims: whether the axis is kept with size 1.
-
     Returns:
         The ratio of each sample.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -441,22 +356,12 @@ def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 
         return shaped(std * (count / (count - ddof)) ** 0.5 / mean if ddof < count else mean * nan)
 
 
-@differentiates(stats.sem)
+@differentiates(stats.sem, OF_SAMPLES)
 def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
     """Return the standard error of the mean.
 
-    Args:
-        a: the sample.
-        axis: the axis of the sample; None for all elements.
-        ddof: the correction of the count for the standard deviation.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
-
     Returns:
         The error of each sample.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -467,7 +372,7 @@ def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, 
     return shaped(np.std(a, axis=-1, ddof=ddof) / a.shape[-1] ** 0.5)
 
 
-@differentiates(stats.entropy)
+@differentiates(stats.entropy, OF_SAMPLES)
 def entropy(
     pk: Any,
     qk: Any = None,
@@ -484,8 +389,6 @@ def entropy(
         qk: the probabilities of the other distribution, up to a factor.
         base: the base of the logarithm, a number that is not traced; by default e.
         axis: the axis of the distributions; None for all elements.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
 
     Returns:
         One number for each distribution.
@@ -520,7 +423,16 @@ def _resultant(name: str, samples: Any, high: Any, low: Any, axis: Any, nan_poli
     return np.mean(np.sin(angles), axis=-1), np.mean(np.cos(angles), axis=-1), shaped
 
 
-@differentiates(stats.circmean)
+_OF_ANGLES = """
+Args:
+    samples: the angles.
+    high: the end of their range.
+    low: the start of their range.
+    axis: the axis of the samples; by default all elements.
+"""
+
+
+@differentiates(stats.circmean, _OF_ANGLES, OF_SAMPLES)
 def circmean(
     samples: Any,
     high: Any = 2 * pi,
@@ -532,19 +444,8 @@ def circmean(
 ) -> Any:
     """Return the mean of angles.
 
-    Args:
-        samples: the angles.
-        high: the end of their range.
-        low: the start of their range.
-        axis: the axis of the samples; by default all elements.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
-
     Returns:
         The mean angle of each sample.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -556,7 +457,7 @@ def circmean(
     return shaped((np.arctan2(sine, cosine) * (period / (2.0 * pi)) - low) % period + low)
 
 
-@differentiates(stats.circvar)
+@differentiates(stats.circvar, _OF_ANGLES, OF_SAMPLES)
 def circvar(
     samples: Any,
     high: Any = 2 * pi,
@@ -568,19 +469,8 @@ def circvar(
 ) -> Any:
     """Return the circular variance: 1 minus the length of the mean vector.
 
-    Args:
-        samples: the angles.
-        high: the end of their range.
-        low: the start of their range.
-        axis: the axis of the samples; by default all elements.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
-
     Returns:
         The variance of each sample.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg
@@ -591,7 +481,7 @@ def circvar(
     return shaped(1.0 - np.minimum(np.hypot(sine, cosine), 1.0))
 
 
-@differentiates(stats.circstd)
+@differentiates(stats.circstd, _OF_ANGLES, OF_SAMPLES)
 def circstd(
     samples: Any,
     high: Any = 2 * pi,
@@ -605,19 +495,10 @@ def circstd(
     """Return the standard deviation of angles.
 
     Args:
-        samples: the angles.
-        high: the end of their range.
-        low: the start of their range.
-        axis: the axis of the samples; by default all elements.
-        nan_policy: "propagate" or "raise".
         normalize: whether to return the deviation for the range 0 to 2 pi, whatever the actual range.
-        keepdims: whether the axis is kept with size 1.
 
     Returns:
         The deviation of each sample.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
 
     Example:
         >>> import fgrad as fg

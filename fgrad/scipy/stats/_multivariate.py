@@ -83,6 +83,83 @@ def _as_matrix(x: Any, dim: int) -> Any:
     return np.diag(x) if x.ndim == 1 else x
 
 
+_OF_NORMAL = """
+Args:
+    x: points, whose components are along the last axis.
+    dimensions: their indices, a number or several.
+    mean: the mean, a vector; by default zeros.
+    cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
+    allow_singular: only for arguments that are not traced.
+    maxpts, abseps, releps: the accuracy of SciPy's integral, for three or more components.
+    lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
+    options: `rng`, as in SciPy.
+
+Returns:
+    An array of the shape of `x` without its last axis; a number for one point.
+
+Raises:
+    ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
+    ParameterError: a ValueError; `allow_singular` with traced arguments.
+"""
+
+_OF_STUDENT = """
+Args:
+    x: points, whose components are along the last axis.
+    dimensions: their indices, a number or several.
+    loc: the location, a vector; by default zeros.
+    shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
+    df: the degrees of freedom, a finite number.
+    allow_singular: only for arguments that are not traced.
+    maxpts, random_state: settings of SciPy's integral, for two or more components.
+    lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
+
+Returns:
+    An array of the shape of `x` without its last axis; a number for one point.
+
+Raises:
+    ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
+    ParameterError: a ValueError; `allow_singular` with traced arguments.
+"""
+
+_OF_DIRICHLET = """
+Args:
+    x: proportions, along the first axis; the last one may be omitted.
+    alpha: positive parameters, a vector.
+
+Returns:
+    An array of the shape of `alpha`.
+
+Raises:
+    ValueError: a parameter is not positive (SciPy's error).
+"""
+
+_OF_MULTINOMIAL = """
+Args:
+    x: the counts, along the last axis.
+    n: the number of trials.
+    p: the probabilities, along the last axis.
+
+Returns:
+    An array of the shape to which the arguments broadcast, without the last axis.
+
+Raises:
+    NoDerivativeError: a ValueError; `x` or `n` is differentiated.
+"""
+
+_OF_WISHART = """
+Args:
+    x: a positive definite matrix, or a stack along the last of three axes.
+    df: the degrees of freedom, a number.
+    scale: a positive definite matrix, its diagonal, or a number.
+
+Returns:
+    A number for each matrix.
+
+Raises:
+    ValueError: incompatible shapes, a matrix is not positive definite, or `df` is too small (SciPy's errors).
+"""
+
+
 class Elliptical(Multivariate):
     """The common part of the normal and the t distribution: a center, and a matrix for the shape."""
 
@@ -141,22 +218,9 @@ class Elliptical(Multivariate):
 class MultivariateNormal(Elliptical):
     """The multivariate normal distribution, differentiable in the point, the mean and the covariance."""
 
-    @differentiated
+    @differentiated(_OF_NORMAL)
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the logarithm of the density.
-
-        Args:
-            x: points, whose components are along the last axis.
-            mean: the mean, a vector; by default zeros.
-            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
-            allow_singular: only for arguments that are not traced.
-
-        Returns:
-            An array of the shape of `x` without its last axis; a number for one point.
-
-        Raises:
-            ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
-            ParameterError: a ValueError; `allow_singular` with traced arguments.
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -170,22 +234,9 @@ class MultivariateNormal(Elliptical):
         distance, log_determinant = self._distance(x, mean, cov)
         return np.squeeze(-0.5 * (mean.shape[0] * LOG_TWO_PI + log_determinant + distance))
 
-    @differentiated
+    @differentiated(_OF_NORMAL)
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the density.
-
-        Args:
-            x: points, whose components are along the last axis.
-            mean: the mean, a vector; by default zeros.
-            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
-            allow_singular: only for arguments that are not traced.
-
-        Returns:
-            An array of the shape of `x` without its last axis; a number for one point.
-
-        Raises:
-            ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
-            ParameterError: a ValueError; `allow_singular` with traced arguments.
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -195,30 +246,17 @@ class MultivariateNormal(Elliptical):
         """
         return flat_exp(self.logpdf(x, mean, cov, allow_singular))
 
-    @differentiated
+    @differentiated(_OF_NORMAL)
     def cdf(
         self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: Any = None,
         abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
         """Return the probability that all components are below those of a point, or in a box.
 
-        Args:
-            x: points, whose components are along the last axis.
-            mean: the mean, a vector; by default zeros.
-            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
-            allow_singular: only for arguments that are not traced.
-            maxpts, abseps, releps: the accuracy of SciPy's integral, for three or more components.
-            lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
-            options: `rng`, as in SciPy.
-
         Returns:
             An array of the shape of `x` without its last axis; a number for one point. The derivatives, by Plackett's
             formula, consist of probabilities with one and two components fewer; so they are exact up to two
             components, and up to four as accurate as SciPy's values.
-
-        Raises:
-            ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
-            ParameterError: a ValueError; `allow_singular` with traced arguments.
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -234,19 +272,12 @@ class MultivariateNormal(Elliptical):
         options = {"maxpts": maxpts, "abseps": abseps, "releps": releps, **options}
         return np.squeeze(NORMAL(*self._limits(x, lower_limit, mean), _symmetric(cov), **options))
 
-    @differentiated
+    @differentiated(_OF_NORMAL)
     def logcdf(
         self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: Any = None,
         abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
         """Return the logarithm of the probability that all components are below those of a point, or in a box.
-
-        Args:
-            x: points, whose components are along the last axis.
-            mean, cov, allow_singular, maxpts, abseps, releps, lower_limit, options: as for `cdf`.
-
-        Returns:
-            An array of the shape of `x` without its last axis; a number for one point.
 
         Raises:
             ValueError, ParameterError: as for `cdf`.
@@ -260,15 +291,9 @@ class MultivariateNormal(Elliptical):
         accuracy = (maxpts, abseps, releps)
         return np.log(self.cdf(x, mean, cov, allow_singular, *accuracy, lower_limit=lower_limit, **options))
 
-    @differentiated
+    @differentiated(_OF_NORMAL)
     def marginal(self, dimensions: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the marginal distribution of a subset of components.
-
-        Args:
-            dimensions: their indices, a number or several.
-            mean: the mean, a vector; by default zeros.
-            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
-            allow_singular: only for arguments that are not traced.
 
         Returns:
             A frozen distribution.
@@ -286,13 +311,12 @@ class MultivariateNormal(Elliptical):
         self._no_singular(allow_singular)
         return self(*self._of_dimensions(dimensions, mean, cov))
 
-    @differentiated
+    @differentiated(_OF_NORMAL)
     def entropy(self, mean: Any = None, cov: Any = 1) -> Any:
         """Return the entropy.
 
         Args:
             mean: the mean, of which only the length matters.
-            cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
 
         Returns:
             A number.
@@ -315,18 +339,9 @@ class MultivariateNormal(Elliptical):
 class MultivariateT(Elliptical):
     """The multivariate t distribution, differentiable in the point, the location, the shape and `df`."""
 
-    @differentiated
+    @differentiated(_OF_STUDENT)
     def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         """Return the logarithm of the density.
-
-        Args:
-            x: points, whose components are along the last axis.
-            loc: the location, a vector; by default zeros.
-            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
-            df: the degrees of freedom, a finite number.
-
-        Returns:
-            An array of the shape of `x` without its last axis; a number for one point.
 
         Raises:
             ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
@@ -345,23 +360,9 @@ class MultivariateT(Elliptical):
         constant = log_gamma_step(half, dim / 2) - dim / 2 * np.log(df * pi) - log_determinant / 2
         return np.squeeze(constant - (half + dim / 2) * np.log1p(distance / df))
 
-    @differentiated
+    @differentiated(_OF_STUDENT)
     def pdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False) -> Any:
         """Return the density.
-
-        Args:
-            x: points, whose components are along the last axis.
-            loc: the location, a vector; by default zeros.
-            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
-            df: the degrees of freedom, a finite number.
-            allow_singular: only for arguments that are not traced.
-
-        Returns:
-            An array of the shape of `x` without its last axis; a number for one point.
-
-        Raises:
-            ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
-            ParameterError: a ValueError; `allow_singular` with traced arguments.
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -372,7 +373,7 @@ class MultivariateT(Elliptical):
         self._no_singular(allow_singular)
         return flat_exp(self.logpdf(x, loc, shape, df))
 
-    @differentiated
+    @differentiated(_OF_STUDENT)
     def cdf(
         self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False, *,
         maxpts: Any = None, lower_limit: Any = None, random_state: Any = None,
@@ -380,13 +381,7 @@ class MultivariateT(Elliptical):
         """Return the probability that all components are below those of a point, or in a box.
 
         Args:
-            x: points, whose components are along the last axis.
-            loc: the location, a vector; by default zeros.
-            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
             df: the degrees of freedom, a finite number; the derivative with respect to it has no closed form.
-            allow_singular: only for arguments that are not traced.
-            maxpts, random_state: settings of SciPy's integral, for two or more components.
-            lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
 
         Returns:
             An array of the shape of `x` without its last axis; a number for one point. The derivatives consist of
@@ -411,18 +406,14 @@ class MultivariateT(Elliptical):
         lower, upper = self._limits(x, lower_limit, loc)
         return np.squeeze(STUDENT(lower, upper, _symmetric(shape), df, maxpts=maxpts, random_state=random_state))
 
-    @differentiated
+    @differentiated(_OF_STUDENT)
     def marginal(
         self, dimensions: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
     ) -> Any:
         """Return the marginal distribution of a subset of components, with the same degrees of freedom.
 
         Args:
-            dimensions: their indices, a number or several.
-            loc: the location, a vector; by default zeros.
-            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
             df: the degrees of freedom.
-            allow_singular: only for arguments that are not traced.
 
         Returns:
             A frozen distribution.
@@ -442,14 +433,12 @@ class MultivariateT(Elliptical):
         self._no_singular(allow_singular)
         return self(*self._of_dimensions(dimensions, loc, shape), df)
 
-    @differentiated
+    @differentiated(_OF_STUDENT)
     def entropy(self, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         """Return the entropy.
 
         Args:
             loc: the location, which has no influence.
-            shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
-            df: the degrees of freedom, a finite number.
 
         Returns:
             A number.
@@ -489,13 +478,9 @@ class Dirichlet(Multivariate):
         self._checked("__call__", alpha)
         return alpha
 
-    @differentiated
+    @differentiated(_OF_DIRICHLET)
     def logpdf(self, x: Any, alpha: Any) -> Any:
         """Return the logarithm of the density.
-
-        Args:
-            x: proportions, along the first axis; the last one may be omitted.
-            alpha: positive parameters, a vector.
 
         Returns:
             An array of the shape of `x` without its first axis; a number for one point.
@@ -516,13 +501,9 @@ class Dirichlet(Multivariate):
         powers = np.reshape(alpha - 1, (-1,) + (1,) * (x.ndim - 1))
         return np.squeeze(np.sum(special.xlogy(powers, x), 0) - self._sums(alpha)[1])
 
-    @differentiated
+    @differentiated(_OF_DIRICHLET)
     def pdf(self, x: Any, alpha: Any) -> Any:
         """Return the density.
-
-        Args:
-            x: proportions, along the first axis; the last one may be omitted.
-            alpha: positive parameters, a vector.
 
         Returns:
             An array of the shape of `x` without its first axis; a number for one point.
@@ -538,18 +519,9 @@ class Dirichlet(Multivariate):
         """
         return flat_exp(self.logpdf(x, alpha))
 
-    @differentiated
+    @differentiated(_OF_DIRICHLET)
     def mean(self, alpha: Any) -> Any:
         """Return the mean.
-
-        Args:
-            alpha: positive parameters, a vector.
-
-        Returns:
-            An array of the shape of `alpha`.
-
-        Raises:
-            ValueError: a parameter is not positive (SciPy's error).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -561,18 +533,9 @@ class Dirichlet(Multivariate):
         alpha = self._alpha(alpha)
         return np.squeeze(alpha / np.sum(alpha))
 
-    @differentiated
+    @differentiated(_OF_DIRICHLET)
     def var(self, alpha: Any) -> Any:
         """Return the variance of each component.
-
-        Args:
-            alpha: positive parameters, a vector.
-
-        Returns:
-            An array of the shape of `alpha`.
-
-        Raises:
-            ValueError: a parameter is not positive (SciPy's error).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -584,18 +547,12 @@ class Dirichlet(Multivariate):
         total = np.sum(alpha)
         return np.squeeze(alpha * (total - alpha) / (total * total * (total + 1)))
 
-    @differentiated
+    @differentiated(_OF_DIRICHLET)
     def cov(self, alpha: Any) -> Any:
         """Return the covariance.
 
-        Args:
-            alpha: positive parameters, a vector.
-
         Returns:
             A matrix.
-
-        Raises:
-            ValueError: a parameter is not positive (SciPy's error).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -608,18 +565,12 @@ class Dirichlet(Multivariate):
         share = alpha / total
         return np.squeeze((np.diag(share) - np.outer(share, share)) / (total + 1))
 
-    @differentiated
+    @differentiated(_OF_DIRICHLET)
     def entropy(self, alpha: Any) -> Any:
         """Return the entropy.
 
-        Args:
-            alpha: positive parameters, a vector.
-
         Returns:
             A number.
-
-        Raises:
-            ValueError: a parameter is not positive (SciPy's error).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -658,20 +609,9 @@ class Multinomial(Multivariate):
         none = none & ~np.isnan(p[..., 0])
         return x, none, special.gammaln(n + 1) - np.sum(special.gammaln(x + 1), -1)
 
-    @differentiated
+    @differentiated(_OF_MULTINOMIAL)
     def logpmf(self, x: Any, n: Any, p: Any) -> Any:
         """Return the logarithm of the probability of counts.
-
-        Args:
-            x: the counts, along the last axis.
-            n: the number of trials.
-            p: the probabilities, along the last axis.
-
-        Returns:
-            An array of the shape to which the arguments broadcast, without the last axis.
-
-        Raises:
-            NoDerivativeError: a ValueError; `x` or `n` is differentiated.
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -683,20 +623,9 @@ class Multinomial(Multivariate):
         x, none, log_ways = self._powers(x, n, p)
         return np.where(none, -np.inf, log_ways + np.sum(special.xlogy(x, p), -1))
 
-    @differentiated
+    @differentiated(_OF_MULTINOMIAL)
     def pmf(self, x: Any, n: Any, p: Any) -> Any:
         """Return the probability of counts.
-
-        Args:
-            x: the counts, along the last axis.
-            n: the number of trials.
-            p: the probabilities, along the last axis.
-
-        Returns:
-            An array of the shape to which the arguments broadcast, without the last axis.
-
-        Raises:
-            NoDerivativeError: a ValueError; `x` or `n` is differentiated.
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -710,13 +639,9 @@ class Multinomial(Multivariate):
         rest = flat_exp(log_ways + np.sum(special.xlogy(x - few, p), -1))
         return np.where(none, 0.0, np.prod(p**few, -1) * rest)
 
-    @differentiated
+    @differentiated(_OF_MULTINOMIAL)
     def mean(self, n: Any, p: Any) -> Any:
         """Return the mean of each count.
-
-        Args:
-            n: the number of trials.
-            p: the probabilities, along the last axis.
 
         Returns:
             An array of the shape to which `n[..., None]` and `p` broadcast.
@@ -733,13 +658,9 @@ class Multinomial(Multivariate):
         n, p = self._n_and_p(n, p)
         return n[..., None] * p
 
-    @differentiated
+    @differentiated(_OF_MULTINOMIAL)
     def cov(self, n: Any, p: Any) -> Any:
         """Return the covariance of the counts.
-
-        Args:
-            n: the number of trials.
-            p: the probabilities, along the last axis.
 
         Returns:
             An array of matrices, along the last two axes.
@@ -785,20 +706,9 @@ class Wishart(Multivariate):
         constant = df / 2 * (dim * log(2) + log_scale) + multigammaln(df / 2, dim)
         return (df - dim - 1) / 2 * log_x - trace / 2 - constant
 
-    @differentiated
+    @differentiated(_OF_WISHART)
     def logpdf(self, x: Any, df: Any, scale: Any) -> Any:
         """Return the logarithm of the density.
-
-        Args:
-            x: a positive definite matrix, or a stack along the last of three axes.
-            df: the degrees of freedom, a number.
-            scale: a positive definite matrix, its diagonal, or a number.
-
-        Returns:
-            A number for each matrix.
-
-        Raises:
-            ValueError: incompatible shapes, a matrix is not positive definite, or `df` is too small (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -810,20 +720,9 @@ class Wishart(Multivariate):
         df, scale = self._df_and_scale(df, scale)
         return np.squeeze(self._log_density(_symmetric(self._matrices(x, scale.shape[0])), df, scale))
 
-    @differentiated
+    @differentiated(_OF_WISHART)
     def pdf(self, x: Any, df: Any, scale: Any) -> Any:
         """Return the density.
-
-        Args:
-            x: a positive definite matrix, or a stack along the last of three axes.
-            df: the degrees of freedom, a number.
-            scale: a positive definite matrix, its diagonal, or a number.
-
-        Returns:
-            A number for each matrix.
-
-        Raises:
-            ValueError: incompatible shapes, a matrix is not positive definite, or `df` is too small (SciPy's errors).
 
         Example:
             >>> import numpy as np, fgrad as fg
@@ -833,13 +732,9 @@ class Wishart(Multivariate):
         """
         return flat_exp(self.logpdf(x, df, scale))
 
-    @differentiated
+    @differentiated(_OF_WISHART)
     def mean(self, df: Any, scale: Any) -> Any:
         """Return the mean.
-
-        Args:
-            df: the degrees of freedom, a number.
-            scale: a positive definite matrix, its diagonal, or a number.
 
         Returns:
             A matrix.
@@ -856,13 +751,9 @@ class Wishart(Multivariate):
         df, scale = self._df_and_scale(df, scale)
         return np.squeeze(df * scale)
 
-    @differentiated
+    @differentiated(_OF_WISHART)
     def var(self, df: Any, scale: Any) -> Any:
         """Return the variance of each element.
-
-        Args:
-            df: the degrees of freedom, a number.
-            scale: a positive definite matrix, its diagonal, or a number.
 
         Returns:
             A matrix.
@@ -880,13 +771,9 @@ class Wishart(Multivariate):
         diagonal = np.diagonal(scale)
         return np.squeeze(df * (scale**2 + np.outer(diagonal, diagonal)))
 
-    @differentiated
+    @differentiated(_OF_WISHART)
     def entropy(self, df: Any, scale: Any) -> Any:
         """Return the entropy.
-
-        Args:
-            df: the degrees of freedom, a number.
-            scale: a positive definite matrix, its diagonal, or a number.
 
         Returns:
             A number.
@@ -918,13 +805,9 @@ class InverseWishart(Wishart):
         constant = df / 2 * (dim * log(2) - log_scale) + multigammaln(df / 2, dim)
         return -(df + dim + 1) / 2 * log_x - trace / 2 - constant
 
-    @differentiated
+    @differentiated(_OF_WISHART)
     def mean(self, df: Any, scale: Any) -> Any:
         """Return the mean.
-
-        Args:
-            df: the degrees of freedom, a number.
-            scale: a positive definite matrix, its diagonal, or a number.
 
         Returns:
             A matrix; None if `df` is too small for a mean, as in SciPy.
@@ -942,13 +825,9 @@ class InverseWishart(Wishart):
         excess = df - scale.shape[0] - 1
         return np.squeeze(scale / excess) if np.all(raw_array(excess) > 0) else None
 
-    @differentiated
+    @differentiated(_OF_WISHART)
     def var(self, df: Any, scale: Any) -> Any:
         """Return the variance of each element.
-
-        Args:
-            df: the degrees of freedom, a number.
-            scale: a positive definite matrix, its diagonal, or a number.
 
         Returns:
             A matrix; None if `df` is too small for a variance, as in SciPy.

@@ -19,6 +19,19 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.families import plain_axis
 from fgrad.ops.indexing import values_of
 
+OF_SAMPLES = """
+Args:
+    a: the sample.
+    axis: the axis of the sample; None for all elements.
+    ddof: the correction of the count for the standard deviation.
+    nan_policy: "propagate" or "raise".
+    keepdims: whether the axis is kept with size 1.
+
+Raises:
+    UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+"""
+"""What functions of samples are documented with."""
+
 
 def floating(x: Any, name: str) -> Any:
     """Return a sample as an array of real floating-point numbers.

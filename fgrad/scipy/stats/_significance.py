@@ -19,7 +19,7 @@ from fgrad.ops.elementwise import astype, stop_gradient_of
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.stats import _continuous as laws
 from fgrad.scipy.stats._moments import kurtosis, skew
-from fgrad.scipy.stats._samples import Result, floating, rows
+from fgrad.scipy.stats._samples import OF_SAMPLES, Result, floating, rows
 
 
 class SignificanceResult(NamedTuple):
@@ -109,10 +109,29 @@ def _shaped(result: TtestResult, shaped: Any) -> TtestResult:
     return TtestResult(*(x if name == "_alternative" else shaped(x) for name, x in values.items()))
 
 
+_OF_TESTS = """
+Args:
+    a: the first sample.
+    b: the second sample.
+    x: the first sample.
+    y: the second sample.
+    axis: the axis of the samples; None for all elements.
+    equal_var: whether equal variances are assumed; otherwise Welch's test is used.
+    alternative: "two-sided", "less" or "greater".
+
+Returns:
+    `statistic` and `pvalue`.
+
+Raises:
+    UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
+    ValueError: SciPy's; `alternative` is invalid.
+"""
+
+
 # Means
 
 
-@differentiates(stats.ttest_1samp)
+@differentiates(stats.ttest_1samp, _OF_TESTS, OF_SAMPLES)
 def ttest_1samp(
     a: Any,
     popmean: Any,
@@ -128,16 +147,9 @@ def ttest_1samp(
         a: the sample.
         popmean: the given mean; it is differentiated, too.
         axis: the axis of the sample; None for all elements.
-        nan_policy: "propagate" or "raise".
-        alternative: "two-sided", "less" or "greater".
-        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-        ValueError: SciPy's; `alternative` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -158,7 +170,7 @@ def _one_sample(a: Any, popmean: Any, alternative: str) -> TtestResult:
     return _t_result(mean - popmean, error, count - 1, mean, alternative)
 
 
-@differentiates(stats.ttest_rel)
+@differentiates(stats.ttest_rel, _OF_TESTS, OF_SAMPLES)
 def ttest_rel(
     a: Any,
     b: Any,
@@ -170,20 +182,8 @@ def ttest_rel(
 ) -> Any:
     """Test whether two paired samples have the same mean.
 
-    Args:
-        a: the first sample.
-        b: the second sample.
-        axis: the axis of the samples; None for all elements.
-        nan_policy: "propagate" or "raise".
-        alternative: "two-sided", "less" or "greater".
-        keepdims: whether the axis is kept with size 1.
-
     Returns:
         `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-        ValueError: SciPy's; `alternative` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -195,7 +195,7 @@ def ttest_rel(
     return _shaped(_one_sample(a - b, 0.0, alternative), shaped)
 
 
-@differentiates(stats.ttest_ind)
+@differentiates(stats.ttest_ind, _OF_TESTS, OF_SAMPLES)
 def ttest_ind(
     a: Any,
     b: Any,
@@ -211,15 +211,8 @@ def ttest_ind(
     """Test whether two independent samples have the same mean.
 
     Args:
-        a: the first sample.
-        b: the second sample.
-        axis: the axis of the samples; None for all elements.
-        equal_var: whether equal variances are assumed; otherwise Welch's test is used.
-        nan_policy: "propagate" or "raise".
-        alternative: "two-sided", "less" or "greater".
         trim: must be 0, for means that are not trimmed.
         method: must be None, for the t distribution.
-        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `statistic` and `pvalue`, with the attribute `df` and the method `confidence_interval(confidence_level)`.
@@ -265,7 +258,7 @@ def _error_of_difference(variances: Any, sizes: Any, equal_var: bool) -> tuple[A
     return np.sqrt(v + w), np.where(same, 1.0, (v + w) ** 2 / parts)
 
 
-@differentiates(stats.ttest_ind_from_stats)
+@differentiates(stats.ttest_ind_from_stats, _OF_TESTS, OF_SAMPLES)
 def ttest_ind_from_stats(
     mean1: Any,
     std1: Any,
@@ -285,11 +278,6 @@ def ttest_ind_from_stats(
         mean2: the mean of the second sample.
         std2: its standard deviation.
         nobs2: its number of elements.
-        equal_var: whether equal variances are assumed; otherwise Welch's test is used.
-        alternative: "two-sided", "less" or "greater".
-
-    Returns:
-        `statistic` and `pvalue`.
 
     Raises:
         ValueError: SciPy's; `alternative` is invalid.
@@ -306,7 +294,7 @@ def ttest_ind_from_stats(
     return SignificanceResult(*_t_result(difference, error, df, difference, alternative))
 
 
-@differentiates(stats.f_oneway)
+@differentiates(stats.f_oneway, _OF_TESTS, OF_SAMPLES)
 def f_oneway(
     *samples: Any, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate", keepdims: bool = False
 ) -> Any:
@@ -314,13 +302,6 @@ def f_oneway(
 
     Args:
         samples: two or more samples.
-        axis: the axis of the samples; None for all elements.
-        equal_var: whether equal variances are assumed; otherwise Welch's test is used.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
-
-    Returns:
-        `statistic` and `pvalue`.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -362,18 +343,13 @@ def _ratio_of_weighted(groups: list[Any]) -> tuple[Any, Any, Any]:
     return between / (1 + 2 * (k - 2) / (k**2 - 1) * rest), k - 1, (k**2 - 1) / (3 * rest)
 
 
-@differentiates(stats.jarque_bera)
+@differentiates(stats.jarque_bera, _OF_TESTS, OF_SAMPLES)
 def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", keepdims: bool = False) -> Any:
     """Test whether a sample has the skewness and kurtosis of a normal distribution.
 
     Args:
         x: the sample.
         axis: the axis of the sample; by default all elements.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
-
-    Returns:
-        `statistic` and `pvalue`.
 
     Raises:
         UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
@@ -406,16 +382,12 @@ def _centered(x: Any) -> tuple[Any, Any]:
     return apart / length, same[..., 0]
 
 
-@differentiates(stats.pearsonr)
+@differentiates(stats.pearsonr, _OF_TESTS, OF_SAMPLES)
 def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
     """Return the Pearson correlation coefficient, and the p-value of the hypothesis that it is 0.
 
     Args:
-        x: the first sample.
-        y: the second sample.
-        alternative: "two-sided", "less" or "greater".
         method: must be None, for the distribution of normal samples.
-        axis: the axis of the samples; None for all elements.
 
     Returns:
         `statistic` and `pvalue`; NaN where all elements of a sample are equal.
@@ -448,7 +420,7 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = No
     return SignificanceResult(np.where(same, np.nan, r), np.where(same, np.nan, pvalue))
 
 
-@differentiates(stats.linregress)
+@differentiates(stats.linregress, _OF_TESTS, OF_SAMPLES)
 def linregress(
     x: Any,
     y: Any,
@@ -464,16 +436,9 @@ def linregress(
         x: the x-coordinates.
         y: the y-coordinates.
         alternative: "two-sided", "less" or "greater": the alternative hypothesis for the slope.
-        axis: the axis of the samples; None for all elements.
-        nan_policy: "propagate" or "raise".
-        keepdims: whether the axis is kept with size 1.
 
     Returns:
         `slope`, `intercept`, `rvalue`, `pvalue` and `stderr`, with the attribute `intercept_stderr`.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; `nan_policy` is "omit".
-        ValueError: SciPy's; `alternative` is invalid.
 
     Example:
         >>> import fgrad as fg
@@ -501,7 +466,7 @@ def linregress(
     return LinregressResult(*map(shaped, values))
 
 
-@differentiates(stats.spearmanr)
+@differentiates(stats.spearmanr, _OF_TESTS, OF_SAMPLES)
 def spearmanr(
     a: Any, b: Any = None, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided"
 ) -> Any:
@@ -509,13 +474,8 @@ def spearmanr(
 
     Args:
         a: the first sample, or several as columns.
-        b: the second sample.
         axis: the axis of the samples.
         nan_policy: as in SciPy.
-        alternative: "two-sided", "less" or "greater".
-
-    Returns:
-        `statistic` and `pvalue`.
 
     Raises:
         NoDerivativeError: a ValueError; a sample is traced, but ranks have no derivative.

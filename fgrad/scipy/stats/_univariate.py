@@ -64,6 +64,70 @@ def log_of_complement(probability: Any, complement: Any) -> Any:
         return np.where(small, np.log(np.where(small, probability, 0.5)), np.log1p(-np.where(small, 0.5, complement)))
 
 
+_OF_PARAMETERS = """
+Args:
+    args, kwds: shape parameters, `loc` and `scale`, by name or position.
+
+Returns:
+    An array of the shape to which the parameters broadcast.
+
+Raises:
+    TypeError: a parameter is missing or unknown.
+"""
+
+_OF_POINTS = """
+Args:
+    x: the points of evaluation.
+    args, kwds: shape parameters, `loc` and `scale`, by name or position.
+
+Returns:
+    An array of the shape to which the arguments broadcast, in double precision as in SciPy.
+
+Raises:
+    TypeError: a parameter is missing or unknown.
+    NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
+"""
+
+_OF_DENSITIES = """
+Args:
+    x: the points of evaluation.
+    args, kwds: shape parameters, `loc` and `scale`, by name or position.
+
+Returns:
+    An array of the shape to which the arguments broadcast, in double precision as in SciPy.
+
+Raises:
+    TypeError: a parameter is missing or unknown.
+    DtypeError: a TypeError; an argument is complex.
+"""
+
+_OF_PROBABILITIES = """
+Args:
+    q: a probability.
+    args, kwds: shape parameters, `loc` and `scale`, by name or position.
+
+Returns:
+    An array of the shape to which the arguments broadcast; NaN where `q` is not a probability.
+
+Raises:
+    TypeError: a parameter is missing or unknown.
+    DtypeError: a TypeError; an argument is complex.
+"""
+
+_OF_COUNTS = """
+Args:
+    k: the count.
+    args, kwds: shape parameters and `loc`, by name or position.
+
+Returns:
+    An array of the shape to which the arguments broadcast.
+
+Raises:
+    TypeError: a parameter is missing or unknown.
+    NoDerivativeError: a ValueError; a count is differentiated.
+"""
+
+
 class Located(Distribution):
     """A distribution with a location, whose methods are differentiable in all their arguments.
 
@@ -167,18 +231,9 @@ class Located(Distribution):
     def _ends(self, shapes: list[Any]) -> tuple[Any, Any]:
         return self.ends(*shapes) if callable(self.ends) else self.ends
 
-    @differentiated
+    @differentiated(_OF_PARAMETERS)
     def mean(self, *args: Any, **kwds: Any) -> Any:
         """Return the mean.
-
-        Args:
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the parameters broadcast.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -189,18 +244,9 @@ class Located(Distribution):
         shapes, loc, scale = self._parameters(args, kwds)
         return constant_where_infinite(self._formula("mean")(*shapes) * scale + loc)
 
-    @differentiated
+    @differentiated(_OF_PARAMETERS)
     def var(self, *args: Any, **kwds: Any) -> Any:
         """Return the variance.
-
-        Args:
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the parameters broadcast.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -211,18 +257,9 @@ class Located(Distribution):
         shapes, loc, scale = self._parameters(args, kwds)
         return _times(_times(self._formula("var")(*shapes), scale), scale) + 0.0 * loc
 
-    @differentiated
+    @differentiated(_OF_PARAMETERS)
     def std(self, *args: Any, **kwds: Any) -> Any:
         """Return the standard deviation.
-
-        Args:
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the parameters broadcast.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -234,15 +271,9 @@ class Located(Distribution):
         # The square of the scale may overflow where the scale itself does not.
         return _times(np.sqrt(self._formula("var")(*shapes)), scale) + 0.0 * loc
 
-    @differentiated
+    @differentiated(_OF_PARAMETERS)
     def entropy(self, *args: Any, **kwds: Any) -> Any:
         """Return the entropy: of a density with respect to length, or of probabilities.
-
-        Args:
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the parameters broadcast.
 
         Raises:
             TypeError: a parameter is missing or unknown.
@@ -257,20 +288,9 @@ class Located(Distribution):
         shapes, loc, scale = self._parameters(args, kwds)
         return self._formula("entropy")(*shapes) + np.log(scale) + 0.0 * loc
 
-    @differentiated
+    @differentiated(_OF_POINTS)
     def cdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         """Return the distribution function: the probability of `x` or less.
-
-        Args:
-            x: the points of evaluation.
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -280,20 +300,9 @@ class Located(Distribution):
         """
         return self._tail("cdf", x, args, kwds, below=0.0, above=1.0)
 
-    @differentiated
+    @differentiated(_OF_POINTS)
     def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         """Return the survival function: the probability of more than `x`.
-
-        Args:
-            x: the points of evaluation.
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -303,20 +312,9 @@ class Located(Distribution):
         """
         return self._tail("sf", x, args, kwds, below=1.0, above=0.0)
 
-    @differentiated
+    @differentiated(_OF_POINTS)
     def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         """Return the logarithm of the distribution function, accurate in both tails.
-
-        Args:
-            x: the points of evaluation.
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -326,20 +324,9 @@ class Located(Distribution):
         """
         return self._tail("logcdf", x, args, kwds, below=-np.inf, above=0.0)
 
-    @differentiated
+    @differentiated(_OF_POINTS)
     def logsf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         """Return the logarithm of the survival function, accurate in both tails.
-
-        Args:
-            x: the points of evaluation.
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -541,20 +528,9 @@ class Continuous(Located):
         far = np.logical_or(np.less(logarithm, FAR), self.form.has_power(y))
         return np.logical_and(far, np.isfinite(logarithm))
 
-    @differentiated
+    @differentiated(_OF_DENSITIES)
     def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         """Return the logarithm of the density.
-
-        Args:
-            x: the points of evaluation.
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            DtypeError: a TypeError; an argument is complex.
 
         Example:
             >>> import fgrad as fg
@@ -570,20 +546,9 @@ class Continuous(Located):
         y = distance / scale
         return self._masked_log_density(y, scale, shapes, self._outside_density(y, shapes))
 
-    @differentiated
+    @differentiated(_OF_DENSITIES)
     def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
         """Return the density.
-
-        Args:
-            x: the points of evaluation.
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast, in double precision as in SciPy.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            DtypeError: a TypeError; an argument is complex.
 
         Example:
             >>> import fgrad as fg
@@ -600,20 +565,9 @@ class Continuous(Located):
             return np.exp(logarithm)
         return far_density(self.form, distance, scale, *shapes)
 
-    @differentiated
+    @differentiated(_OF_PROBABILITIES)
     def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
         """Return the quantile: the inverse of the distribution function.
-
-        Args:
-            q: a probability.
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast; NaN where `q` is not a probability.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            DtypeError: a TypeError; an argument is complex.
 
         Example:
             >>> import fgrad as fg
@@ -623,20 +577,9 @@ class Continuous(Located):
         """
         return self._quantile("ppf", q, args, kwds)
 
-    @differentiated
+    @differentiated(_OF_PROBABILITIES)
     def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
         """Return the inverse of the survival function.
-
-        Args:
-            q: a probability.
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast; NaN where `q` is not a probability.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            DtypeError: a TypeError; an argument is complex.
 
         Example:
             >>> import fgrad as fg
@@ -646,18 +589,9 @@ class Continuous(Located):
         """
         return self._quantile("isf", q, args, kwds)
 
-    @differentiated
+    @differentiated(_OF_PARAMETERS)
     def median(self, *args: Any, **kwds: Any) -> Any:
         """Return the median.
-
-        Args:
-            args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-        Returns:
-            An array of the shape to which the parameters broadcast.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
 
         Example:
             >>> import fgrad as fg
@@ -739,20 +673,9 @@ class Discrete(Located):
     def _safe(self, outside: Any, k: Any, shapes: list[Any]) -> Any:
         return np.where(outside, self._ends(shapes)[0], k)
 
-    @differentiated
+    @differentiated(_OF_COUNTS)
     def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         """Return the logarithm of the probability of a count.
-
-        Args:
-            k: the count.
-            args, kwds: shape parameters and `loc`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            NoDerivativeError: a ValueError; a count is differentiated.
 
         Example:
             >>> import fgrad as fg
@@ -762,20 +685,9 @@ class Discrete(Located):
         """
         return self._probability("logpmf", k, args, kwds, -np.inf)
 
-    @differentiated
+    @differentiated(_OF_COUNTS)
     def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
         """Return the probability of a count.
-
-        Args:
-            k: the count.
-            args, kwds: shape parameters and `loc`, by name or position.
-
-        Returns:
-            An array of the shape to which the arguments broadcast.
-
-        Raises:
-            TypeError: a parameter is missing or unknown.
-            NoDerivativeError: a ValueError; a count is differentiated.
 
         Example:
             >>> import fgrad as fg
