@@ -170,6 +170,13 @@ def test_sections_of_docstrings_are_shown_as_sections(site):
     assert solvers.count("Examples:</span></p>") == solvers.count("Raises:</span></p>")
 
 
+def test_functions_of_families_are_shown_with_what_they_share_and_with_the_parameters_that_they_have(site):
+    distances = (site / "api" / "fgrad.scipy.spatial.distance.html").read_text()
+    assert len(re.findall("a weight for each coordinate", distances)) == 9
+    assert "the order of the norm" in distances
+    assert "initial_temp" in (site / "api" / "fgrad.scipy.optimize.html").read_text()
+
+
 def test_the_page_of_errors_lists_errors_alone(site):
     text = (site / "api" / "fgrad.errors.html").read_text()
     shown = re.findall(r'<h3 id="fgrad\.errors\.(\w+)"', text)

@@ -77,8 +77,10 @@ def _complete(member: griffe.Function, function: Any) -> None:
     """Let a function that was read from its source have the docstring and the parameters that it has when it runs."""
     if member.docstring:
         member.docstring.value = inspect.getdoc(function) or ""
-    parameters = _parameters(function)
-    if [p.name for p in parameters] != [p.name for p in member.parameters]:
+    parameters, types = _parameters(function), {p.name: p.annotation for p in member.parameters}
+    if [p.name for p in parameters] != list(types):
+        for parameter in parameters:
+            parameter.annotation = types.get(parameter.name)
         member.parameters = parameters
 
 

@@ -2,7 +2,6 @@
 
 @differentiates(scipy.linalg.expm)       the decorated function runs if an argument is traced;
                                          otherwise SciPy's own function does, with its speed and errors
-named_as(formula)                        a family's function gets the name and docstring of one formula
 @called_as(scipy.optimize.basinhopping)  the decorated function has SciPy's parameters, in SciPy's order
 """
 
@@ -38,20 +37,6 @@ def differentiates(function: Any, *shared: str) -> Callable[[F], F]:
             return run(function, answer, args, keywords)
 
         return choose
-
-    return enter
-
-
-def named_as(formula: Callable[..., Any]) -> Callable[[F], F]:
-    """Give the decorated function the name, module and docstring of a formula that it applies.
-
-    Its parameters stay its own: a family of functions has one signature, and a formula for each of them.
-    """
-
-    def enter(function: F) -> F:
-        function.__module__, function.__name__ = formula.__module__, formula.__name__
-        function.__qualname__, function.__doc__ = formula.__qualname__, formula.__doc__
-        return function
 
     return enter
 

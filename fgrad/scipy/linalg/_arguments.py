@@ -25,7 +25,7 @@ from fgrad.scipy._plain import differentiates
 
 OPTIONS = """
 Args:
-    overwrite_a, overwrite_b: accepted, and ignored if something is traced.
+    overwrite_a, overwrite_b, overwrite_ab: accepted, and ignored if something is traced.
     check_finite: whether infinities and NaN are rejected.
 """
 """What functions of a matrix are documented with."""

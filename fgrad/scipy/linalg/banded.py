@@ -21,7 +21,7 @@ from fgrad.ops.matrices import conjugated, real, stacked_batch
 from fgrad.ops.patterns import of_system
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import Array, as_columns, numbers, rows_of, scipys_error
+from fgrad.scipy.linalg._arguments import OPTIONS, SOLUTION, Array, as_columns, numbers, rows_of, scipys_error
 
 
 @functools.cache
@@ -100,7 +100,7 @@ _solve = register(
 _solve.batch = stacked_batch(_solve)
 
 
-@differentiates(scipy.linalg.solve_banded)
+@differentiates(scipy.linalg.solve_banded, SOLUTION, OPTIONS)
 def solve_banded(
     l_and_u: tuple[int, int],
     ab: Array,
@@ -115,12 +115,6 @@ def solve_banded(
         l_and_u: the number of diagonals below, and above, the main one.
         ab: the diagonals as rows, of shape (..., l + u + 1, n); `ab[u + i - j, j]` is `a[i, j]`. Unused
             elements have the derivative 0.
-        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        overwrite_ab, overwrite_b: accepted, and ignored if something is traced.
-        check_finite: whether infinities and NaN are rejected.
-
-    Returns:
-        The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         LinAlgError: a ValueError; the matrix is singular.
@@ -152,7 +146,7 @@ def by_diagonals(a: Any, columns: Any) -> Any:
     return _solution(ab, columns, 1, 1)
 
 
-@differentiates(scipy.linalg.solveh_banded)
+@differentiates(scipy.linalg.solveh_banded, SOLUTION, OPTIONS)
 def solveh_banded(
     ab: Array,
     b: Array,
@@ -165,13 +159,7 @@ def solveh_banded(
 
     Args:
         ab: the main diagonal and those above it (or below it), as in `solve_banded`, of shape (..., u + 1, n).
-        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        overwrite_ab, overwrite_b: accepted, and ignored if something is traced.
         lower: whether the diagonals are those below the main one.
-        check_finite: whether infinities and NaN are rejected.
-
-    Returns:
-        The solution, of shape (..., n) or (..., n, k).
 
     Raises:
         LinAlgError: a ValueError; the matrix is not positive definite.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy.linalg
@@ -521,7 +521,7 @@ def _of_exponentials(formula: F) -> F:
     def function(A: Array) -> Any:  # noqa: N803  # SciPy's name
         return formula(_square(scipys, A))
 
-    return function  # type: ignore[return-value]
+    return cast(F, function)
 
 
 @_of_exponentials

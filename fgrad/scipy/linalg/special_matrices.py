@@ -27,7 +27,16 @@ from fgrad.ops.matrices import stacked_batch, transposed
 from fgrad.ops.patterns import added, moved, of_system
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import Array, as_columns, check_finite_values, of_dtype, rows_of, scipys_error
+from fgrad.scipy.linalg._arguments import (
+    OPTIONS,
+    SOLUTION,
+    Array,
+    as_columns,
+    check_finite_values,
+    of_dtype,
+    rows_of,
+    scipys_error,
+)
 
 # Constant diagonals
 
@@ -259,14 +268,12 @@ def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
     return c, np.conjugate(c) if r is None else as_array(r)
 
 
-@differentiates(scipy.linalg.solve_toeplitz)
+@differentiates(scipy.linalg.solve_toeplitz, SOLUTION, OPTIONS)
 def solve_toeplitz(c_or_cr: Any, b: Array, check_finite: bool = True) -> Any:
     """Solve the equation `toeplitz(c, r) @ x = b` in quadratic time.
 
     Args:
         c_or_cr: the first column, of shape (..., n), or a tuple of it and the first row, as in `toeplitz`.
-        b: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        check_finite: whether infinities and NaN are rejected.
 
     Returns:
         The solution, of shape (..., n) or (..., n, k), in double precision.
@@ -295,14 +302,13 @@ def solve_toeplitz(c_or_cr: Any, b: Array, check_finite: bool = True) -> Any:
     return x[..., 0] if b.ndim == 1 else x
 
 
-@differentiates(scipy.linalg.matmul_toeplitz)
+@differentiates(scipy.linalg.matmul_toeplitz, OPTIONS)
 def matmul_toeplitz(c_or_cr: Any, x: Array, check_finite: bool = False, workers: int | None = None) -> Any:
     """Return `toeplitz(c, r) @ x` by Fourier transforms.
 
     Args:
         c_or_cr: the first column, of shape (..., m), or a tuple of it and the first row, of shape (..., n).
         x: a vector of shape (n,), or of shape (..., n, k); stacks are broadcast.
-        check_finite: whether infinities and NaN are rejected.
         workers: accepted, and ignored if something is traced.
 
     Returns:

@@ -15,22 +15,35 @@ from scipy.optimize import OptimizeResult
 from fgrad import errors
 from fgrad.ops.tracing import first_example
 from fgrad.rules.rule import settled
+from fgrad.scipy._docstrings import completed_by
 from fgrad.scipy._plain import called_as
 from fgrad.scipy.optimize._constraints import Given
 from fgrad.scipy.optimize._search import SCIPYS, as_tuple
 from fgrad.scipy.optimize.minimizing import Minimization
 
+_GLOBAL_MINIMUM = """
+Args:
+    func: `func(x, *args)` returns a number; x is a vector of length n.
+    bounds: n pairs of numbers, or `scipy.optimize.Bounds`; derivatives include those of active bounds.
+    args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
+
+Returns:
+    SciPy's result; `x` and `fun` are differentiable.
+
+Raises:
+    ConvergenceError: a RuntimeError; SciPy's result is not a minimum, and a derivative is needed.
+    SingularEquationError: a ValueError; the minimum is flat in some direction.
+"""
+
 
 @called_as(SCIPYS.differential_evolution)
+@completed_by(_GLOBAL_MINIMUM)
 def differential_evolution(
     func: Callable[..., Any], bounds: Any, args: Any = (), *, constraints: Any = (), **options: Any
 ) -> OptimizeResult:
     """Minimize a function by differential evolution, as `scipy.optimize.differential_evolution`, with derivatives.
 
     Args:
-        func: `func(x, *args)` returns a number; x is a vector of length n.
-        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; derivatives include those of active bounds.
-        args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
         constraints: `LinearConstraint` and `NonlinearConstraint`, as for `minimize`.
         options: further options of SciPy, by name, such as `rng`, `maxiter` and `tol`. `polish` makes the minimum
             sharp.
@@ -56,21 +69,12 @@ def differential_evolution(
 
 
 @called_as(SCIPYS.dual_annealing)
+@completed_by(_GLOBAL_MINIMUM)
 def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **options: Any) -> OptimizeResult:
     """Minimize a function by dual annealing, as `scipy.optimize.dual_annealing`, with derivatives.
 
     Args:
-        func: `func(x, *args)` returns a number; x is a vector of length n.
-        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; derivatives include those of active bounds.
-        args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
         options: further options of SciPy, by name, such as `rng` and `maxiter`.
-
-    Returns:
-        SciPy's result; `x` and `fun` are differentiable.
-
-    Raises:
-        ConvergenceError: a RuntimeError; SciPy's result is not a minimum, and a derivative is needed.
-        SingularEquationError: a ValueError; the minimum is flat in some direction.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -83,24 +87,18 @@ def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **opti
 
 
 @called_as(SCIPYS.shgo)
+@completed_by(_GLOBAL_MINIMUM)
 def shgo(
     func: Callable[..., Any], bounds: Any, args: Any = (), constraints: Any = (), **options: Any
 ) -> OptimizeResult:
     """Minimize a function by simplicial homology, as `scipy.optimize.shgo`, with derivatives.
 
     Args:
-        func: `func(x, *args)` returns a number; x is a vector of length n.
-        bounds: n pairs of numbers, or `scipy.optimize.Bounds`; derivatives include those of active bounds.
-        args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
         constraints: as for `minimize`.
         options: further options of SciPy, by name, such as `n`, `iters` and `sampling_method`.
 
     Returns:
         SciPy's result; `x` and `fun` of the best minimum are differentiable.
-
-    Raises:
-        ConvergenceError: a RuntimeError; SciPy's result is not a minimum, and a derivative is needed.
-        SingularEquationError: a ValueError; the minimum is flat in some direction.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -113,6 +111,7 @@ def shgo(
 
 
 @called_as(SCIPYS.basinhopping, "args")
+@completed_by(_GLOBAL_MINIMUM)
 def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options: Any) -> OptimizeResult:
     """Minimize a function by basin hopping, as `scipy.optimize.basinhopping`, with derivatives.
 
@@ -122,13 +121,6 @@ def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options
         args: extra arguments; derivatives are with respect to these and the values that `func` closes over. `args` is
             passed by name; SciPy's function has no such parameter.
         options: further options of SciPy, such as `niter`, `stepsize`, `rng` and `minimizer_kwargs`.
-
-    Returns:
-        SciPy's result; `x` and `fun` are differentiable.
-
-    Raises:
-        ConvergenceError: a RuntimeError; SciPy's result is not a minimum, and a derivative is needed.
-        SingularEquationError: a ValueError; the minimum is flat in some direction.
 
     Example:
         >>> import numpy as np, fgrad as fg

@@ -78,8 +78,11 @@ def _enter(function: Callable[..., Any], formula: Callable[..., Any], aliases: s
 
 def _checked(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     """Check arguments by SciPy's function, with its errors; return its conversion of them, or of one example."""
-    plain = {name: None if value is None else first_example(as_array(value)) for name, value in keywords.items()}
-    return function(*(first_example(as_array(x)) for x in args), **plain)
+    return function(*map(_example, args), **{name: _example(x) for name, x in keywords.items()})
+
+
+def _example(x: Any) -> Any:
+    return None if x is None else first_example(as_array(x))
 
 
 _OF_TWO_POINTS = """
@@ -112,9 +115,9 @@ def _distance(aliases: str = "", precision: str = "own") -> Callable[[F], F]:
         @differentiates(scipys_own, _OF_TWO_POINTS)
         @functools.wraps(formula)
         def between(*args: Any, **keywords: Any) -> Any:
+            result = _checked(scipys_own, *args, **keywords)
             options = signature.bind(*args, **keywords).arguments
             u, v = options.pop("u"), options.pop("v")
-            result = _checked(scipys_own, u, v, **options)
             is_double = precision == "double" or (precision == "result" and np.result_type(result) == np.float64)
             taken = _points if is_double else _vector
             arrays = {name: _OPTIONS[name](x) if name in _OPTIONS else x for name, x in options.items()}

@@ -21,19 +21,39 @@ from fgrad.scipy._plain import differentiates
 
 _scipy: Any = special
 """SciPy's functions, for calls with keywords known at run time."""
+_FACTORIALS = """
+Args:
+    n: numbers.
+    exact: whether to compute in integers, which requires integer `n`.
+    extend: "zero", for integers only, or "complex".
+
+Returns:
+    An array of the shape of `n`.
+
+Raises:
+    ValueError: as in SciPy; real numbers require `extend="complex"`.
+"""
+
+_CHOICES = """
+Args:
+    N: the number of things.
+    k: the number of chosen things; the result is 0 if it is negative or larger than `N`.
+    exact: whether to compute in integers, which requires integers.
+
+Returns:
+    An array of the shape to which `N` and `k` broadcast.
+
+Raises:
+    ValueError: as in SciPy.
+"""
 
 
-@differentiates(special.factorial)
+@differentiates(special.factorial, _FACTORIALS)
 def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """Return the factorial of `n`, for real numbers gamma(n + 1).
 
     Args:
-        n: numbers.
-        exact: whether to compute in integers, which requires integer `n`.
         extend: "zero", for 0 at negative `n`, or "complex", for the gamma function.
-
-    Returns:
-        An array of the shape of `n`.
 
     Raises:
         ValueError: as in SciPy.
@@ -50,20 +70,9 @@ def factorial(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     return astype(np.where(n < 0, 0, result) if extend == "zero" else result, scipys.dtype)
 
 
-@differentiates(special.factorial2)
+@differentiates(special.factorial2, _FACTORIALS)
 def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     """Return the double factorial of `n`, continued by the gamma function.
-
-    Args:
-        n: numbers.
-        exact: whether to compute in integers, which requires integer `n`.
-        extend: "zero", for integers only, or "complex".
-
-    Returns:
-        An array of the shape of `n`.
-
-    Raises:
-        ValueError: as in SciPy; real numbers require `extend="complex"`.
 
     Example:
         >>> import fgrad as fg
@@ -76,21 +85,12 @@ def factorial2(n: Any, exact: bool = False, extend: str = "zero") -> Any:
     return astype(_multifactorial(n, 2), scipys.dtype)
 
 
-@differentiates(special.factorialk)
+@differentiates(special.factorialk, _FACTORIALS)
 def factorialk(n: Any, k: Any, exact: bool = False, extend: str = "zero") -> Any:
     """Return the product n (n - k) (n - 2 k) ..., continued by the gamma function.
 
     Args:
-        n: numbers.
         k: the step, one number.
-        exact: whether to compute in integers, which requires integer `n`.
-        extend: "zero", for integers only, or "complex".
-
-    Returns:
-        An array of the shape of `n`.
-
-    Raises:
-        ValueError: as in SciPy; real numbers require `extend="complex"`.
 
     Example:
         >>> import fgrad as fg
@@ -110,21 +110,12 @@ def _multifactorial(n: Any, k: Any) -> Any:
     return k ** ((n - 1) / k) * special.gamma(n / k + 1) * special.rgamma(1 / k + 1)
 
 
-@differentiates(special.comb)
+@differentiates(special.comb, _CHOICES)
 def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803  # SciPy's name
     """Return the number of combinations of `k` out of `N`, continued by the gamma function.
 
     Args:
-        N: the number of things.
-        k: the number of chosen things; the result is 0 if it is negative or larger than `N`.
-        exact: whether to compute in integers, which requires integers.
         repetition: whether a thing may be chosen more than once.
-
-    Returns:
-        An array of the shape to which `N` and `k` broadcast.
-
-    Raises:
-        ValueError: as in SciPy.
 
     Example:
         >>> import fgrad as fg
@@ -141,20 +132,9 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
     return np.where(_is_choice(n, k), special.binom(n, k), 0)
 
 
-@differentiates(special.perm)
+@differentiates(special.perm, _CHOICES)
 def perm(N: Any, k: Any, exact: bool = False) -> Any:  # noqa: N803  # SciPy's name
     """Return the number of ordered choices of `k` out of `N`, continued by the gamma function.
-
-    Args:
-        N: the number of things.
-        k: the number of chosen things; the result is 0 if it is negative or larger than `N`.
-        exact: whether to compute in integers, which requires integers.
-
-    Returns:
-        An array of the shape to which `N` and `k` broadcast.
-
-    Raises:
-        ValueError: as in SciPy.
 
     Example:
         >>> import fgrad as fg

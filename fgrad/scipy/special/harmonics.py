@@ -42,6 +42,43 @@ def _degrees(n: Any, m: Any, *arrays: Any) -> tuple[Any, Any]:
     return degrees, np.reshape(numbers, (1, numbers.size, *axes))
 
 
+_FUNCTIONS = """
+Args:
+    n: the degrees, integers, which are constants.
+    m: the orders, integers, which are constants.
+    z: real numbers.
+    theta: the polar angle.
+    phi: the azimuthal angle.
+    diff_n: the highest derivative, 0, 1 or 2.
+
+Returns:
+    An array with the functions and their derivatives along the first axis.
+
+Raises:
+    ValueError: `diff_n` is larger than 2.
+"""
+
+_OF_ALL_DEGREES = """
+Args:
+    n: the highest degree.
+    m: the highest order.
+
+Returns:
+    An array with axes for derivatives, degrees, and orders 0 to `m` and `-m` to -1, followed by those of
+    `z` or `theta`.
+
+Raises:
+    ValueError: `diff_n` is larger than 2, or `n` is negative.
+"""
+
+_ASSOCIATED = """
+Args:
+    z: real numbers, from -1 to 1 if they are traced.
+    branch_cut: must be 2 if `z` is traced.
+    norm: whether the polynomials are normalized.
+"""
+
+
 # With respect to z
 
 _legendre = along_last(
@@ -54,17 +91,9 @@ _legendre = along_last(
 )
 
 
-@differentiates(special.legendre_p)
+@differentiates(special.legendre_p, _FUNCTIONS)
 def legendre_p(n: Any, z: Any, *, diff_n: Any = 0) -> Any:
     """Return Legendre polynomials and their derivatives, as `scipy.special.legendre_p` does.
-
-    Args:
-        n: the degrees, integers, which are constants.
-        z: real numbers.
-        diff_n: the highest derivative, 0, 1 or 2.
-
-    Returns:
-        An array with the polynomials and their derivatives along the first axis.
 
     Raises:
         NotImplementedError: `diff_n` is larger than 2.
@@ -80,20 +109,12 @@ def legendre_p(n: Any, z: Any, *, diff_n: Any = 0) -> Any:
     return _stacked(value, [factor * legendre_derivative(n, k, z) for k, factor in ((1, 1), (2, 3))[:diff_n]])
 
 
-@differentiates(special.legendre_p_all)
+@differentiates(special.legendre_p_all, _OF_ALL_DEGREES, _FUNCTIONS)
 def legendre_p_all(n: int, z: Any, *, diff_n: Any = 0) -> Any:
     """Return the Legendre polynomials of all degrees up to `n`, as `scipy.special.legendre_p_all` does.
 
-    Args:
-        n: the highest degree.
-        z: real numbers.
-        diff_n: the highest derivative, 0, 1 or 2.
-
     Returns:
         An array with axes for derivatives and degrees, followed by those of `z`.
-
-    Raises:
-        ValueError: `diff_n` is larger than 2, or `n` is negative.
 
     Example:
         >>> import fgrad as fg, fgrad.scipy.special
@@ -134,20 +155,9 @@ def _associated(norm: bool) -> Primitive:
 _by_norm = {norm: _associated(norm) for norm in (False, True)}
 
 
-@differentiates(special.assoc_legendre_p)
+@differentiates(special.assoc_legendre_p, _ASSOCIATED, _FUNCTIONS)
 def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: Any = False, diff_n: Any = 0) -> Any:
     """Return associated Legendre polynomials and their derivatives, as `scipy.special.assoc_legendre_p` does.
-
-    Args:
-        n: the degrees, integers, which are constants.
-        m: the orders, integers, which are constants.
-        z: real numbers, from -1 to 1 if they are traced.
-        branch_cut: must be 2 if `z` is traced.
-        norm: whether the polynomials are normalized.
-        diff_n: the highest derivative, 0, 1 or 2.
-
-    Returns:
-        An array with the polynomials and their derivatives along the first axis.
 
     Raises:
         MissingRuleError: a TypeError; `z` is traced, and it is complex or `branch_cut` is not 2.
@@ -167,17 +177,9 @@ def assoc_legendre_p(n: Any, m: Any, z: Any, *, branch_cut: Any = 2, norm: Any =
     return _stacked(apply(_by_norm[norm], (n, m, z)), derivatives)
 
 
-@differentiates(special.assoc_legendre_p_all)
+@differentiates(special.assoc_legendre_p_all, _ASSOCIATED, _OF_ALL_DEGREES, _FUNCTIONS)
 def assoc_legendre_p_all(n: int, m: int, z: Any, *, branch_cut: Any = 2, norm: Any = False, diff_n: Any = 0) -> Any:
     """Return associated Legendre polynomials of all degrees and orders, as `scipy.special.assoc_legendre_p_all` does.
-
-    Args:
-        n: the highest degree.
-        m: the highest order.
-        z, branch_cut, norm, diff_n: as for `assoc_legendre_p`.
-
-    Returns:
-        An array with axes for derivatives, degrees, and orders 0 to `m` and `-m` to -1, followed by those of `z`.
 
     Raises:
         MissingRuleError: a TypeError; `z` is traced, and it is complex or `branch_cut` is not 2.
@@ -223,21 +225,9 @@ _spherical = along_last(
 )
 
 
-@differentiates(special.sph_legendre_p)
+@differentiates(special.sph_legendre_p, _FUNCTIONS)
 def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: Any = 0) -> Any:
     """Return spherical Legendre functions and their derivatives, as `scipy.special.sph_legendre_p` does.
-
-    Args:
-        n: the degrees, integers, which are constants.
-        m: the orders, integers, which are constants.
-        theta: the polar angle.
-        diff_n: the highest derivative, 0, 1 or 2.
-
-    Returns:
-        An array with the functions and their derivatives along the first axis.
-
-    Raises:
-        ValueError: `diff_n` is larger than 2.
 
     Example:
         >>> import fgrad as fg, fgrad.scipy.special
@@ -250,22 +240,9 @@ def sph_legendre_p(n: Any, m: Any, theta: Any, *, diff_n: Any = 0) -> Any:
     return _stacked(apply(_spherical, (n, m, theta)), derivatives)
 
 
-@differentiates(special.sph_legendre_p_all)
+@differentiates(special.sph_legendre_p_all, _OF_ALL_DEGREES, _FUNCTIONS)
 def sph_legendre_p_all(n: int, m: int, theta: Any, *, diff_n: Any = 0) -> Any:
     """Return spherical Legendre functions of all degrees and orders, as `scipy.special.sph_legendre_p_all` does.
-
-    Args:
-        n: the highest degree.
-        m: the highest order.
-        theta: the polar angle.
-        diff_n: the highest derivative, 0, 1 or 2.
-
-    Returns:
-        An array with axes for derivatives, degrees, and orders 0 to `m` and `-m` to -1, followed by those of
-        `theta`.
-
-    Raises:
-        ValueError: `diff_n` is larger than 2, or `n` is negative.
 
     Example:
         >>> import fgrad as fg, fgrad.scipy.special
@@ -291,23 +268,13 @@ def _harmonics(n: Any, m: Any, theta: Any, phi: Any, count: int) -> tuple[Any, .
     return tuple(found)
 
 
-@differentiates(special.sph_harm_y)
+@differentiates(special.sph_harm_y, _FUNCTIONS)
 def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: Any = 0) -> Any:
     """Return spherical harmonics and their derivatives, as `scipy.special.sph_harm_y` does.
-
-    Args:
-        n: the degrees, integers, which are constants.
-        m: the orders, integers, which are constants.
-        theta: the polar angle.
-        phi: the azimuthal angle.
-        diff_n: the highest derivative, 0, 1 or 2.
 
     Returns:
         A complex array; with derivatives a tuple of it, the gradients and the Hessians with respect to both angles,
         along the last axes.
-
-    Raises:
-        ValueError: `diff_n` is larger than 2.
 
     Example:
         >>> import fgrad as fg, fgrad.scipy.special
@@ -321,22 +288,12 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, *, diff_n: Any = 0) -> Any:
     return _as_scipys(special.sph_harm_y, (n, m, theta, phi), found if diff_n else found[0])
 
 
-@differentiates(special.sph_harm_y_all)
+@differentiates(special.sph_harm_y_all, _OF_ALL_DEGREES, _FUNCTIONS)
 def sph_harm_y_all(n: int, m: int, theta: Any, phi: Any, *, diff_n: Any = 0) -> Any:
     """Return spherical harmonics of all degrees and orders, as `scipy.special.sph_harm_y_all` does.
 
-    Args:
-        n: the highest degree.
-        m: the highest order.
-        theta: the polar angle.
-        phi: the azimuthal angle.
-        diff_n: the highest derivative, 0, 1 or 2.
-
     Returns:
         As for `sph_harm_y`; each array has leading axes for degrees and for orders 0 to `m` and `-m` to -1.
-
-    Raises:
-        ValueError: `diff_n` is larger than 2, or `n` is negative.
 
     Example:
         >>> import fgrad as fg, fgrad.scipy.special
