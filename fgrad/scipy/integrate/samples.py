@@ -17,16 +17,18 @@ SCIPYS: Any = scipy.integrate
 WIDENS = SCIPYS.simpson(np.ones(3, np.float32), x=np.arange(3, dtype=np.float32)).dtype == np.float64
 """Whether `simpson` computes in double precision for single-precision `x`, as up to SciPy 1.17."""
 
+_OF_SAMPLES = """
+Args:
+    y: samples.
+    x: the sample points, with one axis or as many as `y` has; by default they are spaced by `dx`.
+    dx: the distance between samples.
+    axis: the axis of the integral.
+"""
 
-@differentiates(SCIPYS.trapezoid)
+
+@differentiates(SCIPYS.trapezoid, _OF_SAMPLES)
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integrate samples by the trapezoidal rule, as `scipy.integrate.trapezoid`.
-
-    Args:
-        y: samples.
-        x: the sample points, with one axis or as many as `y` has; by default they are spaced by `dx`.
-        dx: the distance between samples.
-        axis: the axis of the integral.
 
     Returns:
         The integral, with one axis less than `y`.
@@ -44,12 +46,11 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return np.sum(_distances(y, x, dx, axis) * (samples[..., 1:] + samples[..., :-1]) / 2, axis=-1)
 
 
-@differentiates(SCIPYS.cumulative_trapezoid)
+@differentiates(SCIPYS.cumulative_trapezoid, _OF_SAMPLES)
 def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
     """Compute cumulative integrals by the trapezoidal rule, as `scipy.integrate.cumulative_trapezoid`.
 
     Args:
-        y, x, dx, axis: as for `trapezoid`.
         initial: 0 to include the integral up to the first sample.
 
     Returns:
@@ -77,14 +78,11 @@ def cumulative_trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1, i
     return np.moveaxis(found, -1, axis)
 
 
-@differentiates(SCIPYS.simpson)
+@differentiates(SCIPYS.simpson, _OF_SAMPLES)
 def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     """Integrate samples by Simpson's rule, as `scipy.integrate.simpson`.
 
     For an even number of samples, the last interval is integrated by the parabola through the last three.
-
-    Args:
-        y, x, dx, axis: as for `trapezoid`.
 
     Returns:
         The integral, with one axis less than `y`.
@@ -129,12 +127,11 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     )
 
 
-@differentiates(SCIPYS.cumulative_simpson)
+@differentiates(SCIPYS.cumulative_simpson, _OF_SAMPLES)
 def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
     """Compute cumulative integrals by Simpson's rule, as `scipy.integrate.cumulative_simpson`.
 
     Args:
-        y, axis: as for `trapezoid`.
         x: the sample points, in increasing order.
         dx: the distance between samples, or an array like `y` with one entry along the axis.
         initial: the integral up to the first sample, which is added to all; a number, or an array like `dx`.

@@ -7,7 +7,6 @@
 One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
 The derivative of a distribution function is its density, that of an inverse the reciprocal. Derivatives with respect
 to shapes have no closed form, and integers have no derivative: their rules raise.
-shape it has no closed form, and whole numbers have no derivative: these say so.
 """
 
 from __future__ import annotations

@@ -83,83 +83,6 @@ def _as_matrix(x: Any, dim: int) -> Any:
     return np.diag(x) if x.ndim == 1 else x
 
 
-_OF_NORMAL = """
-Args:
-    x: points, whose components are along the last axis.
-    dimensions: their indices, a number or several.
-    mean: the mean, a vector; by default zeros.
-    cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
-    allow_singular: only for arguments that are not traced.
-    maxpts, abseps, releps: the accuracy of SciPy's integral, for three or more components.
-    lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
-    options: `rng`, as in SciPy.
-
-Returns:
-    An array of the shape of `x` without its last axis; a number for one point.
-
-Raises:
-    ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
-    ParameterError: a ValueError; `allow_singular` with traced arguments.
-"""
-
-_OF_STUDENT = """
-Args:
-    x: points, whose components are along the last axis.
-    dimensions: their indices, a number or several.
-    loc: the location, a vector; by default zeros.
-    shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
-    df: the degrees of freedom, a finite number.
-    allow_singular: only for arguments that are not traced.
-    maxpts, random_state: settings of SciPy's integral, for two or more components.
-    lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
-
-Returns:
-    An array of the shape of `x` without its last axis; a number for one point.
-
-Raises:
-    ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
-    ParameterError: a ValueError; `allow_singular` with traced arguments.
-"""
-
-_OF_DIRICHLET = """
-Args:
-    x: proportions, along the first axis; the last one may be omitted.
-    alpha: positive parameters, a vector.
-
-Returns:
-    An array of the shape of `alpha`.
-
-Raises:
-    ValueError: a parameter is not positive (SciPy's error).
-"""
-
-_OF_MULTINOMIAL = """
-Args:
-    x: the counts, along the last axis.
-    n: the number of trials.
-    p: the probabilities, along the last axis.
-
-Returns:
-    An array of the shape to which the arguments broadcast, without the last axis.
-
-Raises:
-    NoDerivativeError: a ValueError; `x` or `n` is differentiated.
-"""
-
-_OF_WISHART = """
-Args:
-    x: a positive definite matrix, or a stack along the last of three axes.
-    df: the degrees of freedom, a number.
-    scale: a positive definite matrix, its diagonal, or a number.
-
-Returns:
-    A number for each matrix.
-
-Raises:
-    ValueError: incompatible shapes, a matrix is not positive definite, or `df` is too small (SciPy's errors).
-"""
-
-
 class Elliptical(Multivariate):
     """The common part of the normal and the t distribution: a center, and a matrix for the shape."""
 
@@ -213,6 +136,26 @@ class Elliptical(Multivariate):
                 f"  at {errors.users_line()}\n"
                 "Omit allow_singular, and give a positive definite matrix."
             )
+
+
+_OF_NORMAL = """
+Args:
+    x: points, whose components are along the last axis.
+    dimensions: their indices, a number or several.
+    mean: the mean, a vector; by default zeros.
+    cov: the covariance: a matrix, its diagonal, or a number for a multiple of the identity.
+    allow_singular: only for arguments that are not traced.
+    maxpts, abseps, releps: the accuracy of SciPy's integral, for three or more components.
+    lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
+    options: `rng`, as in SciPy.
+
+Returns:
+    An array of the shape of `x` without its last axis; a number for one point.
+
+Raises:
+    ValueError: incompatible shapes, or the covariance is not positive definite (SciPy's errors).
+    ParameterError: a ValueError; `allow_singular` with traced arguments.
+"""
 
 
 class MultivariateNormal(Elliptical):
@@ -279,9 +222,6 @@ class MultivariateNormal(Elliptical):
     ) -> Any:  # fmt: skip
         """Return the logarithm of the probability that all components are below those of a point, or in a box.
 
-        Raises:
-            ValueError, ParameterError: as for `cdf`.
-
         Example:
             >>> import numpy as np, fgrad as fg
             >>> from fgrad.scipy import stats
@@ -334,6 +274,26 @@ class MultivariateNormal(Elliptical):
         mean, cov = self._center_and_shape(mean, cov)
         self._checked("__call__", mean, cov)
         return 0.5 * (mean.shape[0] * (LOG_TWO_PI + 1) + _factor(cov)[1])
+
+
+_OF_STUDENT = """
+Args:
+    x: points, whose components are along the last axis.
+    dimensions: their indices, a number or several.
+    loc: the location, a vector; by default zeros.
+    shape: a positive definite matrix, its diagonal, or a number for a multiple of the identity.
+    df: the degrees of freedom, a finite number.
+    allow_singular: only for arguments that are not traced.
+    maxpts, random_state: settings of SciPy's integral, for two or more components.
+    lower_limit: lower limits, which are broadcast with `x`; by default minus infinity.
+
+Returns:
+    An array of the shape of `x` without its last axis; a number for one point.
+
+Raises:
+    ValueError: incompatible shapes, `shape` is not positive definite, or `df` is not positive (SciPy's errors).
+    ParameterError: a ValueError; `allow_singular` with traced arguments.
+"""
 
 
 class MultivariateT(Elliptical):
@@ -459,6 +419,19 @@ class MultivariateT(Elliptical):
         dim, half = loc.shape[0], df / 2
         steps = (half + dim / 2) * digamma_step(half, dim / 2) - log_gamma_step(half, dim / 2)
         return steps + dim / 2 * np.log(df * pi) + _factor(shape)[1] / 2
+
+
+_OF_DIRICHLET = """
+Args:
+    x: proportions, along the first axis; the last one may be omitted.
+    alpha: positive parameters, a vector.
+
+Returns:
+    An array of the shape of `alpha`.
+
+Raises:
+    ValueError: a parameter is not positive (SciPy's error).
+"""
 
 
 class Dirichlet(Multivariate):
@@ -587,6 +560,20 @@ class Dirichlet(Multivariate):
         )
 
 
+_OF_MULTINOMIAL = """
+Args:
+    x: the counts, along the last axis.
+    n: the number of trials.
+    p: the probabilities, along the last axis.
+
+Returns:
+    An array of the shape to which the arguments broadcast, without the last axis.
+
+Raises:
+    NoDerivativeError: a ValueError; `x` or `n` is differentiated.
+"""
+
+
 class Multinomial(Multivariate):
     """The multinomial distribution of counts, differentiable in the probabilities `p`.
 
@@ -677,6 +664,20 @@ class Multinomial(Multivariate):
         n, p = self._n_and_p(n, p)
         diagonal = np.eye(p.shape[-1]) * p[..., None]
         return n[..., None, None] * (diagonal - p[..., None] * p[..., None, :])
+
+
+_OF_WISHART = """
+Args:
+    x: a positive definite matrix, or a stack along the last of three axes.
+    df: the degrees of freedom, a number.
+    scale: a positive definite matrix, its diagonal, or a number.
+
+Returns:
+    A number for each matrix.
+
+Raises:
+    ValueError: incompatible shapes, a matrix is not positive definite, or `df` is too small (SciPy's errors).
+"""
 
 
 class Wishart(Multivariate):

@@ -64,6 +64,8 @@ def log_of_complement(probability: Any, complement: Any) -> Any:
         return np.where(small, np.log(np.where(small, probability, 0.5)), np.log1p(-np.where(small, 0.5, complement)))
 
 
+# What methods are documented with
+
 _OF_PARAMETERS = """
 Args:
     args, kwds: shape parameters, `loc` and `scale`, by name or position.
@@ -126,6 +128,8 @@ Raises:
     TypeError: a parameter is missing or unknown.
     NoDerivativeError: a ValueError; a count is differentiated.
 """
+
+# The distributions
 
 
 class Located(Distribution):
