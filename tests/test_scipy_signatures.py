@@ -5,6 +5,7 @@ A new release of SciPy that changes a signature fails here, and names what chang
 
 import importlib
 import inspect
+import pickle
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ import scipy.optimize
 
 import fgrad as fg
 import fgrad.scipy.optimize as optimize
+from fgrad.scipy import linalg, ndimage
+from fgrad.scipy.spatial import distance
 
 MODULES = (
     "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal", "sparse", "sparse.linalg", "spatial",
@@ -121,3 +124,26 @@ def test_what_fsolve_and_toms748_take_besides():
         == scipy.optimize.toms748(lambda x: x**2 - 4.0, 0.0, 10.0, k=2, full_output=True)[1].iterations
     )
     np.testing.assert_allclose(fg.grad(lambda a: root_of(a)[0])(4.0), 0.25)
+
+
+def test_a_function_of_a_family_has_its_own_name_and_is_pickled_by_it():
+    for function, module in (
+        (ndimage.minimum_filter, "ndimage.ranks"),
+        (ndimage.convolve, "ndimage.filters"),
+        (linalg.cosm, "linalg.functions"),
+        (distance.cosine, "spatial.distance"),
+    ):
+        assert (function.__module__, function.__qualname__) == (f"fgrad.scipy.{module}", function.__name__)
+        assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_a_wrong_call_of_a_function_of_a_family_names_the_function():
+    x = np.ones(3)
+    with pytest.raises(TypeError, match=r"^maximum_filter\(\) got an unexpected keyword argument 'sizes'$"):
+        fg.jacobian(lambda x: ndimage.maximum_filter(x, sizes=3))(x)
+    with pytest.raises(TypeError, match=r"^convolve1d\(\) missing a required argument: 'weights'$"):
+        fg.jacobian(lambda x: ndimage.convolve1d(x))(x)
+    with pytest.raises(TypeError, match=r"^euclidean\(\) missing 1 required positional argument: 'v'$"):
+        fg.grad(lambda x: distance.euclidean(x))(x)
+    with pytest.raises(fg.errors.DtypeError, match="compares numbers"):
+        fg.jacobian(lambda x: ndimage.maximum_filter(x * 1j, 3))(x)

@@ -2,6 +2,8 @@
 
 @differentiates(scipy.linalg.expm)       the decorated function runs if an argument is traced;
                                          otherwise SciPy's own function does, with its speed and errors
+@family(scipy.ndimage)                   the decorated function has the parameters of several functions, and becomes
+                                         a decorator for what differs: the formula of each of them
 @called_as(scipy.optimize.basinhopping)  the decorated function has SciPy's parameters, in SciPy's order
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fgrad.ops.tracing import run
 from fgrad.scipy._docstrings import completed_by
@@ -18,6 +20,7 @@ from fgrad.scipy._docstrings import completed_by
 _VARIOUS = inspect.Parameter.VAR_KEYWORD
 
 F = TypeVar("F", bound=Callable[..., Any])
+P = ParamSpec("P")
 
 
 def differentiates(function: Any, *shared: str) -> Callable[[F], F]:
@@ -39,6 +42,58 @@ def differentiates(function: Any, *shared: str) -> Callable[[F], F]:
         return choose
 
     return enter
+
+
+def family(
+    module: Any, *shared: str
+) -> Callable[[Callable[Concatenate[Any, P], Any]], Callable[[Callable[..., Any]], Callable[P, Any]]]:
+    """Make of the decorated function a decorator for formulas, each of which becomes a function of SciPy's.
+
+    The decorated function is handed the formula, and the arguments of a call: these are the parameters that each
+    function of the family shows. A formula has the name of SciPy's function, and the docstring.
+
+        @family(scipy.ndimage, SHARED)
+        def _rank_filter(rank, /, input, size=None):
+            return rank(_neighbours(input, size))
+
+        @_rank_filter
+        def maximum_filter(neighbours):
+            return np.max(neighbours, -1)
+
+    Args:
+        module: SciPy's.
+        shared: what completes the docstrings, see `completed_by`.
+    """
+
+    def enter(compute: Callable[Concatenate[Any, P], Any]) -> Callable[[Callable[..., Any]], Callable[P, Any]]:
+        whole = inspect.signature(compute)
+        signature = whole.replace(parameters=list(whole.parameters.values())[1:])
+
+        def member(formula: Callable[..., Any]) -> Callable[P, Any]:
+            def answer(*args: Any, **keywords: Any) -> Any:
+                try:
+                    return compute(formula, *args, **keywords)
+                except TypeError:
+                    _check_call(formula.__name__, signature, args, keywords)
+                    raise
+
+            for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+                setattr(answer, name, getattr(formula, name))
+            answer.__signature__ = signature  # type: ignore[attr-defined]
+            function = differentiates(getattr(module, formula.__name__), *shared)(answer)
+            del function.__signature__  # type: ignore[attr-defined]  # is for those of SciPy's version
+            return function
+
+        return member
+
+    return enter
+
+
+def _check_call(name: str, signature: inspect.Signature, args: Any, keywords: Any) -> None:
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
 
 
 def called_as(function: Any, *further: str) -> Callable[[F], F]:

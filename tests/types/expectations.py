@@ -6,6 +6,8 @@ from typing import Any, assert_type
 import numpy as np
 
 import fgrad as fg
+from fgrad.scipy import linalg, ndimage
+from fgrad.scipy.spatial import distance
 
 
 def area(width: float, height: float = 1.0, *, scale: float = 1.0) -> float:
@@ -91,6 +93,11 @@ def expectations() -> None:
     assert_type(adam.corrected_epsilon, bool)
     assert_type(fg.optimizers.schedules.ExponentialDecay(1.0, 10, 0.5).staircase, bool)
 
+    # The functions of a family in fgrad.scipy have its parameters.
+    ndimage.maximum_filter(t, size=3, mode="nearest")
+    linalg.cosm(A=t)
+    distance.euclidean(t, t, w=t)
+
     # Mistakes that are found: each comment that ignores one would be reported if it were not needed.
     bare("text")  # type: ignore[arg-type]
     bare(1.0, 2.0)  # type: ignore[call-arg]
@@ -106,3 +113,6 @@ def expectations() -> None:
     fg.optimizers.Momentum(0.1)  # type: ignore[call-arg]
     fg.optimizers.Adam(name=1)  # type: ignore[arg-type]
     fg.optimizers.schedules.CosineDecay(1.0)  # type: ignore[call-arg]
+    ndimage.maximum_filter(t, 3, sizes=3)  # type: ignore[call-arg]
+    linalg.cosm(A=t, b=t)  # type: ignore[call-arg]
+    distance.euclidean(t)  # type: ignore[call-arg]

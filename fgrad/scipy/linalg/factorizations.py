@@ -35,7 +35,7 @@ from fgrad.ops.matrices import (
     transposed,
 )
 from fgrad.ops.tracing import raw_array
-from fgrad.scipy._plain import differentiates
+from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.linalg._arguments import (
     OPTIONS,
     SCIPY,
@@ -60,20 +60,33 @@ def _factor(a: Any, lower: bool) -> Any:
         raise
 
 
-@differentiates(scipy.linalg.cholesky, OPTIONS)
-def cholesky(a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
-    """Return the triangular factor of a positive definite matrix: `r.conj().T @ r`, or `l @ l.conj().T`.
+_OF_CHOLESKY = """
+Args:
+    a: Hermitian, of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
+    lower: whether to read the lower triangle and return the lower factor; the default is the upper one.
 
-    Args:
-        a: Hermitian, of shape (..., n, n). Only one triangle is read; the other has the derivative 0.
-        lower: whether to read the lower triangle and return the lower factor; the default is the upper one.
+Raises:
+    LinAlgError: a ValueError; the matrix is not positive definite.
+    ValueError: `a` is not square, or there are infinities or NaN.
+"""
+
+
+@family(scipy.linalg, _OF_CHOLESKY, OPTIONS)
+def _with_factor(
+    result: Callable[..., Any], /, a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    (a,) = numbers(a, check_finite=check_finite)
+    if not is_square(a):
+        scipys_error(getattr(scipy.linalg, result.__name__), a)
+    return result(_factor(a, lower), lower)
+
+
+@_with_factor
+def cholesky(factor: Any, lower: bool) -> Any:
+    """Return the triangular factor of a positive definite matrix: `r.conj().T @ r`, or `l @ l.conj().T`.
 
     Returns:
         The factor, of the shape of `a`.
-
-    Raises:
-        LinAlgError: a ValueError; the matrix is not positive definite.
-        ValueError: `a` is not square, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -81,27 +94,16 @@ def cholesky(a: Array, lower: bool = False, overwrite_a: bool = False, check_fin
         Tensor([[ 0.125, -0.5  ],
                 [ 0.   ,  0.5  ]])
     """
-    (a,) = numbers(a, check_finite=check_finite)
-    if not is_square(a):
-        scipys_error(scipy.linalg.cholesky, a)
-    return _factor(a, lower)
+    return factor
 
 
-@differentiates(scipy.linalg.cho_factor, OPTIONS)
-def cho_factor(a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+@_with_factor
+def cho_factor(factor: Any, lower: bool) -> Any:
     """Return the factor of a positive definite matrix for `cho_solve`.
-
-    Args:
-        a: Hermitian, of shape (..., n, n). Only one triangle is read.
-        lower: whether to read the lower triangle and return the lower factor.
 
     Returns:
         A matrix and `lower`. One triangle of the matrix is the factor; the contents of the other one are unspecified:
         zeros, or SciPy's values.
-
-    Raises:
-        LinAlgError: a ValueError; the matrix is not positive definite.
-        ValueError: `a` is not square, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -110,10 +112,7 @@ def cho_factor(a: Array, lower: bool = False, overwrite_a: bool = False, check_f
         Tensor([[-0.5, -0.5],
                 [ 0. ,  0. ]])
     """
-    (a,) = numbers(a, check_finite=check_finite)
-    if not is_square(a):
-        scipys_error(scipy.linalg.cho_factor, a)
-    return _factor(a, lower), lower
+    return factor, lower
 
 
 @differentiates(scipy.linalg.cho_solve, SOLUTION, OPTIONS)

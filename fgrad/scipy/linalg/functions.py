@@ -15,10 +15,9 @@ https://doi.org/10.1137/080716426), and the square root solves a Sylvester equat
 
 from __future__ import annotations
 
-import functools
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -32,7 +31,7 @@ from fgrad.ops.lapack import fixed, in_stacks
 from fgrad.ops.matrices import stacked_batch, transposed
 from fgrad.ops.solving import by_factors
 from fgrad.ops.tracing import raw_array
-from fgrad.scipy._plain import differentiates
+from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.linalg._arguments import (
     SCIPY,
     Array,
@@ -45,8 +44,6 @@ from fgrad.scipy.linalg._arguments import (
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
 from fgrad.transforms.draws import of_algorithm
 from fgrad.transforms.series import OF_BLOCKS
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 # Twice the size
 
@@ -512,20 +509,13 @@ Raises:
 """
 
 
-def _of_exponentials(formula: F) -> F:
-    """Make of a formula for square matrices the function that SciPy has by its name."""
-    scipys = getattr(scipy.linalg, formula.__name__)
-
-    @differentiates(scipys, _OF_A_MATRIX)
-    @functools.wraps(formula)
-    def function(A: Array) -> Any:  # noqa: N803  # SciPy's name
-        return formula(_square(scipys, A))
-
-    return cast(F, function)
+@family(scipy.linalg, _OF_A_MATRIX)
+def _of_exponentials(formula: Callable[[Any], Any], /, A: Array) -> Any:  # noqa: N803  # SciPy's name
+    return formula(_square(getattr(scipy.linalg, formula.__name__), A))
 
 
 @_of_exponentials
-def cosm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+def cosm(a: Any) -> Any:
     """Return the cosine of a matrix.
 
     Example:
@@ -534,11 +524,11 @@ def cosm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[-1.,  0.],
                 [ 0.,  0.]])
     """
-    return _cos_and_sin(A)[0]
+    return _cos_and_sin(a)[0]
 
 
 @_of_exponentials
-def sinm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+def sinm(a: Any) -> Any:
     """Return the sine of a matrix.
 
     Example:
@@ -547,11 +537,11 @@ def sinm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[1., 0.],
                 [0., 0.]])
     """
-    return _cos_and_sin(A)[1]
+    return _cos_and_sin(a)[1]
 
 
 @_of_exponentials
-def tanm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+def tanm(a: Any) -> Any:
     """Return the tangent of a matrix.
 
     Raises:
@@ -564,11 +554,11 @@ def tanm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[2., 0.],
                 [0., 0.]])
     """
-    return by_factors(*_cos_and_sin(A))
+    return by_factors(*_cos_and_sin(a))
 
 
 @_of_exponentials
-def coshm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+def coshm(a: Any) -> Any:
     """Return the hyperbolic cosine of a matrix.
 
     Example:
@@ -577,12 +567,12 @@ def coshm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[2., 0.],
                 [0., 0.]])
     """
-    ahead, back = _both(A)
+    ahead, back = _both(a)
     return 0.5 * (ahead + back)
 
 
 @_of_exponentials
-def sinhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+def sinhm(a: Any) -> Any:
     """Return the hyperbolic sine of a matrix.
 
     Example:
@@ -591,12 +581,12 @@ def sinhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[1., 0.],
                 [0., 0.]])
     """
-    ahead, back = _both(A)
+    ahead, back = _both(a)
     return 0.5 * (ahead - back)
 
 
 @_of_exponentials
-def tanhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+def tanhm(a: Any) -> Any:
     """Return the hyperbolic tangent of a matrix.
 
     Raises:
@@ -609,5 +599,5 @@ def tanhm(A: Array) -> Any:  # noqa: N803  # SciPy's name
         Tensor([[1., 0.],
                 [0., 0.]])
     """
-    ahead, back = _both(A)
+    ahead, back = _both(a)
     return by_factors(ahead + back, ahead - back)

@@ -21,7 +21,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.padding import pad
 from fgrad.ops.patterns import Chain, Step, whole, windowed
-from fgrad.scipy._plain import differentiates
+from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.ndimage._arguments import (
     ALONG_AN_AXIS,
     ALONG_AXES,
@@ -166,16 +166,19 @@ def _weights_of(weights: Any) -> Any:
     return weights if weights.dtype.kind == "c" else weights.astype(np.float64)
 
 
-def _reversed(size: int, origin: int) -> int:
-    """Return the origin of reversed weights."""
-    return -int(origin) - (size % 2 == 0)
+def _reversed(weights: Any, origins: Sequence[int]) -> tuple[Any, list[int]]:
+    """Return the weights reversed, and their origins."""
+    pairs = zip(weights.shape, origins, strict=False)
+    return np.flip(weights), [-int(origin) - (size % 2 == 0) for size, origin in pairs]
 
 
 # Sums of neighbours
 
 
-@differentiates(scipy.ndimage.correlate1d, ALONG_AN_AXIS, OF_AN_IMAGE)
-def correlate1d(
+@family(scipy.ndimage, ALONG_AN_AXIS, OF_AN_IMAGE)
+def _along_one_axis(
+    turned: Callable[..., Any],
+    /,
     input: Any,
     weights: Any,
     axis: int = -1,
@@ -184,6 +187,16 @@ def correlate1d(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
+    weights = _weights_of(weights)
+    if weights.ndim != 1 or weights.shape[0] < 1:
+        raise RuntimeError("no filter weights given")
+    image = image_of(input, output, turned.__name__)
+    weights, (origin,) = turned(weights, [origin])
+    return _along(image, weights, axis, mode, cval, origin)
+
+
+@_along_one_axis
+def correlate1d(weights: Any, origins: Any) -> Any:
     """Return the correlation with weights along one axis.
 
     Example:
@@ -193,22 +206,11 @@ def correlate1d(
                 [1., 2., 4.],
                 [0., 1., 6.]])
     """
-    weights = _weights_of(weights)
-    if weights.ndim != 1 or weights.shape[0] < 1:
-        raise RuntimeError("no filter weights given")
-    return _along(image_of(input, output, "correlate1d"), np.conj(weights), axis, mode, cval, origin)
+    return np.conj(weights), origins
 
 
-@differentiates(scipy.ndimage.convolve1d, ALONG_AN_AXIS, OF_AN_IMAGE)
-def convolve1d(
-    input: Any,
-    weights: Any,
-    axis: int = -1,
-    output: Any = None,
-    mode: str = "reflect",
-    cval: Any = 0.0,
-    origin: int = 0,
-) -> Any:
+@_along_one_axis
+def convolve1d(weights: Any, origins: Any) -> Any:
     """Return the convolution with weights along one axis.
 
     Example:
@@ -216,15 +218,13 @@ def convolve1d(
         >>> fg.grad(lambda x: convolve1d(x, [1.0, 2.0, 4.0])[1])(np.zeros(3))
         Tensor([4., 2., 1.])
     """
-    weights = _weights_of(weights)
-    if weights.ndim != 1 or weights.shape[0] < 1:
-        raise RuntimeError("no filter weights given")
-    image, origin = image_of(input, output, "convolve1d"), _reversed(weights.shape[0], origin)
-    return _along(image, np.flip(weights), axis, mode, cval, origin)
+    return _reversed(weights, origins)
 
 
-@differentiates(scipy.ndimage.correlate, ALONG_AXES, OF_AN_IMAGE)
-def correlate(
+@family(scipy.ndimage, ALONG_AXES, OF_AN_IMAGE)
+def _along_several_axes(
+    turned: Callable[..., Any],
+    /,
     input: Any,
     weights: Any,
     output: Any = None,
@@ -234,6 +234,14 @@ def correlate(
     *,
     axes: Any = None,
 ) -> Any:
+    image, weights = image_of(input, output, turned.__name__), _weights_of(weights)
+    axes = axes_of(axes, image.ndim)
+    weights, origins = turned(weights, one_each(origin, len(axes), "origin"))
+    return _correlated(image, weights, axes, mode, cval, origins)
+
+
+@_along_several_axes
+def correlate(weights: Any, origins: Any) -> Any:
     """Return the correlation with weights along several axes.
 
     Example:
@@ -241,22 +249,11 @@ def correlate(
         >>> fg.grad(lambda w: np.sum(correlate(np.eye(3), w, mode="constant")))(np.zeros((1, 2)))
         Tensor([[2., 3.]])
     """
-    image, weights = image_of(input, output, "correlate"), _weights_of(weights)
-    axes = axes_of(axes, image.ndim)
-    return _correlated(image, np.conj(weights), axes, mode, cval, one_each(origin, len(axes), "origin"))
+    return np.conj(weights), origins
 
 
-@differentiates(scipy.ndimage.convolve, ALONG_AXES, OF_AN_IMAGE)
-def convolve(
-    input: Any,
-    weights: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
-    *,
-    axes: Any = None,
-) -> Any:
+@_along_several_axes
+def convolve(weights: Any, origins: Any) -> Any:
     """Return the convolution with weights along several axes.
 
     Example:
@@ -264,11 +261,7 @@ def convolve(
         >>> fg.grad(lambda x: convolve(x, [[1.0, 2.0]])[0, 0])(np.zeros((1, 2)))
         Tensor([[2., 1.]])
     """
-    image, weights = image_of(input, output, "convolve"), _weights_of(weights)
-    axes = axes_of(axes, image.ndim)
-    origins = one_each(origin, len(axes), "origin")
-    origins = [_reversed(size, each) for size, each in zip(weights.shape, origins, strict=False)]
-    return _correlated(image, np.flip(weights), axes, mode, cval, origins)
+    return _reversed(weights, origins)
 
 
 @differentiates(scipy.ndimage.uniform_filter1d, ALONG_AN_AXIS, OF_AN_IMAGE)
@@ -411,54 +404,55 @@ def gaussian_filter(
 # Derivatives of images
 
 
-def _difference(function: Any, weights: list[float]) -> Callable[..., Any]:
-    """Return the filter with differences along one axis, and weighted sums along all others."""
-
-    def filtered(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
-        image = image_of(input, output, function.__name__)
-        (axis,) = axes_of(axis, image.ndim)
-        modes = one_each(mode, image.ndim, "mode")
-        found = correlate1d(image, [-1, 0, 1], axis, None, modes[axis], cval)
-        for other in range(image.ndim):
-            if other != axis:
-                found = correlate1d(found, weights, other, None, modes[other], cval)
-        return found
-
-    return filtered
+_OF_DIFFERENCES = """
+Args:
+    axis: the axis of the differences.
+"""
 
 
-@differentiates(scipy.ndimage.sobel, ALONG_AXES, OF_AN_IMAGE)
-def sobel(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+@family(scipy.ndimage, _OF_DIFFERENCES, ALONG_AXES, OF_AN_IMAGE)
+def _difference(
+    weights: Callable[[], list[float]],
+    /,
+    input: Any,
+    axis: int = -1,
+    output: Any = None,
+    mode: Any = "reflect",
+    cval: Any = 0.0,
+) -> Any:
+    """Return the differences along one axis, and the weighted sums along all others."""
+    image = image_of(input, output, weights.__name__)
+    (axis,) = axes_of(axis, image.ndim)
+    modes = one_each(mode, image.ndim, "mode")
+    found = correlate1d(image, [-1, 0, 1], axis, None, modes[axis], cval)
+    for other in range(image.ndim):
+        if other != axis:
+            found = correlate1d(found, weights(), other, None, modes[other], cval)
+    return found
+
+
+@_difference
+def sobel() -> list[float]:
     """Return the Sobel filter of an image along an axis.
-
-    Args:
-        axis: the axis of the differences.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda x: sobel(x)[1])(np.zeros(3))
         Tensor([-1.,  0.,  1.])
     """
-    return _sobel(input, axis, output, mode, cval)
+    return [1.0, 2.0, 1.0]
 
 
-@differentiates(scipy.ndimage.prewitt, ALONG_AXES, OF_AN_IMAGE)
-def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect", cval: Any = 0.0) -> Any:
+@_difference
+def prewitt() -> list[float]:
     """Return the Prewitt filter of an image along an axis.
-
-    Args:
-        axis: the axis of the differences.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(lambda x: prewitt(x)[1])(np.zeros(3))
         Tensor([-1.,  0.,  1.])
     """
-    return _prewitt(input, axis, output, mode, cval)
-
-
-_sobel = _difference(scipy.ndimage.sobel, [1.0, 2.0, 1.0])
-_prewitt = _difference(scipy.ndimage.prewitt, [1.0, 1.0, 1.0])
+    return [1.0, 1.0, 1.0]
 
 
 @differentiates(scipy.ndimage.laplace, ALONG_AXES, OF_AN_IMAGE)
@@ -476,15 +470,10 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     return sum(correlate1d(image, [1, -2, 1], axis, None, each, cval) for axis, each in zip(axes, modes, strict=True))
 
 
-def _gaussian_parts(image: Any, sigma: Any, order: int, mode: Any, cval: Any, axes: Any, keywords: Any) -> list[Any]:
-    """Return the derivatives of a smoothed image along each of several axes."""
-    axes = axes_of(axes, image.ndim)
-    orders = [[order * (i == place) for i in range(len(axes))] for place in range(len(axes))]
-    return [gaussian_filter(image, sigma, each, None, mode, cval, axes=axes, **keywords) for each in orders]
-
-
-@differentiates(scipy.ndimage.gaussian_laplace, _GAUSSIAN, ALONG_AXES, OF_AN_IMAGE)
-def gaussian_laplace(
+@family(scipy.ndimage, _GAUSSIAN, ALONG_AXES, OF_AN_IMAGE)
+def _of_derivatives(
+    combined: Callable[[Callable[[int], list[Any]]], Any],
+    /,
     input: Any,
     sigma: Any,
     output: Any = None,
@@ -494,6 +483,19 @@ def gaussian_laplace(
     axes: Any = None,
     **kwargs: Any,
 ) -> Any:
+    """Combine the derivatives of a smoothed image along each of several axes, which are a function of their order."""
+    image = image_of(input, output, combined.__name__)
+    axes = axes_of(axes, image.ndim)
+
+    def derivatives(order: int) -> list[Any]:
+        orders = [[order * (i == place) for i in range(len(axes))] for place in range(len(axes))]
+        return [gaussian_filter(image, sigma, each, None, mode, cval, axes=axes, **kwargs) for each in orders]
+
+    return combined(derivatives)
+
+
+@_of_derivatives
+def gaussian_laplace(derivatives: Callable[[int], list[Any]]) -> Any:
     """Return the Laplacian of a smoothed image.
 
     Example:
@@ -501,20 +503,11 @@ def gaussian_laplace(
         >>> fg.grad(lambda x: gaussian_laplace(x, 1.0, radius=1)[0])(np.zeros(2)).round(4)
         Tensor([-0.4519,  0.    ])
     """
-    return sum(_gaussian_parts(image_of(input, output, "gaussian_laplace"), sigma, 2, mode, cval, axes, kwargs))
+    return sum(derivatives(2))
 
 
-@differentiates(scipy.ndimage.gaussian_gradient_magnitude, _GAUSSIAN, ALONG_AXES, OF_AN_IMAGE)
-def gaussian_gradient_magnitude(
-    input: Any,
-    sigma: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    *,
-    axes: Any = None,
-    **kwargs: Any,
-) -> Any:
+@_of_derivatives
+def gaussian_gradient_magnitude(derivatives: Callable[[int], list[Any]]) -> Any:
     """Return the norm of the gradient of a smoothed image.
 
     Where the gradient is 0 the derivative of its norm is 0, too.
@@ -524,8 +517,6 @@ def gaussian_gradient_magnitude(
         >>> fg.grad(lambda x: gaussian_gradient_magnitude(x, 1.0)[1])(np.array([0.0, 1.0, 3.0])).round(3)
         Tensor([-0.349,  0.   ,  0.349])
     """
-    image = image_of(input, output, "gaussian_gradient_magnitude")
-    parts = _gaussian_parts(image, sigma, 1, mode, cval, axes, kwargs)
-    total = sum(part * part for part in parts)
+    total = sum(part * part for part in derivatives(1))
     zero = np.equal(total, 0)
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, total)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.ndimage
 
 from fgrad import errors
-from fgrad.scipy._plain import differentiates
+from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.ndimage._arguments import ALONG_AXES, OF_AN_IMAGE, axes_of, image_of, one_each
 from fgrad.scipy.ndimage.filters import extended, widths
 
@@ -50,8 +51,10 @@ Raises:
 """
 
 
-@differentiates(scipy.ndimage.maximum_filter, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)
-def maximum_filter(
+@family(scipy.ndimage, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)
+def _rank_filter(
+    rank: Callable[[Any], Any],
+    /,
     input: Any,
     size: Any = None,
     footprint: Any = None,
@@ -62,6 +65,11 @@ def maximum_filter(
     *,
     axes: Any = None,
 ) -> Any:
+    return rank(_neighbours(rank.__name__, input, size, footprint, output, mode, cval, origin, axes))
+
+
+@_rank_filter
+def maximum_filter(neighbours: Any) -> Any:
     """Return the largest of the neighbours of each element; ties share the derivative.
 
     Example:
@@ -69,21 +77,11 @@ def maximum_filter(
         >>> fg.grad(lambda x: np.sum(maximum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
         Tensor([0., 3., 0.])
     """
-    return np.max(_neighbours("maximum_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
+    return np.max(neighbours, -1)
 
 
-@differentiates(scipy.ndimage.minimum_filter, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)
-def minimum_filter(
-    input: Any,
-    size: Any = None,
-    footprint: Any = None,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
-    *,
-    axes: Any = None,
-) -> Any:
+@_rank_filter
+def minimum_filter(neighbours: Any) -> Any:
     """Return the smallest of the neighbours of each element.
 
     Example:
@@ -91,21 +89,11 @@ def minimum_filter(
         >>> fg.grad(lambda x: np.sum(minimum_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
         Tensor([2., 0., 1.])
     """
-    return np.min(_neighbours("minimum_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
+    return np.min(neighbours, -1)
 
 
-@differentiates(scipy.ndimage.median_filter, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)
-def median_filter(
-    input: Any,
-    size: Any = None,
-    footprint: Any = None,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
-    *,
-    axes: Any = None,
-) -> Any:
+@_rank_filter
+def median_filter(neighbours: Any) -> Any:
     """Return the median of the neighbours of each element; for even numbers the upper one, as in SciPy.
 
     Example:
@@ -113,8 +101,7 @@ def median_filter(
         >>> fg.grad(lambda x: np.sum(median_filter(x, 3)))(np.array([1.0, 3.0, 2.0]))
         Tensor([1., 0., 2.])
     """
-    ordered = np.sort(_neighbours("median_filter", input, size, footprint, output, mode, cval, origin, axes), -1)
-    return ordered[..., ordered.shape[-1] // 2]
+    return np.sort(neighbours, -1)[..., neighbours.shape[-1] // 2]
 
 
 @differentiates(scipy.ndimage.percentile_filter, _OF_NEIGHBOURS, ALONG_AXES, OF_AN_IMAGE)

@@ -6,6 +6,7 @@ If nothing is traced, these are SciPy's functions. NaN in a traced sample gives 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf, log, nan, pi
 from typing import Any
 
@@ -15,7 +16,7 @@ from scipy import stats
 from fgrad import errors
 from fgrad.ops.elementwise import astype
 from fgrad.scipy import _special as special
-from fgrad.scipy._plain import differentiates
+from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.stats._samples import OF_SAMPLES, check_nan_policy, floating, rows
 
 # Scores
@@ -416,13 +417,6 @@ def entropy(
 # Angles
 
 
-def _resultant(name: str, samples: Any, high: Any, low: Any, axis: Any, nan_policy: str, keepdims: bool) -> Any:
-    """Return the mean of the sine and of the cosine of angles, and a function that shapes the results."""
-    (samples,), shaped = rows(name, (samples,), axis, nan_policy, keepdims)
-    angles = samples * (2.0 * pi) / (high - low)
-    return np.mean(np.sin(angles), axis=-1), np.mean(np.cos(angles), axis=-1), shaped
-
-
 _OF_ANGLES = """
 Args:
     samples: the angles.
@@ -432,8 +426,17 @@ Args:
 """
 
 
-@differentiates(stats.circmean, _OF_ANGLES, OF_SAMPLES)
-def circmean(
+def _resultant(name: str, samples: Any, high: Any, low: Any, axis: Any, nan_policy: str, keepdims: bool) -> Any:
+    """Return the mean of the sine and of the cosine of angles, and a function that shapes the results."""
+    (samples,), shaped = rows(name, (samples,), axis, nan_policy, keepdims)
+    angles = samples * (2.0 * pi) / (high - low)
+    return np.mean(np.sin(angles), axis=-1), np.mean(np.cos(angles), axis=-1), shaped
+
+
+@family(stats, _OF_ANGLES, OF_SAMPLES)
+def _of_angles(
+    formula: Callable[..., Any],
+    /,
     samples: Any,
     high: Any = 2 * pi,
     low: Any = 0,
@@ -442,6 +445,12 @@ def circmean(
     *,
     keepdims: bool = False,
 ) -> Any:
+    sine, cosine, shaped = _resultant(formula.__name__, samples, high, low, axis, nan_policy, keepdims)
+    return shaped(formula(sine, cosine, high, low))
+
+
+@_of_angles
+def circmean(sine: Any, cosine: Any, high: Any, low: Any) -> Any:
     """Return the mean of angles.
 
     Returns:
@@ -452,21 +461,12 @@ def circmean(
         >>> fg.grad(circmean)(np.array([0.1, 0.3]))
         Tensor([0.5, 0.5])
     """
-    sine, cosine, shaped = _resultant("circmean", samples, high, low, axis, nan_policy, keepdims)
     period = high - low
-    return shaped((np.arctan2(sine, cosine) * (period / (2.0 * pi)) - low) % period + low)
+    return (np.arctan2(sine, cosine) * (period / (2.0 * pi)) - low) % period + low
 
 
-@differentiates(stats.circvar, _OF_ANGLES, OF_SAMPLES)
-def circvar(
-    samples: Any,
-    high: Any = 2 * pi,
-    low: Any = 0,
-    axis: Any = None,
-    nan_policy: str = "propagate",
-    *,
-    keepdims: bool = False,
-) -> Any:
+@_of_angles
+def circvar(sine: Any, cosine: Any, high: Any, low: Any) -> Any:
     """Return the circular variance: 1 minus the length of the mean vector.
 
     Returns:
@@ -477,8 +477,7 @@ def circvar(
         >>> fg.grad(circvar)(np.array([0.1, 0.3])).round(4)
         Tensor([-0.0499,  0.0499])
     """
-    sine, cosine, shaped = _resultant("circvar", samples, high, low, axis, nan_policy, keepdims)
-    return shaped(1.0 - np.minimum(np.hypot(sine, cosine), 1.0))
+    return 1.0 - np.minimum(np.hypot(sine, cosine), 1.0)
 
 
 @differentiates(stats.circstd, _OF_ANGLES, OF_SAMPLES)
