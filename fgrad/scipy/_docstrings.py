@@ -24,12 +24,19 @@ So the docstring of a function says what it is, what it has of its own, and give
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+Sections = dict[str, str]
+"""The text under each heading of a docstring; what stands before the first one is under ""."""
+
+Entries = list[tuple[list[str], str]]
+"""The names and the meaning of each entry under Args."""
 
 _ORDER = ("", "Args", "Returns", "Raises", "Example")
 _HEADING = re.compile(rf"^({'|'.join(_ORDER[1:])}):\n", re.MULTILINE)
@@ -46,47 +53,38 @@ def completed_by(*shared: str) -> Callable[[F], F]:
 
     def enter(function: F) -> F:
         if function.__doc__ and shared:  # without docstrings in Python -OO
-            parameters = list(inspect.signature(function).parameters)
-            own = _sections(inspect.cleandoc(function.__doc__))
-            for text in shared:
-                own = _completed(own, _sections(text.strip("\n")), parameters)
-            function.__doc__ = _joined(own)
+            function.__doc__ = _completed(function.__doc__, shared, list(inspect.signature(function).parameters))
         return function
 
     return enter
 
 
-def _sections(text: str) -> dict[str, str]:
-    """Return the text under each heading of a docstring; what stands before the first one is under ""."""
+def _completed(text: str, shared: tuple[str, ...], parameters: list[str]) -> str:
+    sections, entries = _parsed(inspect.cleandoc(text))
+    for more_sections, more_entries in map(_parsed_once, shared):
+        sections = more_sections | sections
+        described = {name for names, _ in entries for name in names}
+        for names, meaning in more_entries:
+            missing = [name for name in names if name in parameters and name not in described]
+            if missing:
+                entries.append((missing, meaning))
+    entries.sort(key=lambda entry: parameters.index(entry[0][0]))
+    arguments = "\n".join(f"    {', '.join(names)}: {meaning}" for names, meaning in entries)
+    return _joined(sections | {"Args": arguments})
+
+
+def _parsed(text: str) -> tuple[Sections, Entries]:
     opening, *rest = _HEADING.split(text)
-    return {"": opening, **dict(zip(rest[::2], rest[1::2], strict=True))}
+    sections = {"": opening, **dict(zip(rest[::2], rest[1::2], strict=True))}
+    parts = [entry.rstrip().partition(": ") for entry in _ENTRY.split(sections.get("Args", ""))[1:]]
+    return sections, [(names.split(", "), meaning) for names, _, meaning in parts]
 
 
-def _joined(sections: dict[str, str]) -> str:
+@functools.cache
+def _parsed_once(shared: str) -> tuple[Sections, Entries]:
+    return _parsed(shared.strip("\n"))
+
+
+def _joined(sections: Sections) -> str:
     shown = [(heading, sections[heading].rstrip()) for heading in _ORDER if sections.get(heading)]
     return "\n\n".join(f"{heading}:\n{body}" if heading else body for heading, body in shown) + "\n"
-
-
-def _completed(own: dict[str, str], common: dict[str, str], parameters: list[str]) -> dict[str, str]:
-    return {**common, **own, "Args": _arguments(own.get("Args", ""), common.get("Args", ""), parameters)}
-
-
-def _arguments(own: str, common: str, parameters: list[str]) -> str:
-    """Return the entries of all parameters in their order; one of several parameters stands where its first does."""
-    entries = _entries(own)
-    described = {name for names, _ in entries for name in names}
-    for names, meaning in _entries(common):
-        missing = [name for name in names if name in parameters and name not in described]
-        if missing:
-            entries.append((missing, meaning))
-    entries.sort(key=lambda entry: parameters.index(entry[0][0]))
-    return "\n".join(f"    {', '.join(names)}: {meaning}" for names, meaning in entries)
-
-
-def _entries(section: str) -> list[tuple[list[str], str]]:
-    """Return the names and the meaning of each entry."""
-    found = []
-    for entry in _ENTRY.split(section)[1:]:
-        names, _, meaning = entry.rstrip().partition(": ")
-        found.append((names.split(", "), meaning))
-    return found
