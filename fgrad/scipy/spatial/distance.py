@@ -61,8 +61,14 @@ def _matrix(x: Any) -> Any:
     return np.atleast_2d(as_array(x))
 
 
-_OPTIONS: dict[str, Callable[[Any], Any]] = {"w": _weight, "V": _vector, "VI": _matrix}
-"""How options become arrays; all others are plain."""
+def _plain(x: Any) -> Any:
+    return x
+
+
+_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
+    "w": _weight, "V": _vector, "VI": _matrix, "p": _plain, "centered": _plain
+}  # fmt: skip
+"""How options of distances become arrays."""
 
 _FORMULAS: dict[str, tuple[str, Callable[..., Any]]] = {}
 """The names and formulas of the distances, by these names and SciPy's aliases."""
@@ -110,18 +116,16 @@ def _distance(aliases: str = "", precision: str = "own") -> Callable[[F], F]:
     """
 
     def enter(formula: Any) -> Any:
-        scipys_own, signature = getattr(scipys, formula.__name__), inspect.signature(formula)
+        scipys_own, names = getattr(scipys, formula.__name__), list(inspect.signature(formula).parameters)[2:]
 
         @differentiates(scipys_own, _OF_TWO_POINTS)
         @functools.wraps(formula)
-        def between(*args: Any, **keywords: Any) -> Any:
-            result = _checked(scipys_own, *args, **keywords)
-            options = signature.bind(*args, **keywords).arguments
-            u, v = options.pop("u"), options.pop("v")
+        def between(u: Any, v: Any, *given: Any, **named: Any) -> Any:
+            result = _checked(scipys_own, u, v, *given, **named)
             is_double = precision == "double" or (precision == "result" and np.result_type(result) == np.float64)
-            taken = _points if is_double else _vector
-            arrays = {name: _OPTIONS[name](x) if name in _OPTIONS else x for name, x in options.items()}
-            return formula(taken(u), taken(v), **arrays)
+            point = _points if is_double else _vector
+            options = dict(zip(names, given, strict=False), **named) if given or named else {}
+            return formula(point(u), point(v), **{name: _CONVERSIONS[name](x) for name, x in options.items()})
 
         _enter(between, formula, aliases)
         return between
