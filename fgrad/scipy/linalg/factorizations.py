@@ -75,6 +75,7 @@ Raises:
 def _with_factor(
     result: Callable[..., Any], /, a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
+    """Return what a function makes of the triangular factor of a positive definite matrix."""
     (a,) = numbers(a, check_finite=check_finite)
     if not is_square(a):
         scipys_error(getattr(scipy.linalg, result.__name__), a)

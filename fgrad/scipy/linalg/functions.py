@@ -511,6 +511,7 @@ Raises:
 
 @family(scipy.linalg, _OF_A_MATRIX)
 def _of_exponentials(formula: Callable[[Any], Any], /, A: Array) -> Any:  # noqa: N803  # SciPy's name
+    """Apply a formula for square matrices."""
     return formula(_square(getattr(scipy.linalg, formula.__name__), A))
 
 

@@ -187,6 +187,7 @@ def _along_one_axis(
     cval: Any = 0.0,
     origin: int = 0,
 ) -> Any:
+    """Correlate along one axis with what a function makes of the weights and their origins."""
     weights = _weights_of(weights)
     if weights.ndim != 1 or weights.shape[0] < 1:
         raise RuntimeError("no filter weights given")
@@ -234,6 +235,7 @@ def _along_several_axes(
     *,
     axes: Any = None,
 ) -> Any:
+    """Correlate along several axes with what a function makes of the weights and their origins."""
     image, weights = image_of(input, output, turned.__name__), _weights_of(weights)
     axes = axes_of(axes, image.ndim)
     weights, origins = turned(weights, one_each(origin, len(axes), "origin"))

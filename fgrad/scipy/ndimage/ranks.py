@@ -65,6 +65,7 @@ def _rank_filter(
     *,
     axes: Any = None,
 ) -> Any:
+    """Apply a function to the neighbours of each element, which are along the last axis."""
     return rank(_neighbours(rank.__name__, input, size, footprint, output, mode, cval, origin, axes))
 
 

@@ -445,6 +445,7 @@ def _of_angles(
     *,
     keepdims: bool = False,
 ) -> Any:
+    """Apply a formula to the mean sine and the mean cosine of angles."""
     sine, cosine, shaped = _resultant(formula.__name__, samples, high, low, axis, nan_policy, keepdims)
     return shaped(formula(sine, cosine, high, low))
 
