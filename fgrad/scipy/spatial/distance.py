@@ -32,7 +32,7 @@ __all__ = [
     "jensenshannon", "mahalanobis", "minkowski", "pdist", "seuclidean", "sqeuclidean", "squareform",
 ]  # fmt: skip
 
-F = TypeVar("F", bound=Callable[..., Any])
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def __dir__() -> list[str]:
@@ -104,7 +104,7 @@ Raises:
 """
 
 
-def _distance(aliases: str = "", precision: str = "own") -> Callable[[F], F]:
+def _distance(aliases: str = "", precision: str = "own") -> Callable[[_F], _F]:
     """Make of a formula the function of two points that SciPy has by its name, and enter it for all points of sets.
 
     The formula is for arrays of points along the last axis, which broadcast.
