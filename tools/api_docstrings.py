@@ -80,7 +80,7 @@ def _complete(member: griffe.Function, function: Any) -> None:
     parameters, types = _parameters(function), {p.name: p.annotation for p in member.parameters}
     if [p.name for p in parameters] != list(types):
         for parameter in parameters:
-            parameter.annotation = types.get(parameter.name)
+            parameter.annotation = parameter.annotation or types.get(parameter.name)
         member.parameters = parameters
 
 
@@ -106,10 +106,14 @@ def _found(package: griffe.Module, path: str) -> Any:
 def _parameters(function: Any) -> griffe.Parameters:
     return griffe.Parameters(
         *(
-            griffe.Parameter(p.name, kind=_KINDS[p.kind], default=_default(p))
+            griffe.Parameter(p.name, kind=_KINDS[p.kind], default=_default(p), annotation=_type(p))
             for p in inspect.signature(function).parameters.values()
         )
     )
+
+
+def _type(parameter: Parameter) -> str | None:
+    return parameter.annotation if isinstance(parameter.annotation, str) else None
 
 
 def _default(parameter: Parameter) -> str | None:
