@@ -13,8 +13,8 @@ import scipy.special
 import fgrad as fg
 from fgrad import errors
 from fgrad.native import cache as caches
-from fgrad.native import compiled as compiled_functions
 from fgrad.native import machine
+from fgrad.native import program as programs_of_functions
 from fgrad.native.machine import Machine
 
 TABLE = np.random.default_rng(0).standard_normal((40, 30))
@@ -240,7 +240,7 @@ def test_a_long_recording_is_worth_a_warning(monkeypatch):
             x = np.sin(x) * 1.5
         return x
 
-    monkeypatch.setattr(compiled_functions, "_LONG_RECORDING", 700)
+    monkeypatch.setattr(programs_of_functions, "_LONG_RECORDING", 700)
     told = (
         r"(?s)repeated: 800 operations were recorded in .* s, most of them in 399 iterations of the loop at "
         r"test_code_cache.py:\d+: x = np.sin.*fg.scan and fg.fori_loop record one iteration"

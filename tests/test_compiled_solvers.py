@@ -13,7 +13,8 @@ import scipy.optimize
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.native import compiled, machine, sharing, values
+from fgrad.native import machine, sharing, values
+from fgrad.native.program import Program
 from fgrad.scipy import integrate, optimize
 
 TIGHT = {"rtol": 1e-8, "atol": 1e-10}
@@ -29,7 +30,7 @@ def close(one, other, tolerance=1e-9):
 def runs(monkeypatch):
     """Count the programs that are made, and the runs of native code."""
     counts = {"programs": 0, "runs": 0}
-    made, on_values = compiled.Program.__init__, compiled.Program.on_values
+    made, on_values = Program.__init__, Program.on_values
 
     def counted(self, *args):
         counts["programs"] += 1
@@ -39,8 +40,8 @@ def runs(monkeypatch):
         counts["runs"] += 1
         return on_values(self, leaves)
 
-    monkeypatch.setattr(compiled.Program, "__init__", counted)
-    monkeypatch.setattr(compiled.Program, "on_values", counted_runs)
+    monkeypatch.setattr(Program, "__init__", counted)
+    monkeypatch.setattr(Program, "on_values", counted_runs)
     return counts
 
 

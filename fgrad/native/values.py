@@ -19,9 +19,12 @@ import numpy as np
 from fgrad.core.tensor import Tensor, boxed, settled, strip_ended
 from fgrad.core.trace import observed_by, running, unobserved
 from fgrad.core.tree import flatten, tree_map
-from fgrad.native.compiled import Compiled, Form, Program, Programs
+from fgrad.native.compiled import Compiled
+from fgrad.native.forms import Form
 from fgrad.native.layouts import form_of
 from fgrad.native.options import Options
+from fgrad.native.program import Program
+from fgrad.native.programs import Programs
 from fgrad.rules.closures import Replaced, Uses, copied, followers, give
 from fgrad.transforms.calls import name_of
 

@@ -7,8 +7,8 @@ from typing import Any, ParamSpec
 
 from fgrad import errors
 from fgrad.engines.jax.engine import JaxEngine
-from fgrad.native.compiled import Programs
 from fgrad.native.options import Options
+from fgrad.native.programs import Programs
 from fgrad.native.static import OfInstances
 from fgrad.transforms.calls import Transformed, name_of
 

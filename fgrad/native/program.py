@@ -1,0 +1,263 @@
+"""A function of the user's, recorded for arguments of one form, and what runs it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from fgrad import errors
+from fgrad._locks import Lock
+from fgrad.core.foreign import refuse_payloads
+from fgrad.core.tensor import Tensor, box, strip_ended
+from fgrad.core.trace import UNTRACED, observed_by, unobserved
+from fgrad.core.tree import tree_map, unflatten
+from fgrad.core.variable import assign_all
+from fgrad.errors.places import depth_of_user
+from fgrad.graphs.equations import Name, kind_of
+from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.integers import is_by_sign
+from fgrad.graphs.record import held, new_recording, recorded
+from fgrad.graphs.rolling import loops_of
+from fgrad.native.artifacts import Signature
+from fgrad.native.captured import Captured
+from fgrad.native.forms import Form
+from fgrad.native.freezing import check_repeats
+from fgrad.native.functions import Function
+from fgrad.native.options import Options
+from fgrad.native.reports import Inspection
+from fgrad.native.signatures import Array, arguments_by_name, signature
+from fgrad.ops.tracing import first_example
+from fgrad.rules.closures import Replaced, followers, given_now
+from fgrad.transforms.calls import name_of
+from fgrad.transforms.running import call_users, untraced
+
+_LONG_RECORDING = 50_000
+"""So many operations of a loop, recorded twice, are worth a warning: that takes a second or more."""
+
+_IN_MEMORY = "native code computes with numbers in memory"
+
+
+class Program:
+    """A function for arguments of one form.
+
+    Args:
+        function: the user's.
+        form: of the arguments.
+        options: how it is compiled.
+        assigning: held by the one thread that may run the function now, if that assigns: nothing of it is to be lost.
+
+    Attributes:
+        function: what runs it: of the leaves and of the variables that are read.
+        graph: as it was recorded.
+        assigned: the variables to which the last results are assigned.
+        leaves: what to call each leaf of the arguments, with its dtype and shape, or its value if it is no input.
+        seconds: how long recording took, with the second time to compare.
+        closes_over_traced: it holds for this call alone, and there is no `function`.
+        is_plain: it has to do with no variables, and returns numbers alone.
+    """
+
+    def __init__(self, function: Any, form: Form, options: Options, assigning: Lock) -> None:
+        self._assigning = assigning
+        outline, users = form.outline, [function]
+
+        def flat(*inputs: Any) -> Any:
+            args, keywords = outline.whole(inputs)
+            return call_users(users[0], args, keywords)
+
+        flat.__name__ = self.name = name_of(function)
+        refuse_payloads("compile", form._leaves, _IN_MEMORY)
+        examples = tuple(map(_example, form.inputs))
+        start = time.perf_counter()
+        trace, replaced = new_recording(), Replaced()
+        # What is given in place of a tensor is another value in another run; nobody looks on where nothing is given.
+        observers = [replaced] if given_now() else []
+        with unobserved(), observed_by(*observers):
+            self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
+        constants = (*self.graph.constants.values(), *self.graph.outputs)
+        _check_recorded(self.graph, form)
+        meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
+        self.closes_over_traced = meets_others or any(type(strip_ended(x)) is Tensor for x in constants)
+        self._variables = list(self.graph.variables.values())
+        self._trainable = [each.trainable for each in self._variables]
+        self._captured = Captured(function, form.fixed())
+        if self.closes_over_traced:
+            return
+        self.seconds = time.perf_counter() - start
+        is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
+        numbers = [strip_ended(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
+        self.function = Function(_block(self.graph, numbers), self.name, options)
+        # What runs at once is compiled while the function is recorded once more. Not where variables are read: then
+        # other threads would have more time to assign to one while it is recorded, which is refused.
+        runs = options.engine is None and not followers(form.inputs) and not self._variables
+        with self.function.compiling() if runs else contextlib.nullcontext():
+            start = time.perf_counter()
+            with unobserved(), observed_by(*observers):
+                check_repeats(flat, examples, self.graph, self.assigned, trace)
+            self.seconds += time.perf_counter() - start
+        self._warn_of_long_recording(runs)
+        self._captured.leave_out_changed()
+        self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
+        users.clear()  # the graph knows `flat`, and is not to keep the object of a method
+        self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
+        self._is_number = is_number
+        self._nested = _nesting(self.graph.treedef)
+        self.is_plain = not self._variables and not self.assigned and all(is_number)
+
+    def _warn_of_long_recording(self, is_compiled: bool) -> None:
+        """Warn where a first call takes seconds because all iterations of a loop were recorded."""
+        recorded = len(self.graph.equations)
+        if not is_compiled or recorded < _LONG_RECORDING:
+            return
+        block = self.function.executable().block
+        if len(block.equations) < recorded / 10:
+            longest = max(loops_of(block), key=lambda loop: loop.iterations * loop.equations)
+            place = errors.line_at(longest.places[0]) if longest.places else "an unknown line"
+            warnings.warn(
+                f"{self.name}: {recorded:,} operations were recorded in {self.seconds:.1f} s, most of them in "
+                f"{longest.iterations:,} iterations of the loop at {place}.\n"
+                "fg.scan and fg.fori_loop record one iteration.",
+                errors.CompileWarning,
+                stacklevel=depth_of_user(),
+            )
+
+    def change(self) -> str:
+        """Return what to call something that the function refers to and that is another now, an empty text if none."""
+        return self._captured.change()
+
+    def is_current(self) -> bool:
+        """Return whether what the function refers to is what it was, and variables are trainable if they were."""
+        is_same = not self._captured.change()
+        return is_same and (not self._variables or self._trainable == [each.trainable for each in self._variables])
+
+    def reads_traced(self) -> bool:
+        """Return whether a trace follows a variable that the program reads."""
+        return bool(self._variables) and bool(followers(list(map(strip_ended, self._variables))))
+
+    def run(self, leaves: Sequence[Any]) -> Any:
+        """Run the program for leaves that nothing follows, while nothing else runs."""
+        if not self.is_plain:
+            return self(leaves)
+        return self._nested([result_of(each) for each in self.function.run(leaves)])
+
+    def on_values(self, leaves: Sequence[Any]) -> Any:
+        """Return what `__call__` does, with plain arrays and numbers of NumPy's, for leaves that nothing follows."""
+        if not self.is_plain:
+            return tree_map(strip_ended, self(leaves))
+        return self._nested([each if each.shape else each[()] for each in self.function.run(leaves)])
+
+    def __call__(self, leaves: Sequence[Any]) -> Any:
+        """Run the program, and assign what is to be assigned."""
+        if not self.assigned:
+            return self._result(self._found(leaves))
+        with self._assigning:
+            found = self._found(leaves)
+            assign_all(self.assigned, found[len(found) - len(self.assigned) :])
+        return self._result(found)
+
+    def with_arrays(self, leaves: Sequence[Any]) -> Any:
+        """Run the program for arrays of an engine, and return such arrays; what is assigned becomes NumPy's."""
+        with self._assigning if self.assigned else contextlib.nullcontext():
+            found = self.function.call([*leaves, *map(strip_ended, self._variables)])
+            assign_all(self.assigned, [np.array(x) for x in found[len(found) - len(self.assigned) :]])
+        rest = iter(found)
+        return self._nested([next(rest) if own else x for x, own in zip(self._template, self._is_number, strict=True)])
+
+    def _found(self, leaves: Sequence[Any]) -> list[Any]:
+        return self.function([*leaves, *map(strip_ended, self._variables)])
+
+    def _result(self, found: Sequence[Any]) -> Any:
+        rest = iter(found)
+        whole = [result_of(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
+        return self._nested(whole)
+
+    def signature(self, name: str, function: Any, form: Form, results: str | Sequence[str] | None) -> Signature:
+        """Return the signature of the program as a C function."""
+        self.check_pure()
+        given, made = (
+            [Array(number, each.dtype, each.shape) for number, each in enumerate(arrays)]
+            for arrays in (self.graph.inputs, map(strip_ended, self.graph.outputs))
+        )
+        args, keywords = form.outline.whole(given)
+        arguments, counts = arguments_by_name(function, args, keywords), (len(given), len(made))
+        return signature(name, arguments, self._nested(made), counts, results)
+
+    def check_pure(self) -> None:
+        """Check that the program returns arrays, and does nothing else.
+
+        Raises:
+            UnsupportedError: a NotImplementedError; the function assigns to variables, or returns what is no array.
+        """
+        if self.assigned:
+            raise errors.UnsupportedError(
+                f"{self.name} assigns to variables, and an exported function keeps nothing.\nReturn the new values."
+            )
+        odd = next((x for x, own in zip(self._template, self._is_number, strict=True) if not own), None)
+        if odd is not None:
+            raise errors.UnsupportedError(f"{self.name} returns {odd!r:.50}, and an exported function arrays alone.")
+
+    def frozen(self) -> Block:
+        """Return the program with the values that variables have now as constants."""
+        values = {name: np.array(strip_ended(variable)) for name, variable in self.graph.variables.items()}
+        graph = self.graph
+        return Block(
+            graph.inputs, {**graph.constants, **values}, graph.equations, list(map(strip_ended, graph.outputs))
+        )
+
+    def inspected(self, leaves: Sequence[Any], measure: bool, count: int, changes: Sequence[str]) -> Inspection:
+        """Return the report of the program, with how many there are and what tells them apart."""
+        function = self.function
+        described = [(f"{label}: {form}", own) for (label, form), own in zip(self.leaves, self.is_input, strict=True)]
+        variables = self.graph.variables.items()
+        inspection: Any = importlib.import_module("fgrad.native.inspection")  # which takes time, and few ask for it
+        return inspection.inspected(  # type: ignore[no-any-return]
+            function,
+            function.arrays([*map(strip_ended, leaves), *map(strip_ended, self._variables)]) if measure else None,
+            name=self.name,
+            inputs=[text for text, own in described if own],
+            frozen=[text for text, own in described if not own],
+            variables=[f"{variable.name}: {kind_of(name)}" for name, variable in variables],
+            seconds=self.seconds,
+            programs=count,
+            changes=changes,
+        )
+
+
+def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
+    """Return what makes the first of a pair of containers of its leaves; the usual ones are made at once."""
+    result = treedef.child(0)
+    if result.is_leaf():
+        return lambda leaves: leaves[0]
+    count = result.num_leaves
+    if result.type is tuple and all(child.is_leaf() for child in result.children()):
+        return lambda leaves: tuple(leaves[:count])
+    return lambda leaves: unflatten(treedef, leaves)[0]
+
+
+def _check_recorded(graph: Graph, form: Form) -> None:
+    """Raise where a graph has other libraries' arrays as constants, or holds for these integers alone."""
+    has_integers = int in map(type, form.inputs)
+    for equation in graph.equations:
+        refuse_payloads("compile", equation.inputs, _IN_MEMORY)
+        if has_integers and is_by_sign(equation):
+            raise errors.ConcretizationError("use as an exponent", equation.line)
+
+
+def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
+    return Block([*graph.inputs, *graph.variables], graph.constants, graph.equations, outputs)
+
+
+def _example(leaf: Any) -> Any:
+    return leaf if type(leaf) in (int, float, complex) else first_example(leaf)
+
+
+def result_of(value: Any) -> Any:
+    """Return a result of a program as the user gets it: a tensor that nothing follows."""
+    if type(value) is np.ndarray:
+        return box(value if value.shape else value[()], UNTRACED, None)
+    return untraced(value) if type(value) is Tensor else box(value, UNTRACED, None)

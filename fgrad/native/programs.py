@@ -1,0 +1,156 @@
+"""The programs of one function, by the form of its arguments."""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+from fgrad import errors
+from fgrad._locks import Lock
+from fgrad.core.tensor import strip_ended
+from fgrad.core.tree import flatten, unflatten
+from fgrad.errors.places import depth_of_user
+from fgrad.native.forms import Form
+from fgrad.native.layouts import layout_of
+from fgrad.native.options import Engine, Options
+from fgrad.native.program import Program
+from fgrad.native.reports import changes_between
+from fgrad.rules.closures import followers
+from fgrad.transforms.calls import name_of
+
+_MOST_PROGRAMS = 64
+_MANY = 8
+"""So many programs for one function, one after the other, are worth a warning."""
+
+
+class Programs:
+    """The programs of one function, by the form of the arguments.
+
+    Attributes:
+        static: names or positions of arguments that are part of the program.
+        engine: what runs them in place of native code; None: nothing.
+        known: those that there are, the latest last.
+        by_layout: those of arguments in containers all of whose leaves go into the program, by `layout_of`.
+        count: how many there have been.
+    """
+
+    def __init__(self, static: Any, options: Options) -> None:
+        self.static, self._options = static, options
+        self.engine = options.engine
+        self.known: OrderedDict[Hashable, Program] = OrderedDict()
+        self.by_layout: dict[Hashable, Program] = {}
+        self.count = 0
+        self._with_integers_fixed: set[Hashable] = set()
+        self._change = ""  # what the function refers to and was another one, the last time
+        self._lock, self._assigning = Lock(), Lock()
+
+    def for_form(self, function: Any, form: Form) -> tuple[Program, Form]:
+        """Return the program for arguments of a form, and the form in which they go into it."""
+        if form.key in self._with_integers_fixed:
+            form = form.with_integers_fixed()
+        program = self.known.get(form.key)
+        return self._added(function, form) if program is None or not program.is_current() else (program, form)
+
+    def for_form_with_integers_fixed(self, function: Any, form: Form) -> tuple[Program, Form]:
+        """Return the program in which the integers of a form are part of it, as they are from now on."""
+        self._with_integers_fixed.add(form.key)
+        return self.for_form(function, form)
+
+    def known_for(self, form: Form) -> Program | None:
+        """Return the program for arguments of a form, None if there is none, or none that still holds."""
+        if form.key in self._with_integers_fixed:
+            form = form.with_integers_fixed()
+        program = self.known.get(form.key)
+        return program if program is not None and program.is_current() else None
+
+    def for_arrays(
+        self, engine: Engine, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[Program, list[Any]]:
+        """Return the program for arguments of which some are arrays of an engine, and what goes into it.
+
+        Raises:
+            ClosureError: a TypeError; a transform of fgrad's follows an argument, a variable, or what is closed over.
+        """
+        leaves, treedef = flatten((args, keywords))
+        examples = [engine.example(x) if engine.owns(x) else x for x in leaves]
+        program, form = self.for_form(function, Form(function, self.static, *unflatten(treedef, examples)))
+        inputs = [strip_ended(x) for x, own in zip(leaves, form.is_input, strict=True) if own]
+        if program.closes_over_traced:
+            self.forget(form)
+            raise no_program(function)
+        if followers(inputs) or program.reads_traced():
+            raise errors.ClosureError(
+                f"{name_of(function)} was called with arrays of an engine, and a transform of fgrad's follows what it "
+                "computes with.\nPass NumPy's arrays, or transform the function before it is compiled."
+            )
+        return program, inputs
+
+    def note_layout(self, program: Program, form: Form, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """Let later calls with such arguments find the program quickly."""
+        layout = layout_of(args, keywords)[0] if all(form.is_input) else None
+        if layout is not None:
+            self.by_layout[layout] = program
+
+    def changes(self) -> list[str]:
+        """Return what differs between the programs."""
+        return changes_between([each.leaves for each in self.known.values()])
+
+    def forget(self, form: Form) -> None:
+        """Drop a program that is of no use to a later call."""
+        self._dropped(self.known.pop(form.key, None))
+
+    def _dropped(self, program: Program | None) -> None:
+        self.by_layout = {layout: each for layout, each in list(self.by_layout.items()) if each is not program}
+
+    def _added(self, function: Any, form: Form) -> tuple[Program, Form]:
+        with self._lock:
+            program = self.known.get(form.key)
+            if program is None or not program.is_current():
+                self._change = "" if program is None else program.change()
+                program, form = self._made(function, form)
+                self.known[form.key] = program
+                self.count += not program.closes_over_traced
+                if len(self.known) > _MOST_PROGRAMS:
+                    self._dropped(self.known.popitem(last=False)[1])
+                if self.count % _MANY == 0 and not program.closes_over_traced:
+                    self._warn(function)
+            return program, form
+
+    def _made(self, function: Any, form: Form) -> tuple[Program, Form]:
+        try:
+            return Program(function, form, self._options, self._assigning), form
+        except Exception:
+            if int not in map(type, form.inputs):
+                raise
+        # An integer may be what a loop counts to, or an axis: then it is part of the program.
+        fixed = form.with_integers_fixed()
+        program = Program(function, fixed, self._options, self._assigning)
+        self._with_integers_fixed.add(form.key)
+        return program, fixed
+
+    def _warn(self, function: Any) -> None:
+        if self._change:
+            warnings.warn(
+                f"{name_of(function)} was compiled for the {self.count}th time: {self._change}, which it refers to, "
+                "keeps changing, and is part of the program.\nPass it as an argument, or make it a Variable.",
+                errors.CompileWarning,
+                stacklevel=depth_of_user(),
+            )
+            return
+        warnings.warn(
+            f"{name_of(function)} was compiled for the {self.count}th time: its arguments keep changing in "
+            "shape, dtype, structure, or in what is part of the program, such as integers whose value is asked for.\n"
+            "Pad arrays to a few sizes, and pass what changes as arrays or floats.",
+            errors.CompileWarning,
+            stacklevel=depth_of_user(),
+        )
+
+
+def no_program(function: Any) -> errors.ClosureError:
+    """Return the error for a function that has no program, since it closes over what a transform follows."""
+    return errors.ClosureError(
+        f"{name_of(function)} uses a traced value that is not one of its arguments, so it has no program.\n"
+        "Pass the value as an argument."
+    )
