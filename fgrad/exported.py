@@ -1,4 +1,4 @@
-"""Functions that `Compiled.export` has written, called from Python; of fgrad this needs its errors alone."""
+"""Functions that `Compiled.export` has written, called from Python; of fgrad's dependencies this needs NumPy alone."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.native.artifacts import constant_text
 
 __all__ = ["Exported", "load_exported"]
 
@@ -57,7 +58,8 @@ class Exported:
 
         Raises:
             TypeError: the arguments are not those of the function.
-            ParameterError: a ValueError; an array has another shape or dtype, or the arguments have no result.
+            ParameterError: a ValueError; an array has another shape or dtype, what is part of the code is another, or
+                the arguments have no result.
         """
         bound = self.__signature__.bind(*args, **keywords)
         bound.apply_defaults()  # of *args and **keywords, which alone may be left out
@@ -102,21 +104,32 @@ def _numbers(tree: Any) -> list[int]:
 
 
 def _leaves(tree: Any, x: Any, path: str) -> Iterator[tuple[int, Any]]:
-    """Yield the number of each array in a tree, and what an argument has there."""
+    """Yield the number of each array in a tree, and what an argument has there.
+
+    Raises:
+        ParameterError: the argument is nested otherwise, or something else is where the code has a constant.
+    """
     if isinstance(tree, int):
         yield tree, x
         return
+    if "constant" in tree and constant_text(x) != tree["constant"]:
+        raise errors.ParameterError(
+            f"{path} is {x!r:.80}, and was {tree['constant']:.80} when the function was exported: it is part of the "
+            "code.\nExport the function for another value."
+        )
     children = _children(tree)
     if "sequence" in tree and (not isinstance(x, Sequence) or len(x) != len(children)):
         raise errors.ParameterError(f"{path} is no {tree['type']} of {len(children)} items, as it was when exported.")
     for key, child in children.items():
-        if not _numbers(child):
+        if not isinstance(child, int) and "variable" in child:
             continue
         try:
             value = getattr(x, key) if "attributes" in tree else x[int(key) if "sequence" in tree else key]
         except (AttributeError, KeyError, TypeError) as error:
             raise errors.ParameterError(f"{path} has no {key!r}, with which the function was exported.") from error
         yield from _leaves(child, value, f"{path}[{key!r}]")
+    if "items" in tree and isinstance(x, Mapping) and (further := [key for key in x if key not in children]):
+        raise errors.ParameterError(f"{path} has {further[0]!r}, without which the function was exported.")
 
 
 def _nested(tree: Any, arrays: Sequence[Any]) -> Any:
@@ -153,7 +166,7 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
 
     Returns:
         A function of NumPy arrays. It has the parameters of the function that was exported, but for those that are
-        part of the code, and nothing is traced.
+        part of the code, and nothing is traced. Where a container holds such a part, it must be the same.
 
     Raises:
         LoadError: a ValueError; there is no such library or no description, they differ, the library is for another
@@ -172,25 +185,31 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
     for file, what in ((library, "library"), (beside, "description")):
         if not file.is_file():
             raise errors.LoadError(f"there is no {what} {str(file)!r}; export writes both into one folder.")
+    content = beside.read_bytes()
     try:
-        description = json.loads(beside.read_text())
+        description = json.loads(content)
         name = description["name"]
     except (ValueError, KeyError, TypeError) as error:
         raise errors.LoadError(f"{str(beside)!r} does not describe an exported function.") from error
     try:
         loaded = _opened(library)
-        told = ctypes.c_char * (len(beside.read_bytes()) + 1)
-        content = told.in_dll(loaded, f"{name}_description").value
+        told = (ctypes.c_char * (len(content) + 1)).in_dll(loaded, f"{name}_description").value
     except (OSError, ValueError) as error:
         raise errors.LoadError(
             f"{str(library)!r} cannot be loaded as the function {name!r}: {error}.\nIt may be for another processor: "
             f"{description.get('target')!r} is what its description says."
         ) from error
-    if content != beside.read_bytes():
+    if told != content:
         raise errors.LoadError(
             f"{str(library)!r} and {str(beside)!r} do not belong together: the library describes its function "
             "otherwise.\nExport the function again."
         )
+    _check_callable(library, description)
+    return Exported(loaded, description)
+
+
+def _check_callable(library: Path, description: Mapping[str, Any]) -> None:
+    """Raise where a function cannot be called from here: by its interface, or the number of its parameters."""
     if description.get("interface") != _INTERFACE:
         raise errors.LoadError(
             f"{str(library)!r} has version {description.get('interface')!r} of the interface, and this fgrad loads "
@@ -199,7 +218,6 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
     count = len(description["arguments"]) + len(description["results"]) + 1
     if count > _MOST_PARAMETERS:
         raise errors.LoadError(
-            f"{name} in {str(library)!r} has {count} parameters, and Python calls functions of {_MOST_PARAMETERS} at "
-            "most.\nExport a function that takes numbers as one array."
+            f"{description['name']} in {str(library)!r} has {count} parameters, and Python calls functions of "
+            f"{_MOST_PARAMETERS} at most.\nExport a function that takes numbers as one array."
         )
-    return Exported(loaded, description)

@@ -239,7 +239,8 @@ def _getrf(f: _Function) -> None:
         divisor = f.read(f.element(f.given[2], k, k, leading))
         with f.when(f.compare("oeq", divisor, f.zero)):
             f.store(_FAILURE, f.given[5])
-        with f.loop(rest) as further:
+        # Where the pivot is 0, so are the numbers below it: they stay, and the determinant is 0.
+        with f.when(f.compare("une", divisor, f.zero)), f.loop(rest) as further:
             place = f.element(f.given[2], f.add(after, further), k, leading)
             f.divide(place, divisor)
         with f.loop(rest) as right:

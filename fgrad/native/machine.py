@@ -306,6 +306,9 @@ class Machine:
         Raises:
             ParameterError: a ValueError; LLVM has no such target.
         """
+        return apart(lambda: self._object_code(text))
+
+    def _object_code(self, text: str) -> bytes:
         llvm = self._llvm
         with STEADY:
             context = llvm.create_context()

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.native.artifacts import C_TYPES, Parameter, Signature
+from fgrad.core.variable import Variable
+from fgrad.native.artifacts import C_TYPES, Parameter, Signature, constant_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,9 +196,11 @@ def _tree(tree: Any) -> Any:
     """Return how arrays are nested, as JSON: the number of an array, or a kind of container with its children."""
     if isinstance(tree, Array):
         return tree.number
+    if isinstance(tree, Variable):  # whose value is in the code; a call has no use for it
+        return {"variable": tree.name}
     children = _children(tree)
     if children is None:
-        return {"constant": repr(tree)[:80]}
+        return {"constant": constant_text(tree)}
     if isinstance(tree, dict) and not all(isinstance(key, str) for _, key, _ in children):
         raise errors.UnsupportedError("export takes dicts whose keys are texts; other keys have no name in C.")
     has_places = isinstance(tree, (tuple, list, collections.deque)) and not hasattr(tree, "_fields")
