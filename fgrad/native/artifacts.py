@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +11,6 @@ C_TYPES = {
     "float64": "double", "float32": "float", "bool": "uint8_t",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }  # fmt: skip
-
-
-def constant_text(x: Any) -> str:
-    """Return what tells one constant in the code from others: its text, without addresses, which processes differ in."""
-    return re.sub(r" at 0x[0-9A-Fa-f]+", "", repr(x))
 
 
 @dataclass(frozen=True)

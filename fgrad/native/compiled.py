@@ -157,8 +157,8 @@ class Compiled(Transformed, Generic[P, R]):
                 lie in the order of their names.
 
         Returns:
-            A function of `ctypes`. The code exists as long as it does. Where the arguments have no result it returns
-            NaN, or 0 for failure.
+            A function of `ctypes`. The code exists as long as it does. Where the arguments have no result, or are more
+            or fewer than in the example, it returns NaN, or 0 for failure.
 
         Raises:
             UnsupportedError: a NotImplementedError; an operation has no native code, or the program needs much memory.

@@ -6,6 +6,7 @@ low_level(block, name, "double (double)")      a ctypes function, which keeps it
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.native.calls import Functions
 from fgrad.native.exporting import function
-from fgrad.native.ir import Builder, Callee, Op, Parameter, Type, Value, integer, real
+from fgrad.native.ir import TRUE, Builder, Callee, Constant, Op, Parameter, Type, Value, integer, real
 from fgrad.native.linkage import Standalone
 from fgrad.native.llvm_text import printed, taken
 from fgrad.native.machine import Machine
@@ -35,6 +36,8 @@ class _Form(NamedTuple):
         given: the place of the argument: a number, or the address of numbers.
         dtype: of these.
         made: the place of the address of results; -1: it returns the result.
+        size: the place of how many numbers are at the address of the argument; -1: it is no address.
+        results: the place of how many results are wanted; -1: one.
     """
 
     result: Any
@@ -42,18 +45,20 @@ class _Form(NamedTuple):
     given: int
     dtype: str
     made: int
+    size: int = -1
+    results: int = -1
 
 
 SIGNATURES = {
     "double (double)": _Form(_DOUBLE, (_DOUBLE,), 0, "float64", -1),
     "double (double, void *)": _Form(_DOUBLE, (_DOUBLE, _VOID), 0, "float64", -1),
-    "double (int, double *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES), 1, "float64", -1),
-    "double (int, double *, void *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES, _VOID), 1, "float64", -1),
+    "double (int, double *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES), 1, "float64", -1, 0),
+    "double (int, double *, void *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES, _VOID), 1, "float64", -1, 0),
     "int (double *, intptr_t, double *, void *)": _Form(
-        ctypes.c_int, (_DOUBLES, ctypes.c_ssize_t, _DOUBLES, _VOID), 0, "float64", 2
+        ctypes.c_int, (_DOUBLES, ctypes.c_ssize_t, _DOUBLES, _VOID), 0, "float64", 2, 1
     ),
     "int (intptr_t *, double *, int, int, void *)": _Form(
-        ctypes.c_int, (_INTEGERS, _DOUBLES, ctypes.c_int, ctypes.c_int, _VOID), 0, "int64", 1
+        ctypes.c_int, (_INTEGERS, _DOUBLES, ctypes.c_int, ctypes.c_int, _VOID), 0, "int64", 1, 2, 3
     ),
 }
 """What SciPy calls: the first four in `quad` and `nquad`, then in `generic_filter`, and in `geometric_transform`."""
@@ -110,8 +115,8 @@ def _check(block: Block, name: str, signature: str, form: _Form) -> None:
             f"{shapes} and dtypes {sorted(dtypes)}.\nPass examples of the arguments: low_level(signature, np.zeros(3))."
         )
     is_one = len(block.outputs) == len(results) == 1 and results[0].dtype.name == "float64"
-    if not is_one or (form.made < 0 and results[0].shape != ()):
-        wanted = "one number" if form.made < 0 else "a number or vector"
+    if not is_one or (form.results < 0 and results[0].shape != ()):
+        wanted = "one number" if form.results < 0 else "a number or vector"
         raise errors.ParameterError(f"{signature!r} is for a function that returns {wanted} of dtype float64.")
 
 
@@ -130,14 +135,28 @@ def _wrapper(block: Block, form: _Form, workspace: int) -> str:
     if array.type is Type.F64:
         number, array = array, code.room(Type.F64)
         code.store(number, array)
-    given = [code.address(array, Type.F64, integer(place), flags="") for place in inputs]
     result = code.room(Type.F64) if form.made < 0 else parameters[form.made]
-    work = code.room(Type.I8, max(workspace, 1))
-    inner = Callee("@inner", is_declared=False)
-    fails = code.compare("ne", code.do(Op.CALL, Type.I32, *given, result, work, attribute=inner), integer(0, Type.I32))
+    work, state = code.room(Type.I8, max(workspace, 1)), code.room(Type.I32)
+    code.store(integer(1, Type.I32), state)
+    with code.when(_fits(code, block, form, parameters)):
+        given = [code.address(array, Type.F64, integer(place), flags="") for place in inputs]
+        inner = Callee("@inner", is_declared=False)
+        code.store(code.do(Op.CALL, Type.I32, *given, result, work, attribute=inner), state)
+    fails = code.compare("ne", code.load(Type.I32, state), integer(0, Type.I32))
     if form.made < 0:
         told = code.select(fails, real(float("nan"), Type.F64), code.load(Type.F64, result))
     else:
         told = code.select(fails, integer(0, Type.I32), integer(1, Type.I32))
     body, _ = printed(code.body, told)
     return f"define {told.type} @outer({taken(parameters)}) noinline #0 {{\n{body}\n}}"
+
+
+def _fits(code: Builder, block: Block, form: _Form, parameters: Sequence[Parameter]) -> Value:
+    """Append whether there are as many numbers at the addresses as the program has."""
+    given, made = (sum(math.prod(each.shape) for each in arrays) for arrays in (block.inputs, block.outputs))
+    fits: Value = TRUE
+    for place, size in ((form.size, given), (form.results, made)):
+        if place >= 0:
+            same = code.compare("eq", parameters[place], Constant(parameters[place].type or Type.I64, size))
+            fits = code.both(fits, same)
+    return fits

@@ -20,7 +20,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.variable import Variable
-from fgrad.native.artifacts import C_TYPES, Parameter, Signature, constant_text
+from fgrad.native.artifacts import C_TYPES, Parameter, Signature
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,7 +200,7 @@ def _tree(tree: Any) -> Any:
         return {"variable": tree.name}
     children = _children(tree)
     if children is None:
-        return {"constant": constant_text(tree)}
+        return {"constant": repr(tree)}
     if isinstance(tree, dict) and not all(isinstance(key, str) for _, key, _ in children):
         raise errors.UnsupportedError("export takes dicts whose keys are texts; other keys have no name in C.")
     has_places = isinstance(tree, (tuple, list, collections.deque)) and not hasattr(tree, "_fields")
