@@ -245,6 +245,10 @@ ALIKE = [
     (first_of, [(({"a": ROW, "b": ROW + 1},), {}), (({"b": ROW + 1, "a": ROW},), {})]),
     (named_by_keys, [(({key: ROW},), {}) for key in (1, True, 1.0)]),
     (
+        lambda x: {type(key).__name__: value * 1.0 for key, value in x.items()},
+        [(({key: ROW},), {}) for key in ("a", np.str_("a"), "a")],
+    ),
+    (
         lambda x, y: x[0] - y["y"] if isinstance(x, tuple) else x * 1000 + y,
         [((ROW,), {"y": ROW + 1}), (((ROW,), {"y": ROW + 1}), {})],
     ),

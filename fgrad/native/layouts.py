@@ -59,7 +59,7 @@ def _enter(trees: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
                 return False
         elif kind is dict:
             key += kind, (names := tuple(x))
-            if (order := _SORTED.get(names)) is None:
+            if not _TEXTS.issuperset(map(type, names)) or (order := _SORTED.get(names)) is None:
                 order = _in_order(names, key)
             if not _enter(map(x.__getitem__, order), key, leaves):
                 return False
@@ -89,10 +89,12 @@ def _enter_registered(x: Any, key: list[Any], leaves: list[Any]) -> bool:
 _SORTED: dict[tuple[Any, ...], list[Any]] = {}
 """The keys of dicts in the order of leaves, by those in the order in which a function meets them; texts alone."""
 _MOST_SORTED = 4096
+_TEXTS = {str}
+"""A text of another class, such as NumPy's, is equal to one of this and has the same hash."""
 
 
 def _in_order(names: tuple[Any, ...], key: list[Any]) -> list[Any]:
-    """Return the keys of a dict in the order of leaves, and add what tells 1 from True if there are other than texts.
+    """Return the keys of a dict in the order of leaves, and add what tells 1 from True, or one kind of text from another.
 
     Raises:
         TypeError: they have no order.
