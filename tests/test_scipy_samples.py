@@ -47,6 +47,26 @@ def test_nan_in_a_traced_sample(name):
     fg.grad(lambda x: np.sum(called(name, x, nan_policy="raise")))(X)
 
 
+@pytest.mark.parametrize("order", [0, 1, 2, [0, 1, 3]])
+def test_moments_of_a_sample_with_nan_are_nan(order):
+    samples = np.stack([X, np.append(X[1:], np.nan)])
+    value, _ = fg.vjp(lambda x: stats.moment(x, order, axis=1), samples)
+    np.testing.assert_allclose(value, scipy.stats.moment(samples, order, axis=1), atol=1e-15)
+
+
+MIXED = {
+    "ttest_ind": {}, "ttest_rel": {}, "pearsonr": {}, "linregress": {}, "f_oneway": {"equal_var": False}, "entropy": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_samples_of_several_dtypes_are_computed_in_the_larger_one(name):
+    first, second = np.exp(X).astype(np.float32), np.exp(Y)[: len(X)]
+    expected = getattr(scipy.stats, name)(first, second, **MIXED[name])
+    value, _ = fg.vjp(lambda x, y: tuple(np.atleast_1d(getattr(stats, name)(x, y, **MIXED[name]))), first, second)
+    np.testing.assert_allclose(value, np.atleast_1d(expected), rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", OF_ONE)
 def test_axes_that_there_are_not_and_complex_samples(name):
     with pytest.raises(np.exceptions.AxisError):
@@ -88,6 +108,16 @@ def test_small_samples(count):
 
 
 # Tests
+
+
+@pytest.mark.parametrize("equal_var", [True, False])
+def test_a_sample_of_one_element_has_a_variance_only_with_another_one(equal_var):
+    for x, y in ((X[:1], Y), (X, Y[:1]), (X[:1], Y[:1])):
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            expected = scipy.stats.ttest_ind(x, y, equal_var=equal_var)
+        value, _ = fg.vjp(lambda x, y: tuple(stats.ttest_ind(x, y, equal_var=equal_var)), x, y)
+        np.testing.assert_allclose(value, tuple(expected), rtol=1e-12)
 
 
 def test_results_unpack_and_have_scipys_attributes():

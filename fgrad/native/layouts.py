@@ -94,7 +94,7 @@ _TEXTS = {str}
 
 
 def _in_order(names: tuple[Any, ...], key: list[Any]) -> list[Any]:
-    """Return the keys of a dict in the order of leaves, and add what tells 1 from True, or one kind of text from another.
+    """Return the keys of a dict in the order of leaves, and add the types of keys that are not all plain texts.
 
     Raises:
         TypeError: they have no order.

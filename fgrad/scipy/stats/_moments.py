@@ -243,10 +243,8 @@ def moment(
 
 def _moment(a: Any, order: Any, center: Any = None) -> Any:
     """Return the moment of an order along the last axis."""
-    if order == 0:
-        return np.ones_like(a[..., 0])
-    if order == 1 and center is None:
-        return np.zeros_like(a[..., 0])
+    if order == 0 or (order == 1 and center is None):
+        return np.where(np.any(np.isnan(a), axis=-1), nan, np.full_like(a[..., 0], 1.0 - order))
     apart = a - (np.mean(a, axis=-1, keepdims=True) if center is None else center)
     return np.mean(apart ** int(order), axis=-1)
 

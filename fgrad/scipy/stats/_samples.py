@@ -48,7 +48,7 @@ def floating(x: Any, name: str) -> Any:
 def rows(
     name: str, samples: Sequence[Any], axis: Any, nan_policy: str = "propagate", keepdims: bool = False
 ) -> tuple[list[Any], Callable[[Any], Any]]:
-    """Return samples with the reduced axis last, and a function that shapes the results.
+    """Return samples of one dtype with the reduced axis last, and a function that shapes the results.
 
     Args:
         name: the name of the function.
@@ -63,6 +63,8 @@ def rows(
         UnsupportedError: `nan_policy` is "omit".
     """
     arrays = [floating(x, name) for x in samples]
+    dtype = np.result_type(*(x.dtype for x in arrays))
+    arrays = [x if x.dtype == dtype else astype(x, dtype) for x in arrays]  # before a computation, as in SciPy
     for x in arrays:
         check_nan_policy(name, x, nan_policy)
     most = max(x.ndim for x in arrays)

@@ -235,27 +235,28 @@ def ttest_ind(
         )
     (a, b), shaped = rows("ttest_ind", (a, b), axis, nan_policy, keepdims)
     sizes = a.shape[-1], b.shape[-1]
-    means, variances = [np.mean(x, axis=-1) for x in (a, b)], [_variance(x) for x in (a, b)]
+    means, variances = [np.mean(x, axis=-1) for x in (a, b)], [_variance(x, equal_var) for x in (a, b)]
     error, df = _error_of_difference(variances, sizes, equal_var)
     difference = means[0] - means[1]
     return _shaped(_t_result(difference, error, df, difference, alternative), shaped)
 
 
-def _variance(x: Any) -> Any:
-    """Return the variance along the last axis, 0 for a single element."""
-    return np.var(x, axis=-1, ddof=1) if x.shape[-1] > 1 else np.zeros_like(x[..., 0])
+def _variance(x: Any, is_pooled: bool) -> Any:
+    """Return the variance along the last axis; that of a single element is 0 in a pooled variance, and else NaN."""
+    return np.var(x, axis=-1, ddof=1) if x.shape[-1] != 1 else x[..., 0] * (0.0 if is_pooled else np.nan)
 
 
 def _error_of_difference(variances: Any, sizes: Any, equal_var: bool) -> tuple[Any, Any]:
     """Return the standard error of a difference of means, and the degrees of freedom."""
     (v, w), (m, n) = variances, sizes
-    if equal_var:
-        df = m + n - 2.0
-        return np.sqrt(((m - 1) * v + (n - 1) * w) / df * (1.0 / m + 1.0 / n)), np.asarray(df, v.dtype)
-    v, w = v / m, w / n
-    same = np.logical_and(np.equal(v, 0), np.equal(w, 0))
-    parts = np.where(same, 1.0, v**2 / (m - 1) + w**2 / (n - 1))
-    return np.sqrt(v + w), np.where(same, 1.0, (v + w) ** 2 / parts)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if equal_var:
+            df = np.asarray(m + n - 2.0, v.dtype)
+            return np.sqrt(((m - 1) * v + (n - 1) * w) / df * (1.0 / m + 1.0 / n)), df
+        v, w = v / m, w / n
+        parts = v**2 / (m - 1) + w**2 / (n - 1)
+        unknown = np.isnan((v + w) ** 2 / parts)
+        return np.sqrt(v + w), np.where(unknown, 1.0, (v + w) ** 2 / np.where(unknown, 1.0, parts))
 
 
 @differentiates(stats.ttest_ind_from_stats, _OF_TESTS, OF_SAMPLES)
