@@ -1677,3 +1677,23 @@ def test_functions_whose_forward_rules_call_each_other_on_tangents():
 
     outer.defjvp(lambda primals, tangents: (outer(*primals), outer(tripled(tangents[0])) / 3))
     assert fg.grad(outer)(1.0) == 6.0
+
+
+def test_a_rule_may_be_wrapped_by_one_that_closes_over_traced_values():
+    def slope(scale):
+        def rule(primals, tangents):
+            return np.sin(primals[0]), np.cos(primals[0]) * tangents[0]
+
+        @functools.wraps(rule)
+        def scaled(primals, tangents):
+            results = [np.empty_like(x) for x in primals * 2]  # of arrays that hold traced numbers
+            for result, own in zip(results, rule(primals, tangents), strict=True):
+                result[...] = own * scale
+            return tuple(results)
+
+        f = fg.custom_jvp(lambda x: np.sin(x) * scale)
+        f.defjvp(scaled)
+        return fg.jvp(f, (X,), (np.ones_like(X),))[1]
+
+    np.testing.assert_allclose(fg.jacfwd(slope)(2.0), np.cos(X))
+    np.testing.assert_allclose(fg.vmap(slope)(np.array([2.0, 3.0])), np.array([2.0 * np.cos(X), 3.0 * np.cos(X)]))

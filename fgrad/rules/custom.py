@@ -202,9 +202,11 @@ def _are_traced(leaves: Leaves) -> bool:
 
 
 def _closed_over(function: Any) -> Leaves:
-    """Return the leaves of the values that part of a rule closes over, as far as they exist."""
+    """Return the leaves of the values that part of a rule and what it wraps close over, as far as they exist."""
+    functions: list[Any] = []
+    functions.append(inspect.unwrap(function, stop=functions.append))  # `append` returns None, so this does not stop
     found: list[Any] = []
-    for cell in getattr(inspect.unwrap(function), "__closure__", None) or ():
+    for cell in [cell for each in functions for cell in getattr(each, "__closure__", None) or ()]:
         with contextlib.suppress(ValueError):  # an empty cell
             found += flatten(cell.cell_contents)[0]
     return found
