@@ -208,7 +208,7 @@ def missing_attribute(owner: Any, name: str, is_traced: bool = False) -> Excepti
     return AttributeError(text, name=name, obj=owner)  # for Python's suggestions of similar names
 
 
-@functools.cache
+@functools.lru_cache(maxsize=1024)
 def _instead_of_attribute(name: str, is_optimizer: bool) -> str:
     """Return what there is in place of an attribute; other libraries ask for some of them again and again."""
     instead = (_OF_OPTIMIZERS if is_optimizer else _OF_TENSORS).get(name, "")

@@ -1,7 +1,7 @@
 """Interchange with other libraries: DLPack for memory, and the array API standard for functions.
 
     np.from_dlpack(t), torch.from_dlpack(t)     the value, read-only without a copy where supported
-    jax.numpy.sin(t)                            a JAX array, from the value
+    jax.numpy.asarray(t), jax.numpy.ones(2) * t    a JAX array, from the value
     t.__array_namespace__()                     `fgrad.numpy`, whose functions are differentiable
 
 DLPack exports memory, so it is refused for traced tensors. A function written for
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import sys
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,7 @@ def jax_array(x: Any, /) -> Any:
     value = strip_ended(x)
     if type(value) is Tensor:
         raise errors.ExportError("JAX", errors.users_line())
-    return sys.modules["jax"].numpy.asarray(np.asarray(value))
+    return importlib.import_module("jax").numpy.asarray(np.asarray(value))
 
 
 @answers_member("__dlpack_device__")

@@ -194,7 +194,7 @@ def refuse_parameters(name: str, function: Any, kind: type[errors.FgradError]) -
         instead += "value(self, step). For a class of schedules, pass an instance."
         if name == "loss":
             kinds = "a function without arguments"
-            instead = "Make it read variables of the enclosing scope, w = fg.Variable(...), or bind the arguments,  "
+            instead = "Make it read variables of the enclosing scope, w = fg.Variable(...), or bind the arguments, "
             instead += "lambda: f(x); for a function of arrays use update(grads, state, params) or run."
         raise kind(
             f"{name} must be {kinds}, and {getattr(function, '__name__', repr(function))} takes "

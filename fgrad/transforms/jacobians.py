@@ -144,7 +144,7 @@ def _by_pushforward(
     inputs = [as_now(x) for x in primals if x is not None]
     if any([x.dtype.kind == "c" for x in inputs]):  # noqa: C419  # a generator takes twice the time
         raise errors.ParameterError(
-            f"the Jacobian of {name_of(function)} with respect to complex arguments needs reverse mode:  "
+            f"the Jacobian of {name_of(function)} with respect to complex arguments needs reverse mode: "
             'use jacrev, or jacobian(mode="reverse").'
         )
 
