@@ -365,6 +365,23 @@ def test_masked_arrays_and_matrices_are_refused_as_operands():
         fg.constant(M) * matrix
 
 
+WITH_MASKS = {
+    "a loop": lambda masked: fg.scan(lambda total, x: (total + x, None), 0.0, masked),
+    "a map": lambda masked: fg.map(lambda x: x * 2, masked),
+    "a cotangent": lambda masked: fg.vjp(lambda x: x * 2, V)[1](masked),
+    "weights": lambda masked: fg.gradients_function(lambda x: x * 2)(V, dy=masked),
+    "a tangent": lambda masked: fg.jvp(lambda x: x * 2, (V,), (masked,)),
+    "parameters": lambda masked: fg.optimizers.Adam().init(masked),
+    "a gradient": lambda masked: fg.optimizers.Adam().apply_gradients([(masked, fg.Variable(V))]),
+}
+
+
+@pytest.mark.parametrize("use", WITH_MASKS)
+def test_no_mask_is_dropped(use):
+    with pytest.raises(errors.StructureError, match="a MaskedArray cannot be differentiated, batched or recorded"):
+        WITH_MASKS[use](np.ma.array(V, mask=np.arange(len(V)) == 1))
+
+
 def test_what_gives_an_array_is_asked_each_time():
     class Mine:
         value = np.array(2.0)

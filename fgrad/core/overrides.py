@@ -168,6 +168,20 @@ def _held_by(x: Any) -> list[Any]:
     return [getattr(x, "_magnitude", None)]
 
 
+def refuse_masked(x: Any) -> None:
+    """Raise if a masked array or a matrix would become a tensor, which would lose its own meaning of the operations.
+
+    Raises:
+        StructureError: a TypeError.
+    """
+    if changes_operations(x):
+        raise errors.StructureError(
+            f"a {type(x).__name__} cannot be differentiated, batched or recorded: its own meaning of the operations "
+            "would be lost.\nPass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for "
+            "np.where."
+        )
+
+
 def refuse_labelled(x: Any, dtypes: str = "biufc") -> None:
     """Raise if numbers with labels, a unit or a mask would become a tensor, which cannot keep them.
 
@@ -179,11 +193,7 @@ def refuse_labelled(x: Any, dtypes: str = "biufc") -> None:
         StructureError: a TypeError; they have labels or a unit.
     """
     kind = type(x)
-    if changes_operations(x):
-        raise errors.StructureError(
-            f"a {kind.__name__} cannot be differentiated, batched or recorded: its own meaning of the operations would "
-            "be lost.\nPass a plain array, np.asarray(x), or for a masked array x.filled(0) and the mask for np.where."
-        )
+    refuse_masked(x)
     if not OVERRIDES[kind]:
         return
     dtype = np.asarray(x.to_numpy()).dtype if hasattr(kind, "to_numpy") else getattr(x, "dtype", None)

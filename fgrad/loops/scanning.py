@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.overrides import refuse_masked
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, own_handle, strip_ended
 from fgrad.core.tree import flatten, paths, tree_map, unflatten
@@ -329,6 +330,7 @@ def _count(xs: Any, leaves: list[Any], length: Any) -> int:
     """
     names = ["xs" + path for path in paths(xs)]
     for name, leaf in zip(names, leaves, strict=True):
+        refuse_masked(leaf)
         if not getattr(leaf, "shape", ()):
             raise errors.ShapeError(
                 f"{name} is {leaf!r:.100}, which has no axis to iterate over.\nPass an array, such as "

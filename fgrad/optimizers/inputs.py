@@ -11,6 +11,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.foreign import in_memory
+from fgrad.core.overrides import refuse_masked
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import flatten, paths
@@ -27,12 +28,14 @@ def tensor(x: Any) -> Any:
 
 def array(x: Any) -> Any:
     """Return the value below ended traces: an array, or a traced tensor."""
+    refuse_masked(x)
     x = strip_ended(x)
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 
 def plain(x: Any) -> Any:
     """Return the plain value: an array."""
+    refuse_masked(x)
     x = strip_ended(x)
     return x.numpy() if type(x) is Tensor else np.asarray(in_memory(x))
 

@@ -10,6 +10,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.foreign import as_payload
 from fgrad.core.forward import ForwardTrace
+from fgrad.core.overrides import refuse_masked
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
 from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.errors.hints import names_keywords
@@ -113,6 +114,7 @@ def input_along(transform: str, function: Any, name: Callable[[str], str], leaf:
             f"{transform} of {name_of(function)}: {name('primals')} is an integer or boolean, which has no tangent.\n"
             "Pass a floating-point number, or fix the argument with a lambda."
         )
+    refuse_masked(tangent)
     tangent = np.ones_like(primal) if tangent is None else strip_ended(tangent)
     tangent = tangent if type(tangent) is Tensor else as_payload(tangent)
     if tangent.dtype is primal.dtype and tangent.shape == primal.shape:  # common case

@@ -25,7 +25,7 @@ from fgrad.core.coerce import PLAIN, collected
 from fgrad.core.foreign import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
 from fgrad.core.layers import below
 from fgrad.core.masked import may_hold_zeros
-from fgrad.core.overrides import refuse_labelled
+from fgrad.core.overrides import refuse_labelled, refuse_masked
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, strip_ended
@@ -129,6 +129,7 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     """
     if seed is None:
         return _ones(value)
+    refuse_masked(seed)
     seed = strip_ended(collected(seed))
     seed = own_handle(seed) if type(seed) is Tensor else as_payload(seed)
     if seed.dtype.kind == "c" and value.dtype.kind != "c":
