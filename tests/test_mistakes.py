@@ -2910,6 +2910,10 @@ KEYWORDS = {
     "custom_jvp(f, nondiff_argnums=(0,))": "the rule uses no tangent",
     "fori_loop(0, 3, body_fun=f, init_val=1.0)": "here it is called body",
     "scan(f, 0.0, None, 3, unroll=2)": "Instead: leave it out",
+    "optimizers.Adam(params=[])": "variables are named by minimize(loss, var_list=[...])",
+    "optimizers.RMSProp(0.1, alpha=0.9)": "here it is called decay",
+    "optimizers.GradientDescent(0.1, decay=1e-3)": "Instead: a schedule: learning_rate=schedules.InverseTimeDecay",
+    "optimizers.GradientDescent(0.1, alpha=0.1)": "here it is called learning_rate",
 }
 """Calls with a keyword of another library, and what is said of each."""
 
@@ -2918,7 +2922,7 @@ KEYWORDS = {
 def test_what_is_said_of_a_keyword_of_another_library(call):
     with pytest.raises(errors.KeywordError, match="unexpected keyword argument") as raised:
         eval(f"fg.{call}", {"fg": fg, "f": np.sin})
-    assert str(raised.value).startswith(f"{call.split('(')[0]}()")
+    assert str(raised.value).startswith(f"{call.split('(')[0].removeprefix('optimizers.')}()")
     for words in KEYWORDS[call].split(".*"):
         assert words in str(raised.value)
 

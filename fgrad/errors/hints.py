@@ -130,6 +130,8 @@ _OF_KEYWORDS = {
     "step_size": "learning_rate",
     "eta": "learning_rate",
     "alpha": "learning_rate",
+    "RMSProp.alpha": "decay",
+    "RMSProp.rho": "decay",
     "eps": "epsilon",
     "betas": "beta1 and beta2",
     "beta_1": "beta1",
@@ -140,7 +142,6 @@ _OF_KEYWORDS = {
     "mu": "momentum",
     "nesterov": "use_nesterov",
     "wd": "weight_decay",
-    "params": "var_list of minimize",
     "argnum": "argnums",
     "argnames": "argnums",
     "wrt": "argnums",
@@ -156,9 +157,11 @@ _OF_KEYWORDS = {
     "fun": "function",
     "func": "function",
 }
-"""What a keyword of another library is called here, if the function or class has it."""
+"""What a keyword of another library is called here, if the function or class has it; by itself, or after its name."""
 
 _WITHOUT_KEYWORD = {
+    "params": "leave it out: variables are named by minimize(loss, var_list=[...]), or found as those that loss reads",
+    "decay": "a schedule: learning_rate=schedules.InverseTimeDecay(rate, decay_steps, decay_rate)",
     "argnum": "a function of the argument that is meant: lambda y: f(x, y)",
     "argnums": "a function of the argument that is meant: lambda y: f(x, y)",
     "static_argnums": "leave it out: arguments that are not differentiated may be anything",
@@ -266,7 +269,7 @@ def refuse_keywords(called: Callable[..., Any], keywords: Mapping[str, Any], kno
 
 def _counterpart(called: str, name: str, names: list[str]) -> str:
     """Say what to write in place of a keyword."""
-    other = _OF_KEYWORDS.get(name, "")
+    other = _OF_KEYWORDS.get(f"{called}.{name}") or _OF_KEYWORDS.get(name, "")
     if other.split(" ")[0] in names:
         return f"; here it is called {other}"
     if (called, name) == ("GradientDescent", "momentum"):
