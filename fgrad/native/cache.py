@@ -99,15 +99,14 @@ class CodeCache:
     def put(self, digest: str, code: bytes) -> None:
         """Keep code; a reader sees all of it, or nothing. A full disk keeps nothing."""
         with contextlib.suppress(OSError):
-            with tempfile.NamedTemporaryFile(dir=self._folder, prefix=f"{_PREFIX}new-", delete=False) as file:
-                new = Path(file.name)
-                try:
-                    file.write(hashlib.sha256(code).digest() + code)
-                    file.flush()
-                except OSError:
-                    new.unlink()
-                    raise
-            os.replace(new, self._path(digest))
+            handle, name = tempfile.mkstemp(dir=self._folder, prefix=f"{_PREFIX}new-")
+            os.close(handle)
+            try:
+                Path(name).write_bytes(hashlib.sha256(code).digest() + code)
+                os.replace(name, self._path(digest))
+            except OSError:
+                os.unlink(name)
+                raise
             self._drop_oldest()
 
     def _path(self, digest: str) -> Path:

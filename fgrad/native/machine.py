@@ -15,7 +15,6 @@ import importlib.util
 import os
 import platform
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,9 +33,6 @@ VECTOR_FUNCTIONS = {
     "expm1", "hypot", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
 }  # fmt: skip
 """What glibc's libmvec has for several numbers at once."""
-
-
-_SYMBOLS = threading.Lock()
 
 
 class Cache(Protocol):
@@ -266,11 +262,11 @@ class Machine:
                     cache.put(digest, code)
             empty = llvm.parse_assembly(f'target triple = "{self.triple}"', context)
             engine = llvm.create_mcjit_compiler(empty, target)
-            with _SYMBOLS:  # names are those of the process: another program may have other addresses for them
-                for name, address in symbols.items():
-                    llvm.add_symbol(name, address)
-                engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-                engine.finalize_object()
+            # Names are those of the process. Another program may have other addresses for them, and waits for STEADY.
+            for name, address in symbols.items():
+                llvm.add_symbol(name, address)
+            engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            engine.finalize_object()
             leaves_python()
             engine.remove_module(empty)  # it would be freed with the engine, and maybe after what it lies in
             empty.close()
