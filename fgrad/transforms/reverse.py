@@ -332,7 +332,7 @@ def value_and_grad(
 ) -> Callable[P, tuple[Tensor, Any]]: ...
 @overload
 def value_and_grad(
-    function: Callable[P, Any], argnums: Selection = 0, *, has_aux: bool
+    function: Callable[P, Any], argnums: Selection = 0, has_aux: bool = False
 ) -> Callable[P, tuple[Any, Any]]: ...
 @overload
 def value_and_grad(

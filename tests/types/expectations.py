@@ -45,6 +45,7 @@ def expectations() -> None:
     assert_type(with_arguments(1.0, 2.0, dy=3.0), list[Any])
     assert_type(fg.value_and_grad(area)(1.0, 2.0, scale=3.0), tuple[fg.Tensor, Any])
     assert_type(fg.value_and_grad(area, has_aux=True)(1.0, 2.0), tuple[Any, Any])
+    assert_type(fg.value_and_grad(area, 0, True)(1.0, 2.0), tuple[Any, Any])
     assert_type(doubled(2.0), float)
     assert_type(tripled(2.0), float)
     assert_type(fg.gradients_function(area)(1.0, scale=3.0), list[Any])
