@@ -1,11 +1,14 @@
 """Containers as users handle them: `fgrad.tree`."""
 
+import dataclasses
+
 import jax.flatten_util
 import numpy as np
 import pytest
 
 import fgrad as fg
 from fgrad import errors, tree
+from fgrad.core.tree import outline
 from fgrad.testing import check_grads
 
 TREES = {
@@ -72,3 +75,20 @@ def test_groups_of_names_are_those_of_fgrad():
             assert getattr(group, name) is getattr(fg, name)
     assert tree.map(lambda x: x * 2, [1, (2,)]) == fg.tree_map(lambda x: x * 2, [1, (2,)]) == [2, (4,)]
     assert tree.leaves([1, (2,)]) == fg.tree_leaves([1, (2,)]) == [1, 2]
+
+
+@dataclasses.dataclass
+class Layer:
+    weight: object
+
+
+fg.register_dataclass(Layer)
+
+
+def test_a_structure_is_told_as_it_is_written_with_a_star_for_each_leaf():
+    assert outline((1.0, [2.0, None], {"a": 3.0})) == "(*, [*, None], {'a': *})"
+    assert outline((Layer(1.0), 2.0)) == "(CustomTreeNode(Layer[()], [*]), *)"
+    with pytest.raises(errors.SeedError, match=r"has the structure \[\*\], and the result \{'a': \*\}\."):
+        fg.vjp(lambda x: {"a": x}, 1.0)[1]([1.0])
+    with pytest.raises(errors.TangentError, match=r"structure \(\*,\), and the tangents \(\(\*,\),\); they must"):
+        fg.jvp(np.sin, (1.0,), ((1.0,),))

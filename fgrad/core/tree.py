@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -70,7 +71,12 @@ def paths(tree: Any) -> list[str]:
 
 def outline(tree: Any) -> str:
     """Return the nesting of a tree, with a star for each leaf."""
-    return str(flatten(tree)[1]).removeprefix("PyTreeSpec(").partition(", namespace=")[0].removesuffix(")")
+    return outline_of(flatten(tree)[1])
+
+
+def outline_of(treedef: Any) -> str:
+    """Return the nesting of a structure returned by `flatten`, with a star for each leaf."""
+    return re.sub(r"^PyTreeSpec\((.*?)(, namespace='[^']*')?\)$", r"\1", str(treedef), flags=re.DOTALL)
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:

@@ -11,7 +11,7 @@ from fgrad import errors
 from fgrad.core.overrides import refuse_labelled
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, strip_ended
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.linearization import differentiable
@@ -109,9 +109,10 @@ class Arguments:
                 "Pass the arguments as in the recorded call, by position or by name."
             )
         differing = next(place for place, tree in places.items() if flatten(tree)[1] != self._treedefs[place])
+        found, known = flatten(places[differing])[1], self._treedefs[differing]
         return (
-            f"{self._argument((differing, ''))} has the structure {flatten(places[differing])[1]}, and the graph was "
-            f"recorded with {self._treedefs[differing]}."
+            f"{self._argument((differing, ''))} has the structure {outline_of(found)}, and the graph was recorded with "
+            f"{outline_of(known)}."
         )
 
 

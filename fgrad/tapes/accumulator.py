@@ -21,7 +21,7 @@ from fgrad.core.masked import unmasked
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.tensor import boxed, strip_ended
 from fgrad.core.trace import Trace
-from fgrad.core.tree import flatten, leaves_and_nones, tree_map
+from fgrad.core.tree import flatten, leaves_and_nones, outline, tree_map
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.tapes.tape import (
     check_tensors,
@@ -230,7 +230,8 @@ def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
         directions = treedef.flatten_up_to(tangents)
     except (ValueError, TypeError) as error:
         raise errors.TangentError(
-            f"the primals have the structure {treedef}, and the tangents {flatten(tangents)[1]}; they must be equal."
+            f"the primals have the structure {outline(primals)}, and the tangents {outline(tangents)}; "
+            "they must be equal."
         ) from error
     return list(zip(leaves, directions, strict=True))
 

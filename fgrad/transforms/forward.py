@@ -12,7 +12,7 @@ from fgrad.core.foreign import as_payload
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.overrides import refuse_masked
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.errors.hints import names_keywords
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.linearization import differentiable
@@ -55,7 +55,8 @@ def _run_jvp(
     tangent_leaves, tangent_treedef = flatten(tuple(tangents))
     if treedef != tangent_treedef:
         raise errors.TangentError(
-            f"the primals of jvp have the structure {treedef}, and the tangents {tangent_treedef}; they must be equal."
+            f"the primals of jvp have the structure {outline_of(treedef)}, and the tangents "
+            f"{outline_of(tangent_treedef)}; they must be equal."
         )
     trace = ForwardTrace()
     inputs = [

@@ -29,7 +29,7 @@ from fgrad.core.overrides import refuse_labelled, refuse_masked
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, own_handle, strip_ended
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import Place, name_of, place_name
@@ -173,7 +173,8 @@ def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
         return matched
     seed_leaves, seed_treedef = flatten(seeds)
     if seed_treedef != treedef:
-        raise errors.SeedError(f"{what} has the structure {seed_treedef}, and the result {treedef}.")
+        found, wanted = outline_of(seed_treedef), outline_of(treedef)
+        raise errors.SeedError(f"{what} has the structure {found}, and the result {wanted}.")
     return seed_leaves
 
 

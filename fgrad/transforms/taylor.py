@@ -18,7 +18,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import boxed
-from fgrad.core.tree import flatten, paths, tree_map, unflatten
+from fgrad.core.tree import flatten, outline_of, paths, tree_map, unflatten
 from fgrad.transforms.calls import decorator, name_of
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.running import run_connected, untraced
@@ -195,7 +195,8 @@ def _inputs(transform: str, function: Any, x: Any, coefficient: Any, name: str) 
     given, given_treedef = ([None] * len(leaves), treedef) if coefficient is _ONES else flatten(coefficient)
     if given_treedef != treedef:
         raise errors.TangentError(
-            f"the point of {transform} has the structure {treedef}, and the {name} {given_treedef}; they must be equal."
+            f"the point of {transform} has the structure {outline_of(treedef)}, and the {name} "
+            f"{outline_of(given_treedef)}; they must be equal."
         )
     calls = {"primals": "x", "tangents": name}
     return [
