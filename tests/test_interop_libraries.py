@@ -183,6 +183,15 @@ def test_64_bits_stay_64_bits(value):
     assert not jax.config.jax_enable_x64
 
 
+@pytest.mark.parametrize("dtype", [">f8", ">f4", ">c16"])
+def test_traced_arrays_of_the_other_byte_order(dtype):
+    x = X.astype(dtype)
+    value, pullback = fg.vjp(from_jax(lambda x: jnp.sin(x) * x), x)
+    np.testing.assert_allclose(value, np.sin(X) * X, rtol=1e-6)
+    np.testing.assert_allclose(pullback(np.ones_like(value))[0], np.cos(X) * X + np.sin(X), rtol=1e-6)
+    np.testing.assert_allclose(fg.jvp(from_jax(jnp.sin), (x,), (x,))[1], np.cos(X) * X, rtol=1e-6)
+
+
 def test_derivatives_have_64_bits_too():
     scaled = np.array([1.0, 1e-10])
     gradient = fg.grad(lambda x: np.sum(from_jax(lambda x: (1 + x) ** 2)(x)))(scaled)

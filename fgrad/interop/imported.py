@@ -143,9 +143,7 @@ def _places(leaves: Leaves) -> list[bool]:
 
 
 def _native(x: Any) -> Any:
-    """Return an array in native byte order, the only one that other libraries support."""
-    if type(x) is Tensor:
-        return x
+    """Return an array or tensor in native byte order, the only one that other libraries support."""
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
