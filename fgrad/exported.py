@@ -74,8 +74,8 @@ class Exported:
         pointers = [ctypes.c_void_p(each.ctypes.data) for each in (*given, *made, workspace)]
         if self._function(*pointers):
             raise errors.ParameterError(
-                f"{self.__name__} has no result for these arguments: an index is out of range, or a matrix is singular "
-                "or not positive definite."
+                f"{self.__name__} has no result for these arguments: an index is out of range, a matrix is singular or "
+                "not positive definite, or there are infinities or NaN in products or factors of matrices."
             )
         return _nested(self.description["returns"], [each if each.shape else each[()] for each in made])
 

@@ -207,6 +207,8 @@ def test_a_matrix_without_factors_and_an_index_out_of_range_have_no_result(tmp_p
     solve = fg.load_exported(fg.compile(np.linalg.solve).export(tmp_path / "solve", A, V).library)
     with pytest.raises(errors.ParameterError, match="singular"):
         solve(np.zeros((7, 7)), V)
+    with pytest.raises(errors.ParameterError, match="infinities or NaN in products or factors"):
+        solve(np.full((7, 7), np.nan), V)
     pick = fg.load_exported(fg.compile(lambda x, i: x[i]).export(tmp_path / "pick", V, np.array([0])).library)
     assert pick(V, np.array([-1])) == V[-1]
     with pytest.raises(errors.ParameterError, match="out of range"):

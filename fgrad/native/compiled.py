@@ -100,8 +100,9 @@ class Compiled(Transformed, Generic[P, R]):
         `export("build/model", x)` writes `model.h`, `model.o`, `model.json` and a shared library into the folder
         `build`. The function `model` takes the addresses of arguments and results, arrays in C order, and that of a
         workspace of `model_workspace_bytes()` bytes. It returns 0, or 1 where an argument has no result, such as an
-        index out of range. It allocates nothing and keeps nothing: threads with a workspace each may call it at once.
-        Results and workspace share no memory with each other, nor with arguments.
+        index out of range or a singular matrix, and where infinities or NaN are in products or factors of matrices, for
+        which NumPy's own code may be needed. It allocates nothing and keeps nothing: threads with a workspace each may
+        call it at once. Results and workspace share no memory with each other, nor with arguments.
         Variables are part of the code, with the values that they have now. `load_exported` loads the library.
 
         Args:

@@ -210,7 +210,8 @@ _HEADER = """\
  * workspace    {workspace} bytes, as {name}_workspace_bytes() says; any address. Each thread needs its own.
  *
  * Results and workspace share no memory with each other, nor with arguments.
- * Returns 0; 1 if the arguments have no result, as an index out of range.
+ * Returns 0; 1 if the arguments have no result: an index out of range, a matrix that is singular or not positive
+ * definite; or infinities or NaN in products or factors of matrices.
  * Link with -lm{symbols}.
  */
 #ifndef {guard}
