@@ -1,5 +1,6 @@
 """Every error of fgrad, reached from a user's program: its class, its built-in, its text, and no harm done."""
 
+import copy
 import inspect
 import math
 import operator
@@ -903,3 +904,13 @@ def test_errors_can_be_pickled():
             reason, above = reason.__cause__ or reason.__context__, above + 1
         assert above < 100  # no error is its own reason: libraries that pickle reasons, too, would never end
         assert str(again) == str(caught.value)
+        assert getattr(again, "__notes__", None) == getattr(caught.value, "__notes__", None)
+
+
+def test_what_errors_hold_is_pickled_with_them():
+    with pytest.raises(errors.DivergenceError) as caught:
+        fg.optimizers.run(lambda x: np.sqrt(x * x), 0.0, 9, progress=False)
+    caught.value.add_note("in the second fold")
+    for again in (pickle.loads(pickle.dumps(caught.value)), copy.copy(caught.value)):
+        assert again.__notes__ == ["in the second fold"]
+        assert len(again.history) == len(caught.value.history)

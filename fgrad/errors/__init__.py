@@ -62,7 +62,7 @@ class FgradError(Exception):
         super().__init__(f"{message}{place}\n(help: fgrad.errors.{type(self).__name__})")
 
     def __reduce__(self) -> Any:
-        return _restored, (type(self), str(self))
+        return _restored, (type(self), str(self)), self.__dict__ or None  # among others the notes
 
 
 def _restored(cls: type[FgradError], message: str) -> FgradError:
