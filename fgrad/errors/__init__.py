@@ -764,9 +764,6 @@ class PartitionError(FgradError, RuntimeError):
         super().__init__(message)
         self.partition = partition
 
-    def __reduce__(self) -> Any:
-        return _restored, (type(self), str(self)), {"partition": self.partition}
-
 
 class NotCallableError(FgradError, TypeError):
     """A transform got a value instead of a function.
