@@ -90,7 +90,7 @@ _OF_MODULES = {
     "defvjp": "fgrad.extend.defvjp, or @fg.custom_vjp",
     "defjvp": "fgrad.extend.defjvp, or @fg.custom_jvp",
     "apply_updates": "optimizer.update(grads, state, params) returns the new parameters and the new state",
-    "function": "omit it: nothing is compiled",
+    "function": "omit it; or use fg.compile, for speed",
     "enable_eager_execution": "omit it; for TensorFlow's names, import fgrad.compat.tensorflow as tf",
     "SGD": "GradientDescent(learning_rate), or Momentum(learning_rate, momentum)",
     "sgd": "GradientDescent(learning_rate), or Momentum(learning_rate, momentum)",
