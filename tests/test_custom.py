@@ -1697,3 +1697,51 @@ def test_a_rule_may_be_wrapped_by_one_that_closes_over_traced_values():
 
     np.testing.assert_allclose(fg.jacfwd(slope)(2.0), np.cos(X))
     np.testing.assert_allclose(fg.vmap(slope)(np.array([2.0, 3.0])), np.array([2.0 * np.cos(X), 3.0 * np.cos(X)]))
+
+
+EVERY_WAY = {
+    "forward": lambda f: fg.jvp(f, (X,), (X,))[1],
+    "reverse": lambda f: fg.grad(lambda x: np.sum(f(x)))(X),
+    "batched": lambda f: fg.vmap(lambda x: fg.jvp(f, (x,), (x,))[1])(np.stack([X, X])),
+}
+
+
+@pytest.mark.parametrize("way", EVERY_WAY)
+def test_tangents_of_another_form_than_the_result_are_refused_in_every_mode(way):
+    tangents = {
+        r"a tangent of shape \(5,\) and dtype float64, and the result has shape \(2,\)": lambda t: np.ones(5) * t[0],
+        "and dtype complex128, and the result has shape .* and dtype float64": lambda t: t * 1j,
+        r"a tangent with the structure \(\*, \*\), and the result has the structure \*": lambda t: (t, t),
+        r"a tangent with the structure \[\], and the result has the structure \*": lambda t: [],
+    }
+    for message, tangent in tangents.items():
+        f = fg.custom_jvp(lambda x: x * 2.0)
+        f.defjvp(lambda primals, given, tangent=tangent: (primals[0] * 2.0, tangent(given[0])))
+        with pytest.raises(errors.CustomRuleError, match=message):
+            EVERY_WAY[way](f)
+
+
+@pytest.mark.parametrize("way", EVERY_WAY)
+def test_a_tangent_may_be_none_or_smaller(way):
+    for tangent in (None, 0.0):
+        f = fg.custom_jvp(lambda x: np.round(x))
+        f.defjvp(lambda primals, given, tangent=tangent: (np.round(primals[0]), tangent))
+        np.testing.assert_array_equal(EVERY_WAY[way](f), np.zeros_like(EVERY_WAY[way](f)))
+    f = fg.custom_jvp(lambda x: {"a": x + np.sum(x), "b": x * 3.0})
+    f.defjvp(lambda primals, given: (f(*primals), {"a": np.sum(given[0]), "b": None}))
+    wanted = {"forward": [2.0, 2.0], "reverse": [2.0, 2.0], "batched": [[2.0, 2.0]] * 2}[way]
+    np.testing.assert_array_equal(EVERY_WAY[way](lambda x: f(x)["a"] + f(x)["b"]), wanted)
+
+
+def test_a_cotangent_of_another_shape_is_refused_in_every_mode():
+    f = fg.custom_vjp(lambda x, y: x * y)
+    f.defvjp(lambda x, y: (x * y, (x, y)), lambda kept, ct: (np.sum(ct), ct * kept[0]))
+    for program in (
+        lambda: fg.grad(lambda x: np.sum(f(x, X)))(X),
+        lambda: fg.jvp(lambda x: f(x, X), (X,), (X,)),
+        lambda: fg.jacobian(lambda x: f(x, X))(X),
+    ):
+        with pytest.raises(
+            errors.CustomRuleError, match=r"array of shape \(\) for array number 0 of its arguments, which"
+        ):
+            program()

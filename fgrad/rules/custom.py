@@ -22,10 +22,20 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import as_now, boxed, strip_ended
 from fgrad.core.trace import substituted
-from fgrad.core.tree import flatten, unflatten
+from fgrad.core.tree import flatten, outline, outline_of, unflatten
 from fgrad.errors.hints import names_keywords
 from fgrad.rules.closures import running_layers
-from fgrad.rules.rule import Leaves, Linear, Rule, Variables, call_rule, settled, zeros_of
+from fgrad.rules.rule import (
+    Leaves,
+    Linear,
+    Rule,
+    Variables,
+    call_rule,
+    cotangent_of,
+    names_of_inputs,
+    settled,
+    zeros_of,
+)
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import vjp
 
@@ -162,7 +172,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
                 given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents, is_traced)))
                 return self._of_arrays(given, treedef, places)
 
-            return results, pull, _transposed(pull, results, arrays)
+            return results, pull, _transposed(self._function, pull, results, arrays)
 
         return Rule(self._function, lambda arrays: flat(self._function(*whole(arrays))), linearize)
 
@@ -174,6 +184,41 @@ def _pair(function: Any, found: Any, what: str, expected: str) -> tuple[Any, Any
             f"{what} of {name_of(function)} must return a pair {expected}; it returned {found!r:.200}."
         )
     return found[0], found[1]
+
+
+def _tangents(function: Any, nested: Any, form: Any, results: Leaves) -> Leaves:
+    """Return the tangents that a forward rule gave, one for each array of the result; None is one of zeros.
+
+    Raises:
+        CustomRuleError: a ValueError; they are nested otherwise than the result, or have other shapes.
+    """
+    try:
+        found = [None if each is None else flatten(each)[0] for each in form.flatten_up_to(nested)]
+    except ValueError:
+        found = []
+    if len(found) != form.num_leaves or not all(each is None or len(each) == 1 for each in found):
+        raise errors.CustomRuleError(
+            f"the rule of {name_of(function)} returned a tangent with the structure {outline(nested)}, and the result "
+            f"has the structure {outline_of(form)}.\n"
+            "Return a tangent with the structure of the result, and None for an array without one."
+        )
+    return [
+        zeros_of(y) if each is None else _tangent(function, each[0], y) for each, y in zip(found, results, strict=True)
+    ]
+
+
+def _tangent(function: Any, found: Any, result: Any) -> Any:
+    """Return the tangent that a forward rule gave for one array of the result, in its shape."""
+    tangent = settled(found)
+    pairs = zip(tangent.shape[::-1], result.shape[::-1], strict=False)
+    fits = tangent.ndim <= result.ndim and all(size in (1, wanted) for size, wanted in pairs)
+    if not fits or (tangent.dtype.kind == "c" and result.dtype.kind == "f"):
+        raise errors.CustomRuleError(
+            f"the rule of {name_of(function)} returned a tangent of shape {tangent.shape} and dtype {tangent.dtype}, "
+            f"and the result has shape {result.shape} and dtype {result.dtype}.\n"
+            "A tangent has the shape of the result, and is real if that is."
+        )
+    return tangent if tangent.shape == result.shape else np.broadcast_to(tangent, result.shape)
 
 
 def _check_takes(function: Any, part: Any, form: str, count: int) -> None:
@@ -232,13 +277,16 @@ def _is_of_transposed(function: Any, leaves: Leaves) -> bool:
     return bool(traces) and any(layer._trace in traces for leaf in leaves for layer in running_layers(leaf))
 
 
-def _transposed(pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
+def _transposed(function: Any, pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
     """Return the pushforward that belongs to a linear pullback."""
 
     def push(tangents: Leaves, variables: Variables) -> Leaves:
         def filled(cotangents: Leaves) -> Leaves:
-            found = zip([*arrays, *variables], pull(cotangents, variables), strict=True)
-            return [zeros_of(x) if ct is None else settled(ct) * 1.0 for x, ct in found]
+            names = names_of_inputs(len(arrays), variables)
+            found = zip(names, [*arrays, *variables], pull(cotangents, variables), strict=True)
+            return [
+                zeros_of(x) if ct is None else cotangent_of(function, name, ct, x.shape) * 1.0 for name, x, ct in found
+            ]
 
         return vjp(filled, [zeros_of(x) for x in results])[1](list(tangents))[0]  # type: ignore[no-any-return]
 
@@ -270,7 +318,7 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801
 
         Args:
             rule: takes a tuple of arguments and a tuple of tangents, and is linear in the tangents; returns `(result,
-                tangent of the result)`.
+                tangent of the result)`, with None for an array that has no tangent.
 
         Raises:
             CustomRuleError: a ValueError; `rule` does not take two arguments.
@@ -287,14 +335,16 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801
         def linearize(arrays: Leaves) -> Any:
             # The function with its rule, and not its code, so that the rule applies to lower traces, too.
             again: Any = self
-            results = flat(again(*whole(arrays)))
+            result = again(*whole(arrays))
+            results, form = flat(result), flatten(result)[1]
             _show_batches(_closed_over(self._forward))
 
             def push(tangents: Leaves, variables: Variables) -> Leaves:
                 is_traced = _are_traced([*arrays, *tangents, *_closed_over(self._forward)])
                 given = [_to_write_to(leaves, is_traced) for leaves in (arrays, tangents)]
                 pair = self._forward(*map(whole, given))
-                return flatten(_pair(self._function, pair, "the rule", "(result, tangent)")[1])[0]
+                nested = _pair(self._function, pair, "the rule", "(result, tangent)")[1]
+                return _tangents(self._function, nested, form, results)
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 zeros = [zeros_of(x) for x in arrays]
@@ -343,7 +393,7 @@ class _CustomGradient(_Custom[P, Any]):
                 given, by_variable = self._parted(grad_fn(*cotangents, variables=list(variables)), variables)
                 return [*self._of_arrays(given, treedef, places), *by_variable]
 
-            return results, pull, _transposed(pull, results, arrays)
+            return results, pull, _transposed(self._function, pull, results, arrays)
 
         def check_variables(variables: Variables) -> None:
             if not _takes_variables(grad_fns[0]):

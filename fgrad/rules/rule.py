@@ -402,9 +402,7 @@ def _recorded(
 ) -> list[Any]:
     """Record a call in a trace; inputs and results are without its layer."""
     likes = [None if key is None else (x.shape, x.dtype) for key, x in zip(keys, inputs, strict=True)]
-    arrays = len(inputs) - len(call.variables)
-    names = [f"array number {place} of its arguments" for place in range(arrays)]
-    names += [f"the variable {variable.name!r}" for variable in call.variables]
+    names = names_of_inputs(len(inputs) - len(call.variables), call.variables)
 
     # The record refers to the pullback only, so that residuals of the pushforward are freed.
     pullback = call.pull_seen if call.pull_seen is not None and trace is call.highest else call.pull
@@ -539,12 +537,27 @@ def zeros_of(like: Any) -> Any:
     return np.zeros_like(like) if like.dtype.kind in "fc" else np.zeros(like.shape)
 
 
+def names_of_inputs(arrays: int, variables: Variables) -> list[str]:
+    """Return what messages call the inputs of a rule."""
+    names = [f"array number {place} of its arguments" for place in range(arrays)]
+    return names + [f"the variable {variable.name!r}" for variable in variables]
+
+
 def _fitting(function: Any, name: str, found: Any, shape: tuple[int, ...], dtype: Any) -> Any:
     """Return the cotangent that a rule gave for one input, in the input's dtype."""
+    return conform(cotangent_of(function, name, found, shape), shape, dtype)
+
+
+def cotangent_of(function: Any, name: str, found: Any, shape: tuple[int, ...]) -> Any:
+    """Return the cotangent that a rule gave for one input.
+
+    Raises:
+        CustomRuleError: a ValueError; it has another shape than the input.
+    """
     found = settled(found)
     if found.shape != shape:
         raise errors.CustomRuleError(
             f"the rule of {name_of(function)} returned an array of shape {found.shape} for {name}, which has shape "
             f"{shape}.\nA gradient has the shape of its argument: np.broadcast_to undoes a sum, and np.sum a broadcast."
         )
-    return conform(found, shape, dtype)
+    return found
