@@ -445,7 +445,7 @@ def test_code_for_a_kind_of_processor(tmp_path):
     exported_rosenbrock(tmp_path, library=False, cpu="native")
     with pytest.raises(errors.ParameterError, match="cpu='native' is for code that runs on this machine"):
         exported_rosenbrock(tmp_path, target="wasm32-unknown-unknown", cpu="native")
-    with pytest.raises(errors.ParameterError, match="LLVM has no target 'nonsense'"):
+    with pytest.raises(errors.ParameterError, match=r"LLVM has no target 'nonsense'[\s\S]*at test_export.py"):
         exported_rosenbrock(tmp_path, target="nonsense")
 
 
@@ -589,6 +589,14 @@ def test_the_gradient_of_a_network_is_small(tmp_path):
 
 
 # In Python again
+
+
+@pytest.mark.parametrize("processor", [{"cpu": "no-such-one"}, {"features": "+no-such-one"}])
+def test_a_processor_that_llvm_does_not_know_is_refused(processor, tmp_path):
+    compiled = fg.compile(lambda x: np.sin(x) * 2.0)
+    with pytest.raises(errors.ParameterError, match="no-such-one.*is not a recognized"):
+        compiled.export(tmp_path / "double_it", np.ones(3), library=False, **processor)
+    compiled.export(tmp_path / "double_it", np.ones(3), library=False, target="x86_64-unknown-linux-gnu", cpu="haswell")
 
 
 INTERRUPTED = """

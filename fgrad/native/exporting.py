@@ -9,6 +9,7 @@ allocates nothing and keeps nothing, so threads with a workspace each can call i
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -97,7 +98,40 @@ def _machine(target: Target) -> Machine:
         raise errors.ParameterError("cpu='native' is for code that runs on this machine; leave out target.")
     is_native = target.cpu == "native"
     cpu, features = (here.cpu, here.features) if is_native else (target.cpu, target.features)
+    if (cpu or features) and not is_native:
+        _check_processor(target.triple or here.triple, cpu, features)
     return Machine(target.triple or here.triple, cpu, features)
+
+
+_TRIAL = """
+import sys
+import llvmlite.binding as llvm
+
+triple, cpu, features = sys.argv[1:]
+llvm.initialize_all_targets()
+llvm.initialize_all_asmprinters()
+machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features)
+text = f'target triple = "{triple}"\\ndefine double @f(double %x) {{\\n  ret double %x\\n}}'
+machine.emit_object(llvm.parse_assembly(text))
+"""
+
+
+@functools.cache
+def _check_processor(triple: str, cpu: str, features: str) -> None:
+    """Compile a function for a processor in a process of its own, which LLVM ends where it does not know one.
+
+    Raises:
+        ParameterError: a ValueError; there is no such processor, or no such extension.
+    """
+    command = [sys.executable, "-c", _TRIAL, triple, cpu, features]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    unknown = [line for line in done.stderr.splitlines() if "not a recognized" in line]
+    if done.returncode or unknown:
+        told = (unknown or done.stderr.strip().splitlines() or ["it ended"])[-1]
+        raise errors.ParameterError(
+            f"LLVM makes no code for cpu={cpu!r} and features={features!r} on {triple}: {told:.300}\n"
+            "cpu is a name as gcc's -march, such as 'haswell', and features are such as '+avx2,+fma'."
+        )
 
 
 def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:

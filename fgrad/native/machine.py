@@ -302,18 +302,19 @@ class Machine:
         Raises:
             ParameterError: a ValueError; LLVM has no such target.
         """
+        try:
+            self._llvm.Target.from_triple(self.triple)
+        except RuntimeError as error:
+            raise errors.ParameterError(f"LLVM has no target {self.triple!r:.80}: {error}") from None
         return apart(lambda: self._object_code(text))
 
     def _object_code(self, text: str) -> bytes:
         llvm = self._llvm
         with STEADY:
             context = llvm.create_context()
-            try:
-                target = llvm.Target.from_triple(self.triple).create_target_machine(
-                    cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
-                )
-            except RuntimeError as error:
-                raise errors.ParameterError(f"LLVM has no target {self.triple!r:.80}: {error}") from None
+            target = llvm.Target.from_triple(self.triple).create_target_machine(
+                cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
+            )
             module = self._parsed(text, context)
             builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=3))
             self._run(builder.getModulePassManager(), module, builder)
