@@ -131,7 +131,7 @@ class Machine:
     """
 
     def __init__(self, triple: str | None = None, cpu: str = "", features: str = "") -> None:
-        self._llvm = _llvmlite()
+        self._llvm: Any = importlib.import_module("llvmlite.binding")
         is_here = triple is None
         if is_here:
             self._llvm.initialize_native_target()
@@ -162,7 +162,12 @@ class Machine:
         Raises:
             MissingExtraError: llvmlite is not installed.
         """
-        return apart(_made)
+        try:
+            return apart(_made)
+        except ImportError as error:  # here, since the other thread knows nothing of the user's line
+            raise errors.MissingExtraError(
+                "fgrad.compile needs llvmlite, which is not installed.\nInstall it: pip install 'fgrad[compile]'."
+            ) from error
 
     def widths(self, precise: bool) -> Widths:
         """Return how many elements are computed at once.
@@ -410,12 +415,3 @@ _ACTS = {"malloc", "free", "pthread_create", "pthread_join"}
 """Functions that do something, besides what they return."""
 
 _PURE = "nounwind willreturn memory(none)"
-
-
-def _llvmlite() -> Any:
-    try:
-        return importlib.import_module("llvmlite.binding")
-    except ImportError as error:
-        raise errors.MissingExtraError(
-            "fgrad.compile needs llvmlite, which is not installed.\nInstall it: pip install 'fgrad[compile]'."
-        ) from error
