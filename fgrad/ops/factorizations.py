@@ -61,7 +61,6 @@ from fgrad.ops.matrices import (
     warn_of_rounding,
     where_used,
 )
-from fgrad.ops.solving import by_triangle
 from fgrad.ops.tracing import answers_traced, raw_array
 
 # Cholesky and QR
@@ -90,12 +89,35 @@ def _of_quarters(upper: Any, corner: Any, lower: Any) -> Any:
 
 
 def _inverse_of_lower(x: Any) -> Any:
-    """Return the inverses of lower triangular matrices by halves, a third of the work of `inv`."""
+    """Return the inverses of lower triangular matrices by halves, a third of the work of `inv`.
+
+    Single small matrices are inverted by LAPACK, without the triangular equations of BLAS, which would wait for its
+    threads.
+
+    Raises:
+        LinAlgError: a matrix is singular.
+    """
     if x.shape[-1] <= _SMALL:
-        return np.linalg.inv(x)
+        invert = lapack("trtri", x.dtype.char) if type(x) is np.ndarray and x.ndim == 2 else None
+        if invert is None:
+            return np.linalg.inv(x)
+        inverse, info = invert(x.T)  # in Fortran's order an upper triangle
+        if info:
+            raise np.linalg.LinAlgError("singular matrix")
+        return inverse.T
     upper, corner, lower = _quarters(x)
     upper, lower = _inverse_of_lower(upper), _inverse_of_lower(lower)
     return _of_quarters(upper, -lower @ (corner @ upper), lower)
+
+
+def _solution_of_transpose(lower: Any, side: Any) -> Any:
+    """Return the solutions x of `transposed(lower) @ x = side` for lower triangular matrices, by halves."""
+    if lower.shape[-1] <= _SMALL:
+        return transposed(_inverse_of_lower(lower)) @ side
+    (first, corner, last), half = _quarters(lower), lower.shape[-1] // 2
+    below = _solution_of_transpose(last, side[..., half:, :])
+    above = _solution_of_transpose(first, side[..., :half, :] - transposed(corner) @ below)
+    return np.concatenate([above, below], axis=-2)
 
 
 def _half_triangle(x: Any) -> Any:
@@ -108,17 +130,6 @@ def _half_triangle(x: Any) -> Any:
     return triangle
 
 
-def _product_with_inverse(factor: Any) -> Callable[[Any], Any]:
-    """Return the product of the transposed inverse of lower triangular matrices with what is on its right.
-
-    LAPACK solves one equation per call; for stacks, NumPy's `inv` is faster than a loop of calls.
-    """
-    if raw_array(factor).ndim == 2 and lapack("trtrs", factor.dtype.char):
-        return lambda x: by_triangle(factor, x, "lower", of_transpose=True)
-    inverse = transposed(_inverse_of_lower(factor))
-    return lambda x: inverse @ x
-
-
 def _cholesky_back(factor: Any, ct: Any) -> Any:
     """Return the cotangent of the lower triangle of the matrix that has this factor.
 
@@ -127,12 +138,12 @@ def _cholesky_back(factor: Any, ct: Any) -> Any:
     """
     is_plain = type(factor) is np.ndarray and type(ct) is np.ndarray
     if factor.shape[-1] <= (_SMALL if is_plain else _SMALL_FOLLOWED):
-        product, half = _product_with_inverse(factor), _half_triangle(transposed(factor) @ np.tril(ct))
-        return _half_triangle(product(adjoint(product(half + adjoint(half)))))
+        inverse, half = transposed(_inverse_of_lower(factor)), _half_triangle(transposed(factor) @ np.tril(ct))
+        return _half_triangle(inverse @ adjoint(inverse @ (half + adjoint(half))))
     (l_upper, l_corner, l_lower), (upper, corner, lower) = _quarters(factor), _quarters(ct)
     lower = _cholesky_back(l_lower, lower)
     corner = corner - (lower + adjoint(lower)) @ conjugated(l_corner)
-    turned = _product_with_inverse(l_upper)(adjoint(corner))
+    turned = _solution_of_transpose(l_upper, adjoint(corner))
     upper = _cholesky_back(l_upper, upper - turned @ conjugated(l_corner))
     return _of_quarters(upper, adjoint(turned), lower)
 
