@@ -665,9 +665,8 @@ SCHEDULES = [
 
 
 def test_every_schedule_is_copied_below():
-    found = {
-        value for value in vars(schedules).values() if isinstance(value, type) and issubclass(value, schedules.Schedule)
-    }
+    public = [getattr(schedules, name) for name in schedules.__all__]
+    found = {value for value in public if isinstance(value, type) and issubclass(value, schedules.Schedule)}
     assert {type(each) for each in SCHEDULES} == found - {schedules.Schedule}
 
 

@@ -98,7 +98,7 @@ def _inverse_of_lower(x: Any) -> Any:
         LinAlgError: a matrix is singular.
     """
     if x.shape[-1] <= _SMALL:
-        invert = lapack("trtri", x.dtype.char) if type(x) is np.ndarray and x.ndim == 2 else None
+        invert = lapack("trtri", x.dtype.char) if type(x) is np.ndarray and x.ndim == 2 and x.size else None
         if invert is None:
             return np.linalg.inv(x)
         inverse, info = invert(x.T)  # in Fortran's order an upper triangle
