@@ -315,6 +315,26 @@ def test_what_is_measured_has_seconds():
     assert heads[0].split() == ["what", "flops", "bytes", "vanished", "time"]
 
 
+def test_calls_are_measured_beside_those_without_compile():
+    report = loss.inspect(P, X, 3, measure=True)
+    assert list(report.calls) == ["compiled", "eager"]
+    assert all(each > 0 for each in report.calls.values())
+    report.seconds, report.calls = {"recording": 0.5, "LLVM": 1.0}, {"compiled": 0.25, "eager": 0.75}
+    assert report.calls_to_pay == 3
+    assert "a call     compiled 250.0 ms, eager 750.0 ms; compiling pays after 3 calls" in str(report)
+    report.calls["eager"] = 0.2
+    assert report.calls_to_pay == np.inf
+    assert "compiling does not pay" in str(report)
+    assert np.isnan(loss.inspect(P, X, 3).calls_to_pay)
+    assert "a call" not in str(loss.inspect(P, X, 3))
+
+
+def test_a_function_that_assigns_is_not_called_to_be_measured():
+    w = fg.Variable(1.0)
+    assert fg.compile(lambda x: w.assign_add(x)).inspect(2.0, measure=True).calls == {}
+    assert float(w) == 1.0
+
+
 def test_each_stage_is_measured_by_itself():
     def f(x):
         y = np.fft.fft(np.exp(x)).real

@@ -77,7 +77,8 @@ class Compiled(Transformed, Generic[P, R]):
 
         Args:
             args, keywords: as the function is called with them.
-            measure: time each stage for these arguments, by running all of them ten times or more.
+            measure: time each stage for these arguments, by running all of them ten times or more, and a call of the
+                compiled function and of the function itself, unless it assigns to variables.
 
         Returns:
             A report; printed, it lists the loops and routines with the user's lines, what NumPy runs and why, flops,
@@ -228,7 +229,8 @@ def _run_inspect(
     if program.closes_over_traced:
         programs.forget(form)
         raise no_program(function)
-    return program.inspected(form.inputs, measure, programs.count, programs.changes())
+    eager = (lambda: function(*args, **keywords)) if measure else None
+    return program.inspected(form.inputs, eager, programs.count, programs.changes())
 
 
 def _run_export(

@@ -1,6 +1,7 @@
 """How a compiled program is looked through: loops, routines and what NumPy runs, with the user's lines.
 
 inspected(...)        the report of a program
+seconds_of(call)      what a call takes
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,8 @@ _FEWEST = 10
 """How often each of them is run at least, unless all of them have been run for so long:"""
 _LONGEST = 10.0
 """seconds."""
+_MOST = 1000
+"""How often a call is run at most."""
 _FREE = {"cast", "select"}
 """Operations on elements that are no arithmetic."""
 
@@ -245,6 +248,19 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
         stages=stages, memory=executable.memory(), seconds=times, llvm=executable.llvm,
         operations=len(block.equations), **rest,
     )  # fmt: skip
+
+
+def seconds_of(call: Callable[[], Any]) -> float:
+    """Return what a call takes at best."""
+    best, begun = math.inf, time.perf_counter()
+    for rounds in range(_MOST):
+        start = time.perf_counter()
+        call()
+        now = time.perf_counter()
+        best = min(best, now - start)
+        if now > begun + (_TIMED if rounds >= _FEWEST else _LONGEST):
+            break
+    return best
 
 
 def _loop_text(loop: Loop) -> str:

@@ -209,13 +209,22 @@ class Program:
             graph.inputs, {**graph.constants, **values}, graph.equations, list(map(strip_ended, graph.outputs))
         )
 
-    def inspected(self, leaves: Sequence[Any], measure: bool, count: int, changes: Sequence[str]) -> Inspection:
-        """Return the report of the program, with how many there are and what tells them apart."""
-        function = self.function
+    def inspected(
+        self, leaves: Sequence[Any], eager: Callable[[], Any] | None, count: int, changes: Sequence[str]
+    ) -> Inspection:
+        """Return the report of the program, with how many there are and what tells them apart.
+
+        Args:
+            leaves: the arguments.
+            eager: calls the function itself with them, for stages and calls to be timed; None not to.
+            count: how many programs there are.
+            changes: what tells them apart.
+        """
+        function, measure = self.function, eager is not None
         described = [(f"{label}: {form}", own) for (label, form), own in zip(self.leaves, self.is_input, strict=True)]
         variables = self.graph.variables.items()
         inspection: Any = importlib.import_module("fgrad.native.inspection")  # which takes time, and few ask for it
-        return inspection.inspected(  # type: ignore[no-any-return]
+        report: Inspection = inspection.inspected(
             function,
             function.arrays([*map(strip_ended, leaves), *map(strip_ended, self._variables)]) if measure else None,
             name=self.name,
@@ -226,6 +235,11 @@ class Program:
             programs=count,
             changes=changes,
         )
+        if eager is not None and not self.assigned:
+            report.calls = {
+                "compiled": inspection.seconds_of(lambda: self(leaves)), "eager": inspection.seconds_of(eager),
+            }  # fmt: skip
+        return report
 
 
 def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:

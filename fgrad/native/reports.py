@@ -7,6 +7,7 @@ changes_between(...)  what differs between the calls for which there are program
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -70,6 +71,8 @@ class Inspection:
         programs: how many there have been for this function.
         changes: what differed between them.
         llvm: the native code in LLVM's language.
+        calls: the seconds of one call, "compiled" and, without `compile`, "eager"; empty if they were not measured, or
+            if the function assigns to variables.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -98,6 +101,18 @@ class Inspection:
     programs: int
     changes: list[str]
     llvm: str = field(repr=False)
+    calls: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def calls_to_pay(self) -> float:
+        """The number of calls after which compiling has saved what it took; infinite if it never does.
+
+        NaN if calls were not measured.
+        """
+        if not self.calls:
+            return math.nan
+        saved = self.calls["eager"] - self.calls["compiled"]
+        return math.ceil(sum(self.seconds.values()) / saved) if saved > 0 else math.inf
 
     @property
     def kernels(self) -> list[Stage]:
@@ -132,6 +147,7 @@ class Inspection:
             "not loops": self.unrolled,
             "memory": [memory],
             "compiled": [f"{times}; {recorded}; {_counted(self.programs, 'program')} for this function so far"],
+            "a call": self._call_texts(),
             "changing": self.changes,
         }
         lines = [f"{self.name}: {_counted(len(self.kernels), 'kernel')}{steps}"]
@@ -140,6 +156,13 @@ class Inspection:
         return "\n".join([*lines, *self._table()])
 
     __repr__ = __str__
+
+    def _call_texts(self) -> list[str]:
+        if not self.calls:
+            return []
+        pays = f"pays after {count_text(self.calls_to_pay)} calls" if self.calls_to_pay < math.inf else "does not pay"
+        times = ", ".join(f"{name} {seconds_text(each)}" for name, each in self.calls.items())
+        return [f"{times}; compiling {pays}"]
 
     def _table(self) -> Iterator[str]:
         """Return a line for each stage, and below it what it computes, and for which lines of the user's."""

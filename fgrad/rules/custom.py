@@ -190,7 +190,7 @@ def _tangents(function: Any, nested: Any, form: Any, results: Leaves) -> Leaves:
     """Return the tangents that a forward rule gave, one for each array of the result; None is one of zeros.
 
     Raises:
-        CustomRuleError: a ValueError; they are nested otherwise than the result, or have other shapes.
+        CustomRuleError: a ValueError; their structure is not that of the result, or they have other shapes.
     """
     try:
         found = [None if each is None else flatten(each)[0] for each in form.flatten_up_to(nested)]
