@@ -31,6 +31,10 @@ _OF = {
 _WITHOUT_COMPILER = ["docs/how-to/export.md", "fgrad/exported.py"]
 """What links shared libraries, where there is a C compiler."""
 
+_OTHER_FILES = [f"fgrad/numpy/{name}.py" for name in ("fft", "linalg", "polynomial", "random")]
+"""Modules in whose place `sys.modules` has NumPy's, whose files are others."""
+
 collect_ignore = [name for package, names in _OF.items() if not importlib.util.find_spec(package) for name in names]
+collect_ignore += _OTHER_FILES
 if not any(map(shutil.which, ("cc", "gcc", "clang"))):
     collect_ignore += _WITHOUT_COMPILER

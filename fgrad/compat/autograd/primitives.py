@@ -371,7 +371,8 @@ def has_rule(fun: Any) -> bool:
     while True:
         if isinstance(fun, np.ufunc):
             return fun in UFUNCS
-        if isinstance(fun, Hashable) and (fun in FUNCTIONS or str(getattr(fun, "__module__", "")).startswith("fgrad.")):
+        is_ours = str(getattr(fun, "__module__", "")).startswith(("fgrad.ops.", "fgrad.scipy."))
+        if isinstance(fun, Hashable) and (fun in FUNCTIONS or is_ours):
             return True
         if not hasattr(fun, "__wrapped__"):
             return False
