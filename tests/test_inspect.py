@@ -259,7 +259,7 @@ def test_functions_with_rules_of_their_own_run_as_a_whole():
     twice.defvjp(lambda x: (twice(x), None), lambda _, ct: (3.0 * ct,))
     (step,) = fg.compile(lambda x: np.sin(twice(x))).inspect(X).steps
     assert step.operations == {"twice": 1}
-    assert step.reason == "a function with a derivative of its own, which runs as a whole"
+    assert step.reason == "a function with a custom derivative, which runs as a whole"
     assert step.advice == "What it calls can be compiled itself."
     np.testing.assert_allclose(fg.compile(lambda x: np.sin(twice(x)))(X), np.sin(2.0 * X), rtol=1e-14)
 

@@ -6,7 +6,7 @@ register_einops()    support of tensors in the functions of einops
 to_torch(f)          a function of arrays, as one operation of PyTorch
 """
 
-import fgrad.core  # noqa: F401  # whose tables are filled before a module of this room is loaded
+import fgrad.core  # noqa: F401  # whose tables are filled before a module of this package is loaded
 from fgrad.interop.einops_backend import register_einops as register_einops
 from fgrad.interop.jax_functions import from_jax as from_jax
 from fgrad.interop.torch_export import to_torch as to_torch

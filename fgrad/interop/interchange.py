@@ -30,7 +30,7 @@ _EXAMPLE = np.empty(0)
 @answers_member("__array_namespace__")
 def array_namespace(x: Any, /, *, api_version: str | None = None) -> Any:
     """Return the module of functions for tensors."""
-    _EXAMPLE.__array_namespace__(api_version=api_version)  # type: ignore[arg-type]  # whatever was asked for
+    _EXAMPLE.__array_namespace__(api_version=api_version)  # type: ignore[arg-type]  # of any version
     return fgrad.numpy
 
 

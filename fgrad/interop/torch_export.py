@@ -1,6 +1,6 @@
 """Functions of arrays as operations of PyTorch.
 
-    to_torch(f)    f for PyTorch tensors; differentiated by fgrad under PyTorch's autograd
+    to_torch(f)    f for PyTorch tensors; fgrad computes its derivatives under PyTorch's autograd
 
 For PyTorch a call is one `autograd.Function`. Its backward pass is fgrad's pullback; under a higher derivative in
 PyTorch, the pullback is a function of arrays like any other and becomes such an operation again.

@@ -5,7 +5,7 @@
 
 A file is named for all that its code depends on: the program in LLVM's language, the processor, LLVM's version and the
 passes that run. It begins with a checksum of the code. Code runs with the rights of the user, so a folder is used only
-where nobody else can write into it.
+where other users cannot write.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CHECKSUM = hashlib.sha256().digest_size
 
 
 def cache_folder(cache: bool | str | os.PathLike[str] | None) -> str | None:
-    """Return the folder for what a user has asked for; None: nothing is kept.
+    """Return the folder for the argument `cache`; None: nothing is kept.
 
     Args:
         cache: a folder; True: that of the user's caches; None: what the variable FGRAD_CACHE says, 1 for True. An empty

@@ -60,7 +60,7 @@ class Functions:
         threads, widths, linkage: the same.
         known: the names of those that there are, by their text without a name; equal ones are written once.
         texts: what is written of them.
-        narrow: those with loops that are left for the compiler to make wide; they are a module of their own.
+        narrow: those with loops that LLVM is to make wide; they form a separate module.
         declarations: of the latter, for the module that calls them.
         has_iterations: there are loops over programs, of which what stands in an iteration runs again and again.
         used: the functions of libraries that they call.

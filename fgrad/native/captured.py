@@ -6,7 +6,7 @@
 
 A program is what the function did when it was recorded. So it holds as long as all that the function refers to is what
 it was then: its cells and defaults, the names of its module, attributes, items, functions that it calls, and what these
-refer to. Of objects those attributes count whose names occur in the code: what is not asked for may change each time.
+refer to. Of objects those attributes count whose names occur in the code: others may change each time.
 Names and items are compared by identity, and numbers and texts by value; arrays by what they hold. Of large ones
 fingerprints are compared, and of what can only be read nothing. Variables are inputs of programs.
 """

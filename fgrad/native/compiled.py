@@ -69,7 +69,7 @@ class Compiled(Transformed, Generic[P, R]):
 
     @property
     def programs(self) -> Programs:
-        """The programs that there are, for who runs them without this function's way through transforms."""
+        """The programs so far, for callers that run them without the transforms of this function."""
         return self._programs
 
     def inspect(self, *args: Any, measure: bool = False, **keywords: Any) -> Inspection:
@@ -212,7 +212,7 @@ def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
     except errors.GraphInputError:
         if int not in map(type, form.inputs):
             raise
-    # A result has another form for these integers, such as a power with a negative exponent: they are asked for.
+    # A result has another form for these integers, such as a power with a negative exponent: they become constants.
     program, form = programs.for_form_with_integers_fixed(function, form)
     return program(form.inputs)
 
@@ -271,7 +271,7 @@ def _program_alone(
 
 
 def _run_python(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
-    """Run the function itself, on tensors as when it is recorded, for somebody who wants to see its operations."""
+    """Run the function itself, on tensors as when it is recorded, for observers of its operations."""
     form = Form(function, programs.static, args, keywords)
     inputs = [x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs]
     args, keywords = form.outline.whole(inputs)
@@ -322,9 +322,9 @@ def compile(
     and what is solved with them, call the libraries; the rest is left to NumPy. Further calls run the code alone, none
     of the function's Python.
 
-    Arrays, tensors and Python's numbers go into the program. All else is part of it, and so are integers whose value is
-    asked for, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and values of
-    what does not go in. What the function refers to is part of it, too: where a number, an array or an attribute is
+    Arrays, tensors and Python's numbers are inputs of the program. Other values are part of it, and so are integers
+    whose value is used, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and
+    values that are part of it. What the function refers to is part of it, too: where a number, an array or an attribute is
     another than it was, which each call looks at, the function is recorded anew. Variables are read when the program
     runs, and assignments to them are carried out when it has ended, all of them or none.
 
@@ -349,7 +349,7 @@ def compile(
         device: where JAX runs it for arrays of NumPy's: "cpu", "gpu", "tpu", or a device of `jax.devices()`; by default
             the first that JAX prefers.
         cache: keep native code in files, so that the next process does not compile it again: True for the user's
-            folder of caches, or a folder, into which nobody else may write. By default what the variable FGRAD_CACHE
+            folder of caches, or a folder, into which other users cannot write. By default what the variable FGRAD_CACHE
             says: 1, or a folder. A program that calls the code of SciPy's functions, such as `gammaln`, is not kept.
         reroll: find loops of Python's again in what is recorded. Without it they are compiled as they were recorded,
             which takes longer; `scan` and its kin are loops all the same.

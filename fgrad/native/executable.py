@@ -88,7 +88,7 @@ class Executable:
         return self._planning, 0.0 if self._module is None else self._module.ready()
 
     def _places_in_one_segment(self) -> tuple[Any, list[int], list[int] | None, int] | None:
-        """Return the function that is all there is, or None, and places: of what it takes, of results, of a failure.
+        """Return the only function, or None, and places: of its arguments, of results, of a failure.
 
         None stands for the places of results that are just what the function returns.
         """
@@ -209,7 +209,7 @@ class Native:
         arena = self._arena() if self._arena_size else _NO_ARENA
         try:
             function = self._function or self._found()
-            if function((*given, *made), arena[1]):  # some array does not lie in memory as the code wants it
+            if function((*given, *made), arena[1]):  # the layout of an array in memory is not that of the code
                 given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
                 function((*given, *made), arena[1])
         except SystemError as error:  # a ufunc's loop has raised, as `scipy.special.errstate` lets it

@@ -1,9 +1,9 @@
-"""A recorded program as a function of arrays that all transforms can take: each of them runs native code in its turn.
+"""A recorded program as a function of arrays that all transforms can take: each of them runs native code.
 
     function = Function(block, name)
     function(leaves)                   the results for arrays, or for tensors that transforms follow
 
-The derivatives of a program are programs (`fgrad.graphs.derived`), which are recorded when they are asked for.
+The derivatives of a program are programs (`fgrad.graphs.derived`), which are recorded on first use.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Function:
         return apply_call(_rule(self.__name__, lambda leaves: self), leaves)
 
     def run(self, leaves: Leaves) -> list[Any]:
-        """Return the results for arrays that nothing follows."""
+        """Return the results for plain arrays."""
         for leaf in leaves:
             if type(leaf) is not np.ndarray:
                 leaves = self.arrays(leaves)
@@ -98,7 +98,7 @@ class Function:
         return computed(self.block, leaves)
 
     def executable(self) -> Any:
-        """Return what runs the program, which is compiled when it is asked for first."""
+        """Return what runs the program, which is compiled on first use."""
         if self._executable is None:
             with self._lock:
                 self._executable = self._executable or _compiled(self.block, self.options)
@@ -130,7 +130,7 @@ class Function:
     def linearize(self, ours: Places, remembers: bool, leaves: Leaves) -> Any:
         """Return the results, the pullback and the pushforward, by those of the leaves that are `ours`.
 
-        Without a pass back in sight, there is no pullback.
+        Without a backward pass in sight, there is no pullback.
         """
         examples = list(map(first_example, leaves))
         ours = self._moving_ones(ours, examples)
@@ -190,7 +190,7 @@ class Function:
         return self._like(Block(block.inputs, block.constants, block.equations, tangents))
 
     def _parted(self, ours: Places, examples: Leaves) -> _Parts:
-        """Return the program of the run, and that of the pass back."""
+        """Return the program of the run, and that of the backward pass."""
         parted = Directions(self.block, ours, self.has_derivative, examples).parted()
         return _Parts(self._like(parted.forward), self._like(parted.backward), parted.places, parted.connected)
 
@@ -241,7 +241,7 @@ class _Parts:
     connected: Places
 
 
-# As a call that traces are handed
+# As a call that traces process
 
 
 @dataclass(eq=False)

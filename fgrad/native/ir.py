@@ -135,7 +135,7 @@ class Value:
 
 
 class Constant(Value):
-    """A known number, or a vector of known numbers. As values are, equal constants are told apart.
+    """A known number, or a vector of known numbers. Equal constants are different values.
 
     Args:
         type: of the numbers.
@@ -255,7 +255,7 @@ class Instruction(Value):
 
     Attributes:
         op: the operation.
-        args: what it takes. STORE takes the value and the address; ADDRESS the base and the index.
+        args: the values that it takes. STORE takes the value and the address; ADDRESS the base and the index.
         attribute: of a comparison its predicate; of ADDRESS the type of the elements; of CALL the `Callee`; of ROOM
             the count; of EXTRACT and INSERT the lane; of REDUCE the name of the reduction.
         flags: such as "nsw".

@@ -21,7 +21,7 @@ from fgrad.native.static import Static
 
 
 def form_of(x: Any) -> Any:
-    """Return what a program depends on of a leaf of the usual kinds that nothing follows, and None of all else."""
+    """Return the part of a plain leaf of the usual kinds that a program depends on, and None for other leaves."""
     kind = type(x)
     if kind is np.ndarray or kind is np.float64:
         return x.shape, x.dtype

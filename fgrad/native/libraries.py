@@ -1,4 +1,4 @@
-"""Where the functions of BLAS and LAPACK lie in memory: SciPy has them, and hands out their addresses.
+"""Where the functions of BLAS and LAPACK lie in memory: SciPy has them, and exports their addresses.
 
 address("dgemm")      the address of a function; None where SciPy is not installed
 """

@@ -46,7 +46,7 @@ def _pointer(address: int) -> str:
 
 
 class _InProcess:
-    scope, nests = "hidden", "noinline"  # loops for LLVM's vectors are in a module of their own
+    scope, nests = "hidden", "noinline"  # loops for LLVM's vectors are in a separate module
     callers = "noinline optnone"  # they are not worth the time of optimization
     calls_ufuncs = True
 

@@ -45,13 +45,13 @@ LOWERINGS: dict[str, Callable[..., Any]] = {}
 """How primitives are lowered, by name."""
 
 OTHERWISE: list[Callable[[Program, Equation, list[Any]], Any]] = []
-"""What is asked in turn for an equation that no rule lowers: a tuple of nodes, or None."""
+"""Functions that are tried, one after the other, for an equation that no rule lowers: each returns nodes, or None."""
 
 CALLS: list[Callable[[Program, Equation, list[Any]], Any]] = []
 """The same for calls of functions that decide for themselves what they mean, such as loops."""
 
 CHECKS: list[Callable[[Program, Equation, list[Any]], None]] = []
-"""What is told of each equation before it is lowered, and may make runs void."""
+"""Functions that are called with each equation before it is lowered, and may make runs void."""
 
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
@@ -211,7 +211,7 @@ class Program(Nodes):
             found = next(filter(None, (call(self, equation, arguments) for call in CALLS)), None)
             if found is not None:
                 return found  # type: ignore[no-any-return]
-            reason = "a function with a derivative of its own, which runs as a whole"
+            reason = "a function with a custom derivative, which runs as a whole"
         elif equation.primitive in USERS:
             stand_in = USERS[equation.primitive]
             if stand_in is not None:

@@ -31,8 +31,8 @@ class _Form(NamedTuple):
     """A kind of C function.
 
     Attributes:
-        result: what it returns: the result of the program, or 1 for success.
-        parameters: what it takes.
+        result: the type of its result: that of the program, or 1 for success.
+        parameters: the types of its parameters.
         given: the place of the argument: a number, or the address of numbers.
         dtype: of these.
         made: the place of the address of results; -1: it returns the result.
@@ -68,7 +68,7 @@ def low_level(block: Block, name: str, signature: str) -> Any:
     """Return a program as a C function.
 
     Args:
-        block: the program: of numbers, or of one vector; it returns one number, or, where the function is handed the
+        block: the program: of numbers, or of one vector; it returns one number, or, where the function takes the
             address of its results, one vector.
         name: of the user's function, for messages.
         signature: one of `SIGNATURES`.

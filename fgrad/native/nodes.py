@@ -1,6 +1,6 @@
 """What a program is made of when it is turned round: for each array, what its value at an index is.
 
-    Given, Literal              an array that is handed in, one number
+    Given, Literal              an array from outside, one number
     Pointwise                   an operation element by element, on arrays of one shape
     Moved                       another array's elements at other indices: slices, transposes, broadcasts, padding
     Reshaped                    another array's memory under another shape
@@ -77,7 +77,7 @@ class Node:
 
 
 class Given(Node):
-    """An array that is handed to the program: an argument, a variable's value, a constant."""
+    """An array from outside the program: an argument, a variable's value, a constant."""
 
     __slots__ = ()
 

@@ -53,7 +53,7 @@ class Engine(Protocol):
         """Return whether an argument is an array of the library."""
 
     def example(self, x: Any) -> Any:
-        """Return an array of NumPy's in the form of one of the library."""
+        """Return a NumPy array as an array of the library."""
 
 
 ENGINES: dict[str, Engine] = {}

@@ -2,8 +2,8 @@
 
     planned(program, outputs)      the nests of loops, routines and steps, in the order in which they run
 
-An array that nobody has to see is computed where it is used. What is stored: results, the operands of routines and of
-NumPy's steps, what a reduction leaves, and what is dear to compute again. Arrays of the same index space that need
+An array that need not be in memory is computed where it is used. What is stored: results, the operands of routines and
+of NumPy's steps, what a reduction leaves, and what is dear to compute again. Arrays of the same index space that need
 nothing from each other but elements at the same index are made in one nest of loops; nests that need nothing from each
 other but what was made of the same row run row by row together.
 """
@@ -159,7 +159,7 @@ def _costs(needed: list[Node], stored: set[Node]) -> dict[Node, int]:
 
 
 _Context = tuple[int, Shape, Index]
-"""Where an element is computed: after how many reductions and the like, in which space, and at which index."""
+"""Where an element is computed: after how many reductions and scans, in which space, and at which index."""
 
 
 def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
@@ -218,7 +218,7 @@ def _is_repeated(node: Node, contexts: Iterable[_Context]) -> bool:
 
 
 def _rough_levels(needed: list[Node]) -> dict[Node, int]:
-    """Return how many reductions and the like each node waits for."""
+    """Return how many reductions and scans each node waits for."""
     levels: dict[Node, int] = {}
     for node in needed:
         waits = [levels[each] + isinstance(memory_of(each), WRITTEN) for each in node.arguments]

@@ -59,7 +59,7 @@ class Program:
         leaves: what to call each leaf of the arguments, with its dtype and shape, or its value if it is no input.
         seconds: how long recording took, with the second time to compare.
         closes_over_traced: it holds for this call alone, and there is no `function`.
-        is_plain: it has to do with no variables, and returns numbers alone.
+        is_plain: it uses no variables, and returns numbers alone.
     """
 
     def __init__(self, function: Any, form: Form, options: Options, assigning: Lock) -> None:
@@ -75,7 +75,7 @@ class Program:
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
         trace, replaced = new_recording(), Replaced()
-        # What is given in place of a tensor is another value in another run; nobody looks on where nothing is given.
+        # What is given in place of a tensor is another value in another run; without such values there is no observer.
         observers = [replaced] if given_now() else []
         with unobserved(), observed_by(*observers):
             self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
@@ -140,13 +140,13 @@ class Program:
         return bool(self._variables) and bool(followers(list(map(strip_ended, self._variables))))
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        """Run the program for leaves that nothing follows, while nothing else runs."""
+        """Run the program for plain leaves, while no trace runs."""
         if not self.is_plain:
             return self(leaves)
         return self._nested([result_of(each) for each in self.function.run(leaves)])
 
     def on_values(self, leaves: Sequence[Any]) -> Any:
-        """Return what `__call__` does, with plain arrays and numbers of NumPy's, for leaves that nothing follows."""
+        """Return what `__call__` does, with plain arrays and NumPy numbers, for plain leaves."""
         if not self.is_plain:
             return tree_map(strip_ended, self(leaves))
         return self._nested([each if each.shape else each[()] for each in self.function.run(leaves)])
@@ -271,7 +271,7 @@ def _example(leaf: Any) -> Any:
 
 
 def result_of(value: Any) -> Any:
-    """Return a result of a program as the user gets it: a tensor that nothing follows."""
+    """Return a result of a program as the user gets it: a plain tensor."""
     if type(value) is np.ndarray:
         return box(value if value.shape else value[()], UNTRACED, None)
     return untraced(value) if type(value) is Tensor else box(value, UNTRACED, None)

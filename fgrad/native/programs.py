@@ -141,7 +141,7 @@ class Programs:
             return
         warnings.warn(
             f"{name_of(function)} was compiled for the {self.count}th time: its arguments keep changing in "
-            "shape, dtype, structure, or in what is part of the program, such as integers whose value is asked for.\n"
+            "shape, dtype, structure, or in what is part of the program, such as integers whose value is used.\n"
             "Pad arrays to a few sizes, and pass what changes as arrays or floats.",
             errors.CompileWarning,
             stacklevel=depth_of_user(),

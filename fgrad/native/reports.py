@@ -35,7 +35,7 @@ class Stage:
         vanished: how many arrays of the eager function are nowhere in memory.
         reason: why NumPy runs it; empty for native code.
         advice: what would make it native, if a sentence can say that.
-        seconds: what it takes when it runs by itself; None if it was not measured.
+        seconds: the time of a run by itself; None if it was not measured.
         is_conditional: a condition ends the iterations, and the shape has the most of them.
     """
 
@@ -62,7 +62,7 @@ class Inspection:
         frozen: arguments that are part of the program.
         variables: what is read when it runs.
         loops: loops of the program, each before those inside of it, with the lines that an iteration is for. Loops of
-            Python's that were found again are among them, and those of passes back.
+            Python's that were found again are among them, and those of backward passes.
         unrolled: lines whose operations the program has many times over and in no loop, and why.
         stages: what it does, in order.
         memory: bytes of the results, of the arena for arrays on the way, of arrays between stages, of constants.

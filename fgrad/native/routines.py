@@ -2,7 +2,7 @@
 
     @routine("matmul")        says how a `Called` is run: `write(body, item, memory)` writes it into a `Body`
 
-BLAS counts in Fortran's way: what is a matrix in C order is the transpose of one there. So `a @ b` is asked for as
+BLAS counts in Fortran's way: what is a matrix in C order is the transpose of one there. So `a @ b` is computed as
 `b.T @ a.T`, which is in Fortran's order what the result is in C order, and nothing is moved.
 """
 

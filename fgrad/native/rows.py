@@ -4,7 +4,7 @@
 
 The mean of a row, its variance, and what is left when the row is divided by that: each needs nothing but what the ones
 before have made of the same row. So one loop over rows runs all three. This pays where memory is what takes the time,
-which is so with large arrays, unless a nest is busy with exponentials and the like while its elements come.
+which is so with large arrays, unless a nest computes exponentials or other functions of its elements.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def joined(items: Sequence[Any], stored: Set[Node], kept: Iterable[Node]) -> lis
     Args:
         items: nests, and what else there is.
         stored: the arrays that exist.
-        kept: those that somebody else needs.
+        kept: those that are needed elsewhere.
     """
     if not any(isinstance(item, Nest) and math.prod(item.writes[0].space) >= _LARGE for item in items):
         return [Rows([item]) if isinstance(item, Nest) else item for item in items]

@@ -237,7 +237,7 @@ def _scale(code: Builder, kind: Scalar, cotangent: Value, slope: Value) -> Value
 
 
 def _logaddexp(power: Emit, unit: float) -> Emit:
-    """Return the logarithm of the sum of two powers; equal infinities have no difference that could be told.
+    """Return the logarithm of the sum of two powers; the difference of equal infinities is not defined.
 
     Args:
         power: exp or exp2.

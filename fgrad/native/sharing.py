@@ -1,11 +1,11 @@
-"""Native code that serves all programs that are the same, whoever has recorded them.
+"""Native code that is shared by all programs that are the same.
 
     shared(block, options).run(leaves)      as an `Executable`, which is compiled if no program before was the same
 
 A function that is made anew for each use, such as one inside of another function, is recorded anew each time: what it
 computes may have changed. To record takes a millisecond, and to compile fifty. So programs are compared; and what
-changes most often from one to the next, the floating-point numbers and arrays of NumPy's that a function has closed
-over, is handed to the code and not part of it.
+changes most often from one to the next, the NumPy numbers and arrays that a function has closed over, is an
+argument of the code and not part of it.
 """
 
 from __future__ import annotations

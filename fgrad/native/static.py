@@ -49,7 +49,7 @@ def _token(value: Any) -> Hashable:
         if type(value) is Tensor:
             return object()  # followed by a transform: there is no value to compare
     if kind in BOXES and kind is not Tensor:
-        return kind, id(value)  # a variable stands for itself, whatever it holds
+        return kind, id(value)  # a variable is compared by identity, whatever its value
     if isinstance(value, (float, complex)):
         return kind, repr(value)
     if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:

@@ -93,7 +93,7 @@ def _resolved(ufunc: np.ufunc, equation: Equation) -> list[Any] | None:
 
 
 def _asked(x: Any) -> Any:
-    """Return what `resolve_dtypes` asks of an argument: a dtype, or the type of a number of Python's."""
+    """Return what `resolve_dtypes` asks of an argument: a dtype, or the type of a Python number."""
     known = promoted(x)
     if isinstance(known, np.dtype):
         return known

@@ -1,4 +1,4 @@
-"""A function that a solver calls many times on values: native code for these, and itself for all else.
+"""A function that a solver calls many times on values: native code for these, itself for other arguments.
 
     fast = on_values(function)
     fast(t, y)                 for plain arrays and numbers: one call of native code, which returns plain arrays

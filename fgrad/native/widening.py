@@ -4,7 +4,7 @@
     told
 
 LLVM can do this by itself, and does where this gives up. But it takes most of the time of a compilation, and where a
-loop is short, as those of small arrays are, it leaves the last elements to a loop of their own.
+loop is short, as those of small arrays are, it leaves the last elements to a second loop.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class _Wide:
             raise _IterationByIterationError
 
     def _check_carried(self) -> None:
-        """Give up where what is carried is more than a sum or the like."""
+        """Give up where a carried value is no sum, product or extremum."""
         waiting: set[Value] = set(self.loop.carried)
         ends = {each.next: each for each in self.loop.carried}
         for each in self._body:

@@ -1,6 +1,6 @@
 """Reading and writing by index: `x[key]`, `x[key] = v`, and functions built on them.
 
-A key has two parts: its arrays, which are arguments of the primitive, and a template of everything else
+A key has two parts: its arrays, which are arguments of the primitive, and a template of the other entries
 (integers, slices, None, Ellipsis), in which `ARRAY` marks the position of each array.
 """
 
@@ -615,7 +615,7 @@ def write(x: Any, key: Any, value: Any) -> None:
 
     Raises:
         DtypeError: a TypeError; the value cannot be cast to the dtype of the tensor under `same_kind` rules.
-        ValueError: `x` is a read-only view, or the shapes do not fit.
+        ValueError: `x` is a read-only view, or the shape of the value cannot be broadcast to that of the part.
     """
     template, arrays = _parted(key)
     has_truth = _names_truth(template, arrays)

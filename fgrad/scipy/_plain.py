@@ -47,9 +47,9 @@ def differentiates(function: Any, *shared: str) -> Callable[[F], F]:
 def family(
     module: Any, *shared: str
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Callable[[Callable[..., Any]], Callable[P, Any]]]:
-    """Make of the decorated function a decorator for formulas, each of which becomes a function of SciPy's.
+    """Make of the decorated function a decorator for formulas, each of which becomes a SciPy function.
 
-    The decorated function is handed the formula, and the arguments of a call: these are the parameters that each
+    The decorated function takes the formula, and the arguments of a call: these are the parameters that each
     function of the family shows. A formula has the name of SciPy's function, and the docstring.
 
         @family(scipy.ndimage, SHARED)
@@ -99,7 +99,7 @@ def _check_call(name: str, signature: inspect.Signature, args: Any, keywords: An
 def called_as(function: Any, *further: str) -> Callable[[F], F]:
     """Let the decorated function be called with the arguments of a SciPy function, whose signature it shows.
 
-    It is handed by name the arguments that a call has, so it names those alone that it uses, and takes the others as
+    It receives the arguments of a call by name, so it names only those that it uses, and takes the others as
     `**options`.
 
     Args:

@@ -9,7 +9,7 @@ A step of BDF of order q and length h goes from the differences D_0 .. D_q of th
 and to new differences, which are linear in the old ones and in d (L. F. Shampine and M. W. Reichelt, "The MATLAB ODE
 suite", 1997, https://doi.org/10.1137/S1064827594276424). When h changes, the polynomial through the values is resampled
 at the new distances, which is linear, too. SciPy chooses orders and step sizes. For given ones, all values together
-solve a system of equations in which only f is nonlinear; it is differentiated by the implicit function theorem.
+solve a system of equations in which only f is nonlinear; its derivative follows from the implicit function theorem.
 A perturbation propagates from step to step, so the linear systems are solved by a recurrence.
 """
 

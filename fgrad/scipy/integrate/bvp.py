@@ -50,7 +50,7 @@ def solve_bvp(
     """Solve a boundary value problem, as `scipy.integrate.solve_bvp`, with a differentiable solution.
 
     If nothing is traced, this is SciPy's function. Otherwise SciPy solves the problem on plain values, and the
-    equations of collocation on its last mesh are differentiated by the implicit function theorem, with respect to
+    equations of collocation on its last mesh have derivatives by the implicit function theorem, with respect to
     traced values and variables that `fun` and `bc` use, the ends of the interval, and `S`; in both modes, to any order.
     The mesh is held fixed, as fractions of the interval. Derivatives with respect to the guesses `y` and `p` are 0.
     Under `vmap` each example has its own mesh; the last node of a shorter mesh is repeated.

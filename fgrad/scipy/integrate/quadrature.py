@@ -1,4 +1,4 @@
-"""Integrals of functions, as in `scipy.integrate`: by QUADPACK, and differentiated by the Leibniz rule.
+"""Integrals of functions, as in `scipy.integrate`: by QUADPACK, with derivatives by the Leibniz rule.
 
     quad, quad_vec        over an interval
     fixed_quad            by Gauss-Legendre quadrature with a fixed number of points

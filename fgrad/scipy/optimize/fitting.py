@@ -62,7 +62,7 @@ def least_squares(
 ) -> OptimizeResult:
     """Solve a nonlinear least-squares problem, as `scipy.optimize.least_squares`, with derivatives.
 
-    It is differentiated by the implicit function theorem, with respect to `args`, `kwargs`, `bounds`, `f_scale`, and
+    It has derivatives by the implicit function theorem, with respect to `args`, `kwargs`, `bounds`, `f_scale`, and
     traced values and variables that `fun` and `loss` close over; in both modes, to any order. The derivative with
     respect to `x0` is 0.
 

@@ -64,7 +64,7 @@ def minimize(
 
     SciPy receives the derivatives that the method uses: the gradient, Hessian-vector products (Newton-CG, trust-ncg,
     trust-krylov, trust-constr) or the Hessian (dogleg, trust-exact), and the Jacobians of constraints. The
-    minimum is differentiated by the implicit function theorem, under constraints applied to the Karush-Kuhn-Tucker
+    minimum has derivatives by the implicit function theorem, under constraints applied to the Karush-Kuhn-Tucker
     conditions: with respect to `args`, `bounds`, values in `constraints`, and traced values and variables that `fun`
         and
     the constraints close over; in both modes, to any order. The derivative with respect to `x0` is 0.
@@ -197,7 +197,7 @@ class Minimization(Search):
         }
 
     def _under_constraints(self, bounds: Any, args: tuple[Any, ...]) -> OptimizeResult:
-        """Return SciPy's result, differentiated by the Karush-Kuhn-Tucker conditions."""
+        """Return SciPy's result, with derivatives by the Karush-Kuhn-Tucker conditions."""
         constraints = list(self._constraints)
         if bounds is not None:
             constraints.append(bounds_as_constraint(self._limits(bounds)))

@@ -49,7 +49,7 @@ def root(
 ) -> OptimizeResult:
     """Find a root of a function of several unknowns, as `scipy.optimize.root`, with derivatives.
 
-    The root is differentiated by the implicit function theorem, with respect to `args`, and traced values and
+    The root has derivatives by the implicit function theorem, with respect to `args`, and traced values and
     variables that `fun` closes over; in both modes, to any order. The derivative with respect to `x0` is 0.
 
     Args:

@@ -1,4 +1,4 @@
-"""Univariate distributions: formulas of the standard form, and one mechanism for everything else.
+"""Univariate distributions: formulas of the standard form, and one mechanism for location, scale and derivatives.
 
     Continuous(scipys, logpdf=..., cdf=...)   location, scale, support, validity of parameters
     Discrete(scipys, logpmf=..., cdf=...)     the same for counts
