@@ -324,8 +324,8 @@ def compile(
 
     Arrays, tensors and Python's numbers are inputs of the program. Other values are part of it, and so are integers
     whose value is used, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and
-    values that are part of it. What the function refers to is part of it, too: where a number, an array or an attribute is
-    another than it was, which each call looks at, the function is recorded anew. Variables are read when the program
+    values that are part of it. What the function refers to is part of it, too: where a number, an array or an attribute
+    is another than it was, which each call looks at, the function is recorded anew. Variables are read when the program
     runs, and assignments to them are carried out when it has ended, all of them or none.
 
     A loop of Python's is recorded iteration by iteration, and found again: alike iterations are one native loop.
