@@ -69,7 +69,7 @@ KINDS = {
     "squeeze": "{new} = {u}.squeeze()",
     "flip": "{new} = np.flip({u}, {axis})",
     # writes
-    "set view": "{u}[{view}] = {e}",
+    "set view": "{u}[{view}] = +{e}",  # a new array: NumPy errs between 1-d views that overlap, as `v[::2] = v[:3]`
     "set fancy": "{u}[{fancy}] = {e}",
     "set element": "{u}[{element}] = {e}",
     "set all": "{u}[...] = {o}",
