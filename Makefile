@@ -57,7 +57,8 @@ package-test:
 
 peers-test: $(PEERS_READY)
 	$(BIN)/python -m pytest tests/test_interop_torch.py tests/test_interop_libraries.py tests/test_payloads_sparse.py \
-		 tests/test_other_libraries_arrays.py tests/test_torch_samples.py tests/test_pages.py fgrad/interop
+		 tests/test_other_libraries_arrays.py tests/test_torch_samples.py tests/test_pages.py tests/test_export.py \
+		 fgrad/interop
 	$(MAKE) clients-test
 
 clients-test: $(DEMO_READY)

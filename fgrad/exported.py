@@ -112,7 +112,7 @@ def _leaves(tree: Any, x: Any, path: str) -> Iterator[tuple[int, Any]]:
     """Yield the number of each array in a tree, and what an argument has there.
 
     Raises:
-        ParameterError: the argument has a different structure, or something else is where the code has a constant.
+        ParameterError: the argument has a different structure, or another value where the code has a constant.
     """
     if isinstance(tree, int):
         yield tree, x

@@ -1,24 +1,34 @@
 """Functions that leave Python: C files that are compiled and run, libraries that are loaded, function pointers."""
 
+import contextlib
 import ctypes
+import functools
 import gc
+import http.server
+import importlib.util
 import inspect
+import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 import types
+import weakref
 from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
+import matplotlib.image
 import numpy as np
 import pytest
 import scipy
 import scipy.integrate
 import scipy.ndimage
+import scipy.optimize
 
 import fgrad as fg
 import fgrad.scipy.linalg as linalg
@@ -26,6 +36,7 @@ from fgrad import errors
 from fgrad.native.dense import ARGUMENTS
 from fgrad.native.machine import Machine
 
+ROOT = Path(__file__).parent.parent
 GCC = shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(GCC is None, reason="there is no gcc to link and compile with")
 RNG = np.random.default_rng(0)
@@ -400,6 +411,65 @@ def test_web_assembly_in_node(tmp_path):
     x = np.array([0.5, 1.0, -2.0])
     slopes = np.exp(-x) * (np.cos(x) - np.sin(x))
     np.testing.assert_allclose(found, [0, np.sum(np.exp(-x) * np.sin(x)), *slopes], rtol=1e-13)
+
+
+@pytest.fixture
+def decay():
+    spec = importlib.util.spec_from_file_location("example_decay", ROOT / "examples" / "export" / "decay.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def best_fit(decay):
+    def residuals(params):
+        return decay.model(params, points[:, 0]) - points[:, 1]
+
+    points = decay.measure()
+    return scipy.optimize.least_squares(residuals, decay.TRUTH, xtol=1e-14, ftol=1e-14, gtol=1e-14).x
+
+
+@needs_compiler
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_a_cpp_program_with_maps_of_eigen(decay, tmp_path):
+    if not decay.EIGEN.exists():
+        pytest.skip("there is no Eigen")
+    points = "\n".join(" ".join(map(repr, row)) for row in decay.measure().tolist())
+    found = run(decay.program(tmp_path), input=points).split()
+    np.testing.assert_allclose(list(map(float, found)), best_fit(decay), rtol=1e-8)
+
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--virtual-time-budget=20000", "--dump-dom",
+]  # fmt: skip
+
+
+@pytest.fixture
+def served(tmp_path):
+    """The address of a server of files in a folder."""
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path / "site")
+    handler.log_message = lambda *_: None
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.skipif(not (CHROMIUM and shutil.which("wasm-ld")), reason="there is no Chromium, or no wasm-ld")
+def test_a_page_in_the_browser(decay, served, tmp_path, monkeypatch):
+    monkeypatch.setattr(decay, "EIGEN", tmp_path / "none")  # the page alone
+    decay.main(tmp_path / "site")
+    picture = tmp_path / "page.png"
+    page = run(CHROMIUM, *FLAGS, f"--user-data-dir={tmp_path / 'new'}", f"--screenshot={picture}", served, timeout=100)
+    found = re.search("<output>(.*)</output>", page)[1].split()
+    np.testing.assert_allclose(list(map(float, found)), best_fit(decay), rtol=1e-8)
+    red, green, blue = (matplotlib.image.imread(picture)[:, :, :3] * 255).round().transpose(2, 0, 1)
+    is_curve = (red > 200) & (green < 60) & (blue < 60)
+    assert np.any(is_curve, axis=0).sum() > 400  # the curve is as wide as the picture
 
 
 ARM = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
@@ -810,6 +880,81 @@ def test_a_pointer_fails_where_it_is_handed_other_sizes_than_it_was_made_for():
     assert product(2, (ctypes.c_double * 2)(3.0, 4.0)) == 12.0
     assert np.isnan(product(3, (ctypes.c_double * 3)(3.0, 4.0, 5.0)))
     assert np.isnan(product(1, (ctypes.c_double * 1)(3.0)))
+
+
+def rates(t, state, params):
+    preys, predators = state
+    growth, eaten, death, grown = params
+    return np.stack([growth * preys - eaten * preys * predators, grown * preys * predators - death * predators]) * t
+
+
+ODE = "void (double, double *, double *, double *)"
+
+
+def doubles(*numbers):
+    return (ctypes.c_double * len(numbers))(*numbers)
+
+
+def test_right_hand_sides_and_their_jacobians_at_addresses():
+    args = 2.0, np.array([5.0, 0.8]), np.array([1.5, 1.0, 3.0, 0.5])
+    for function in (rates, fg.jacobian(rates, argnums=1), fg.jacobian(rates, argnums=2), lambda t, u, p: u):
+        wanted = np.asarray(function(*args))
+        made = doubles(*np.zeros(wanted.size + 1))
+        fg.compile(function).low_level(ODE, *args)(args[0], doubles(*args[1]), made, doubles(*args[2]))
+        np.testing.assert_allclose(made, [*wanted.ravel(), 0.0], rtol=1e-14)
+    made = doubles(0.0)
+    fg.compile(lambda t, u: t / u).low_level(ODE, 1.0, 1.0)(3.0, doubles(2.0), made, None)
+    assert made[0] == 1.5
+    named = fg.compile(lambda t, u, p: t * u + p["a"] - p["b"]).low_level(ODE, 1.0, 1.0, {"b": 1.0, "a": 1.0})
+    named(3.0, doubles(2.0), made, doubles(7.0, 10.0))
+    assert made[0] == 3.0
+
+
+def test_arrays_of_a_vector_at_addresses():
+    slope = fg.compile(fg.grad(rosenbrock)).low_level("void (double *, double *)", np.ones(5))
+    made = doubles(*np.zeros(6))
+    slope(doubles(*V[:5]), made)
+    np.testing.assert_allclose(made, [*fg.grad(rosenbrock)(V[:5]), 0.0], rtol=1e-12)
+    matrix = np.array([1.0, 2.0, 3.0, 4.0])
+    solve = fg.compile(lambda a: np.linalg.solve(a.reshape(2, 2), np.ones(2)))
+    pointer, made = solve.low_level("void (double *, double *)", matrix), doubles(0.0, 0.0, 0.0)
+    pointer(doubles(*matrix), made)
+    np.testing.assert_allclose(made, [*solve(matrix), 0.0], rtol=1e-14)
+    pointer(doubles(0.0, 0.0, 0.0, 0.0), made)
+    np.testing.assert_array_equal(made, [np.nan, np.nan, 0.0])
+
+
+def test_what_does_not_fit_a_right_hand_side():
+    for args in ((1.0,), (V, V), (1.0, A), (1.0, V, A), (1.0, V, 2.0, V)):
+        with pytest.raises(errors.ParameterError, match="of a time, a state of one vector or number, and parameters"):
+            fg.compile(lambda *args: sum(map(np.sum, args)) * V).low_level(ODE, *args)
+    with pytest.raises(errors.ParameterError, match=r"change of a state of shape \(7,\).*an array of shape \(3,\)"):
+        fg.compile(lambda t, u: u[:3] * t).low_level(ODE, 1.0, V)
+    with pytest.raises(errors.ParameterError, match="a function that returns one array of dtype float64"):
+        fg.compile(lambda x: (x, x * 2)).low_level("void (double *, double *)", V)
+
+
+def test_numba_keeps_the_code_that_it_calls():
+    numba = pytest.importorskip("numba")
+    pointer = fg.compile(lambda x: np.exp(-x) * 2.0).low_level("double (double)")
+    code, twice = weakref.ref(pointer.module), numba.njit(lambda x: pointer(x) * 2.0)
+    assert twice(0.0) == 4.0
+    pointer = None
+    gc.collect()
+    assert code() is not None
+    assert twice(0.0) == 4.0
+
+
+@pytest.mark.parametrize("library", ["numba", "numbalsoda", "cffi", "ctypes"])
+def test_blocks_of_the_page_with_other_libraries(library):
+    pytest.importorskip(library)
+    text = (ROOT / "docs" / "how-to" / "export.md").read_text()
+    blocks = re.findall(rf"```python\n(import {library}\n[^`]*)```\n\n```text\n([^`]*)```", text)
+    assert blocks
+    for code, shown in blocks:
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, f"export.md, {library}", "exec"), {"__name__": "block"})
+        assert printed.getvalue() == shown
 
 
 def test_a_pointer_keeps_its_code_and_its_constants():

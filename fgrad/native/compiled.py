@@ -145,22 +145,28 @@ class Compiled(Transformed, Generic[P, R]):
     def low_level(self, signature: str, *args: Any, keywords: Mapping[str, Any] | None = None) -> Any:
         """Return the program for these arguments as a C function, for libraries that call one in their inner loops.
 
-        `scipy.LowLevelCallable(f)` is made of it, Numba calls it in compiled functions, and `ffi.cast(type, address)`
-        with `ctypes.cast(f, ctypes.c_void_p).value` is one of cffi. Variables are part of the code, with the values
-        that they have now.
+        `scipy.LowLevelCallable(f)` is made of it, Numba calls it in compiled functions, and `f.address` is for other
+        libraries: `ffi.cast("double (*)(double)", f.address)` is a function of cffi. Variables are part of the code,
+        with the values that they have now.
 
         Args:
             signature: "double (double)" and "double (double, void *)", as `scipy.integrate.quad` calls them;
                 "double (int, double *)" and "double (int, double *, void *)", as `nquad` does;
                 "int (double *, intptr_t, double *, void *)", as `scipy.ndimage.generic_filter` does;
-                "int (intptr_t *, double *, int, int, void *)", as `geometric_transform` does.
+                "int (intptr_t *, double *, int, int, void *)", as `geometric_transform` does;
+                "void (double *, double *)", of one array from one vector, such as a gradient;
+                "void (double, double *, double *, double *)", as numbalsoda calls the right-hand side of an equation:
+                time, state, result and parameters. It is for Jacobians of such a function, too.
             args, keywords: arguments of the function: one floating-point number by default; for addresses one vector,
-                or so many numbers. They are integers of 64 bits for `intptr_t *`. Numbers in `keywords` and in dicts
-                lie in the order of their names.
+                or so many numbers; for the right-hand side the time, the state, and the parameters as one vector or so
+                many numbers. They are integers of 64 bits for `intptr_t *`. Numbers in `keywords` and in dicts lie in
+                the order of their names.
 
         Returns:
-            A function of `ctypes`. The code exists as long as it does. Where the arguments have no result, or are more
-            or fewer than in the example, it returns NaN, or 0 for failure.
+            A function of `ctypes`, with its `address`. The code exists as long as the function does. Where the
+            arguments have no result, or their count is another than in the example, it returns NaN, or 0 for failure,
+            or writes NaN. Arrays are in C order, and the result shares no memory with arguments. The two signatures of
+            `void` functions pass no counts: there the arrays must be as large as those of the example.
 
         Raises:
             UnsupportedError: a NotImplementedError; an operation has no native code, or the program needs much memory.

@@ -27,49 +27,65 @@ _DOUBLE, _DOUBLES, _VOID = ctypes.c_double, ctypes.POINTER(ctypes.c_double), cty
 _INTEGERS = ctypes.POINTER(ctypes.c_ssize_t)
 
 
+_NUMBER, _NUMBERS = "one number", "one vector, or numbers,"
+_STATE = "a time, a state of one vector or number, and parameters (none, one vector, or numbers)"
+
+
 class _Form(NamedTuple):
     """A kind of C function.
 
     Attributes:
-        result: the type of its result: that of the program, or 1 for success.
+        result: the type of its result: that of the program, 1 for success, or nothing.
         parameters: the types of its parameters.
-        given: the place of the argument: a number, or the address of numbers.
+        given: the places of arguments, which are numbers or addresses of numbers; what the program takes after the
+            last of them lies behind it.
+        takes: what these are, in words.
         dtype: of these.
         made: the place of the address of results; -1: it returns the result.
-        size: the place of how many numbers are at the address of the argument; -1: it is no address.
-        results: the place of how many results are wanted; -1: one.
+        size: the place of how many numbers are at the address of the argument; -1: it is not said.
+        results: the place of how many results are wanted; `_ONE`, or `_AS_MADE`: as many as the program has.
+        leads: which argument has the shape with which that of the result begins; -1: none.
     """
 
     result: Any
     parameters: tuple[Any, ...]
-    given: int
+    given: tuple[int, ...]
+    takes: str
     dtype: str
     made: int
     size: int = -1
     results: int = -1
+    leads: int = -1
 
+
+_ONE, _AS_MADE = -1, -2
 
 SIGNATURES = {
-    "double (double)": _Form(_DOUBLE, (_DOUBLE,), 0, "float64", -1),
-    "double (double, void *)": _Form(_DOUBLE, (_DOUBLE, _VOID), 0, "float64", -1),
-    "double (int, double *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES), 1, "float64", -1, 0),
-    "double (int, double *, void *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES, _VOID), 1, "float64", -1, 0),
+    "double (double)": _Form(_DOUBLE, (_DOUBLE,), (0,), _NUMBER, "float64", -1),
+    "double (double, void *)": _Form(_DOUBLE, (_DOUBLE, _VOID), (0,), _NUMBER, "float64", -1),
+    "double (int, double *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES), (1,), _NUMBERS, "float64", -1, 0),
+    "double (int, double *, void *)": _Form(_DOUBLE, (ctypes.c_int, _DOUBLES, _VOID), (1,), _NUMBERS, "float64", -1, 0),
     "int (double *, intptr_t, double *, void *)": _Form(
-        ctypes.c_int, (_DOUBLES, ctypes.c_ssize_t, _DOUBLES, _VOID), 0, "float64", 2, 1
+        ctypes.c_int, (_DOUBLES, ctypes.c_ssize_t, _DOUBLES, _VOID), (0,), _NUMBERS, "float64", 2, 1
     ),
     "int (intptr_t *, double *, int, int, void *)": _Form(
-        ctypes.c_int, (_INTEGERS, _DOUBLES, ctypes.c_int, ctypes.c_int, _VOID), 0, "int64", 1, 2, 3
+        ctypes.c_int, (_INTEGERS, _DOUBLES, ctypes.c_int, ctypes.c_int, _VOID), (0,), _NUMBERS, "int64", 1, 2, 3
+    ),
+    "void (double *, double *)": _Form(None, (_DOUBLES, _DOUBLES), (0,), _NUMBERS, "float64", 1, -1, _AS_MADE),
+    "void (double, double *, double *, double *)": _Form(
+        None, (_DOUBLE, _DOUBLES, _DOUBLES, _DOUBLES), (0, 1, 3), _STATE, "float64", 2, -1, _AS_MADE, 1
     ),
 }
-"""What SciPy calls: the first four in `quad` and `nquad`, then in `generic_filter`, and in `geometric_transform`."""
+"""What SciPy calls: the first four in `quad` and `nquad`, then in `generic_filter`, and in `geometric_transform`; then
+arrays from an array; and the right-hand side of an equation, as numbalsoda calls it, or its Jacobian."""
 
 
 def low_level(block: Block, name: str, signature: str) -> Any:
     """Return a program as a C function.
 
     Args:
-        block: the program: of numbers, or of one vector; it returns one number, or, where the function takes the
-            address of its results, one vector.
+        block: the program: of what the signature takes; it returns one number, or, where the function takes the address
+            of its results, one array.
         name: of the user's function, for messages.
         signature: one of `SIGNATURES`.
 
@@ -98,30 +114,42 @@ def low_level(block: Block, name: str, signature: str) -> Any:
     ]
     module = machine.compiled("\n".join([*texts, _wrapper(block, form, workspace)]), narrow, functions.has_iterations)
     made: Any = ctypes.CFUNCTYPE(form.result, *form.parameters)(module.address("outer"))
-    made.module = module
+    made.module, made.address = module, module.address("outer")
     return made
 
 
 def _check(block: Block, name: str, signature: str, form: _Form) -> None:
     """Raise if a program does not fit a signature."""
     shapes, dtypes = [each.shape for each in block.inputs], {each.dtype.name for each in block.inputs}
-    is_number = form.parameters[form.given] is _DOUBLE
-    fits = shapes == [()] if is_number else shapes in ([()] * len(shapes), [(_length(shapes),)])
-    results = [each for each in block.outputs if type(each) is Name]
-    if not fits or not shapes or dtypes != {form.dtype}:
-        wanted = "one number" if is_number else "one vector, or numbers,"
+    if not _takes(form, shapes) or dtypes != {form.dtype}:
         raise errors.ParameterError(
-            f"{signature!r} is for a function of {wanted} of dtype {form.dtype}, and {name} was given arrays of shapes "
-            f"{shapes} and dtypes {sorted(dtypes)}.\nPass examples of the arguments: low_level(signature, np.zeros(3))."
+            f"{signature!r} is for a function of {form.takes} of dtype {form.dtype}, and {name} was given arrays of "
+            f"shapes {shapes} and dtypes {sorted(dtypes)}.\nPass examples of the arguments: low_level(signature, "
+            f"{'0.0, ' if len(form.given) > 1 else ''}np.zeros(3))."
         )
+    results = [each for each in block.outputs if type(each) is Name]
     is_one = len(block.outputs) == len(results) == 1 and results[0].dtype.name == "float64"
-    if not is_one or (form.results < 0 and results[0].shape != ()):
-        wanted = "one number" if form.results < 0 else "a number or vector"
+    if not is_one or (form.results == _ONE and results[0].shape != ()):
+        wanted = {_ONE: "one number", _AS_MADE: "one array"}.get(form.results, "a number or vector")
         raise errors.ParameterError(f"{signature!r} is for a function that returns {wanted} of dtype float64.")
+    first = shapes[form.leads] if form.leads >= 0 else ()
+    if results[0].shape[: len(first)] != first:
+        raise errors.ParameterError(
+            f"{signature!r} is for a function that returns the change of a state of shape {first}, or derivatives of "
+            f"that with this shape first, and {name} returns an array of shape {results[0].shape}."
+        )
 
 
-def _length(shapes: Sequence[tuple[int, ...]]) -> int:
-    return shapes[0][0] if len(shapes) == 1 and len(shapes[0]) == 1 else -1
+def _takes(form: _Form, shapes: Sequence[tuple[int, ...]]) -> bool:
+    """Return whether a function of a form takes arrays of some shapes."""
+    last = len(form.given) - 1
+    for place, at in enumerate(form.given):
+        own = shapes[place:] if place == last else shapes[place : place + 1]
+        is_vector = len(own) == 1 and len(own[0]) == 1 and form.parameters[at] is not _DOUBLE
+        is_all = len(own) == 1 or (place == last and form.parameters[at] is not _DOUBLE)
+        if not is_vector and not (is_all and all(each == () for each in own)):
+            return False
+    return bool(shapes)
 
 
 _TYPES = {_DOUBLE: Type.F64, ctypes.c_int: Type.I32, ctypes.c_ssize_t: Type.I64}
@@ -129,26 +157,40 @@ _TYPES = {_DOUBLE: Type.F64, ctypes.c_int: Type.I32, ctypes.c_ssize_t: Type.I64}
 
 def _wrapper(block: Block, form: _Form, workspace: int) -> str:
     """Return the function that has the signature, and calls the program with memory from the stack."""
-    code, inputs = Builder(), range(len(block.inputs))
+    code = Builder()
     parameters = [Parameter(f"a{place}", _TYPES.get(each, Type.PTR)) for place, each in enumerate(form.parameters)]
-    array: Value = parameters[form.given]
-    if array.type is Type.F64:
-        number, array = array, code.room(Type.F64)
-        code.store(number, array)
+    arrays: list[Value] = [parameters[place] for place in form.given]
+    for place, number in enumerate(arrays):
+        if number.type is Type.F64:
+            arrays[place] = code.room(Type.F64)
+            code.store(number, arrays[place])
     result = code.room(Type.F64) if form.made < 0 else parameters[form.made]
     work, state = code.room(Type.I8, max(workspace, 1)), code.room(Type.I32)
     code.store(integer(1, Type.I32), state)
     with code.when(_fits(code, block, form, parameters)):
-        given = [code.address(array, Type.F64, integer(place), flags="") for place in inputs]
+        last = len(arrays) - 1  # numbers behind each other
+        given = [
+            code.address(arrays[min(place, last)], Type.F64, integer(max(place - last, 0)), flags="")
+            for place in range(len(block.inputs))
+        ]
         inner = Callee("@inner", is_declared=False)
         code.store(code.do(Op.CALL, Type.I32, *given, result, work, attribute=inner), state)
     fails = code.compare("ne", code.load(Type.I32, state), integer(0, Type.I32))
-    if form.made < 0:
-        told = code.select(fails, real(float("nan"), Type.F64), code.load(Type.F64, result))
-    else:
-        told = code.select(fails, integer(0, Type.I32), integer(1, Type.I32))
+    told = _told(code, block, form, fails, result)
     body, _ = printed(code.body, told)
-    return f"define {told.type} @outer({taken(parameters)}) noinline #0 {{\n{body}\n}}"
+    return f"define {'void' if told is None else told.type} @outer({taken(parameters)}) noinline #0 {{\n{body}\n}}"
+
+
+def _told(code: Builder, block: Block, form: _Form, fails: Value, result: Value) -> Value | None:
+    """Append what says that there is no result, and return what the function returns; None: nothing."""
+    nan = real(float("nan"), Type.F64)
+    if form.made < 0:
+        return code.select(fails, nan, code.load(Type.F64, result))
+    if form.result is not None:
+        return code.select(fails, integer(0, Type.I32), integer(1, Type.I32))
+    with code.when(fails), code.loop(math.prod(block.outputs[0].shape)) as place:
+        code.store(nan, code.address(result, Type.F64, place))
+    return None
 
 
 def _fits(code: Builder, block: Block, form: _Form, parameters: Sequence[Parameter]) -> Value:
