@@ -23,7 +23,7 @@ struct Loss {
     Eigen::Map<const Hessian> hessian() const { return Eigen::Map<const Hessian>(numbers + 4); }
 };
 
-Loss loss_at(const Params &params, const Eigen::Map<const Points> &points, void *workspace) {
+Loss loss_at(const Params &params, const Eigen::Map<Points> &points, void *workspace) {
     Loss made;
     double *to = made.numbers;
     if (decay(params.data(), points.data(), to, to + 1, to + 4, workspace))
@@ -32,7 +32,7 @@ Loss loss_at(const Params &params, const Eigen::Map<const Points> &points, void 
 }
 
 // Newton steps, shortened by a damping that is larger after each step that does not lead down.
-Params fitted(Params params, const Eigen::Map<const Points> &points, void *workspace) {
+Params fitted(Params params, const Eigen::Map<Points> &points, void *workspace) {
     Loss now = loss_at(params, points, workspace);
     for (double damping = 1e-2; now.gradient().norm() > 1e-12 && damping < 1e12;) {
         Eigen::LDLT<Eigen::Matrix3d> factors(now.hessian() + damping * Hessian::Identity());
@@ -50,9 +50,10 @@ Params fitted(Params params, const Eigen::Map<const Points> &points, void *works
 
 int main() {
     std::vector<double> numbers(2 * Count);
-    for (double &each : numbers)
-        if (!(std::cin >> each)) return 1;
+    Eigen::Map<Points> points(numbers.data());
+    for (int row = 0; row < Count; row++)
+        if (!(std::cin >> points(row, 0) >> points(row, 1))) return 1;
     std::vector<char> workspace(decay_workspace_bytes());
-    Params found = fitted(Params(1, 1, 0), Eigen::Map<const Points>(numbers.data()), workspace.data());
+    Params found = fitted(Params(1, 1, 0), points, workspace.data());
     std::printf("%.12g %.12g %.12g\n", found[0], found[1], found[2]);
 }
