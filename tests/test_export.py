@@ -472,6 +472,37 @@ def test_a_page_in_the_browser(decay, served, tmp_path, monkeypatch):
     assert np.any(is_curve, axis=0).sum() > 400  # the curve is as wide as the picture
 
 
+NODE_PROGRAM = """
+import fs from "fs";
+const types = {json: "application/json", wasm: "application/wasm"};
+globalThis.fetch = async (name) =>
+  new Response(fs.readFileSync(name), {headers: {"content-type": types[name.split(".").pop()]}});
+const {load} = await import("./exported.mjs");
+const model = await load("model");
+const [doubles, floats, whole] = model([0.7, -1.5, 1], [2, 3, NaN], [0.7, 1.5, 2], [7n, -9n]);
+console.log(JSON.stringify([[...doubles].map(String), [...floats], [...whole].map(Number)]));
+try { model([1], [2], [3], [4n]); } catch (error) { console.log(error.message); }
+"""
+
+
+@pytest.mark.skipif(not (shutil.which("wasm-ld") and shutil.which("node")), reason="there is no wasm-ld, or no node")
+def test_any_exported_function_in_javascript(tmp_path):
+    def function(x, y, single, whole):
+        doubles = np.concatenate([np.fmod(x, y), np.exp2(x), abs(x) ** y, np.cumsum(np.ones(20000) * x[0])[-1:]])
+        return doubles, np.exp(single) * np.sin(single), whole * 2
+
+    args = np.array([0.7, -1.5, 1.0]), np.array([2, 3, np.nan]), np.array([0.7, 1.5, 2], "f4"), np.array([7, -9])
+    files = fg.compile(function).export(tmp_path / "model", *args, target="wasm32-unknown-unknown")
+    flags = ["--no-entry", "--export=model", "--export=__heap_base", "--allow-undefined"]
+    run("wasm-ld", *flags, files.object, "-o", tmp_path / "model.wasm")
+    shutil.copy(ROOT / "examples" / "export" / "exported.js", tmp_path / "exported.mjs")
+    (tmp_path / "main.mjs").write_text(NODE_PROGRAM)
+    found, message = run("node", "main.mjs", cwd=tmp_path).splitlines()
+    for each, wanted, rtol in zip(json.loads(found), function(*args), (1e-13, 1e-6, 0), strict=True):
+        np.testing.assert_allclose(np.array(each, float), wanted, rtol=rtol)
+    assert message == "x has 3 numbers"
+
+
 ARM = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
 
 

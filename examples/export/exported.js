@@ -6,11 +6,20 @@ const ARRAYS = {
   uint64: BigUint64Array,
 };
 
+// The C library's elementary functions: those of Math, and what has another name or other values there.
+const FUNCTIONS = {
+  ...Object.fromEntries(Object.getOwnPropertyNames(Math).map((name) => [name, Math[name]])),
+  exp2: (x) => 2 ** x,
+  fmod: (x, y) => x % y,
+  pow: (x, y) => (x === 1 || (x === -1 && Math.abs(y) === Infinity) ? 1 : x ** y),
+};
+const SINGLE = Object.fromEntries(Object.entries(FUNCTIONS).map(([name, each]) => [`${name}f`, each]));
+
 // Load NAME.wasm, of which NAME.json tells the arguments and results. The function that is returned takes arrays of
 // numbers in C order, and returns one typed array for each result.
 export async function load(name) {
   const description = await (await fetch(`${name}.json`)).json();
-  const {instance} = await WebAssembly.instantiateStreaming(fetch(`${name}.wasm`), {env: Math});
+  const {instance} = await WebAssembly.instantiateStreaming(fetch(`${name}.wasm`), {env: {...SINGLE, ...FUNCTIONS}});
   const code = instance.exports;
   let end = code.__heap_base.value;
   const placed = (each) => {
