@@ -55,8 +55,10 @@ def export(folder: Path, **options: Any) -> Any:
 
 def program(folder: Path) -> Path:
     """Build the C++ program."""
-    files, made = export(folder), folder / "fit"
-    flags = ["-O2", "-Wall", "-Wextra", "-Werror", f"-I{folder}", "-isystem", str(EIGEN)]
+    native = folder / "native"  # the page has files of the same names
+    native.mkdir(exist_ok=True)
+    files, made = export(native), folder / "fit"
+    flags = ["-O2", "-Wall", "-Wextra", "-Werror", f"-I{native}", "-isystem", str(EIGEN)]
     subprocess.run(["g++", *flags, HERE / "fit.cpp", files.object, "-lm", "-o", made], check=True)
     return made
 
