@@ -61,6 +61,7 @@ from fgrad.ops.matrices import (
     warn_of_rounding,
     where_used,
 )
+from fgrad.ops.solving import by_triangle
 from fgrad.ops.tracing import answers_traced, raw_array
 
 # Cholesky and QR
@@ -110,14 +111,25 @@ def _inverse_of_lower(x: Any) -> Any:
     return _of_quarters(upper, -lower @ (corner @ upper), lower)
 
 
-def _solution_of_transpose(lower: Any, side: Any) -> Any:
-    """Return the solutions x of `transposed(lower) @ x = side` for lower triangular matrices, by halves."""
+def _solver_of_transpose(lower: Any) -> Callable[[Any], Any]:
+    """Return a function of `side` that solves `transposed(lower) @ x = side` for lower triangular matrices.
+
+    Single matrices that are traced are solved by LAPACK; others by halves, with inverses of small triangles.
+    """
+    is_traced = type(lower) is not np.ndarray
+    if is_traced and raw_array(lower).ndim == 2 and lapack("trtrs", lower.dtype.char):
+        return lambda side: by_triangle(lower, side, "lower", of_transpose=True)
     if lower.shape[-1] <= _SMALL:
-        return transposed(_inverse_of_lower(lower)) @ side
+        inverse = transposed(_inverse_of_lower(lower))
+        return lambda side: inverse @ side
     (first, corner, last), half = _quarters(lower), lower.shape[-1] // 2
-    below = _solution_of_transpose(last, side[..., half:, :])
-    above = _solution_of_transpose(first, side[..., :half, :] - transposed(corner) @ below)
-    return np.concatenate([above, below], axis=-2)
+    upper_part, lower_part = _solver_of_transpose(first), _solver_of_transpose(last)
+
+    def solve(side: Any) -> Any:
+        below = lower_part(side[..., half:, :])
+        return np.concatenate([upper_part(side[..., :half, :] - transposed(corner) @ below), below], axis=-2)
+
+    return solve
 
 
 def _half_triangle(x: Any) -> Any:
@@ -138,12 +150,12 @@ def _cholesky_back(factor: Any, ct: Any) -> Any:
     """
     is_plain = type(factor) is np.ndarray and type(ct) is np.ndarray
     if factor.shape[-1] <= (_SMALL if is_plain else _SMALL_FOLLOWED):
-        inverse, half = transposed(_inverse_of_lower(factor)), _half_triangle(transposed(factor) @ np.tril(ct))
-        return _half_triangle(inverse @ adjoint(inverse @ (half + adjoint(half))))
+        solve, half = _solver_of_transpose(factor), _half_triangle(transposed(factor) @ np.tril(ct))
+        return _half_triangle(solve(adjoint(solve(half + adjoint(half)))))
     (l_upper, l_corner, l_lower), (upper, corner, lower) = _quarters(factor), _quarters(ct)
     lower = _cholesky_back(l_lower, lower)
     corner = corner - (lower + adjoint(lower)) @ conjugated(l_corner)
-    turned = _solution_of_transpose(l_upper, adjoint(corner))
+    turned = _solver_of_transpose(l_upper)(adjoint(corner))
     upper = _cholesky_back(l_upper, upper - turned @ conjugated(l_corner))
     return _of_quarters(upper, adjoint(turned), lower)
 
