@@ -37,7 +37,7 @@ from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, loaded, store
 from fgrad.native.verifier import VerificationError, verify, verify_reads
 from fgrad.native.widening import Widths, widened
 
-P, Q, OUT, TOTALS = (Parameter(name) for name in ("p", "q", "out", "totals"))
+P, Q, OUT, TOTALS = (Parameter(name, is_alone=True) for name in ("p", "q", "out", "totals"))
 WIDTHS = Widths({64: 4, 32: 8}, frozenset(["exp"]))
 SIZE = 48
 EXACT = ("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs", "square", "sign", "fmax")

@@ -1,5 +1,6 @@
 """The loops that native programs are made of: which there are, how they lie, and how they are shared out."""
 
+import re
 from unittest import mock
 
 import numpy as np
@@ -398,3 +399,17 @@ def test_rows_are_not_shared_where_that_gains_nothing():
 def test_what_only_a_row_needs_is_in_memory_for_one_row():
     *_, item = executable(softmax, np.ones((300, 300))).plan.items
     assert sorted(array.shape for array in item.buffers) == [(300,), (300, 300)]
+
+
+def test_memory_to_which_several_places_lead_is_not_said_to_be_alone():
+    """A nest writes rows, and the next one reads them from their first element on and from the second one on."""
+
+    def f(x):
+        y = np.exp(x)
+        return y, y[:, 1:] - y[:, :-1]
+
+    x = RNG.normal(size=(300, 300))
+    taken = re.findall(r"define hidden void @segment0_0\((.*)\) noinline", executable(f, x).llvm)[0].split(", ")
+    assert ["noalias" in each for each in taken].count(False) == 2, taken
+    assert ["noalias" in each for each in taken].count(True) == 2, taken
+    check(f, x)

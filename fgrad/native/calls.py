@@ -88,7 +88,7 @@ class Functions:
     def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Written:
         """Return a function that takes memory; `is_caller`: it does little but call others."""
         how, scope = self.linkage.callers if is_caller else self.linkage.nests, self.linkage.scope
-        given = taken(parameters, "noalias")
+        given = taken(parameters)
         return lambda name: f"define {scope} void @{name}({given}) {how} #0 {{\n{body}\n}}"
 
 
@@ -183,7 +183,7 @@ class _Loop:
         plan = planned(item.program.all, item.results)
         self._calls = Calls(name, plan.items, plan, functions)
         order = dict.fromkeys([*map(memory_of, item.arguments), *parts, item])
-        self.given = {node: Parameter(f"p{place}") for place, node in enumerate(order)}
+        self.given = {node: Parameter(f"p{place}", is_alone=True) for place, node in enumerate(order)}
         self._made = {part.place: self.given[part] for part in parts}
         self._item, self._size = item, 0
         self._code = Builder()  # what runs before the first iteration, and then the loop

@@ -44,13 +44,20 @@ class Pointers:
         """Return an array's memory, from an element on."""
         key = memory_of(node), offset
         if key not in self.order:
-            self.order[key] = Parameter(f"p{len(self.order)}")
+            self.order[key] = Parameter(f"p{len(self.order)}", is_alone=True)
         return self.order[key]
 
-    def all_of(self, nodes: Iterable[Node]) -> set[Value]:
+    def all_of(self, nodes: Iterable[Node]) -> set[Parameter]:
         """Return all parameters in the memory of arrays."""
         roots = set(map(memory_of, nodes))
         return {parameter for (root, _), parameter in self.order.items() if root in roots}
+
+    def note_writes(self, nodes: Iterable[Node]) -> None:
+        """Note that arrays are written: where several parameters lead to one of them, none is alone."""
+        for node in nodes:
+            parameters = self.all_of([node])
+            for each in parameters if len(parameters) > 1 else ():
+                each.is_alone = False
 
 
 class Values:

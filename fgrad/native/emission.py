@@ -285,6 +285,7 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     pieces = [_piece(body, inner, pointers, (written, rows.outer)) for body, inner in bodies]
     code.body += [cell.address for piece in pieces for cell in piece.body.cells]
     is_wide = _shared_loops(code, pieces, rows.outer, in_parts, widths)
+    pointers.note_writes(write.target for write in rows.writes)
     verify_reads(code.body)
     work = sum(math.prod(stop - start for start, stop in body.box) * len(inner) for body, inner in bodies)
     begins = tuple(each for each in beginnings if each[0] not in totals)

@@ -104,7 +104,7 @@ class Op(StrEnum):
     IS = "is"
 
 
-BINARY = frozenset(Op) & {
+BINARY = {
     Op.ADD, Op.SUB, Op.MUL, Op.SDIV, Op.UDIV, Op.SREM, Op.UREM, Op.AND, Op.OR, Op.XOR,
     Op.FADD, Op.FSUB, Op.FMUL, Op.FDIV, Op.FREM,
 }  # fmt: skip
@@ -189,13 +189,18 @@ def real(number: float, type: Type) -> Constant:
 
 
 class Parameter(Value):
-    """What a function takes."""
+    """What a function takes.
 
-    __slots__ = ("name",)
+    Attributes:
+        is_alone: whether no other parameter leads to memory that is written through this one, or read through it and
+            written through the other.
+    """
 
-    def __init__(self, name: str, type: Type = Type.PTR) -> None:
+    __slots__ = ("is_alone", "name")
+
+    def __init__(self, name: str, type: Type = Type.PTR, is_alone: bool = False) -> None:
         super().__init__(type)
-        self.name = name
+        self.name, self.is_alone = name, is_alone
 
 
 class Symbol(Value):

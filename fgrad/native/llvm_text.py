@@ -19,7 +19,6 @@ from fgrad.native.ir import (
     Op,
     Parameter,
     Symbol,
-    Type,
     Value,
     While,
 )
@@ -46,12 +45,9 @@ def printed(body: Sequence[Item], result: Value | None = None) -> tuple[str, Use
     return "\n".join(["entry:", *printer.rooms, *printer.lines, f"  ret {returned}"]), printer.used
 
 
-def taken(parameters: Iterable[Parameter], attribute: str = "") -> str:
-    """Return the parameters of a function as they are declared; addresses may have an attribute."""
-    return ", ".join(
-        f"{each.type}{f' {attribute}' if attribute and each.type is Type.PTR else ''} %{each.name}"
-        for each in parameters
-    )
+def taken(parameters: Iterable[Parameter]) -> str:
+    """Return the parameters of a function as they are declared."""
+    return ", ".join(f"{each.type}{' noalias' if each.is_alone else ''} %{each.name}" for each in parameters)
 
 
 class _Printer:

@@ -99,7 +99,7 @@ class Parts:
 
     def text(self, name: str) -> str:
         """Return the functions; that of this name runs all parts."""
-        given = taken(self._parameters, "noalias")
+        given = taken(self._parameters)
         functions = {
             f"internal void @{name}_fill({given}) noinline": self._fills[0],
             f"internal void @{name}_part({given}, {taken(PART)}) noinline": self._part[0],

@@ -25,6 +25,7 @@ from fgrad.native.ir import (
     Value,
     While,
     instructions_of,
+    listing,
 )
 
 
@@ -36,9 +37,13 @@ def verify(body: Sequence[Item]) -> None:
     """Check a body.
 
     Raises:
-        VerificationError: an operation has arguments of wrong types, or a value is used where it is not defined.
+        VerificationError: an operation has arguments of wrong types, or a value is used where it is not defined. The
+            message shows the body.
     """
-    _Checked().body(body)
+    try:
+        _Checked().body(body)
+    except VerificationError as error:
+        raise VerificationError(f"{error}, in\n{listing(body)}") from None
 
 
 def verify_reads(body: Sequence[Item]) -> None:
@@ -47,20 +52,28 @@ def verify_reads(body: Sequence[Item]) -> None:
     Raises:
         VerificationError: such a loop; its reads belong into it.
     """
-    _check_reads(body, set())
+    _check_reads(body, {})
 
 
-def _check_reads(body: Sequence[Item], early: set[Instruction]) -> None:
+def _check_reads(body: Sequence[Item], before: dict[Value, Value | None]) -> None:
+    """Check a body; `before` has the reads in front of it, with their memory."""
+    early = dict(before)
     for item in body:
         if isinstance(item, Instruction):
             if item.op is Op.LOAD:
-                early = {*early, item}
+                early[item] = _memory_of(item.args[0])
             continue
         inside = list(instructions_of([item]))
-        written = {base_of(each.args[1]) for each in inside if each.op is Op.STORE}
-        moved = {each for each in early if base_of(each.args[0]) in written}
-        _require(moved.isdisjoint(arg for each in inside for arg in each.args), "a loop uses what was read before it")
+        written = {_memory_of(each.args[1]) for each in inside if each.op is Op.STORE}
+        used = {arg for each in inside for arg in each.args if arg in early}
+        _require(written.isdisjoint(early[arg] for arg in used), "a loop uses what was read before it writes there")
         _check_reads(item.body, early)
+
+
+def _memory_of(address: Value) -> Value | None:
+    """Return the memory in which an address lies; None for all to which several parameters lead."""
+    base = base_of(address)
+    return base if not isinstance(base, Parameter) or base.is_alone else None
 
 
 def _require(holds: bool, what: str) -> None:
