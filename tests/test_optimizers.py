@@ -640,6 +640,7 @@ def test_constructors_refuse(constructor, text):
     with pytest.raises(errors.ParameterError, match=text) as caught:
         constructor()
     assert isinstance(caught.value, ValueError)
+    assert "\n  at test_optimizers.py:" in str(caught.value)
 
 
 @EVERY

@@ -199,7 +199,7 @@ def test_schedules_can_be_compared_printed_and_pickled():
     ],
 )
 def test_constructors_refuse(constructor, text):
-    with pytest.raises(errors.ParameterError, match=text):
+    with pytest.raises(errors.ParameterError, match=rf"{text}(.|\n)*\n  at test_schedules\.py:"):
         constructor()
 
 

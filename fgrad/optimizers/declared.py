@@ -115,7 +115,7 @@ def _field(declaration: Declaration, default: Any, kw_only: bool) -> Any:
 def optimizer_class(cls: C) -> C:
     """Make a class of optimizers from its declarations: `__init__`, `hyper_names` and documentation."""
     made: Any = dataclasses.dataclass(eq=False, repr=False, match_args=False)(cls)
-    made.__init__ = names_keywords(made.__init__)
+    made.__init__ = names_keywords(placed_here(made).__init__)
     _inherit_declarations(made)
     of_all = ("learning_rate", "weight_decay")
     made.hyper_names = tuple(name for name, each in declarations(made) if each.in_each_step and name not in of_all)
@@ -130,7 +130,14 @@ def schedule_class(cls: C) -> C:
     """Make a class of schedules from its declarations: `__init__`, comparison, `repr` and documentation."""
     made: Any = dataclasses.dataclass(frozen=True)(cls)
     made.__doc__ = _documented(made)
-    return made  # type: ignore[no-any-return]
+    return placed_here(made)  # type: ignore[no-any-return]
+
+
+def placed_here(cls: C) -> C:
+    """Let the `__init__` that was made for a dataclass belong to this file, so that errors name the user's line."""
+    init: Any = vars(cls)["__init__"]
+    init.__code__ = init.__code__.replace(co_filename=__file__)
+    return cls
 
 
 def declarations(cls: Any) -> Iterator[tuple[str, Declaration]]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.optimizers.declared import BETWEEN, POSITIVE, at_least, declarations, fixed, schedule_class
+from fgrad.optimizers.declared import BETWEEN, POSITIVE, at_least, declarations, fixed, placed_here, schedule_class
 
 __all__ = [
     "CosineDecay", "CosineDecayRestarts", "ExponentialDecay", "InverseTimeDecay", "LinearCosineDecay",
@@ -311,6 +311,7 @@ class OneCycle(Schedule):
         return np.where(step < turn, rising, _between(end, self.peak_learning_rate, _cosine(part)))
 
 
+@placed_here
 @dataclass
 class ReduceOnPlateau(Schedule):
     """Reduces a value whenever a metric has stopped improving; pass the metric to `update`.

@@ -248,8 +248,9 @@ def _are_traced(leaves: Leaves) -> bool:
 
 def _closed_over(function: Any) -> Leaves:
     """Return the leaves of the values that part of a rule and what it wraps close over, as far as they exist."""
-    functions: list[Any] = []
-    functions.append(inspect.unwrap(function, stop=functions.append))  # `append` returns None, so this does not stop
+    functions = [function]
+    while hasattr(functions[-1], "__wrapped__"):
+        functions.append(functions[-1].__wrapped__)
     found: list[Any] = []
     for cell in [cell for each in functions for cell in getattr(each, "__closure__", None) or ()]:
         with contextlib.suppress(ValueError):  # an empty cell
