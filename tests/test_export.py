@@ -74,6 +74,12 @@ def long_loop(x):
     return np.sum(y)
 
 
+def few_rows(a, b):
+    """Return solutions and determinants of the first rows and columns of a matrix."""
+    sizes = range(1, 6)
+    return [np.linalg.solve(a[:n, -n:], b[:n]) for n in sizes] + [np.linalg.slogdet(a[:n, -n:])[1] for n in sizes]
+
+
 FUNCTIONS = {
     "a product of matrices": (lambda a, b: a @ b, (A, B)),
     "a product of transposes": (lambda a, b: b.T @ a.T, (A, B)),
@@ -99,6 +105,8 @@ FUNCTIONS = {
     "solutions": (np.linalg.solve, (A, B)),
     "one solution": (np.linalg.solve, (A, V)),
     "gradients of solutions": (fg.grad(lambda a, b: np.sum(np.linalg.solve(a, b) ** 2), argnums=(0, 1)), (A, B)),
+    "solutions with few rows, whose order changes": (few_rows, (A[::-1], V)),
+    "gradients of solutions with few rows": (fg.grad(lambda a, b: sum(map(np.sum, few_rows(a, b)))), (A[::-1], V)),
     "an inverse": (np.linalg.inv, (A,)),
     "a determinant": (fg.value_and_grad(lambda a: np.linalg.slogdet(a)[1]), (A,)),
     "determinants of singular matrices": (lambda a: (np.linalg.det(a), np.linalg.slogdet(a)), (SINGULAR,)),
@@ -339,18 +347,18 @@ def test_a_c_program_descends_in_eight_threads(checks, tmp_path):
 @needs_compiler
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="there is no valgrind")
 def test_valgrind_finds_nothing(tmp_path):
-    function, args = FUNCTIONS["gradients of solutions"]
-    files = fg.compile(function).export(tmp_path / "model", *args, library=False)
+    function, _ = FUNCTIONS["gradients of solutions"]
+    files = fg.compile(function).export(tmp_path / "model", np.eye(16), np.ones((16, 3)), library=False)
     workspace = json.loads(files.description.read_text())["workspace_bytes"]
     assert workspace
     (tmp_path / "main.c").write_text(
         '#include <stdlib.h>\n#include "model.h"\nint main(void) {\n'
-        "double *a = calloc(49, 8), *b = calloc(21, 8), *one = malloc(49 * 8), *two = malloc(21 * 8), total = 0;\n"
+        "double *a = calloc(256, 8), *b = calloc(48, 8), *one = malloc(256 * 8), *two = malloc(48 * 8), total = 0;\n"
         "char *work = malloc(model_workspace_bytes());\n"
-        "for (int k = 0; k < 49; k++) a[k] = k % 8 ? 0.1 * (k % 5) : 3.0;\n"
-        "for (int k = 0; k < 21; k++) b[k] = k;\n"
+        "for (int k = 0; k < 256; k++) a[k] = k % 17 ? 0.1 * (k % 5) : 3.0;\n"
+        "for (int k = 0; k < 48; k++) b[k] = k;\n"
         "int failed = model(a, b, one, two, work);\n"
-        "for (int k = 0; k < 49; k++) total += one[k];\n"
+        "for (int k = 0; k < 256; k++) total += one[k];\n"
         "free(a); free(b); free(one); free(two); free(work);\n"
         "return failed || !(total == total);\n}\n"
     )
@@ -953,6 +961,21 @@ def test_arrays_of_a_vector_at_addresses():
     np.testing.assert_allclose(made, [*solve(matrix), 0.0], rtol=1e-14)
     pointer(doubles(0.0, 0.0, 0.0, 0.0), made)
     np.testing.assert_array_equal(made, [np.nan, np.nan, 0.0])
+
+
+def test_a_derivative_that_is_constant():
+    jacobian = fg.compile(fg.jacobian(lambda t, u: S @ u, argnums=1)).low_level(ODE, 0.0, V)
+    made = doubles(*np.zeros(S.size))
+    jacobian(0.0, doubles(*V), made, None)
+    np.testing.assert_array_equal(made, S.ravel())
+    assert fg.compile(fg.grad(lambda x: 3.0 * x)).low_level("double (double)")(7.0) == 3.0
+
+
+def test_few_small_arrays_need_no_workspace(tmp_path):
+    function = fg.value_and_grad(lambda a: np.linalg.slogdet(a @ a.T)[1])
+    for size, is_small in ((3, True), (30, False)):
+        files = fg.compile(function).export(tmp_path / f"model_{size}", np.eye(size), library=False)
+        assert (json.loads(files.description.read_text())["workspace_bytes"] == 0) == is_small
 
 
 def test_what_does_not_fit_a_right_hand_side():

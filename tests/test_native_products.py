@@ -395,6 +395,23 @@ def test_determinants_of_singular_matrices():
     assert logarithm.tolist() == [-np.inf, -np.inf]
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("f", [np.linalg.det, lambda a: tuple(np.linalg.slogdet(a)), np.linalg.inv])
+def test_infinities_and_nan_among_the_pivots_are_left_to_numpy(f, bad):
+    fast = fg.compile(f)
+    for size in (1, 3, 20):
+        for place in range(size):
+            a = normal(size, size)
+            a[place, place - 1] = bad
+            for found, wanted in zip(np.atleast_1d(fast(a)), np.atleast_1d(f(a)), strict=True):
+                np.testing.assert_array_almost_equal(found, wanted, decimal=9)
+
+
+def test_what_is_solved_and_a_determinant_share_factors():
+    executable = compiled(lambda a, b: (np.linalg.solve(a, b), np.linalg.slogdet(a)[1]), definite(4, 4), normal(4))
+    assert sum(each.routine == "lu" for each in routines(executable)) == 1
+
+
 def test_cofactors_of_singular_matrices_are_left_to_numpy():
     executable = compiled(fg.grad(np.linalg.det), np.eye(3))
     assert executable.run([np.diag([1.0, 2.0, 0.0])]) is None

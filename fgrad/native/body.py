@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fgrad.native.ir import Builder, Callee, Constant, Item, Op, Type, Value, Variable, integer
@@ -12,6 +12,9 @@ from fgrad.native.llvm_text import Used, printed
 from fgrad.native.memory import Matrices
 from fgrad.native.nodes import Shape
 from fgrad.native.scalars import Scalar, scalar_of
+
+FEW_ROWS = 4
+"""Of matrices with at most so many, rows are exchanged by values."""
 
 
 class Body(Builder):
@@ -86,3 +89,20 @@ class Body(Builder):
     def read(self, place: Value, kind: Type | None = None) -> Value:
         """Read a number."""
         return self.load(kind or self.kind.type, place)
+
+    def exchange(self, one: Value, other: Value) -> None:
+        """Exchange the numbers at two addresses."""
+        first, second = self.read(one), self.read(other)
+        self.store(second, one)
+        self.store(first, other)
+
+    def exchange_by_values(self, row_at: Callable[[Value], Value], size: Value | int, row: Value, other: Value) -> None:
+        """Exchange the numbers of two rows of `size`, where no address depends on `other`.
+
+        So the numbers of a small matrix can stay in registers.
+        """
+        with self.loop(size) as each:
+            is_other = self.compare("eq", each, other)
+            one, two = self.read(row_at(row)), self.read(row_at(each))
+            self.store(self.select(is_other, two, one), row_at(row))
+            self.store(self.select(is_other, one, two), row_at(each))

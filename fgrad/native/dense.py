@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.native.body import Body
+from fgrad.native.body import FEW_ROWS, Body
 from fgrad.native.ir import Constant, Op, Parameter, Type, Value, integer
 from fgrad.native.libraries import LETTERS
 from fgrad.native.llvm_text import taken
@@ -231,11 +231,11 @@ def _getrf(f: _Function) -> None:
                 f.store(i, where)
         pivot = f.read(where, Type.I64)
         f.store(f.cast(Op.TRUNC, f.add(pivot, _ONE), Type.I32), f.at(f.given[4], 0, (1, k), kind=Type.I32))
-        with f.loop(n) as j:
-            one, other = f.element(f.given[2], k, j, leading), f.element(f.given[2], pivot, j, leading)
-            first, second = f.read(one), f.read(other)
-            f.store(second, one)
-            f.store(first, other)
+        has_few = f.compare("sle", n, integer(FEW_ROWS))
+        with f.when(has_few), f.loop(n) as j:
+            f.exchange_by_values(lambda row, j=j: f.element(f.given[2], row, j, leading), n, k, pivot)
+        with f.when(f.negated(has_few)), f.loop(n) as j:
+            f.exchange(*(f.element(f.given[2], row, j, leading) for row in (k, pivot)))
         divisor = f.read(f.element(f.given[2], k, k, leading))
         with f.when(f.compare("oeq", divisor, f.zero)):
             f.store(_FAILURE, f.given[5])

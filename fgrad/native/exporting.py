@@ -44,6 +44,8 @@ from fgrad.native.segments import Segment
 
 INTERFACE = 1
 """The version of the C interface: a function, `_workspace_bytes`, `_description`."""
+_ON_STACK = 1024
+"""How many bytes of arrays a function keeps on its stack, where LLVM turns elements into registers."""
 
 
 @dataclass(frozen=True)
@@ -163,12 +165,14 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
             memory[root] = result
     if failed:
         memory[failed] = code.room(Type.I8)
-    segment.append(code, memory, _aligned(code, workspace), {memory_of(node) for node in roots})
+    segment.place({memory_of(node) for node in roots})
+    on_stack = segment.arena <= _ON_STACK
+    segment.append(code, memory, code.room(Type.I64, segment.arena // 8) if on_stack else _aligned(code, workspace))
     for copy in copies:
         append_copy(code, *copy)
     status = code.cast(Op.ZEXT, code.load(Type.I8, memory[failed]), Type.I32) if failed else integer(0, Type.I32)
     text = segment.definition(code, [*inputs, *results, workspace], status)
-    return text, segment.arena + ALIGNMENT if segment.arena else 0
+    return text, 0 if on_stack else segment.arena + ALIGNMENT
 
 
 def _aligned(code: Builder, address: Value) -> Value:

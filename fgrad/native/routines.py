@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fgrad.native.body import Body
+from fgrad.native.body import FEW_ROWS, Body
 from fgrad.native.ir import Constant, Op, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used
@@ -207,26 +207,25 @@ def _exchange(body: Body, how: Solution, x: Value, pivots: Value) -> None:
         place = body.at(pivots, 0, (how.pivots.leading, row), kind=Type.I32)
         other = body.cast(Op.SEXT, body.read(place, Type.I32), Type.I64)
         with body.loop(how.columns) as column:
-            one, two = (body.at(x, 0, (how.columns, each), (1, column)) for each in (row, other))
-            first, second = body.read(one), body.read(two)
-            body.store(second, one)
-            body.store(first, two)
+
+            def row_at(row: Value, column: Value = column) -> Value:
+                return body.at(x, 0, (how.columns, row), (1, column))
+
+            if how.size <= FEW_ROWS:
+                body.exchange_by_values(row_at, how.size, row, other)
+            else:
+                body.exchange(row_at(row), row_at(other))
 
 
 # Factors
 
 
 class Factors(NamedTuple):
-    """Factorizations of stacked matrices of `size` rows and columns.
-
-    Attributes:
-        marks_failures: whether the first number of a result is NaN where LAPACK finds no factors.
-    """
+    """Factorizations of stacked matrices of `size` rows and columns."""
 
     stack: Shape
     size: int
     matrices: Matrices
-    marks_failures: bool = True
 
 
 def _mark(body: Body, state: Value, place: Value) -> None:
@@ -271,5 +270,3 @@ def _lu(body: Body, item: Called, matrix: Value, result: Value) -> None:
             row = body.read(body.at(pivots, 0, (1, place), kind=Type.I32), Type.I32)
             value = body.cast(Op.SITOFP, body.sub(row, integer(1, Type.I32)), body.kind.type)
             body.store(value, body.at(pivots, 0, (1, place)))
-        if how.marks_failures:
-            _mark(body, state, factors)

@@ -66,7 +66,7 @@ class Segment:
         touches: the arrays that it reads or writes.
         needs: the arrays that it reads and that come from elsewhere.
         makes: the arrays that it writes and that others read; known when it is finished.
-        arena: how many bytes it needs besides; known when it is finished.
+        arena: how many bytes it needs besides; known when its arrays have places.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Segment:
         self.touches = dict.fromkeys(node for nodes in self._calls.touched for node in nodes)
         self.needs = [node for node in self.touches if node not in self._made and node not in known]
         self.makes: list[Node] = []
-        self.arena = 0
+        self.arena, self._offsets = 0, dict[Node, int]()
 
     def finished(self, wanted: set[Node]) -> str:
         """Return the function in LLVM's language, where others read the arrays `wanted`.
@@ -89,6 +89,7 @@ class Segment:
         nothing, unless the arrays that it reads all lie in memory as they should.
         """
         code, arrays, arena = Builder(), Parameter("arrays"), Parameter("arena")
+        self.place(wanted)
         self.makes = [node for node in self._made if node in wanted]
         nodes = [*self.needs, *self.makes]
         objects = [
@@ -102,20 +103,22 @@ class Segment:
                 node: code.load(Type.PTR, code.address(each, Type.I8, integer(_DATA)))
                 for node, each in zip(nodes, objects, strict=True)
             }
-            self.append(code, memory, arena, wanted)
+            self.append(code, memory, arena)
         return self.definition(code, [arrays, arena], refused)
 
-    def append(self, code: Builder, memory: dict[Node, Value], arena: Value, wanted: set[Node]) -> None:
+    def place(self, wanted: set[Node]) -> None:
+        """Find places in the arena for the arrays that it makes, but for those that others read, `wanted`."""
+        self._offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
+
+    def append(self, code: Builder, memory: dict[Node, Value], arena: Value) -> None:
         """Append the items.
 
         Args:
             code: where they go.
             memory: where the arrays lie that come from elsewhere, and those that others read; the others are added.
             arena: memory to work in.
-            wanted: the arrays that others read.
         """
-        offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
-        for node, offset in offsets.items():
+        for node, offset in self._offsets.items():
             memory[node] = code.address(arena, Type.I8, integer(offset))
         for node, array in self._known.items():
             memory[node] = Symbol(self._functions.linkage.constant(array))

@@ -50,6 +50,11 @@ def _fails_at_marks(program: Program, factors: Node) -> None:
     program.fails(program.pointwise("isnan", first, dtype=np.bool_))
 
 
+def _fails_at_zeros(program: Program, x: Node) -> None:
+    """Say that a run is void where a number is 0."""
+    program.fails(program.pointwise("equal", x, program.add(Literal(0, x.dtype)), dtype=np.bool_))
+
+
 # Factors
 
 
@@ -63,16 +68,25 @@ def _cholesky(program: Program, out: Any, a: Node) -> Node | None:
     return factor
 
 
-def _lu(program: Program, a: Node, marks_failures: bool = True) -> tuple[Node, Node]:
-    """Return the factors of LU, and the rows that were exchanged, as numbers of the same dtype."""
+def _lu(program: Program, a: Node) -> tuple[Node, Node]:
+    """Return the factors of LU, and the rows that were exchanged, as numbers of the same dtype.
+
+    With infinities and NaN, LAPACK and loops find different factors: a run with these among the pivots is void.
+    """
     root, lies = matrices_of(a)
     *stack, size, _ = a.shape
-    how = Factors(tuple(stack), size, lies, marks_failures)
-    both = program.add(Called("lu", (*stack, size + 1, size), a.dtype, [root], how))
-    if marks_failures:
-        _fails_at_marks(program, both)
+    both = program.add(Called("lu", (*stack, size + 1, size), a.dtype, [root], Factors(tuple(stack), size, lies)))
     factors = _turned(program, _part(program, both, ("to", size), ("to", size)))
+    are_finite = program.pointwise("isfinite", _diagonal(program, factors), dtype=np.bool_)
+    program.fails(program.pointwise("logical_not", are_finite, dtype=np.bool_))
     return factors, _part(program, both, ("at", size), ("to", size))
+
+
+def _regular_lu(program: Program, a: Node) -> tuple[Node, Node]:
+    """Return the same, with the rows as a column of integers; a run with a singular matrix is void."""
+    factors, pivots = _lu(program, a)
+    _fails_at_zeros(program, _diagonal(program, factors))
+    return factors, program.reshaped(program.cast(pivots, np.int32), (*pivots.shape, 1))
 
 
 def _has_factors(a: Node) -> bool:
@@ -84,8 +98,7 @@ def _lu_factors(program: Program, out: Any, a: Node, warns: bool) -> tuple[Node,
     """Return factors, unless it is to be said how well they are known."""
     if warns or not _has_factors(a):
         return None
-    factors, pivots = _lu(program, a)
-    return factors, _as_column(program, pivots)
+    return _regular_lu(program, a)
 
 
 # Solutions
@@ -126,19 +139,12 @@ def _solve_factored(
         factor = program.cast(factors[0], out.dtype)
         return _solved(program, factor, b, (Triangle(True, False), Triangle(True, True)))
     a = program.cast(a, out.dtype)
-    zero = program.add(Literal(0, a.dtype))
-    program.fails(program.pointwise("equal", _diagonal(program, a), zero, dtype=np.bool_))
+    _fails_at_zeros(program, _diagonal(program, a))
     return _solved(program, a, b, (Triangle(method == "lower", of_transpose),))
 
 
 def _solution(program: Program, a: Node, b: Node) -> Node:
-    factors, pivots = _lu(program, a)
-    return _with_factors(program, factors, _as_column(program, pivots), b, False)
-
-
-def _as_column(program: Program, pivots: Node) -> Node:
-    """Return which rows were exchanged, as integers."""
-    return program.reshaped(program.cast(pivots, np.int32), (*pivots.shape, 1))
+    return _with_factors(program, *_regular_lu(program, a), b, False)
 
 
 @lowers("solve")
@@ -174,7 +180,7 @@ def _inv(program: Program, out: Any, a: Node, strict: bool) -> Node | None:
 
 def _sign_and_logarithm(program: Program, a: Node) -> tuple[Node, Node]:
     """Return signs of determinants, and logarithms of their absolute values."""
-    factors, pivots = _lu(program, a, marks_failures=False)
+    factors, pivots = _lu(program, a)
     diagonal = _diagonal(program, factors)
     own = np.arange(a.shape[-1], dtype=a.dtype)
     kept = program.pointwise("equal", pivots, program.array(own), dtype=np.bool_)
