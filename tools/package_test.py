@@ -6,7 +6,8 @@ extra then runs in a folder outside of the repository, where only the installed 
 
     --extras scipy,save     these extras alone; without them all, of which torch and jax are large downloads
     --this-python           no other Python
-    --lowest                instead, the lowest versions that pyproject.toml allows, of what it names itself: needs uv
+    --lowest                instead, the lowest versions that pyproject.toml allows, of what it names itself, on this
+                            Python: needs uv; without torch, except where --extras names it
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ import pythons
 ROOT = Path(__file__).parents[1]
 FOR_DEVELOPMENT = {"demo", "test", "dev", "peers"}
 """Extras that are for work on fgrad, or for programs of the repository."""
+FOR_TESTS = ("hypothesis", "mpmath", "pandas", "pytest", "scikit-learn")
+"""What the tests need that run with the lowest versions."""
+LARGE = {"torch"}
+"""Extras whose lowest version is a download of some gigabytes."""
 
 ALWAYS = """
 import importlib.metadata, pathlib, sys
@@ -103,8 +108,16 @@ np.testing.assert_allclose(gradient, [3.0, 3.0])
 }
 """What is run after ALWAYS, by the extra that is installed alone."""
 
-TESTS = "gradient_functions tape variable saving composition custom implicit module_names"
-"""Tests that run with the lowest versions, of what needs no newer NumPy than fgrad does."""
+TESTS = {
+    "": "cumulative custom gradient_functions jacobians mistakes module_names numpy_functions optimizers primitives "
+    "reductions selecting shapes tape variable views vmap",
+    "scipy": "composition implicit scipy_optimize scipy_ivp",
+    "save": "saving",
+    "compile": "compile loops",
+    "jax": "engine_jax",
+    "distributed": "distributed",
+}
+"""Tests that run with the lowest versions, by the extra they need; they call nothing that is newer in NumPy or SciPy."""
 
 
 def extras() -> list[str]:
@@ -161,17 +174,24 @@ class Workshop:
         uv = shutil.which("uv")
         if uv is None:
             raise RuntimeError("--lowest needs uv: pip install uv")
-        environment, outside = self.folder / "lowest", self.folder / "outside"
+        environment, outside, lowest = self.folder / "lowest", self.folder / "outside", self.folder / "lowest.txt"
         outside.mkdir(exist_ok=True)
         run(python, "-m", "venv", "--clear", "--without-pip", environment)
         inside = environment / "bin" / "python"
-        install = [uv, "pip", "install", "--quiet", "--python", inside, "--resolution"]
-        run(*install, "lowest-direct", f"{ROOT}[{','.join(wanted)}]")  # of a wheel, what it needs would not be direct
+        install = [uv, "pip", "install", "--quiet", "--python", inside]
+        # Of the folder: of a wheel, what it needs would not be direct.
+        run(*install, "--resolution", "lowest-direct", f"{ROOT}[{','.join(wanted)}]")
+        versions = run(uv, "pip", "freeze", "--quiet", "--python", inside)
+        lowest.write_text("".join(line for line in versions.splitlines(True) if "fgrad" not in line))
+        print(", ".join(sorted(lowest.read_text().split())), flush=True)
         for extra in wanted:
             run(inside, "-I", "-c", ALWAYS + PROGRAMS[extra], cwd=outside)
-        run(*install, "highest", "pytest", "hypothesis", "pandas", "scikit-learn")
-        tests = [f"tests/test_{name}.py" for name in TESTS.split()]
-        shutil.copytree(ROOT / "tests", outside / "tests", dirs_exist_ok=True)
+        run(*install, "--constraint", lowest, *FOR_TESTS)  # which would bring newer versions along
+        for name in ("tests", "tools", "docs"):
+            shutil.copytree(ROOT / name, outside / name, dirs_exist_ok=True)
+        for name in ("pyproject.toml", "conftest.py", "README.md"):
+            shutil.copy(ROOT / name, outside)
+        tests = [f"tests/test_{name}.py" for extra in ("", *wanted) for name in TESTS.get(extra, "").split()]
         print(run(inside, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests, cwd=outside).splitlines()[-1])
 
 
@@ -221,7 +241,8 @@ def main() -> int:
     parser.add_argument("--this-python", action="store_true", help="on this Python alone")
     parser.add_argument("--lowest", action="store_true", help="with the lowest versions that are allowed")
     options = parser.parse_args()
-    wanted = extras() if options.extras is None else [name for name in options.extras.split(",") if name]
+    everything = [name for name in extras() if not (options.lowest and name in LARGE)]
+    wanted = everything if options.extras is None else [name for name in options.extras.split(",") if name]
     found = {sys.version_info[1]: Path(sys.executable)} | ({} if options.this_python else pythons.others())
     with tempfile.TemporaryDirectory() as folder:
         workshop = Workshop(Path(folder))

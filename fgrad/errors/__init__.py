@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.errors.numpy_warnings import name_users_line as _name_users_line
 from fgrad.errors.places import line_at as line_at
 from fgrad.errors.places import line_of as line_of
 from fgrad.errors.places import users_line as users_line
@@ -1897,3 +1898,6 @@ class UpdateError(FgradError, NotImplementedError):
         ...     session.run(x)
         np.float32(2.4)
     """
+
+
+_name_users_line()

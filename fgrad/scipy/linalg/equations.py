@@ -193,7 +193,14 @@ def triangular_solution(a: Any, b: Any, lower: bool, trans: int | str) -> Any:
 
 
 def _inverse(a: Any, options: tuple[tuple[str, Any], ...]) -> Any:
+    if a.ndim > 2 and _ONE_AT_A_TIME:
+        flat = a.reshape((-1, *a.shape[-2:]))
+        return np.reshape([scipy.linalg.inv(each, check_finite=False, **dict(options)) for each in flat], a.shape)
     return scipy.linalg.inv(a, check_finite=False, **dict(options))
+
+
+_ONE_AT_A_TIME = np.lib.NumpyVersion(scipy.__version__) < "1.16.0"
+"""Whether SciPy's `inv` takes no stacks of matrices."""
 
 
 _REVERSE, _FORWARD = rules_of("inv")

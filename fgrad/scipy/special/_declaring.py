@@ -106,7 +106,8 @@ def refuse(function: Any, name: str, arguments: str, instead: str = "") -> Primi
         instead: a sentence with the alternative.
     """
     rules = [without_closed_form(name, argument, instead) for argument in arguments.split()]
-    primitive = declare(function, *rules, shapes=())
+    short = name.rpartition(".")[2]  # not `__name__`: in SciPy 1.15, pro_cv is called obl_cv
+    primitive = declare(function, *rules, shapes=(), name=short)
     NOT_SAMPLED[primitive.name] = "no derivative in closed form"
     return primitive
 
