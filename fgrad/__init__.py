@@ -24,13 +24,23 @@ The main names, each with its own help:
 """
 
 import functools as _functools
+import sys as _sys
+import warnings as _warnings
 
 import lazy_loader as _lazy_loader
 
 from fgrad._locks import imported as _imported
 from fgrad.errors import hints as _hints
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
+
+if hasattr(_sys, "_is_gil_enabled") and not _sys._is_gil_enabled():
+    _warnings.warn(
+        "fgrad is not tested on Python without its global interpreter lock, where threads may get wrong gradients; "
+        "PYTHON_GIL=1 in the environment turns it on",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 # The stub next to this file lists the names and where they are defined.
 _find, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)

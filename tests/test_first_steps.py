@@ -69,6 +69,12 @@ def test_the_version_is_the_one_that_is_installed_and_has_changes():
     assert fg.__version__ in headings
 
 
+def test_python_without_its_lock_is_warned_of():
+    shown = run("import sys\nsys._is_gil_enabled = lambda: False\nimport fgrad\n")
+    assert "<string>:3: RuntimeWarning: fgrad is not tested on Python without its global interpreter lock" in shown
+    assert run("import sys\nsys._is_gil_enabled = lambda: True\nimport fgrad\n") == ""
+
+
 # What is printed
 
 

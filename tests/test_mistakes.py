@@ -2877,6 +2877,17 @@ NAMES = {
     "tree_util": "fg.tree",
     "tree_structure": "fg.tree.structure(tree)",
     "split": "np.split",
+    "gradient": "fg.grad(f)(x), the derivative of a function",
+    "vhp": "fg.hvp(f)(x, v)",
+    "detach": "fg.stop_gradient(x)",
+    "backward": "gradients are returned, not stored",
+    "optim": "fg.optimizers",
+    "relu": "np.maximum(x, 0)",
+    "sigmoid": "scipy.special.expit(x)",
+    "softmax": "fgrad.scipy.special.softmax(x)",
+    "float32": "np.float32",
+    "njit": "fg.compile(f)",
+    "save_model": "fg.save(path, params)",
 }
 """Names of other libraries, and what is said of each."""
 
@@ -2901,6 +2912,9 @@ KEYWORDS = {
     "vmap(f, axis_size=3)": "the size is that of the arrays along in_axes",
     "vmap(f, axis_name='i')": "axes have no names",
     "vmap(f, in_dims=0)": "here it is called in_axes",
+    "vmap(f, axis=1)": "Instead: in_axes=axis",
+    "gradients_function(f, argnums=0)": "here it is called params",
+    "compile(f, parallel=True)": "Instead: threads=n",
     "compile(f, static_argnums=0)": "here it is called static",
     "compile(static_argnames='n')": "here it is called static",
     "checkpoint(f, static_argnums=0)": "arguments may be anything",

@@ -10,8 +10,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ["fgrad/__init__.py", "fgrad/__init__.pyi", "fgrad/py.typed", "fgrad/core/README.md"]
 OTHERS = ["tests/conftest.py", "tools/package_test.py", "Makefile", "LICENSE", "CHANGELOG.md"]
-SDIST = [f"fgrad-0.1.0/{name}" for name in (*PACKAGE, *OTHERS)]
-WHEEL = [*PACKAGE, "fgrad-0.1.0.dist-info/METADATA"]
+SDIST = [f"fgrad-0.2.0/{name}" for name in (*PACKAGE, *OTHERS)]
+WHEEL = [*PACKAGE, "fgrad-0.2.0.dist-info/METADATA"]
 
 
 def test_what_is_complete_passes():

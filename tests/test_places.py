@@ -258,3 +258,59 @@ def test_a_module_in_an_archive_has_lines(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path / "models.zip"))
     model = importlib.import_module("zipped_model")
     assert "zipped_model.py:4: return np.sum(np.floor(x) * 2)" in str(fg.explain(model.loss, np.ones(3)))
+
+
+# Warnings of NumPy's
+
+WARNS = """
+import pickle, warnings
+import numpy as np, fgrad as fg
+
+def loss(x):
+    y = np.log(x)
+    return np.sum(y)
+
+def length(x):
+    return np.sum(np.sqrt(x))
+
+for transform in (fg.grad, fg.vmap, lambda f: lambda x: fg.jvp(f, (x,), (x,))):
+    with warnings.catch_warnings(record=True) as caught:
+        transform(loss)(np.zeros((1, 1)) if transform is fg.vmap else np.zeros(1))
+        transform(length)(-np.ones((1, 1)) if transform is fg.vmap else -np.ones(1))
+    print([each.lineno for each in caught if "encountered in" in str(each.message)][:2], caught[0].filename == __file__)
+    globals().pop("__warningregistry__", None)
+print(pickle.loads(pickle.dumps(warnings.filters)) == warnings.filters)
+warnings.simplefilter("error")
+try:
+    fg.grad(loss)(np.zeros(1))
+except RuntimeWarning as error:
+    print(error)
+warnings.simplefilter("ignore")
+fg.grad(loss)(np.zeros(1))
+"""
+
+
+def test_warnings_of_numpy_name_the_users_line(tmp_path):
+    """And each line of the user's gets its own; what users have set for warnings holds."""
+    path = tmp_path / "program.py"
+    path.write_text(WARNS)
+    shown = subprocess.run([sys.executable, path], capture_output=True, text=True)
+    assert shown.stderr == ""
+    assert shown.stdout.splitlines() == ["[6, 10] True"] * 3 + ["True", "divide by zero encountered in log"]
+
+
+def test_other_warnings_are_left_alone():
+    from fgrad.errors import numpy_warnings
+
+    text, module = numpy_warnings._TEXT, numpy_warnings._MODULE
+    assert not text.match("a warning of another kind")
+    assert not module.match("fgrad.core.reverse")
+    assert text.match("overflow encountered in exp")
+    assert not module.match("users_module")
+    assert warns_of_line(module) == __file__
+
+
+def warns_of_line(module):
+    with pytest.warns(RuntimeWarning, match="overflow encountered in exp") as caught:
+        assert module.match("fgrad.core.reverse")
+    return caught[0].filename

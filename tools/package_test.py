@@ -117,7 +117,7 @@ TESTS = {
     "jax": "engine_jax",
     "distributed": "distributed",
 }
-"""Tests that run with the lowest versions, by the extra they need; they call nothing that is newer in NumPy or SciPy."""
+"""Tests that run with the lowest versions, by the extra they need; they call nothing newer of NumPy or SciPy."""
 
 
 def extras() -> list[str]:

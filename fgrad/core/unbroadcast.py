@@ -85,8 +85,8 @@ def summed_product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
         product = _dot(x, y) if any(x.strides) or not x.size else x[(0,) * ndim] * total(y, axis=None)
         return product.reshape(shape) if shape else product
     new = ndim - len(shape)
-    if not new and _vecdot is not None and shape[:-1] == x.shape[:-1]:
-        return _vecdot(x, y)[..., None]
+    if not new and shape[:-1] == x.shape[:-1]:
+        return np.vecdot(x, y)[..., None]
     return np.einsum(_subscripts(ndim, shape), x, y).reshape(shape)
 
 
@@ -100,7 +100,7 @@ def _dot(x: Any, y: Any) -> Any:
         return x.dot(y) if x.ndim == 1 else np.vdot(x, y)  # the method takes half the time
     x, y = x.reshape(-1), y.reshape(-1)
     end = x.size // _UNSHARED * _UNSHARED
-    return total(_dot_of_rows(x[:end].reshape(-1, _UNSHARED), y[:end].reshape(-1, _UNSHARED))) + x[end:].dot(y[end:])
+    return total(np.vecdot(x[:end].reshape(-1, _UNSHARED), y[:end].reshape(-1, _UNSHARED))) + x[end:].dot(y[end:])
 
 
 @functools.lru_cache(maxsize=1024)
@@ -109,7 +109,3 @@ def _subscripts(ndim: int, shape: tuple[int, ...]) -> str:
     new = ndim - len(shape)
     axes = "".join(map(chr, range(ord("a"), ord("a") + ndim)))
     return f"{axes},{axes}->" + "".join(axes[new + axis] for axis, size in enumerate(shape) if size != 1)
-
-
-_vecdot: Any = getattr(np, "vecdot", None)  # new in NumPy 2.1
-_dot_of_rows: Any = _vecdot or functools.partial(np.einsum, "ij,ij->i")

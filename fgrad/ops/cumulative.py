@@ -232,9 +232,8 @@ def _cumulative(function: Any, accumulated: Callable[..., Any], start: int) -> N
     answers_traced(function)(answer)
 
 
-if hasattr(np, "cumulative_sum"):  # since NumPy 2.1
-    _cumulative(np.cumulative_sum, cumsum, 0)
-    _cumulative(np.cumulative_prod, cumprod, 1)
+_cumulative(np.cumulative_sum, cumsum, 0)
+_cumulative(np.cumulative_prod, cumprod, 1)
 
 
 def _without_nan(function: Any, accumulated: Callable[..., Any], neutral: int) -> None:

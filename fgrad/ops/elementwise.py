@@ -613,13 +613,11 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
     return apply(_astype, (x,), {"dtype": dtype})
 
 
-if hasattr(np, "astype"):
-
-    @answers(np.astype)
-    def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-        """Convert to another dtype, like the method."""
-        check_device(device)
-        return astype(x, dtype, copy=copy)
+@answers(np.astype)
+def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+    """Convert to another dtype, like the method."""
+    check_device(device)
+    return astype(x, dtype, copy=copy)
 
 
 @answers(np.copy)

@@ -75,8 +75,7 @@ def vecmat(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
 
 
 for _answer in (vecdot, matvec, vecmat):
-    if hasattr(np, _answer.__name__):  # the newest one needs NumPy 2.2
-        answers(getattr(np, _answer.__name__))(_answer)
+    answers(getattr(np, _answer.__name__))(_answer)
 
 
 @answers_form(np.matmul, "keywords")

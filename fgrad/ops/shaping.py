@@ -568,6 +568,7 @@ _parting_along(np.vsplit, lambda x: 0)
 _parting_along(np.dsplit, lambda x: 2)
 
 
+@answers(np.unstack)
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """Return the slices along an axis, with this axis removed."""
     if x.ndim == 0:
@@ -580,10 +581,6 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     pieces = apply(_split, (x,), {"sections": count, "axis": axis})
     before = (slice(None),) * axis
     return tuple(sliced(np.reshape(piece, shape), x, (*before, i)) for i, piece in enumerate(pieces))
-
-
-if hasattr(np, "unstack"):
-    answers(np.unstack)(unstack)
 
 
 # Shapes and dtypes, which need no values
