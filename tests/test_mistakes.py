@@ -2856,6 +2856,41 @@ SLIPS = {
         errors.ParameterError,
         r"optimizer must be an optimizer, such as fg\.optimizers\.Adam\(0\.1\)",
     ),
+    "a root of SciPy's, which goes on without the number": (
+        lambda: fg.grad(lambda b: scipy.optimize.brentq(lambda x: x - np.cos(x) * b, 0, 2))(1.0),
+        errors.ScipyCallError,
+        r"scipy\.optimize\.brentq takes plain arrays.*\n.*\nWrite fgrad\.scipy\.optimize\.brentq",
+    ),
+    "a root of SciPy's with an error of its own": (
+        lambda: fg.grad(lambda b: b * scipy.optimize.brentq(lambda x: x + 5, 0, 2))(1.0),
+        ValueError,
+        r"^f\(a\) and f\(b\) must have different signs$",
+    ),
+    "seeds under vmap": (
+        lambda: fg.vmap(lambda seed: np.random.default_rng(seed).normal())(np.arange(3)),
+        TypeError,
+        "SeedSequence expects int",
+    ),
+    "a gradient of a function without arguments": (
+        lambda: fg.grad(lambda: w() ** 2)(),
+        errors.ParameterError,
+        r"was called with 0 positional arguments\.\n.*fg\.implicit_gradients\(f\)\(\)",
+    ),
+    "an implicit function without its equation": (
+        lambda: fg.implicit_diff(np.sqrt),
+        errors.NotCallableError,
+        r"got None\.\nWrite implicit_diff\(solver, optimality\)",
+    ),
+    "long containers in messages": (
+        lambda: fg.optimizers.Adam().apply_gradients([(np.ones((30, 30)), np.ones((30, 30)))]),
+        errors.StructureError,
+        r"one element is \(array\(\[\[1\.[^\n]{100,160} \.\.\.\. Only",
+    ),
+    "an object of a class without a module": (
+        lambda: fg.grad(lambda x: x.a)(eval("type('P', (), {'a': 1.0})()", {})),
+        errors.NonNumericInputError,
+        "of type P, which is not a number",
+    ),
     "averages of other variables": (
         lambda: pickle.loads(pickle.dumps(averages_of(w()))).averaged().__enter__(),
         errors.StateError,
@@ -2978,6 +3013,12 @@ def test_what_is_said_to_a_slip(name):
     with pytest.raises(kind, match=text) as raised:
         program()
     assert type(raised.value) is kind
+
+
+def test_a_seed_under_vmap_has_a_remedy():
+    with pytest.raises(TypeError) as raised:
+        SLIPS["seeds under vmap"][0]()
+    assert "from which each example draws its own numbers" in raised.value.__notes__[0]
 
 
 def test_names_that_are_nowhere_stay_pythons():

@@ -42,6 +42,7 @@ class _Wanted(threading.local):
     rank = 0
     collected: tuple[str, int] | None = None  # where an array of traced numbers was built last
     is_exact = False  # whether they are integers or booleans
+    refused: tuple[str, str] | None = None  # the function of SciPy, and the line, where a plain array was refused last
 
 
 _wanted = _Wanted()
@@ -235,9 +236,16 @@ def refuse_objects(error: BaseException) -> None:
 
     Other errors of a SciPy function that requested such an array get a note about it.
     """
-    if _wanted.collected is None or not isinstance(error, Exception) or isinstance(error, errors.FgradError):
+    if not isinstance(error, Exception) or isinstance(error, errors.FgradError):
+        return
+    if _wanted.collected is None and _wanted.refused is None:
         return
     called, line = _scipy_function(error), errors.line_of(error)
+    if _wanted.refused == (called, line):  # as by `brentq`, whose C code goes on without the number
+        forget_objects()
+        raise errors.ScipyCallError(called, line).with_traceback(error.__traceback__) from None
+    if _wanted.collected is None:
+        return
     if _is_raised_by_user(error) or not (called or type(error).__module__.partition(".")[0] in ("builtins", "numpy")):
         return
     built = errors.line_at(_wanted.collected)
@@ -300,6 +308,11 @@ _ADVICE = (
     ("convert 'Tensor' object to bytes", f"A traced tensor has no memory: {_LOOK}."),
     ("Object of type Tensor is not JSON serializable", f"{_LOOK}; so does x.tolist()."),
     ("component: Tensor", f"{_LOOK}."),
+    (
+        "SeedSequence expects int",
+        "A seed must be an integer, and vmap runs the function once for all examples: draw with "
+        "fg.random.default_rng(0), from which each example draws its own numbers, or run [f(seed) for seed in seeds].",
+    ),
     ("only integers, slices", "An index must be an integer: int(x), or x.astype(int), which have no derivative."),
     (
         "Multiple namespaces for array inputs",
@@ -325,7 +338,7 @@ def _module_of(frame: FrameType) -> str:
 
 def forget_objects() -> None:
     """Forget where an array of traced numbers was built: later errors are unrelated to it."""
-    _wanted.collected = None
+    _wanted.collected = _wanted.refused = None
 
 
 def _series_function(error: BaseException) -> str:
@@ -360,6 +373,7 @@ def check_array(rank: int) -> None:
     called, use, users = _library_call(sys._getframe(1))
     line = errors.users_line()
     if called:
+        _wanted.refused = called, line
         raise errors.ScipyCallError(called, line)
     raise errors.ArrayConversionError(line, use or ("" if users is None else _use(users)))
 

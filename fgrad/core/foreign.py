@@ -54,8 +54,12 @@ class _Foreign(dict[type, bool]):
 
 
 def _is_held(kind: type) -> bool:
-    is_declared = any(base.__module__.partition(".")[0] in HELD for base in kind.__mro__)
+    is_declared = any(_package(base) in HELD for base in kind.__mro__)
     return is_declared and all(hasattr(kind, name) for name in ("__array_ufunc__", "__array_function__", "astype"))
+
+
+def _package(kind: type) -> str:
+    return str(getattr(kind, "__module__", "")).partition(".")[0]  # a class that `exec` has made may have none
 
 
 FOREIGN = _Foreign()

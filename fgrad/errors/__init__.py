@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.errors.amounts import shown as shown
 from fgrad.errors.numpy_warnings import name_users_line as _name_users_line
 from fgrad.errors.places import line_at as line_at
 from fgrad.errors.places import line_of as line_of
@@ -300,7 +301,7 @@ _ARRAY_REMEDIES = (
     (
         r"^pd\.",
         "pd.Series(x):     compute with x itself, and convert the result: pd.Series(y) after the function has "
-        "ended; x.numpy() is the plain value.",
+        "ended; x.numpy() is the plain value. For the product of a frame with x: df.to_numpy() @ x.",
     ),
     (
         r"\bas\w*(array|matrix)\w*\(|\b(float|complex)\d+\(",

@@ -1,4 +1,4 @@
-"""Amounts as text, for reports."""
+"""Amounts as text, for reports, and values as text of limited length, for messages."""
 
 from __future__ import annotations
 
@@ -26,3 +26,14 @@ def seconds_text(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def shown(value: object) -> str:
+    """Return the `repr` of a value; of a long one, such as a container of arrays, its beginning in one line."""
+    text = repr(value)
+    if len(text) <= _LONGEST:
+        return text
+    return " ".join(text[:_LONGEST].split()) + " ..."
+
+
+_LONGEST = 160

@@ -438,7 +438,10 @@ def implicit_diff(
     """
     if not callable(optimality):
         raise errors.NotCallableError(
-            f"implicit_diff takes `optimality`, a function that is zero at the solution, and got {optimality!r}."
+            f"implicit_diff takes `optimality`, a function that is zero at the solution, and got "
+            f"{errors.shown(optimality)}.\n"
+            "Write implicit_diff(solver, optimality), where solver(*args) returns the solution x of "
+            "optimality(x, *args) = 0."
         )
     options = {"optimality": optimality, "matrix_free": matrix_free, "tolerance": tolerance}
     return decorator(_run_implicit_diff, solver, **options)

@@ -149,7 +149,8 @@ class GradientTape:
         for leaf in leaves:
             if type(leaf) not in BOXES:
                 raise errors.WatchError(
-                    f"Passed in object {leaf!r} of type {type(leaf).__name__!r}, not a Tensor or Variable.\n"
+                    f"Passed in object {errors.shown(leaf)} of type {type(leaf).__name__!r}, not a Tensor or "
+                    "Variable.\n"
                     "Make a tensor of it first, x = fg.constant(value), and compute with x."
                 )
         self._check_usable()
@@ -268,14 +269,16 @@ class GradientTape:
         """
         self._check_target(target, source, unconnected_gradients)
         if type(source) not in BOXES:
-            raise errors.SourceError(f"batch_jacobian takes one Tensor or Variable as source, not {source!r}.")
+            raise errors.SourceError(
+                f"batch_jacobian takes one Tensor or Variable as source, not {errors.shown(source)}."
+            )
         return batch_jacobian_on(self, target, source, unconnected_gradients)
 
     def _check_target(self, target: Any, sources: Any, unconnected: str) -> None:
         check_unconnected(unconnected)
         self._check_usable()
         if type(target) not in BOXES:
-            raise errors.SourceError(f"a Jacobian needs one Tensor or Variable as target, not {target!r}.")
+            raise errors.SourceError(f"a Jacobian needs one Tensor or Variable as target, not {errors.shown(target)}.")
         check_tensors("sources", sources)
 
     def _pulled_seeds(
@@ -498,7 +501,7 @@ def check_tensors(what: str, tree: Any) -> None:
     for leaf in leaves_and_nones(tree):
         if type(leaf) not in BOXES:
             raise errors.SourceError(
-                f"{what} must be a Tensor, a Variable or a container of them; it holds {leaf!r} "
+                f"{what} must be a Tensor, a Variable or a container of them; it holds {errors.shown(leaf)} "
                 f"of type {type(leaf).__name__}.{_instead(what, leaf)}"
             )
 

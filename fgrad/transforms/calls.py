@@ -52,7 +52,7 @@ class Transformed:
     ) -> None:
         if not callable(function):
             raise errors.NotCallableError(
-                f"{_name(run)} takes a function, not {function!r} of type {type(function).__name__}.\n"
+                f"{_name(run)} takes a function, not {errors.shown(function)} of type {type(function).__name__}.\n"
                 + _instead_of_function(_name(run), function)
             )
         if is_kept:
@@ -285,7 +285,8 @@ def _by_position(function: Any, position: int, args: tuple[Any, ...]) -> Place:
     raise errors.ParameterError(
         f"position {position} is out of range: {name_of(function)} was called with {len(args)} positional "
         f"argument{'s' if len(args) != 1 else ''}{' and has the parameters ' + ', '.join(names) if names else ''}."
-        "\nPositions count from 0"
+        + ("" if args else "\nFor what f reads without being passed it, such as variables: fg.implicit_gradients(f)().")
+        + "\nPositions count from 0"
         + (f"; select keyword-only parameters by name: {', '.join(map(repr, by_keyword))}." if by_keyword else ".")
     )
 
