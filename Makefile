@@ -18,7 +18,7 @@
 #   make lint     style, types, and the size of the core
 #   make package-test
 #                 the wheel and the sdist in empty environments, on every Python of this machine, with each extra alone;
-#                 EXTRAS=scipy,save are these alone; LOWEST=1 tries the lowest versions that are allowed, by uv
+#                 EXTRAS=scipy,save are these alone; LOWEST=1 runs tests with the lowest versions that are allowed, by uv
 #   make bench    the speed ratios
 #   make docs     the documentation, in build/docs
 #   make clean    remove what the targets have made
