@@ -1,0 +1,1 @@
+"""What asv measures at each commit: see `asv.conf.json` in the folder above."""
