@@ -7,6 +7,8 @@ from pathlib import Path
 import package_test
 import pytest
 
+import fgrad as fg
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = ["fgrad/__init__.py", "fgrad/__init__.pyi", "fgrad/py.typed", "fgrad/core/README.md"]
 OTHERS = ["tests/conftest.py", "tools/package_test.py", "Makefile", "LICENSE", "CHANGELOG.md"]
@@ -44,6 +46,35 @@ def test_what_users_install_has_a_lowest_version():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     of_extras = [each for name in package_test.extras() for each in project["optional-dependencies"][name]]
     assert [each for each in (*project["dependencies"], *of_extras) if ">=" not in each] == []
+
+
+CONDAS = {
+    "typing-extensions": "typing_extensions",
+    "graphviz": "python-graphviz",
+    "matplotlib": "matplotlib-base",
+    "torch": "pytorch",
+    "flatbuffers": "python-flatbuffers",
+    "dask": "dask-core",
+}
+"""What packages of PyPI are called on conda-forge, where it is something else."""
+
+
+def test_the_recipe_for_conda_says_what_pyproject_says():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "recipe" / "recipe.yaml").read_text()
+    run, optional = recipe.partition("\n  run:\n")[2].split("\n  run_constraints:")
+    optional = optional.partition("\ntests:")[0]
+    assert f'version: "{fg.__version__}"' in recipe
+    assert f'python_min: "{project["requires-python"].removeprefix(">=")}"' in recipe
+    assert set(re.findall("- (.*)", run)) == {*map(conda, project["dependencies"]), "python >=${{ python_min }}"}
+    of_extras = {conda(each) for name in package_test.extras() for each in project["optional-dependencies"][name]}
+    assert set(re.findall("- (.*)", optional)) == of_extras | {"distributed >=2024.12"}  # which dask[distributed] is
+
+
+def conda(requirement):
+    """Return a requirement as conda has it."""
+    name, version = re.fullmatch(r"([\w-]+)(?:\[.*\])?>=(.*)", requirement).groups()
+    return f"{CONDAS.get(name, name)} >={version}"
 
 
 @pytest.mark.parametrize("name", ["GITHUB_TOKEN", "secrets."])
