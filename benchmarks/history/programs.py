@@ -1,11 +1,15 @@
 """The seventeen kinds of program in three sizes, eager and compiled, and how long an import takes.
 
-The programs are those of `benchmarks/kinds`; asv has put that folder's parent on the path.
+The programs are those of `benchmarks/kinds`, of the checkout in which asv is called.
 """
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import kinds
 from kinds import KINDS, SIZES, Library
