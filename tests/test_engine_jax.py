@@ -28,7 +28,7 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 from fgrad.engines.jax import exporting  # noqa: E402  # only where there is JAX
-from fgrad.engines.jax.library import in_64_bits  # noqa: E402
+from fgrad.engines.jax.library import in_64_bits, named  # noqa: E402
 from fgrad.engines.jax.programs import Run  # noqa: E402
 from fgrad.engines.jax.table import NAMES, RULES, is_lowered  # noqa: E402
 
@@ -120,7 +120,7 @@ def check_samples(samples, tolerance):
             ]
             assert failed is None or not failed
             check(found, wanted, tolerance)
-    assert refused <= PARTLY
+    assert refused <= PARTLY | {name for name, path in NAMES.items() if named(path) is None}  # what this JAX lacks
 
 
 @pytest.mark.parametrize("part", range(4))

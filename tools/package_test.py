@@ -187,7 +187,7 @@ class Workshop:
         for extra in wanted:
             run(inside, "-I", "-c", ALWAYS + PROGRAMS[extra], cwd=outside)
         run(*install, "--constraint", lowest, *FOR_TESTS)  # which would bring newer versions along
-        for name in ("tests", "tools", "docs"):
+        for name in ("tests", "tools", "docs", "examples"):
             shutil.copytree(ROOT / name, outside / name, dirs_exist_ok=True)
         for name in ("pyproject.toml", "conftest.py", "README.md"):
             shutil.copy(ROOT / name, outside)

@@ -37,6 +37,7 @@ def _beyond_integers(ans: Any, x: Any, dtype: Any) -> Any:
 lowers("share")(lambda x, total: _share(x, total, jnp.exp))
 lowers("share_of_2")(lambda x, total: _share(x, total, jnp.exp2))
 lowers("sign")(lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.sign(x)))  # NumPy's sign of -0.0 is 0.0
+lowers("heaviside")(lambda x, at_zero: jnp.where(x == 0, at_zero, jnp.where(x != x, x, (x > 0).astype(x.dtype))))
 lowers("abs_squared")(lambda x: jnp.square(jnp.abs(x)))
 lowers("hypot_squared")(lambda x, y: jnp.square(jnp.hypot(x, y)))
 lowers("astype")(lambda x, dtype: cast(x, dtype))

@@ -63,10 +63,7 @@ def named(path: str) -> Any:
 
 def in_64_bits() -> AbstractContextManager[Any]:
     """Return a context with 64 bits enabled in JAX, whatever its configuration."""
-    context = getattr(_module("jax"), "enable_x64", None)
-    if context is None:
-        context = _module("jax.experimental").enable_x64
-    return context(True)  # type: ignore[no-any-return]
+    return jax.enable_x64(True)  # type: ignore[no-any-return]
 
 
 def has_64_bits() -> bool:

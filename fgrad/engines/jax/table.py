@@ -23,7 +23,7 @@ SAME_NAMES = {
         "add", "subtract", "multiply", "divide", "negative", "positive", "square", "reciprocal", "sqrt", "fabs", "cbrt",
         "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
         "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "deg2rad", "radians", "rad2deg", "degrees", "maximum",
-        "minimum", "power", "logaddexp", "logaddexp2", "fmod", "fmax", "fmin", "copysign", "heaviside", "nextafter",
+        "minimum", "power", "logaddexp", "logaddexp2", "fmod", "fmax", "fmin", "copysign", "nextafter",
         "ldexp", "modf", "frexp", "floor", "ceil", "trunc", "rint", "spacing", "isfinite", "isinf", "isnan",
         "logical_not", "signbit", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
         "logical_or", "logical_xor", "invert", "bitwise_count", "bitwise_and", "bitwise_or",
