@@ -2866,6 +2866,21 @@ SLIPS = {
         ValueError,
         r"^f\(a\) and f\(b\) must have different signs$",
     ),
+    "a Hessian times a vector in one call": (
+        lambda: fg.hvp(np.sum, np.ones(2), np.ones(2)),
+        errors.KeywordError,
+        r"^hvp\(\) takes function, and got 3 arguments\.\nPass the arguments of the function in a second call: hvp\(f\)\(x\)",
+    ),
+    "a Hessian of several arguments in one call": (
+        lambda: fg.hessian(np.sum, 0, None, np.ones(2)),
+        errors.KeywordError,
+        r"takes function, argnums, chunk_size, and got 4 arguments",
+    ),
+    "a name in other letters": (
+        lambda: fg.optimizers.ADAM,
+        errors.MissingNameError,
+        r"Did you mean Adam\?",
+    ),
     "seeds under vmap": (
         lambda: fg.vmap(lambda seed: np.random.default_rng(seed).normal())(np.arange(3)),
         TypeError,

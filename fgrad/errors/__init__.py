@@ -1839,7 +1839,7 @@ class MissingNameError(FgradError, AttributeError):
 
 
 class KeywordError(FgradError, TypeError):
-    """A function or class was called with an unknown keyword, such as one of another library.
+    """A function or class was called with an unknown keyword, such as one of another library, or too many arguments.
 
         >>> import fgrad as fg
         >>> fg.optimizers.Adam(lr=0.1)

@@ -277,7 +277,8 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
         return f"\nInstead: np.{name}."
     if module == "fgrad.random" and hasattr(np.random.Generator, name):
         return f"\nIt is a method of generators: rng = fg.random.default_rng(seed), and rng.{name}(...)."
-    near = difflib.get_close_matches(name, names, cutoff=0.75)
+    near = [each for each in names if each.lower() == name.lower()]
+    near = near or difflib.get_close_matches(name, names, cutoff=0.75)
     return f"\nDid you mean {' or '.join(near)}?" if near else ""
 
 
@@ -321,9 +322,17 @@ def names_keywords(function: F) -> F:
     """Let a function, or the `__init__` of a class, refuse keywords that it does not have with a hint."""
     parameters = inspect.signature(function).parameters.values()
     names = {p.name: None for p in parameters if p.name != "self" and p.kind is not p.VAR_POSITIONAL}
+    positional = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    takes_all = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    most = len(positional) if positional[:1] in (["function"], ["residuals"]) and not takes_all else sys.maxsize
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
+        if len(args) > most:
+            raise errors.KeywordError(
+                f"{function.__name__}() takes {', '.join(positional)}, and got {len(args)} arguments.\n"
+                f"Pass the arguments of the function in a second call: {function.__name__}(f)(x)."
+            )
         if not names.keys() >= keywords.keys():
             called = type(args[0]) if function.__name__ == "__init__" else function
             refuse_keywords(called, {name: value for name, value in keywords.items() if name not in names}, names)
