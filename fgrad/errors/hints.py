@@ -121,7 +121,7 @@ _OF_MODULES = {
     "set_grad_enabled": "omit it: outside of a tape nothing is recorded",
     "optim": "fg.optimizers",
     "optimizer": "fg.optimizers",
-    "optimize": "fgrad.scipy.optimize, with SciPy's minimizers; fg.optimizers, with Adam and the like",
+    "optimize": "fgrad.scipy.optimize, with SciPy's minimizers; fg.optimizers, with Adam and others",
     "relu": "np.maximum(x, 0)",
     "sigmoid": "scipy.special.expit(x)",
     "softmax": "fgrad.scipy.special.softmax(x)",

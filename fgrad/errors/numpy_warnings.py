@@ -19,7 +19,7 @@ _TEXTS = re.compile(
     "(divide by zero|overflow|underflow|invalid value) encountered|Mean of empty slice|Degrees of freedom <= 0|All-NaN"
 )
 _seen = threading.local()
-"""The text that this thread warns of, which only the pattern for texts is asked about."""
+"""The text that this thread warns of, which only the pattern for texts receives."""
 
 
 class _Text:
