@@ -29,11 +29,11 @@ def seconds_text(seconds: float) -> str:
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a value; of a long one, such as a container of arrays, its beginning in one line."""
+    """Return the `repr` of a value; of a long one, such as a container of arrays, its two ends in one line."""
     text = repr(value)
-    if len(text) <= _LONGEST:
+    if len(text) <= _BEGINNING + _END:
         return text
-    return " ".join(text[:_LONGEST].split()) + " ..."
+    return " ".join(text[:_BEGINNING].split()) + " ... " + " ".join(text[-_END:].split())
 
 
-_LONGEST = 160
+_BEGINNING, _END = 120, 60
