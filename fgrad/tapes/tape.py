@@ -376,7 +376,10 @@ class GradientTape:
         )
 
     def _why_never(self, source: Any, key: int | None) -> str | None:
-        """Return why a source has no gradient for any target, or None; "" if `watch` has warned about it already."""
+        """Return why a source without a gradient cannot have one; "" if `watch` has warned about that already.
+
+        None: the function's mathematics may be the reason.
+        """
         if id(source) in self._refused:
             return ""
         if source.dtype.kind not in INEXACT:
@@ -384,8 +387,13 @@ class GradientTape:
                 f"it has dtype {source.dtype}, and only floating-point and complex numbers have gradients. Write 3.0 "
                 "for 3, or x.astype(float)"
             )
-        if key is None and not isinstance(source, Variable):
+        if isinstance(source, Variable):
+            return None
+        if key is None:
             return "the tape does not watch it. Call tape.watch(x) in the tape's block, before x is used"
+        targets = recording_of(self).targets
+        if targets and key > max(targets):
+            return "it was computed after the target. The target comes first: tape.gradient(target, sources)"
         return None
 
 
@@ -395,7 +403,7 @@ class _Lost(NamedTuple):
     Attributes:
         name: the name in messages.
         key: its key in the record.
-        reason: why it has no gradient for any target; None: it may have one.
+        reason: why it cannot have a gradient; None: the function's mathematics may be the reason.
     """
 
     name: str
