@@ -56,22 +56,19 @@ def pictures(notebook: Any) -> list[str]:
     return [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
 
 
+def thumbnail(path: Path) -> Path:
+    """Return the path of the picture that stands for a notebook in the gallery."""
+    return ROOT / "docs" / "assets" / "gallery" / f"{path.stem}.png"
+
+
 def store(path: Path) -> None:
     """Run a notebook, and write it with what its cells show."""
     with opened(path) as (notebook, client):
         execute(notebook, client)
     for number, cell in enumerate(notebook.cells):
         cell["id"], cell["metadata"] = f"cell-{number}", {}
-        if "outputs" in cell:
-            cell["outputs"] = [_without_styles(output) for output in cell["outputs"]]
     notebook["metadata"] = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     nbformat.write(notebook, path)
-
-
-def _without_styles(output: Any) -> Any:
-    """Return an output without what only one program that shows notebooks understands."""
-    output.pop("transient", None)
-    return output
 
 
 def main() -> None:
