@@ -57,65 +57,6 @@ def test_digits(tmp_path, capsys):
     assert f"test accuracy       {result['accuracy']:.2%}" in capsys.readouterr().out
 
 
-def test_variational(tmp_path, capsys):
-    result = example("variational").main(out=str(tmp_path), steps=300)
-    spread = np.sqrt(np.diag(result["curvature"]))
-    assert np.all(np.abs(result["mean"] - result["peak"]) < 0.3 * spread)
-    np.testing.assert_allclose(result["errors"], spread, rtol=0.1)
-    # Correlations, too: the start has none.
-    correlations = [result[name] / np.outer(*2 * [np.sqrt(np.diag(result[name]))]) for name in ("cov", "curvature")]
-    np.testing.assert_allclose(*correlations, atol=0.15)
-    assert np.abs(correlations[1] - np.eye(5)).max() > 0.3
-    assert np.mean(result["bounds"][-100:]) > result["bounds"][0] + 100
-    assert pictures(tmp_path) == ["variational.png"]
-    assert "fractal dimension error" in capsys.readouterr().out
-
-
-def test_survey(tmp_path, capsys):
-    result = example("survey").main(out=str(tmp_path))
-    assert (result["plan"].count, result["plan"].pattern.nnz) == (5, 5 * 120)
-    assert result["found"].success
-    assert 0.5 < result["mean_square"] < 1.7
-    assert pictures(tmp_path) == ["survey.png"]
-    assert "5 colors" in capsys.readouterr().out
-
-
-def test_orbit(tmp_path, capsys):
-    result = example("orbit").main(out=str(tmp_path), orders=(25,))
-    assert result["distance"] < 5e-14
-    (error, steps), *_ = result["found"]
-    assert error < 2e-13
-    assert steps < len(result["states"]) - 1 < 40
-    assert pictures(tmp_path) == ["orbit.png"]
-    assert "steps of order 20" in capsys.readouterr().out
-
-
-def test_oscillation(tmp_path, capsys):
-    module = example("oscillation")
-    result = module.main(out=str(tmp_path))
-    assert result["success"]
-    deviation = np.abs(result["params"] - result["truth"]) / result["errors"]
-    assert np.all(deviation < 3)
-    assert result["noise"] == pytest.approx(module.NOISE, rel=0.2)
-    # The minimum is one: no slope, and the matrix of second derivatives is symmetric and positive.
-    assert np.linalg.norm(result["gradient"]) < 1e-3
-    np.testing.assert_allclose(result["hessian"], result["hessian"].T, rtol=1e-10, atol=1e-10)
-    assert np.all(np.linalg.eigvalsh(result["hessian"]) > 0)
-    # The errors are those of the textbook, from the Jacobian by finite differences: J^T J is close to
-    # the Hessian where the residuals are small.
-    t, _ = module.measure(seed=0)
-    columns = []
-    for direction in 1e-6 * np.eye(5):
-        above, below = (module.model(result["params"] + s * direction, t) for s in (1, -1))
-        columns.append((above - below) / 2e-6)
-    jacobian = np.stack(columns, axis=1)
-    textbook = result["noise"] * np.sqrt(np.diag(np.linalg.inv(jacobian.T @ jacobian)))
-    np.testing.assert_allclose(result["errors"], textbook, rtol=0.15)
-    assert pictures(tmp_path) == ["oscillation.png"]
-    printed = capsys.readouterr().out
-    assert all(name in printed for name in module.NAMES)
-
-
 def test_the_digits_in_the_spellings_of_tensorflow(tensorflow_digits, capsys):
     results = tensorflow_digits.main(epochs=4)
     native = results["fgrad"]
