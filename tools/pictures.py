@@ -4,8 +4,8 @@
     python tools/pictures.py docs/tutorial.md README.md     those of these pages
 
 The examples of a page run in order, as the tests run them. Where a picture `![...](assets/NAME.svg)` follows, what the
-name `figure` stands for by then is written to `docs/assets/NAME.svg`. A page shows that code as a part of its text, or
-folds it up in `<details>`. A picture of the gallery, `docs/assets/gallery/NAME.png`, is the last one that the notebook
+name `figure` stands for by then is written to `docs/assets/NAME.svg`. A picture above all examples of its page is made
+by those below. A page shows the code that draws as a part of its text, or folds it up in `<details>`. A picture of the gallery, `docs/assets/gallery/NAME.png`, is the last one that the notebook
 `examples/gallery/NAME.ipynb` shows, in fewer pixels.
 """
 
@@ -60,12 +60,20 @@ def drawn_on(page: Path) -> list[Drawn]:
     Args:
         page: the path of a page of Markdown.
     """
-    text, found, start = page.read_text(encoding="utf-8"), [], 0
-    for match in PICTURE.finditer(text):
-        examples = doctest.DocTestParser().get_examples(text[start : match.start()], page.name)
-        found.append(Drawn((page.parent / match["path"]).resolve(), examples))
-        start = match.end()
-    return found
+    text = page.read_text(encoding="utf-8")
+    places = list(PICTURE.finditer(text))
+    ends = [match.start() for match in places]
+    if ends and not _examples(text[: ends[0]], page):  # the page opens with its picture
+        ends[0] = places[1].start() if len(places) > 1 else len(text)
+    starts = [0, *ends[:-1]]
+    return [
+        Drawn((page.parent / match["path"]).resolve(), _examples(text[start:end], page))
+        for match, start, end in zip(places, starts, ends, strict=True)
+    ]
+
+
+def _examples(text: str, page: Path) -> list[doctest.Example]:
+    return doctest.DocTestParser().get_examples(text, page.name)
 
 
 def figures(page: Path) -> Iterator[tuple[Path, Figure]]:
@@ -97,8 +105,12 @@ def as_svg(figure: Figure) -> str:
     buffer = io.StringIO()
     with matplotlib.rc_context(STYLE):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None})
-    text = re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), buffer.getvalue())
-    return re.sub(r'version="1(?=")', 'version="1.1', text)
+    return re.sub(r'(?<=[ "(])(d|transform|x|y|cx|cy|points)="[^"]*"', _rounded, buffer.getvalue())
+
+
+def _rounded(attribute: re.Match[str]) -> str:
+    """Return an attribute that says where something is, to a hundredth of a point."""
+    return re.sub(r"\d+\.\d+", lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), attribute[0])
 
 
 def draw(page: Path) -> None:
