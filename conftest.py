@@ -9,6 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
+
 # The workers and the Pythons that tests start would compile every module anew, which takes a second for each of them.
 # Where the environment asks for sources without bytecode beside them, it goes where `make clean` finds it.
 if sys.dont_write_bytecode:
@@ -38,3 +40,11 @@ collect_ignore = [name for package, names in _OF.items() if not importlib.util.f
 collect_ignore += _OTHER_FILES
 if not any(map(shutil.which, ("cc", "gcc", "clang"))):
     collect_ignore += _WITHOUT_COMPILER
+
+
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    """Close the figures that a test or the examples of a page have opened: matplotlib warns of many."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")

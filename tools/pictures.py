@@ -65,7 +65,7 @@ def drawn_on(page: Path) -> list[Drawn]:
     ends = [match.start() for match in places]
     if ends and not _examples(text[: ends[0]], page):  # the page opens with its picture
         ends[0] = places[1].start() if len(places) > 1 else len(text)
-    starts = [0, *ends[:-1]]
+    starts = [0, *ends][: len(ends)]
     return [
         Drawn((page.parent / match["path"]).resolve(), _examples(text[start:end], page))
         for match, start, end in zip(places, starts, ends, strict=True)
