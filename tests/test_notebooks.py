@@ -35,8 +35,8 @@ CLAIMS = {  # what is true after a notebook has run, in the names of its cells
         sizes[-1] < 1e-9
         np.max(np.abs(torque)) < 9.81
         abs(angle[-1] - np.pi) + abs(speed[-1]) + abs(angle[0]) + abs(speed[0]) < 1e-9
-        np.min(np.linalg.eigvalsh((basis := np.linalg.svd(jacobian(both[: 3 * count]).toarray())[2][2 * count + 2 :].T).T
-            @ (curvature(both[: 3 * count], both[3 * count :]) @ basis))) > 0
+        np.min(np.linalg.eigvalsh((free := np.linalg.svd(jacobian(both[: 3 * count]).toarray())[2][2 * count + 2 :].T).T
+            @ (curvature(both[: 3 * count], both[3 * count :]) @ free))) > 0
     """,
     "orbit": """
         distance < 5e-14

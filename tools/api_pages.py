@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from types import ModuleType
 from typing import Any
 
@@ -127,9 +128,20 @@ def markdown_of(docstring: str) -> str:
     for block in docstring.strip().split("\n\n"):
         if all(line.startswith("    ") for line in block.split("\n")):
             code = "\n".join(line[4:] for line in block.split("\n"))
-            block = f"```{'pycon' if code.startswith('>>>') else 'text'}\n{code}\n```"
+            block = _table_of(code) or f"```{'pycon' if code.startswith('>>>') else 'text'}\n{code}\n```"
         blocks.append(block)
     return "\n\n".join(blocks)
+
+
+def _table_of(text: str) -> str:
+    """Return two columns of text, names and what they are for, as a table; nothing if the text has not two columns."""
+    rows = [re.fullmatch(r"(\S+(?: \S+)*) {2,}(\S.*)", line) for line in text.split("\n")]
+    found = [row.groups() for row in rows if row]
+    if text.startswith(">>>") or len(found) < max(2, len(rows)):
+        return ""
+    names = (left if "(" in left else left.replace(", ", "`, `") for left, _ in found)
+    lines = [f"| `{left}` | {right} |" for left, (_, right) in zip(names, found, strict=True)]
+    return "\n".join(["| names | what they are for |", "| --- | --- |", *lines])
 
 
 def _table(module: ModuleType) -> str:

@@ -167,7 +167,7 @@ class Tab:
     """
 
     def __init__(self, connection: WebSocketClientConnection) -> None:
-        self.connection, self.numbers = connection, itertools.count(1)
+        self.connection, self.numbers, self.width = connection, itertools.count(1), "desktop"
 
     async def do(self, method: str, **params: Any) -> Any:
         """Send a command, and return its result."""
@@ -189,15 +189,13 @@ class Tab:
 
     async def look_as(self, width: str, light: str) -> None:
         """Take the size of a device, and prefer a palette."""
-        across, down = WIDTHS[width]
-        await self.do(
-            "Emulation.setDeviceMetricsOverride",
-            width=across,
-            height=down,
-            deviceScaleFactor=1,
-            mobile=width == "phone",
-        )
+        self.width = width
+        await self._resize(WIDTHS[width][1])
         await self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": light}])
+
+    async def _resize(self, height: int) -> None:
+        size = {"width": WIDTHS[self.width][0], "height": height, "deviceScaleFactor": 1}
+        await self.do("Emulation.setDeviceMetricsOverride", mobile=self.width == "phone", **size)
 
     async def open(self, address: str) -> None:
         """Open a page, and wait until all of it is there."""
@@ -208,17 +206,16 @@ class Tab:
             if state == f"complete {address}":
                 break
             await asyncio.sleep(0.05)
-        await self.evaluate("document.fonts.ready.then(() => new Promise(requestAnimationFrame)).then(() => 0)")
+        await self.evaluate("document.fonts.ready.then(() => 0)")
 
-    async def picture(self, path: Path) -> None:
-        """Write what the window shows, and some of what lies below."""
-        await asyncio.sleep(0.4)  # what fades in has done so
-        height = min(await self.evaluate("document.documentElement.scrollHeight"), 3000)
-        across = await self.evaluate("window.innerWidth")
-        clip = {"x": 0, "y": 0, "width": across, "height": height, "scale": 1}
-        data = (await self.do("Page.captureScreenshot", clip=clip, captureBeyondViewport=True))["data"]
+    async def picture(self, path: Path, tallest: int = 3000) -> None:
+        """Write what the window shows, when it is made as high as the page."""
+        await self._resize(min(await self.evaluate("document.documentElement.scrollHeight"), tallest))
+        await asyncio.sleep(0.5)  # what fades in has done so
+        data = (await self.do("Page.captureScreenshot"))["data"]
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(data))
+        await self._resize(WIDTHS[self.width][1])
 
 
 # What is looked at
@@ -236,22 +233,10 @@ TOO_WIDE = """
 })()
 """
 MISSING = "[...document.images].filter(i => i.complete && !i.naturalWidth).map(i => i.src).join(', ')"
-SEARCH = """
-(async () => {
-  const wait = ms => new Promise(done => setTimeout(done, ms));
-  document.querySelector('#__search').checked = true;
-  const box = document.querySelector('[data-md-component=search-query]');
-  box.focus();
-  box.value = WORDS;
-  for (let i = 0; i < 100; i++) {
-    box.dispatchEvent(new Event('input', {bubbles: true}));
-    box.dispatchEvent(new Event('keyup', {bubbles: true}));
-    await wait(100);
-    const found = document.querySelectorAll('.md-search-result__item a').length;
-    if (found) return found;
-  }
-  return 0;
-})()
+CLICK = "document.querySelector('[for=__search]').click(); document.querySelector(BOX).focus()"
+CLICK = CLICK.replace("BOX", "'[data-md-component=search-query]'")
+SEEN = """
+[...document.querySelectorAll('.md-search-result__item a')].filter(e => e.getBoundingClientRect().height > 0).length
 """
 
 
@@ -268,17 +253,28 @@ async def narrow_pages(tab: Tab, address: str, pages: list[str]) -> list[str]:
     return found
 
 
+async def results_of(tab: Tab, words: str, patience: int = 100) -> int:
+    """Type words into the search box, and return how many results are shown, as soon as there are any."""
+    await tab.evaluate(CLICK)
+    await tab.do("Input.insertText", text=words)
+    for _ in range(patience):
+        if count := int(await tab.evaluate(SEEN)):
+            return count
+        await asyncio.sleep(0.1)
+    return 0
+
+
 async def searches(tab: Tab, address: str, out: Path) -> list[str]:
     """Return the words that find nothing, and leave a picture of what the last ones find."""
     found = []
     await tab.look_as("desktop", "light")
     for words in WORDS:
         await tab.open(f"{address}/index.html")
-        count = await tab.evaluate(SEARCH.replace("WORDS", json.dumps(words)))
+        count = await results_of(tab, words)
         print(f"search for {words!r}: {count} results")
         if not count:
             found.append(f"search for {words!r} finds nothing")
-        await tab.picture(out / "search.png")
+        await tab.picture(out / "search.png", tallest=WIDTHS["desktop"][1])
     return found
 
 

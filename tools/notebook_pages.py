@@ -1,8 +1,8 @@
 """A hook of MkDocs: the notebooks of `examples/` as pages, with what their cells show, and two files of the root.
 
-    gallery/NAME.md     the notebook `NAME.ipynb`, with its pictures beside it
-    contributing.md     CONTRIBUTING.md
-    changelog.md        CHANGELOG.md
+gallery/NAME.md     the notebook `NAME.ipynb`, with its pictures beside it
+contributing.md     CONTRIBUTING.md
+changelog.md        CHANGELOG.md
 """
 
 from __future__ import annotations

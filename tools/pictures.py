@@ -5,7 +5,9 @@
 
 The examples of a page run in order, as the tests run them. Where a picture `![...](assets/NAME.svg)` follows, what the
 name `figure` stands for by then is written to `docs/assets/NAME.svg`. A picture above all examples of its page is made
-by those below. A page shows the code that draws as a part of its text, or folds it up in `<details>`. A picture of the gallery, `docs/assets/gallery/NAME.png`, is the last one that the notebook
+by those below. A page shows the code that draws as a part of its text, or folds it up in `<details>`.
+
+A picture of the gallery, `docs/assets/gallery/NAME.png`, is the last one that the notebook
 `examples/gallery/NAME.ipynb` shows, in fewer pixels.
 """
 
