@@ -21,6 +21,11 @@
 #                 EXTRAS=scipy,save are these alone; LOWEST=1 runs tests with the lowest versions that are allowed, by uv
 #   make bench    the speed ratios
 #   make docs     the documentation, in build/docs
+#   make docs-look
+#                 the documentation as a reader sees it, in Chromium: links, search, widths; pictures in out/docs
+#   make pictures the pictures of the pages, by the code on them; PAGES="docs/tutorial.md" are the pages
+#   make notebooks
+#                 the notebooks of examples/, run and stored with what they show; NOTEBOOKS="..." are those to run
 #   make clean    remove what the targets have made
 
 PYTHON ?= python3
@@ -37,7 +42,8 @@ READY = .venv/ready
 PEERS_READY = .venv/peers-ready
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo cluster test test-pythons package-test peers-test clients-test fuzz lint bench docs clean
+.PHONY: demo cluster test test-pythons package-test peers-test clients-test fuzz lint bench docs docs-look pictures \
+	notebooks clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
@@ -85,6 +91,15 @@ bench: $(READY)
 
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+docs-look: docs
+	$(BIN)/python tools/docs_look.py
+
+pictures: $(READY)
+	$(BIN)/python tools/pictures.py $(PAGES)
+
+notebooks: $(READY)
+	$(BIN)/python tools/notebooks.py $(NOTEBOOKS)
 
 clean:
 	rm -rf .venv .venv-3.* build dist out .pytest_cache .mypy_cache .ruff_cache .hypothesis
