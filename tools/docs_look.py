@@ -36,7 +36,7 @@ from tornado.websocket import WebSocketClientConnection, websocket_connect
 ROOT = Path(__file__).parents[1]
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 WIDTHS = {"desktop": (1366, 900), "phone": (390, 844)}
-LIGHTS = ("light", "dark")
+LIGHTS = {"light": "default", "dark": "slate"}  # and the palette that the site takes
 SHOWN = (
     "index.html",
     "tutorial.html",
@@ -168,6 +168,7 @@ class Tab:
 
     def __init__(self, connection: WebSocketClientConnection) -> None:
         self.connection, self.numbers, self.width = connection, itertools.count(1), "desktop"
+        self.palette = LIGHTS["light"]
 
     async def do(self, method: str, **params: Any) -> Any:
         """Send a command, and return its result."""
@@ -189,7 +190,7 @@ class Tab:
 
     async def look_as(self, width: str, light: str) -> None:
         """Take the size of a device, and prefer a palette."""
-        self.width = width
+        self.width, self.palette = width, LIGHTS[light]
         await self._resize(WIDTHS[width][1])
         await self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": light}])
 
@@ -198,12 +199,13 @@ class Tab:
         await self.do("Emulation.setDeviceMetricsOverride", mobile=self.width == "phone", **size)
 
     async def open(self, address: str) -> None:
-        """Open a page, and wait until all of it is there."""
+        """Open a page, and wait until all of it is there, in its colors."""
         await self.evaluate("try { localStorage.clear() } catch {}")  # which keeps the palette of the page before
         await self.do("Page.navigate", url=address)
         for _ in range(200):
-            state = await self.evaluate("document.readyState + ' ' + location.href")
-            if state == f"complete {address}":
+            palette = f"[undefined, '{self.palette}'].includes(document.body?.dataset.mdColorScheme)"
+            state = await self.evaluate(f"document.readyState + ' ' + location.href + ' ' + {palette}")
+            if state == f"complete {address} true":
                 break
             await asyncio.sleep(0.05)
         await self.evaluate("document.fonts.ready.then(() => 0)")
