@@ -168,7 +168,7 @@ class Tab:
 
     def __init__(self, connection: WebSocketClientConnection) -> None:
         self.connection, self.numbers, self.width = connection, itertools.count(1), "desktop"
-        self.palette = LIGHTS["light"]
+        self.palette, self.forgets = LIGHTS["light"], False
 
     async def do(self, method: str, **params: Any) -> Any:
         """Send a command, and return its result."""
@@ -191,6 +191,10 @@ class Tab:
     async def look_as(self, width: str, light: str) -> None:
         """Take the size of a device, and prefer a palette."""
         self.width, self.palette = width, LIGHTS[light]
+        if not self.forgets:  # the palette of the page before, which the site keeps
+            await self.do("Page.enable")
+            await self.do("Page.addScriptToEvaluateOnNewDocument", source="try { localStorage.clear() } catch {}")
+            self.forgets = True
         await self._resize(WIDTHS[width][1])
         await self.do("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": light}])
 
@@ -199,11 +203,11 @@ class Tab:
         await self.do("Emulation.setDeviceMetricsOverride", mobile=self.width == "phone", **size)
 
     async def open(self, address: str) -> None:
-        """Open a page, and wait until all of it is there, in its colors."""
-        await self.evaluate("try { localStorage.clear() } catch {}")  # which keeps the palette of the page before
-        await self.do("Page.navigate", url=address)
-        for _ in range(200):
-            palette = f"[undefined, '{self.palette}'].includes(document.body?.dataset.mdColorScheme)"
+        """Open a page, and wait until all of it is there, in its colors; if these do not come, open it again."""
+        palette = f"[undefined, '{self.palette}'].includes(document.body?.dataset.mdColorScheme)"
+        for attempt in range(300):
+            if attempt % 100 == 0:
+                await self.do("Page.navigate", url=address)
             state = await self.evaluate(f"document.readyState + ' ' + location.href + ' ' + {palette}")
             if state == f"complete {address} true":
                 break
