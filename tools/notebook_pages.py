@@ -55,9 +55,11 @@ def _shown(outputs: list[Any]) -> Iterator[tuple[str, str]]:
 
 
 def from_the_root(name: str) -> str:
-    """Return a page of the root for the site: links into `docs` go on, those to other files become plain text."""
+    """Return a page of the root for the site, which links to its pages; the names of other files become plain text."""
     text = (notebooks.ROOT / name).read_text(encoding="utf-8")
     text = re.sub(r"\]\(docs/", "](", text)
+    for other in FROM_THE_ROOT:
+        text = text.replace(f"]({other}", f"]({other.lower()}")
     return re.sub(r"\[([^\]]+)\]\((?!http)[A-Z_]+\.md\)", r"`\1`", text)
 
 
