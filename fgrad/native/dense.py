@@ -8,6 +8,7 @@ Algorithms: G. Golub and C. Van Loan, "Matrix Computations" (2013), sections 3.1
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -233,7 +234,8 @@ def _getrf(f: _Function) -> None:
         f.store(f.cast(Op.TRUNC, f.add(pivot, _ONE), Type.I32), f.at(f.given[4], 0, (1, k), kind=Type.I32))
         has_few = f.compare("sle", n, integer(FEW_ROWS))
         with f.when(has_few), f.loop(n) as j:
-            f.exchange_by_values(lambda row, j=j: f.element(f.given[2], row, j, leading), n, k, pivot)
+            in_column = functools.partial(f.element, f.given[2], column=j, leading=leading)
+            f.exchange_by_values(in_column, n, k, pivot)
         with f.when(f.negated(has_few)), f.loop(n) as j:
             f.exchange(*(f.element(f.given[2], row, j, leading) for row in (k, pivot)))
         divisor = f.read(f.element(f.given[2], k, k, leading))
