@@ -6,20 +6,22 @@ weights may hold such zeros; a sum is masked if all its terms are. Other operati
 
 Masked                      a masked cotangent or tangent, as passed to rules
 PRODUCTS                    the products in which its zeros win, by NumPy function
-has_no_infinity(product)    whether a product needs none of these
+pulled_by_masked            the cotangent that a reverse rule returns for a masked one
 may_hold_zeros(x)           whether an initial derivative is masked
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from fgrad.core.foreign import as_payload, is_at_hand
 from fgrad.core.layers import below, is_program
-from fgrad.core.primitive import ZERO
+from fgrad.core.primitive import ZERO, ReverseRule
+from fgrad.core.snapshots import ChecksumGuard
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import running
 from fgrad.core.unbroadcast import is_finite
@@ -46,14 +48,7 @@ class Masked:
     def __init__(self, derivative: Any) -> None:
         self.derivative = derivative
 
-    @property
-    def is_known(self) -> bool:
-        """Whether the numbers of the derivative are known, not only its shape."""
-        return type(self.derivative) in _PLAIN or bool(_known(self.derivative))
-
     def __mul__(self, slope: Any) -> Any:
-        if self.is_known and has_no_infinity(product := self.derivative * slope):
-            return product
         return PRODUCTS[np.multiply](self.derivative, slope)
 
     __rmul__ = __mul__
@@ -105,16 +100,30 @@ def may_hold_zeros(derivative: Any) -> bool:
     return derivative is not ZERO and not (is_at_hand(derivative) and np.all(derivative))
 
 
-def has_no_infinity(product: Any) -> bool:
-    """Return whether all numbers of a product are known and finite: the common case, in which no zero has to win.
+_PURE = {FunctionType, ChecksumGuard}
+"""Types of pullbacks that may be called twice, since no observer wraps them."""
 
-    This check takes less time than a product that tests each element. Other products are counted.
+
+def pulled_by_masked(rule: ReverseRule, saved: Any, cotangent: Any) -> Any:
+    """Return the cotangent that a rule with `scales` gives for a masked cotangent.
+
+    If all of the result is finite, the common case, no zero has met an infinity. A check of the result takes less time
+    than products that test each element.
     """
-    known = (product,) if type(product) in _PLAIN else _known(product)
-    if known and all(map(is_finite, known)):
-        return True
-    running.guarded += 1
-    return False
+    is_pure = rule is not rule.primitive.closure or type(saved) in _PURE
+    if is_pure and (type(cotangent) in _PLAIN or _known(cotangent)):
+        passed = rule.function(cotangent, saved) if rule.count == 1 else rule.pull(cotangent, saved)
+        if _is_known_to_be_finite(passed):
+            return passed
+        running.guarded += 1
+    return rule.pull(Masked(cotangent), saved)
+
+
+def _is_known_to_be_finite(x: Any) -> bool:
+    if type(x) in _PLAIN:
+        return is_finite(x)
+    known = _known(x)
+    return bool(known) and all(map(is_finite, known))
 
 
 def _known(x: Any) -> Sequence[Any]:

@@ -19,7 +19,7 @@ from fgrad import errors
 from fgrad.core.coerce import PLAIN
 from fgrad.core.foreign import INEXACT, explain_refusal, payload_of
 from fgrad.core.lazy_sum import GATHERING, Gathered, finished
-from fgrad.core.masked import Masked
+from fgrad.core.masked import pulled_by_masked
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, ReverseRule, may_save
 from fgrad.core.snapshots import LARGE, ChecksumGuard, Copies, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply, box, boxed, own_handle
@@ -492,8 +492,10 @@ def _passed_back(
             cotangent = _for_rule(cotangent, rule)
         is_masked: Any = masked and key in masked
         try:
-            given = Masked(cotangent) if is_masked and rule.primitive.scales else cotangent
-            passed = rule.function(given, saved) if rule.count == 1 else rule.pull(given, saved)
+            if is_masked and rule.primitive.scales:
+                passed = pulled_by_masked(rule, saved, cotangent)
+            else:
+                passed = rule.function(cotangent, saved) if rule.count == 1 else rule.pull(cotangent, saved)
             if form is not None and passed is not ZERO:
                 passed = conform(passed, *form)
         except Exception as error:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.foreign import as_payload, is_at_hand
-from fgrad.core.masked import PRODUCTS, Masked, has_no_infinity
+from fgrad.core.masked import PRODUCTS, Masked
 from fgrad.core.primitive import UFUNCS, ZERO, Primitive, Rule, Rules
 from fgrad.core.tensor import apply
 from fgrad.core.trace import NOTHING, is_seen
@@ -84,8 +84,6 @@ def contract(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, A
         if type(arg) is Masked:
             plain = [*args]
             plain[guard] = arg.derivative
-            if arg.is_known and has_no_infinity(product := apply(primitive, plain, metadata)):
-                return product
             return _guarded_by(guard, primitive, plain, metadata)
     return apply(primitive, args, metadata)
 
