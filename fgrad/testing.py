@@ -41,7 +41,7 @@ def check_grads(
     order: int = 2,
     modes: Sequence[str] = ("fwd", "rev"),
     rtol: float = 1e-5,
-    atol: float = 1e-7,
+    atol: float | None = None,
 ) -> None:
     """Compare the derivatives of a function with finite differences.
 
@@ -54,8 +54,9 @@ def check_grads(
         args: the point: float64 or complex128 numbers, arrays or containers of them, not at a kink.
         order: the highest order of derivative.
         modes: "fwd", "rev" or both; a higher order is checked in every combination.
-        rtol, atol: the maximal relative and absolute difference; the latter is for values of order 1, and is scaled
-            down for smaller values.
+        rtol: the maximal relative difference.
+        atol: the maximal absolute difference; None: what the differences themselves may be off by, from the rounding of
+            values and from the two step sizes. So a slope of 1e-9 is compared, too, where the value is about 1.
 
     Raises:
         GradientCheckError: an AssertionError; a derivative or the value differs. The message gives the position.
@@ -102,38 +103,40 @@ def _check(
     order: int,
     modes: Sequence[str],
     rtol: float,
-    atol: float,
+    atol: float | None,
     rng: np.random.Generator,
     path: str,
 ) -> None:
     direction = _random_like(args, rng)
-    expected = _difference(f, args, direction)
+    expected, margins = _difference(f, value, args, direction)
     weights = _random_like(expected, rng)
-    size = _size(value)
+    bounds = margins if atol is None else [atol] * len(margins)
     for mode in modes:
         if mode == "fwd":
             derivative = _along(f, direction)
             slope = derivative(*args)
-            _compare(slope, expected, rtol, atol * size, f"{path}forward")
+            _compare(slope, expected, rtol, bounds, f"{path}forward")
         else:
             derivative = _weighed(f, weights)
             slope = derivative(*args)
             # <weights, J direction> and <J^H weights, direction> are equal.
-            found = _inner(slope, direction)
-            _compare(found, _inner(weights, expected), rtol, atol * size, f"{path}reverse")
+            bound = sum(float(np.sum(np.abs(w) * b)) for w, b in zip(_arrays(weights), bounds, strict=True))
+            _compare(_inner(slope, direction), _inner(weights, expected), rtol, [bound], f"{path}reverse")
         if order > 1:
             _check(derivative, slope, args, order - 1, modes, rtol, atol, rng, f"{path}{_NAMES[mode]} then ")
 
 
+_MOST = 1e-7
+"""By how much a difference may be off at most, for values and slopes of order 1."""
 _LEAST = 1e-12
 """Values below this are treated as rounding errors of zeros, such as vanishing residuals."""
 
 
 def _size(tree: Any) -> float:
-    """Return the size of values, at most 1."""
+    """Return the size of values."""
     sizes = [np.max(np.abs(x), initial=0, where=np.isfinite(x)) for x in _arrays(tree) if x.dtype.kind in "fc"]
     size = max(map(float, sizes), default=0.0)
-    return min(size, 1.0) if size > _LEAST else 1.0
+    return size if size > _LEAST else 1.0
 
 
 def _along(f: Callable[..., Any], direction: tuple[Any, ...]) -> Callable[..., Any]:
@@ -149,17 +152,28 @@ def _arrays(tree: Any) -> list[npt.NDArray[Any]]:
 
 
 def _random_like(tree: Any, rng: np.random.Generator) -> Any:
+    """Return random numbers, none of which is small: every element is to count."""
+
+    def real_like(x: npt.NDArray[Any]) -> Any:
+        return rng.uniform(0.7, 1.5, x.shape) * rng.choice([-1.0, 1.0], x.shape)
+
     def draw(x: npt.NDArray[Any]) -> Any:
-        real = rng.standard_normal(x.shape)
+        real = real_like(x)
         if x.dtype.kind == "c":
-            return (real + 1j * rng.standard_normal(x.shape)).astype(x.dtype)
+            return (real + 1j * real_like(x)).astype(x.dtype)
         return real.astype(x.dtype) if x.dtype.kind == "f" else np.zeros(x.shape)
 
     return unflatten(flatten(tree)[1], [draw(np.asarray(x)) for x in _arrays(tree)])
 
 
-def _difference(f: Callable[..., Any], args: tuple[Any, ...], direction: tuple[Any, ...]) -> Any:
-    """Return the derivative of `f` along a direction, by central differences of two step sizes."""
+def _difference(
+    f: Callable[..., Any], value: Any, args: tuple[Any, ...], direction: tuple[Any, ...]
+) -> tuple[Any, list[Any]]:
+    """Return the derivative of `f` along a direction, and by how much it may be off.
+
+    It is computed by central differences of two step sizes. These differ by more than the error of the extrapolated
+    one; the rounding of values is added. The error has a limit, since at a kink the two differ much.
+    """
     treedef = flatten(args)[1]
     directions = flatten(direction)[0]
 
@@ -173,7 +187,14 @@ def _difference(f: Callable[..., Any], args: tuple[Any, ...], direction: tuple[A
 
     coarse, out_treedef = central(_STEP)
     fine, _ = central(_STEP / 2)
-    return unflatten(out_treedef, [(4 * h - c) / 3 for h, c in zip(fine, coarse, strict=True)])
+    size = _size(value)
+    rounding = 50 * np.finfo(float).eps * size / _STEP
+    slopes = [(4 * h - c) / 3 for h, c in zip(fine, coarse, strict=True)]
+    margins = []
+    for slope, h, c in zip(slopes, fine, coarse, strict=True):
+        most = _MOST * min(size, 1.0) * max(1.0, float(np.max(np.abs(slope), initial=0)))
+        margins.append(np.minimum(rounding + 16 * np.abs(h - c), most))
+    return unflatten(out_treedef, slopes), margins
 
 
 def _change(ahead: npt.NDArray[Any], behind: npt.NDArray[Any]) -> Any:
@@ -185,10 +206,9 @@ def _inner(a: Any, b: Any) -> float:
     return float(sum(np.sum(np.real(np.conjugate(x) * y)) for x, y in pairs))
 
 
-def _compare(found: Any, expected: Any, rtol: float, atol: float, what: str) -> None:
-    for path, x, y in zip(paths(expected), _arrays(found), _arrays(expected), strict=True):
-        scale = max(1.0, float(np.max(np.abs(y), initial=0)))
-        if x.shape != y.shape or not np.allclose(x, y, rtol=rtol, atol=atol * scale):
+def _compare(found: Any, expected: Any, rtol: float, bounds: Any, what: str) -> None:
+    for path, x, y, bound in zip(paths(expected), _arrays(found), _arrays(expected), bounds, strict=True):
+        if x.shape != y.shape or not np.all(np.isclose(x, y, rtol=rtol, atol=bound)):
             raise errors.GradientCheckError(
                 f"the {what} derivative{path} is\n{x}\nbut finite differences give\n{y}\n"
                 "A rule is wrong, or the point is at a kink; fg.check(f, *args) detects both."

@@ -105,3 +105,20 @@ def test_a_rule_that_is_wrong_by_a_fifth_is_found_however_small_the_slope(scale,
         else:
             with pytest.raises(errors.GradientCheckError, match="finite differences give"):
                 check_grads(scaled, (np.array([0.3, 1.0]),), order=1, modes=modes)
+
+
+@pytest.mark.parametrize("modes", [("fwd",), ("rev",)])
+def test_a_rule_that_is_wrong_by_a_fifth_is_found_beside_a_large_value(modes):
+    """The slope is 1.1e-9, and the value 1."""
+
+    @fg.custom_jvp
+    def saturated(x):
+        return np.tanh(x)
+
+    for factor in (1.0, 1.2):
+        saturated.defjvp(lambda p, t, f=factor: (saturated(*p), f / np.cosh(p[0]) ** 2 * t[0]))
+        if factor == 1.0:
+            check_grads(saturated, (np.array([11.0]),), order=1, modes=modes)
+        else:
+            with pytest.raises(errors.GradientCheckError, match="finite differences give"):
+                check_grads(saturated, (np.array([11.0]),), order=1, modes=modes)
