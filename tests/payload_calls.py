@@ -1,6 +1,7 @@
 """Sample calls of primitives on arrays of other libraries, and what becomes of them: the value and both derivatives."""
 
 import numpy as np
+from primitive_names import EVERY_SHAPE
 
 import fgrad as fg
 from fgrad import errors
@@ -9,12 +10,15 @@ from fgrad.testing import calls
 
 
 def examples(name):
-    """Return two of the sample calls of a primitive that have elements: the first, and the one with the most axes."""
+    """Return the sample call of a primitive with the most axes, of those that have elements.
+
+    Before it there is the first one, where shapes are treated by the operation itself, in NumPy's own code.
+    """
     found = [call for call in calls(PRIMITIVES[name], np.float64) if all(x.size for x in call.arrays)]
     found = sorted(found, key=lambda call: sum(100 * x.ndim + x.size for x in call.arrays))
-    return (
-        [found[0], found[-1]] if len(found) > 1 and "scipy" not in str(PRIMITIVES[name].implementation) else found[-1:]
-    )
+    primitive = PRIMITIVES[name]
+    apart = name in EVERY_SHAPE or not (primitive.is_elementwise or "scipy" in str(primitive.implementation))
+    return [found[0], found[-1]] if len(found) > 1 and apart else found[-1:]
 
 
 def value(call, arrays):
@@ -22,12 +26,13 @@ def value(call, arrays):
 
 
 def cotangents(call, arrays):
+    """Return the value, too, as `tangents` does."""
     result, pullback = fg.vjp(call.function, *arrays)
-    return pullback(tuple(map(np.ones_like, result)) if isinstance(result, tuple) else np.ones_like(result))
+    return result, pullback(tuple(map(np.ones_like, result)) if isinstance(result, tuple) else np.ones_like(result))
 
 
 def tangents(call, arrays):
-    return fg.jvp(call.function, arrays, arrays)[1]
+    return fg.jvp(call.function, arrays, arrays)
 
 
 def tried(way, call, arrays, library):
