@@ -120,10 +120,10 @@ def test_reverse_mode_is_the_transpose_of_forward_mode(row):
 
 @pytest.mark.parametrize("row", rows_of(table.DIFFERENTIABLE))
 def test_derivatives_against_finite_differences(row):
-    """To second order, in every combination of modes; and of each argument alone."""
-    for name, f, points in calls_of(row):
+    """The first call to second order, in every combination of modes; and of each argument alone."""
+    for number, (name, f, points) in enumerate(calls_of(row)):
         with naming(name):
-            check_grads(f, points, order=2)
+            check_grads(f, points, order=1 if number else 2)
     for name, f, points in calls_of(row, apart=True):
         for place, x in enumerate(points) if len(points) > 1 else ():
             with naming(name, f"argument {place} alone"):

@@ -257,14 +257,14 @@ def _total(f):
     return total
 
 
-def _follow(f, points):
+def _follow(f, points, twice):
     """Check that nothing raises, if the value is finite, but what raises without `debug_nans`, too."""
     total, everything = _total(f), tuple(range(len(points)))
 
     def slope(*points):
         return sum(np.sum(np.real(g * g)) for g in fg.grad(total, argnums=everything)(*points))
 
-    for derivative in (fg.grad(total, argnums=everything), fg.grad(slope, argnums=everything)):
+    for derivative in (fg.grad(total, argnums=everything), fg.grad(slope, argnums=everything))[: 1 + twice]:
         try:
             expected = fg.tree_leaves(derivative(*points))
         except (errors.FgradError, AttributeError, TypeError, ValueError) as error:
@@ -288,7 +288,7 @@ def test_functions_of_numpy_are_let_pass(calls):
         with np.errstate(all="ignore"), naming(f"call {number}"):
             value = [np.asarray(leaf) for leaf in flatten(call.function(*points))[0] if hasattr(leaf, "dtype")]
             if all(x.dtype.kind not in "fc" or np.isfinite(x).all() for x in value):
-                _follow(call.function, points)
+                _follow(call.function, points, twice=followed == 0)
                 followed += 1
     assert followed
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.special as scipys
 from helpers import naming
-from primitive_names import DRAWS, SAMPLED
+from primitive_names import DRAWS, SAMPLED, chosen
 
 import fgrad as fg
 from fgrad import errors
@@ -22,7 +22,6 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import apply
 from fgrad.extend import deflowering, register_primitive
 from fgrad.graphs.equations import Name
-from fgrad.testing import calls
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
@@ -81,7 +80,7 @@ def recorded(names, dtype, most=None):
     """Return the samples of primitives with their graphs."""
     found = []
     for name in names:
-        for call in itertools.islice(calls(PRIMITIVES[name], dtype), most):
+        for _, call in chosen(name, dtype, derived=False)[:most]:
             try:
                 found.append((name, call.arrays, fg.trace(call.function)(*call.arrays)))
             except errors.ConcretizationError:  # its shape depends on values
@@ -236,23 +235,28 @@ def raised_by(function, *args):
 @pytest.mark.parametrize("dtype", ["u1", "i1", "i4", "u8", "f4"])
 def test_pythons_integers_beyond_a_dtype(dtype):
     x = np.array([0, 44, 255]).astype(dtype)
-    for function in (
+    functions = (
         lambda x, k: (x < k, k != x),
         lambda x, k: x + k,
         lambda x, k: np.maximum(x, k),
         lambda x, k: np.where(x > 3, x, k),
         lambda x, k: np.select([x > 3], [x], k),
         lambda x, k: fg.scan(lambda c, each: (c + (each == k), each < k), 0, x),
-    ):
-        compiled = in_jax(function)
-        raised_by(compiled, x, 1)
-        for k in (300, -1, 2, 2**40):
-            wanted = raised_by(function, x, k)
-            for found in (raised_by(compiled, x, k), raised_by(in_jax(lambda x: function(x, k)), x)):
-                if isinstance(wanted, type):
-                    assert found is wanted, k
-                else:
-                    check(found, wanted)
+    )
+    compiled = [in_jax(function) for function in functions]
+    for each in compiled:
+        raised_by(each, x, 1)
+    for k in (300, -1, 2, 2**40):
+        works = []
+        for function, each in zip(functions, compiled, strict=True):
+            wanted, found = raised_by(function, x, k), raised_by(each, x, k)
+            if isinstance(wanted, type):
+                assert found is wanted, k
+                assert raised_by(in_jax(lambda x, f=function: f(x, k)), x) is wanted, k
+            else:
+                check(found, wanted)
+                works.append(function)
+        check(in_jax(lambda x: [f(x, k) for f in works])(x), [f(x, k) for f in works])
 
 
 def test_arithmetic_of_pythons_integers():

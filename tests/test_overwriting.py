@@ -998,7 +998,8 @@ def test_random_assignments_are_those_of_a_plain_run(seed):
     np.testing.assert_allclose(fg.vmap(f)(np.stack([x, 2 * x])), [value, f(2 * x)], rtol=1e-13)
     curved = fg.jvp(fg.grad(f), (x,), (direction,))[1]
     np.testing.assert_allclose(fg.hvp(f)(x, direction), curved, rtol=1e-11, atol=1e-11)
-    np.testing.assert_allclose(fg.compile(f)(x), value, rtol=1e-13)
+    if seed % 5 == 0:  # compiling one takes longer than all else
+        np.testing.assert_allclose(fg.compile(f)(x), value, rtol=1e-13)
     with fg.debug_lines():
         np.testing.assert_allclose(fg.grad(f)(x), slope, rtol=1e-12)
 

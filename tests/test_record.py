@@ -18,7 +18,6 @@ from primitive_names import LONG, SAMPLED, chosen
 import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
-from fgrad.core.primitive import PRIMITIVES
 from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.graphs.equations import same_bits
 from fgrad.graphs.record import Graph, RecordTrace, trace
