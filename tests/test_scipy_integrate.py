@@ -26,7 +26,8 @@ from fgrad.testing import check_grads
 
 @pytest.mark.parametrize("row", with_calls(ROWS))
 def test_integrals_and_solutions_are_differentiated(row):
-    check_calls(row)
+    """Those over several variables to first order: second derivatives of `quad` are those of integrals in it, too."""
+    check_calls(row, order=1 if row.names[0].endswith(("dblquad", "tplquad", "nquad")) else 2)
 
 
 # Closed forms

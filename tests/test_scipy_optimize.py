@@ -17,10 +17,14 @@ from fgrad.scipy import optimize
 from fgrad.testing import check_grads
 
 
+TO_SECOND_ORDER = {"root", "brentq", "fixed_point", "minimize", "linprog", "nnls", "curve_fit", "isotonic_regression"}
+"""One of each kind of solver: the rule of a solution is the same for all, and so is what its derivative is."""
+
+
 @pytest.mark.filterwarnings("ignore:Method .* does not use")
 @pytest.mark.parametrize("row", with_calls(ROWS))
 def test_solutions_are_differentiated(row):
-    check_calls(row)
+    check_calls(row, order=2 if row.names[0].removeprefix("fgrad.scipy.optimize.") in TO_SECOND_ORDER else 1)
 
 
 # Closed forms
