@@ -770,6 +770,11 @@ def field_by_names(name, names):
 
 def check(name, names):
     """Run transforms, the outermost first, of a case's function, and compare with the closed form."""
+    with naming(name, *names):
+        _check(name, names)
+
+
+def _check(name, names):
     function, point = CASES[name].function, CASES[name].point
     for transform in reversed(names):
         function = transform_by_name(transform)(function)
@@ -831,26 +836,32 @@ def test_the_functions_and_each_transform_alone(name):
         check(name, (transform,))
 
 
+DIFFERENT = ["tape", "persistent_tape", "jvp", "vmap", "jacfwd", "hessian"]
+"""Transforms of which none is another with a different result."""
+
+
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("outer", TRANSFORMS)
-def test_pairs(name, outer):
-    for inner in TRANSFORMS:
-        check(name, (outer, inner))
+def test_pairs(name):
+    """All of them on a number and on containers, on others those that differ in more than what they return."""
+    every = name in ("number", "vector_to_vector", "two_arguments", "branches", "loop")
+    for pair in itertools.product(TRANSFORMS if every else DIFFERENT, repeat=2):
+        check(name, pair)
 
 
-@pytest.mark.parametrize("name", ["number", "vector_to_vector", "two_arguments", "branches"])
+@pytest.mark.parametrize("name", ["number", "two_arguments", "branches"])
 @pytest.mark.parametrize("outer", PLAIN)
 def test_pairs_with_further_transforms(name, outer):
     for inner in PLAIN if outer in FURTHER else FURTHER:
         check(name, (outer, inner))
 
 
-@pytest.mark.parametrize("name", ["number", "vector_to_number", "two_arguments", "loop"])
+@pytest.mark.parametrize("name", ["number", "two_arguments", "loop"])
 @pytest.mark.parametrize("outer", TRANSFORMS)
 def test_pairs_where_the_inner_function_closes_over_the_outer_argument(name, outer):
     for inner in TRANSFORMS:
         check(name, (outer, CLOSED + inner))
-        check(name, (CLOSED + outer, CLOSED + inner))
+        if name != "loop":
+            check(name, (CLOSED + outer, CLOSED + inner))
 
 
 @pytest.mark.parametrize("outer", TRANSFORMS)
@@ -866,10 +877,8 @@ TRIPLES = draw(1, PLAIN + CLOSURES, 300, depth=3)
 def test_triples(outer):
     for names in TRIPLES:
         if names[0] == outer:
-            # Each draw goes to a few functions in iteration, so that all of them come up equally often.
-            for name in random.Random("-".join(names)).sample(SMALL, 2):
-                with naming(name, *names):
-                    check(name, names)
+            # Each draw goes to one function, so that all of them come up equally often.
+            check(random.Random("-".join(names)).choice(SMALL), names)
 
 
 @pytest.mark.parametrize("name", sorted(set(CASES) - set(SMALL)))
@@ -894,7 +903,7 @@ def test_in_threads():
     """Compositions that run at the same time do not see each other."""
     compositions = [
         (name, names)
-        for names in draw(3, [name for name in PLAIN + CLOSURES if name.removeprefix(CLOSED) != "hessian"], 60, depth=3)
+        for names in draw(3, [name for name in PLAIN + CLOSURES if name.removeprefix(CLOSED) != "hessian"], 20, depth=3)
         for name in ("number", "dictionary", "loop")
     ]
     assert {type(expected(*composition)) for composition in compositions} == {np.ndarray, dict}
@@ -1002,17 +1011,6 @@ def wrong(programs, expected):
         for name, result in results.items()
         if not (type(result) is fg.Tensor and result.shape == () and result.item() == right)
     }
-
-
-@pytest.mark.parametrize("outer", D)
-def test_third_derivatives_in_every_combination(outer):
-    f = lambda x: x**5 + np.exp(2.0 * x) * np.sin(x)  # noqa: E731
-    expected = 60 * 1.25**2 + ((2 + 1j) ** 3 * cmath.exp((2 + 1j) * 1.25)).imag
-    triples = {
-        (middle, inner): functools.partial(D[outer](D[middle](D[inner](f))), 1.25)
-        for middle, inner in itertools.product(D, repeat=2)
-    }
-    assert wrong(triples, expected) == {}
 
 
 @pytest.mark.parametrize("one", D)
@@ -1129,7 +1127,10 @@ def test_perturbation_confusion(name):
 
 @pytest.mark.parametrize("outer", D)
 def test_three_different_closures_over_each_other(outer):
-    """Every third kind of transform inside two others, each of which closes over all arguments outside."""
+    """Every third kind of transform inside two others, each of which closes over all arguments outside.
+
+    Third derivatives of one function, without closures, are among `test_all_triples_on_a_number`.
+    """
 
     def program(middle, inner):
         # d/dx d/dy (y * d/dz (x y^2 z^2)) at z = y, y = x: d/dy 2 x y^4 = 8 x y^3, and d/dx 8 x^4 = 32 x^3.
@@ -1373,10 +1374,10 @@ def test_the_reference_tells_confusion():
     zero = [
         (name, pair)
         for name in CASES
-        for pair in itertools.product(REFERENCES, repeat=2)
+        for pair in itertools.product(DIFFERENT, repeat=2)
         if not np.any(elements(expected(name, pair)))
     ]
     # These are of third order: of their fourth derivatives nothing is left.
-    fourth = {"persistent_tape", "hvp", "hessian"}
+    fourth = {"persistent_tape", "hessian"}
     assert {name for name, _ in zero} == {"assignment", "loop"}
     assert {pair for _, pair in zero} == set(itertools.product(fourth, repeat=2))

@@ -1,6 +1,7 @@
 """Loops and branches as functions: against the same program unrolled in Python, under each transform and each two."""
 
 import gc
+import itertools
 import tracemalloc
 import warnings
 
@@ -203,13 +204,22 @@ def test_one_transform(program):
         compare(transform, None, program)
 
 
-@pytest.mark.parametrize("outer", TRANSFORMS)
+INTERPRETED = [name for name in TRANSFORMS if name != "compile"]
+
+
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_two_transforms(outer, program):
-    for inner in TRANSFORMS:
-        if "compile" in (inner, outer):
-            pytest.importorskip("llvmlite")
+def test_two_transforms(program):
+    for outer, inner in itertools.product(INTERPRETED, repeat=2):
         compare(outer, inner, program)
+
+
+@pytest.mark.parametrize("program", ["scan, segments", "while_loop", "nested"])
+def test_compiled_programs_of_two_transforms(program):
+    """`test_native_loops.py` has more of them."""
+    pytest.importorskip("llvmlite")
+    for name in TRANSFORMS:
+        compare("compile", name, program)
+        compare(name, "compile", program)
 
 
 # Random bodies
@@ -293,17 +303,23 @@ BY_ONE_ARGUMENT = {
 @pytest.mark.parametrize("argnum", [0, 1])
 @pytest.mark.parametrize("name", IGNORING)
 def test_programs_of_iterations_that_ignore_what_they_are_handed_have_the_derivatives_of_plain_loops(name, argnum):
+    """The compiled derivative is that of the plain loop, and so is the derivative of the compiled loop.
+
+    Each transform is on both sides of the compiler, by one argument or by the other.
+    """
     pytest.importorskip("llvmlite")
 
     def loss(x, xs):
         return np.sum(IGNORING[name](x, xs) ** 2)
 
     xs = np.arange(6.0).reshape(3, 2) / 7 + 0.3
-    for label, transform in BY_ONE_ARGUMENT.items():
+    compiled = fg.compile(loss)
+    for place, (label, transform) in enumerate(BY_ONE_ARGUMENT.items()):
         wanted = np.asarray(transform(loss, argnum)(POINT, xs))
-        for found in (fg.compile(transform(loss, argnum)), transform(fg.compile(loss), argnum)):
-            with naming(label):
-                np.testing.assert_allclose(np.asarray(found(POINT, xs)), wanted, rtol=1e-10, atol=1e-12)
+        outside = (place + argnum) % 2 == 0
+        found = fg.compile(transform(loss, argnum)) if outside else transform(compiled, argnum)
+        with naming(label, "outside" if outside else "inside"):
+            np.testing.assert_allclose(np.asarray(found(POINT, xs)), wanted, rtol=1e-10, atol=1e-12)
 
 
 # What loops promise

@@ -250,14 +250,21 @@ DERIVATIVES = {
 }
 
 
+INSIDE = ("grad", "vmap, closed over")
+"""Those that are taken of the compiled loop; the others are compiled with the loop in them."""
+
+
 @pytest.mark.filterwarnings("ignore::fgrad.errors.CompileWarning")
 @pytest.mark.parametrize("name", LOOPS)
 def test_derivatives(name):
+    compiled = fg.compile(LOOPS[name])
     for derivative, transform in DERIVATIVES.items():
         wanted = transform(LOOPS[name])(X, Y)
         with naming(derivative):
-            assert_alike(fg.compile(transform(LOOPS[name]))(X, Y), wanted, 1e-8)
-            assert_alike(transform(fg.compile(LOOPS[name]))(X, Y), wanted, 1e-8)
+            if derivative in INSIDE:
+                assert_alike(transform(compiled)(X, Y), wanted, 1e-8)
+            else:
+                assert_alike(fg.compile(transform(LOOPS[name]))(X, Y), wanted, 1e-8)
 
 
 def test_what_does_not_depend_has_no_gradient():

@@ -166,11 +166,14 @@ def test_times_of_steps_are_fractions_of_the_interval():
     np.testing.assert_allclose(found, (times - 1) / 2, rtol=1e-14)
 
 
+IMPLICIT_ADJOINT = {"method": "Radau", "derivative": "adjoint"}
+
+
 @every_way
 def test_harmonic_oscillator_to_second_order(way):
     """cos(w t), by the frequency that the function closes over; and its second derivative by frequency and time."""
     options, precision = (way, 1e-6) if way["method"] != "RK23" else ({**way, "rtol": 1e-7}, 1e-5)
-    w, t = 1.3, 2.2
+    w, t = 1.3, 2.2 if way != IMPLICIT_ADJOINT else 0.6  # each step of it solves systems of equations
 
     def last(w, end):
         return solve_ivp(lambda t, y: [y[1], -(w**2) * y[0]], (0.0, end), [1.0, 0.0], **{**EXACTLY, **options}).y[0, -1]
@@ -203,16 +206,16 @@ PREDATORS = np.array([1.1, 0.4, 0.1, 0.4])
 @pytest.mark.parametrize("way", [*BY_STEPS[1:], *BY_ADJOINT], ids=name_of)
 def test_predators_and_prey_to_a_millionth(way):
     """The gradient at a tolerance of 1e-8, against differences of solutions at a tolerance of 1e-12."""
-    times, weights = np.linspace(0.0, 12.0, 7), np.cos(np.arange(14.0)).reshape(2, 7)
+    times, weights = np.linspace(0.0, 6.0, 7), np.cos(np.arange(14.0)).reshape(2, 7)
     options = {"rtol": 1e-8, "atol": 1e-10, "t_eval": times}
 
     def loss(params):
-        found = solve_ivp(lambda t, y: predators(t, y, *params), (0, 12), [10.0, 5.0], **way, **options)
+        found = solve_ivp(lambda t, y: predators(t, y, *params), (0, 6), [10.0, 5.0], **way, **options)
         return np.sum(weights * found.y)
 
     def exact(params):
         exactly = {**options, "method": "DOP853", "rtol": 1e-13, "atol": 1e-13}
-        return np.sum(weights * scipy.integrate.solve_ivp(predators, (0, 12), [10.0, 5.0], args=params, **exactly).y)
+        return np.sum(weights * scipy.integrate.solve_ivp(predators, (0, 6), [10.0, 5.0], args=params, **exactly).y)
 
     expected = central(exact, PREDATORS, 1e-4)
     tolerance = {"LSODA": 1e-5, "BDF": 3e-5}.get(way["method"], 1e-6)  # their own error is larger than the tolerance
@@ -222,7 +225,7 @@ def test_predators_and_prey_to_a_millionth(way):
 @one_of_each
 def test_second_order_is_the_difference_of_gradients(way):
     def loss(params):
-        states = solve_ivp(predators, (0.0, 3.0), [10.0, 5.0], args=tuple(params), **way, rtol=1e-10, atol=1e-10).y
+        states = solve_ivp(predators, (0.0, 1.0), [10.0, 5.0], args=tuple(params), **way, rtol=1e-10, atol=1e-10).y
         return np.sum(states[:, -1] ** 2)
 
     expected = central(lambda params: fg.grad(loss)(params).numpy(), PREDATORS, 1e-4)
@@ -526,8 +529,8 @@ def test_large_systems_take_products_with_jacobians(way, monkeypatch):
         return solve_ivp(slope, (0.0, end), y0, rtol=1e-9, atol=1e-10, **way).y[:, -1]
 
     def products():
-        pullback = fg.vjp(last, weights, y0, 1.2)[1]
-        return [*pullback(np.arange(5.0)), fg.jvp(last, (weights, y0, 1.2), (weights[::-1], y0 * 2, 0.5))[1]]
+        pullback = fg.vjp(last, weights, y0, 0.5)[1]
+        return [*pullback(np.arange(5.0)), fg.jvp(last, (weights, y0, 0.5), (weights[::-1], y0 * 2, 0.5))[1]]
 
     expected = products()
     monkeypatch.setattr(_rk_adjoint, "LARGEST_MATRIX", 2)
@@ -542,7 +545,7 @@ def test_steps_that_scipy_has_not_taken_are_taken_again(method):
     record = Record()
     slope = partial(pendulum, length=1.3, friction=0.2)
     options = {"method": recording(method, record, False), "rtol": 1e-10, "atol": 1e-12}
-    scipy.integrate.solve_ivp(slope, (0.0, 2.0), [0.3, 0.0], **options)
+    scipy.integrate.solve_ivp(slope, (0.0, 0.3), [0.3, 0.0], **options)
     again = _rk_adjoint.Steps(pendulum, lambda t, y: np.stack(slope(t, y)), Tableau.of_method(method, False), False)
     states, slopes = again.solution([np.array([0.3, 0.0]), np.array(record.times)])
     np.testing.assert_allclose(states, record.states, rtol=1e-9, atol=1e-10)
@@ -672,7 +675,7 @@ def test_functions_of_bdf_that_take_many_ways_and_systems_that_are_too_large():
 @one_of_each
 def test_every_example_of_a_batch_has_steps_of_its_own(way):
     def last(rate, y0):
-        return solve_ivp(lambda t, y: -rate * y, (0.0, 2.0), np.stack([y0, 1.0 + 0.0 * y0]), **way, **EXACTLY).y[:, -1]
+        return solve_ivp(lambda t, y: -rate * y, (0.0, 0.7), np.stack([y0, 1.0 + 0.0 * y0]), **way, **EXACTLY).y[:, -1]
 
     rates, starts = np.array([0.1, 5.0, 1.0]), np.array([1.0, 2.0, 3.0])
     np.testing.assert_array_equal(
@@ -1303,9 +1306,7 @@ def test_the_first_state_and_the_tolerances_may_be_overwritten_before_the_pass_b
             data[name][:] = [9.0, 8.0, 7.0][: len(data[name])]
         return [pullback(1.0)[0].item() for pullback in pullbacks]
 
-    expected = slopes(())
-    for name in ("y0", "t_eval", "atol"):
-        assert slopes((name,)) == expected
+    assert slopes(("y0", "t_eval", "atol")) == slopes(())
 
 
 def test_what_odeint_is_given_may_be_overwritten_before_the_pass_back():

@@ -16,7 +16,6 @@ from fgrad import errors
 from fgrad.scipy import optimize
 from fgrad.testing import check_grads
 
-
 TO_SECOND_ORDER = {"root", "brentq", "fixed_point", "minimize", "linprog", "nnls", "curve_fit", "isotonic_regression"}
 """One of each kind of solver: the rule of a solution is the same for all, and so is what its derivative is."""
 
