@@ -301,8 +301,8 @@ def test_containers_of_traced_arrays_are_differentiated():
         assert_same(fg.grad(compiled)(params), {"w": fg.Tensor(2 * ROW * (ROW + 1)), "b": fg.Tensor(ROW**2)})
 
 
-@pytest.mark.parametrize("count", [1100, 3000])
-def test_thousands_of_arrays(count):
+def test_more_arrays_than_python_may_recurse():
+    count = 1100
     values = [float(i) for i in range(count)]
     compiled = fg.compile(sum)
     assert compiled(values) == count * (count - 1) / 2
@@ -870,7 +870,7 @@ def test_each_number_of_examples_is_compiled_once():
 SHORT_PROGRAMS = st.tuples(st.sampled_from(programs.SHAPES), st.lists(programs.STATEMENTS, min_size=2, max_size=6))
 
 
-@settings(programs.UNHURRIED, max_examples=80)
+@settings(programs.UNHURRIED, max_examples=30)
 @given(SHORT_PROGRAMS)
 def test_random_programs_are_what_they_are_without_compile(program):
     f, x = programs.compiled(programs.source(program)), programs.X[program[0]]
@@ -1059,7 +1059,7 @@ def test_interrupts_assign_all_or_nothing():
     known = fg.compile(step)
     known(x)
     assert any(check(known, number) for number in range(1, 5000, 3))
-    assert any(check(fg.compile(step), number) for number in range(1, 400_000, 2003))
+    assert any(check(fg.compile(step), number) for number in range(1, 400_000, 6007))
     assert_same(known(x), fg.Tensor(float(s) * np.sum(1 / x)))
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers import along, plain
+from helpers import along, naming, plain
 
 import fgrad as fg
 from fgrad import errors
@@ -60,13 +60,15 @@ STEPS = {
 
 
 @both_modes
-@pytest.mark.parametrize("name", STEPS)
-def test_a_step_that_moves_is_told_of(name, mode):
-    _, messages = told(mode(over(STEPS[name])), A)
-    (message,) = messages
-    assert "test_moving_steps.py" in message
-    assert "points=" in message
-    assert "fg.stop_gradient" in message
+def test_a_step_that_moves_is_told_of(mode):
+    """Each by reverse mode, and some by the others, which look at the same values; an integral need not be exact."""
+    for name in STEPS if mode is fg.grad else ("where", "if in an if", "math.floor", "where a density begins"):
+        with naming(name):
+            _, messages = told(mode(over(STEPS[name], epsabs=1e-3)), A)
+            (message,) = messages
+            assert "test_moving_steps.py" in message
+            assert "points=" in message
+            assert "fg.stop_gradient" in message
 
 
 SILENT = {

@@ -679,7 +679,7 @@ def test_memory_does_not_grow(kind):
     tracemalloc.start()
     steps(20)
     before = tracemalloc.get_traced_memory()[0]
-    steps(250)
+    steps(100)
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 8000, "less than a single array of those that each step makes"

@@ -533,14 +533,14 @@ PROGRAMS = st.tuples(st.sampled_from(SHAPES), st.lists(STATEMENTS, min_size=4, m
 UNHURRIED = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
-@settings(UNHURRIED, max_examples=600)
+@settings(UNHURRIED, max_examples=200)
 @given(PROGRAMS)
 def test_value_and_derivative_are_those_of_the_plain_run(program):
     problem = fault(program)
     assert problem is None, f"{problem}\n{replay(program)}"
 
 
-@settings(UNHURRIED, max_examples=120)
+@settings(UNHURRIED, max_examples=60)
 @given(PROGRAMS)
 def test_second_derivative_is_that_of_the_plain_run(program):
     problem = fault_of_second_order(program)
@@ -632,7 +632,7 @@ def share_told(kind, programs):
 
 
 def test_differences_of_plain_runs_do_not_depend_on_the_step():
-    for program in some_programs(300):
+    for program in some_programs(150):
         f, x = compiled(source(program)), X[program[0]]
         for direction in DIRECTIONS[x.shape]:
             assert not differs(slope(f, x, direction), slope(f, x, direction, 1e-3), 1e-7), replay(program)
@@ -654,7 +654,7 @@ def test_programs_say_everything():
 
 
 def test_programs_tell_views_from_copies():
-    programs = some_programs(500)
+    programs = some_programs(150)
     assert share_told(Same, programs) == 0.0
     assert share_told(ZeroPullback, programs) > 0.4
     assert share_told(Rebound, programs) > 0.15
