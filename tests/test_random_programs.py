@@ -547,7 +547,7 @@ def test_second_derivative_is_that_of_the_plain_run(program):
     assert problem is None, f"{problem}\n{replay(program)}"
 
 
-@settings(UNHURRIED, max_examples=200)
+@settings(UNHURRIED, max_examples=80)
 @given(PROGRAMS)
 def test_cotangents_that_are_gathered_in_one_buffer(program):
     """As they are for large arrays."""

@@ -80,6 +80,8 @@ PHRASES = {  # a regular expression without groups: what to write instead
         "what it does: 'depends on', 'requires', 'reads'",
 }  # fmt: skip
 
+ANY_PHRASE = re.compile(rf"\b(?:{'|'.join(PHRASES)})")
+
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
     """Yield comments and strings of Python code with the numbers of their lines; of other files, each line."""
@@ -98,6 +100,7 @@ def found_in(path: Path, name: str) -> list[str]:
     return [
         f"{name}:{n}: {match.group()!r}, instead {instead}"
         for n, line in prose(path)
+        if ANY_PHRASE.search(line)
         for phrase, instead in PHRASES.items()
         for match in re.finditer(rf"\b(?:{phrase})", line)
     ]
