@@ -89,8 +89,9 @@ bench: $(READY)
 	$(BIN)/python benchmarks/containers.py
 	$(BIN)/python benchmarks/exports.py
 
+# Without --quiet, which would hide warnings from the strict mode, too.
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 docs-look: docs
 	$(BIN)/python tools/docs_look.py

@@ -80,8 +80,8 @@ def run(
         StateError: a ValueError; the file belongs to another optimizer.
         MissingExtraError: an ImportError; safetensors is not installed, and `save_to` is given.
         ParameterError: a ValueError; as for `value_and_grad` and `fg.optimizers.run`, or `every` is not a step count.
-        DivergenceError, NonScalarError, OutputError, NoGradientsError, StructureError, NotCallableError,
-            NoVariablesError, IntegerInputError: as for `fg.optimizers.run`.
+        DivergenceError, NonScalarError, OutputError, NoGradientsError: as for `fg.optimizers.run`.
+        StructureError, NotCallableError, NoVariablesError, IntegerInputError: as for `fg.optimizers.run`.
 
     Example:
         >>> import fgrad as fg

@@ -398,6 +398,8 @@ class Optimizer:
     ) -> None:
         """Update variables with gradients, exactly as they are given.
 
+        After an error no variable has changed.
+
         Args:
             grads_and_vars: pairs `(gradient, variable)`; pairs with None are skipped. A gradient of another dtype is
                 cast to that of the variable.
@@ -409,8 +411,6 @@ class Optimizer:
             ShapeError: a ValueError; a gradient does not have the shape of its variable.
             DtypeError: a TypeError; a gradient is complex and its variable real, or one of them is not numeric.
             StructureError: a TypeError; a pair does not hold a variable.
-
-            In case of an error, nothing has changed.
 
         Example:
             >>> import fgrad as fg

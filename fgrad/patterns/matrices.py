@@ -501,8 +501,8 @@ def sparse_hessian(
 
     Raises:
         NonScalarError: a TypeError; the result is not one number.
-        SparsityError, IntegerInputError, DtypeError, ShapeError, ParameterError, NoResultError, NotCallableError,
-            MissingExtraError: as for `sparse_jacobian`.
+        SparsityError, IntegerInputError, DtypeError, ShapeError, ParameterError: as for `sparse_jacobian`.
+        NoResultError, NotCallableError, MissingExtraError: as for `sparse_jacobian`.
 
     Example:
         >>> sparse_hessian(lambda x: np.sum(x[1:] * x[:-1] ** 2))(np.array([1.0, 2.0, 3.0])).toarray()

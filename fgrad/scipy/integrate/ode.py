@@ -74,8 +74,9 @@ def odeint(
             or "steps", the exact derivative of the discrete solution of another method, DOP853: then the solution, too,
             differs from odeint's within the tolerances.
         compile: whether odeint calls native code in place of `func`, as for `solve_ivp`.
-        Dfun, col_deriv, full_output, ml, mu, rtol, atol, tcrit, h0, hmax, hmin, ixpr, mxstep, mxhnil, mxordn, mxords,
-            printmessg: as in SciPy. `Dfun` helps the solver and is not differentiated.
+        Dfun, col_deriv, ml, mu: as in SciPy. `Dfun` helps the solver and is not differentiated.
+        full_output, rtol, atol, tcrit, h0, hmax, hmin: as in SciPy.
+        ixpr, mxstep, mxhnil, mxordn, mxords, printmessg: as in SciPy.
 
     Returns:
         The states, a row for each time; with `full_output` also SciPy's dict.
