@@ -48,7 +48,7 @@ class _Flat:
     def __init__(self, what: str, tree: Any) -> None:
         leaves, self.treedef = flatten(tree)
         if not leaves:
-            raise errors.ParameterError(f"{what} holds no numbers: {errors.shown(tree)}.")
+            raise errors.ParameterError(f"{what} holds no numbers: {tree!r:.200}.")
         self.names = [what + path for path in paths(tree)]
         self.leaves = [_real(name, leaf) for name, leaf in zip(self.names, leaves, strict=True)]
         self.shapes = [leaf.shape for leaf in self.leaves]

@@ -280,6 +280,9 @@ for transform in (fg.grad, fg.vmap, lambda f: lambda x: fg.jvp(f, (x,), (x,))):
     print([each.lineno for each in caught if "encountered in" in str(each.message)][:2], caught[0].filename == __file__)
     globals().pop("__warningregistry__", None)
 print(pickle.loads(pickle.dumps(warnings.filters)) == warnings.filters)
+with warnings.catch_warnings(record=True) as caught:  # in a module with such a name, as in a doctest of fgrad
+    exec(compile("fg.grad(np.log)(0.0)", "<example>", "exec"), {"__name__": "fgrad.example", "fg": fg, "np": np})
+print([each.filename for each in caught][:1])
 warnings.simplefilter("error")
 try:
     fg.grad(loss)(np.zeros(1))
@@ -296,7 +299,12 @@ def test_warnings_of_numpy_name_the_users_line(tmp_path):
     path.write_text(WARNS)
     shown = subprocess.run([sys.executable, path], capture_output=True, text=True)
     assert shown.stderr == ""
-    assert shown.stdout.splitlines() == ["[6, 10] True"] * 3 + ["True", "divide by zero encountered in log"]
+    assert shown.stdout.splitlines() == [
+        *["[6, 10] True"] * 3,
+        "True",
+        "['<example>']",
+        "divide by zero encountered in log",
+    ]
 
 
 def test_other_warnings_are_left_alone():

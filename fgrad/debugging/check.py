@@ -173,7 +173,7 @@ def check(
     """
     if not callable(function) or type(function) in BOXES:
         raise errors.NotCallableError(
-            f"check takes a function, not {errors.shown(function)} of type {type(function).__name__}.\n"
+            f"check takes a function, not {function!r:.200} of type {type(function).__name__}.\n"
             "Pass the function itself and then its arguments: check(f, x), not check(f(x))."
         )
     check_point("check", function, args, keywords)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.errors.amounts import shown as shown
 from fgrad.errors.numpy_warnings import name_users_line as _name_users_line
 from fgrad.errors.places import line_at as line_at
 from fgrad.errors.places import line_of as line_of

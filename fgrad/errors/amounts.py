@@ -1,4 +1,4 @@
-"""Amounts as text, for reports, and values as text of limited length, for messages."""
+"""Amounts as text, for reports."""
 
 from __future__ import annotations
 
@@ -26,14 +26,3 @@ def seconds_text(seconds: float) -> str:
     if seconds < 1e-3:
         return f"{seconds * 1e6:.0f} us"
     return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
-
-
-def shown(value: object) -> str:
-    """Return the `repr` of a value; of a long one, such as a container of arrays, its two ends in one line."""
-    text = repr(value)
-    if len(text) <= _BEGINNING + _END:
-        return text
-    return " ".join(text[:_BEGINNING].split()) + " ... " + " ".join(text[-_END:].split())
-
-
-_BEGINNING, _END = 120, 60

@@ -18,8 +18,21 @@ from fgrad.errors.places import depth_of_user
 _TEXTS = re.compile(
     "(divide by zero|overflow|underflow|invalid value) encountered|Mean of empty slice|Degrees of freedom <= 0|All-NaN"
 )
-_seen = threading.local()
-"""The text that this thread warns of, which only the pattern for texts receives."""
+
+
+class _Seen(threading.local):
+    """What this thread warns of.
+
+    Attributes:
+        text: of the warning; the pattern for modules does not receive it.
+        is_given_again: whether that warning is the one at the user's line.
+    """
+
+    text: str | None = None
+    is_given_again = False
+
+
+_seen = _Seen()
 
 
 class _Text:
@@ -37,13 +50,14 @@ class _Module:
     """What `warnings.filters` has in the place of a pattern for modules."""
 
     def match(self, module: str) -> bool:
-        text = getattr(_seen, "text", None)
-        if text is None or not module.startswith("fgrad."):
+        # The user's line may be in a module with such a name, too, as in a doctest of fgrad.
+        if _seen.text is None or _seen.is_given_again or not module.startswith("fgrad."):
             return False
-        _seen.text = None  # the warning below is looked up in the filters, too
-        depth = depth_of_user()
-        warnings.warn(text, RuntimeWarning, stacklevel=depth)
-        _seen.text = text
+        _seen.is_given_again = True
+        try:
+            warnings.warn(_seen.text, RuntimeWarning, stacklevel=depth_of_user())
+        finally:
+            _seen.is_given_again = False
         return True
 
     def __reduce__(self) -> str:

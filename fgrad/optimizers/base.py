@@ -312,7 +312,7 @@ class Optimizer:
         """Return the containers of a state as the slots of each parameter."""
         slots = getattr(state, "slots", None)
         if not isinstance(slots, dict) or sorted(slots) != self.slot_names:
-            held = f"one with the slots {sorted(slots)}" if isinstance(slots, dict) else errors.shown(state)
+            held = f"one with the slots {sorted(slots)}" if isinstance(slots, dict) else f"{state!r:.200}"
             raise errors.StateError(
                 f"state must be a result of init or update of {type(self).__name__}, with the slots "
                 f"{self.slot_names}; it is {held}.\n"
@@ -363,14 +363,14 @@ class Optimizer:
         if not callable(loss) or type(loss) in BOXES:
             raise errors.NotCallableError(
                 "loss must be a function without arguments, so that its operations can be recorded; "
-                f"it is {errors.shown(loss)}. Write minimize(lambda: ...)."
+                f"it is {loss!r:.200}. Write minimize(lambda: ...)."
             )
         if var_list is not None:
             var_list = [var_list] if isinstance(var_list, Variable) else list(var_list)
             for each in var_list:
                 if not isinstance(each, Variable):
                     raise errors.StructureError(
-                        f"var_list must hold variables; it holds {errors.shown(each)} of type {type(each).__name__}.\n"
+                        f"var_list must hold variables; it holds {each!r:.200} of type {type(each).__name__}.\n"
                         "Create a variable that the loss reads, fg.Variable(value); for arrays and tensors use "
                         "update(grads, state, params)."
                     )

@@ -150,14 +150,14 @@ def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tupl
     if callable(grads_and_vars):
         raise errors.StructureError(
             f"apply_gradients takes pairs (gradient, variable); it was given a function, "
-            f"{errors.shown(grads_and_vars)}.\n"
+            f"{grads_and_vars!r:.200}.\n"
             "Call it: implicit_gradients(loss)(), or let optimizer.minimize(loss) do both."
         )
     pairs: list[Any] = [grads_and_vars] if type(grads_and_vars) in BOXES else list(grads_and_vars)
     for each in pairs:
         if not (isinstance(each, (tuple, list)) and len(each) == 2 and isinstance(each[1], Variable)):
             raise errors.StructureError(
-                f"apply_gradients takes pairs (gradient, variable), but one element is {errors.shown(each)}. "
+                f"apply_gradients takes pairs (gradient, variable), but one element is {each!r:.200}. "
                 "Only variables can be updated; for arrays and tensors use update(grads, state, params).\n"
                 "Write apply_gradients(zip(gradients, variables)), or apply_gradients([(gradient, variable)]) for one."
             )
@@ -228,7 +228,7 @@ def check_loss(value: Any) -> None:
     for leaf in flatten(value)[0]:
         if type(leaf) not in BOXES or leaf.dtype.kind not in "fc":
             raise errors.OutputError(
-                f"the loss must be a floating-point tensor, and it is {errors.shown(leaf)} of type "
+                f"the loss must be a floating-point tensor, and it is {leaf!r:.200} of type "
                 f"{leaf.dtype if hasattr(leaf, 'dtype') else type(leaf).__name__}.\n"
                 + (
                     "Create its variables with floating-point numbers, such as 3.0."

@@ -335,9 +335,7 @@ def run(
         {'w': Tensor(1.)}
     """
     if not callable(loss) or type(loss) in BOXES:
-        raise errors.NotCallableError(
-            f"loss must be a function, and it is {errors.shown(loss)}. Write run(lambda: ..., ...)."
-        )
+        raise errors.NotCallableError(f"loss must be a function, and it is {loss!r:.200}. Write run(lambda: ..., ...).")
     check_steps(steps)
     optimizer = checked_optimizer(optimizer)
     history = History(params, None, int(steps))

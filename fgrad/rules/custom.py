@@ -49,7 +49,7 @@ class _Custom(Generic[P, R]):
     @names_keywords
     def __init__(self, function: Callable[P, R]) -> None:
         if not callable(function):
-            raise errors.NotCallableError(f"{type(self).__name__} takes a function, not {errors.shown(function)}.")
+            raise errors.NotCallableError(f"{type(self).__name__} takes a function, not {function!r:.200}.")
         functools.update_wrapper(self, function, updated=())
         self._function: Any = function
 
@@ -413,7 +413,7 @@ class _CustomGradient(_Custom[P, Any]):
         if not isinstance(given, (tuple, list)) or len(given) != 2 or not isinstance(given[1], (tuple, list)):
             raise errors.CustomRuleError(
                 f"the rule of {name_of(self._function)}, which reads variables, was expected to return a pair: the "
-                f"gradients of the arguments and a list of those of the variables. It returned {errors.shown(given)}."
+                f"gradients of the arguments and a list of those of the variables. It returned {given!r:.200}."
             )
         if len(given[1]) != len(variables):
             raise errors.CustomRuleError(

@@ -439,7 +439,7 @@ def implicit_diff(
     if not callable(optimality):
         raise errors.NotCallableError(
             f"implicit_diff takes `optimality`, a function that is zero at the solution, and got "
-            f"{errors.shown(optimality)}.\n"
+            f"{optimality!r:.200}.\n"
             "Write implicit_diff(solver, optimality), where solver(*args) returns the solution x of "
             "optimality(x, *args) = 0."
         )

@@ -222,7 +222,7 @@ def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
     for leaf in leaves_and_nones(primals):
         if type(leaf) not in BOXES:
             raise errors.WatchError(
-                f"Passed in object {errors.shown(leaf)} of type {type(leaf).__name__!r} as a primal, not a Tensor or "
+                f"Passed in object {leaf!r:.200} of type {type(leaf).__name__!r} as a primal, not a Tensor or "
                 "Variable.\n"
                 "Make a tensor of it first, x = fg.constant(value), and compute with x."
             )
@@ -265,6 +265,6 @@ def _array(tangent: Any) -> Any:
         array = np.asarray(None)
     if array.dtype.kind not in "biufc":
         raise errors.TangentError(
-            f"a tangent is {errors.shown(tangent)}; it must be a number, list, array or tensor of numbers."
+            f"a tangent is {tangent!r:.200}; it must be a number, list, array or tensor of numbers."
         )
     return array

@@ -149,7 +149,7 @@ class GradientTape:
         for leaf in leaves:
             if type(leaf) not in BOXES:
                 raise errors.WatchError(
-                    f"Passed in object {errors.shown(leaf)} of type {type(leaf).__name__!r}, not a Tensor or "
+                    f"Passed in object {leaf!r:.200} of type {type(leaf).__name__!r}, not a Tensor or "
                     "Variable.\n"
                     "Make a tensor of it first, x = fg.constant(value), and compute with x."
                 )
@@ -269,16 +269,14 @@ class GradientTape:
         """
         self._check_target(target, source, unconnected_gradients)
         if type(source) not in BOXES:
-            raise errors.SourceError(
-                f"batch_jacobian takes one Tensor or Variable as source, not {errors.shown(source)}."
-            )
+            raise errors.SourceError(f"batch_jacobian takes one Tensor or Variable as source, not {source!r:.200}.")
         return batch_jacobian_on(self, target, source, unconnected_gradients)
 
     def _check_target(self, target: Any, sources: Any, unconnected: str) -> None:
         check_unconnected(unconnected)
         self._check_usable()
         if type(target) not in BOXES:
-            raise errors.SourceError(f"a Jacobian needs one Tensor or Variable as target, not {errors.shown(target)}.")
+            raise errors.SourceError(f"a Jacobian needs one Tensor or Variable as target, not {target!r:.200}.")
         check_tensors("sources", sources)
 
     def _pulled_seeds(
@@ -393,7 +391,10 @@ class GradientTape:
             return "the tape does not watch it. Call tape.watch(x) in the tape's block, before x is used"
         targets = recording_of(self).targets
         if targets and key > max(targets):
-            return "it was computed after the target. The target comes first: tape.gradient(target, sources)"
+            return (
+                "it was computed, or watched, only after the target. The target comes first: "
+                "tape.gradient(target, sources)"
+            )
         return None
 
 
@@ -509,7 +510,7 @@ def check_tensors(what: str, tree: Any) -> None:
     for leaf in leaves_and_nones(tree):
         if type(leaf) not in BOXES:
             raise errors.SourceError(
-                f"{what} must be a Tensor, a Variable or a container of them; it holds {errors.shown(leaf)} "
+                f"{what} must be a Tensor, a Variable or a container of them; it holds {leaf!r:.200} "
                 f"of type {type(leaf).__name__}.{_instead(what, leaf)}"
             )
 

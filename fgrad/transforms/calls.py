@@ -52,7 +52,7 @@ class Transformed:
     ) -> None:
         if not callable(function):
             raise errors.NotCallableError(
-                f"{_name(run)} takes a function, not {errors.shown(function)} of type {type(function).__name__}.\n"
+                f"{_name(run)} takes a function, not {function!r:.200} of type {type(function).__name__}.\n"
                 + _instead_of_function(_name(run), function)
             )
         if is_kept:

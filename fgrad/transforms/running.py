@@ -183,8 +183,7 @@ def _parted(function: Any, result: Any) -> Any:
     """Return a result and its aux as a pair."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise errors.OutputError(
-            f"with has_aux=True {name_of(function)} must return a pair (result, aux), and it returned "
-            f"{errors.shown(result)}."
+            f"with has_aux=True {name_of(function)} must return a pair (result, aux), and it returned {result!r:.200}."
         )
     return result
 
@@ -193,7 +192,7 @@ def check_result(function: Any, result: Any, leaves: list[Any]) -> None:
     """Raise if a function returned nothing, or something that cannot be differentiated."""
     if result is None or not leaves:
         raise errors.NoResultError(
-            f"Cannot differentiate a function that returns {errors.shown(result)}; "
+            f"Cannot differentiate a function that returns {result!r:.200}; "
             f"did you forget to return a value from {name_of(function)}?"
         )
     check_numbers(function, leaves)
@@ -204,7 +203,7 @@ def check_numbers(function: Any, leaves: list[Any]) -> None:
     for leaf in leaves:
         if type(leaf) is not Tensor and not is_number(leaf):
             raise errors.OutputError(
-                f"{name_of(function)} returned {errors.shown(leaf)} of type {type(leaf).__name__}, which is not a "
+                f"{name_of(function)} returned {leaf!r:.200} of type {type(leaf).__name__}, which is not a "
                 "number, array or tensor.\n"
                 "Return the value to differentiate; return other results as aux, with has_aux=True."
             )
