@@ -322,3 +322,20 @@ def warns_of_line(module):
     with pytest.warns(RuntimeWarning, match="overflow encountered in exp") as caught:
         assert module.match("fgrad.core.reverse")
     return caught[0].filename
+
+
+ROOT_OF_SCIPY = """
+import numpy as np, scipy.optimize, fgrad as fg
+
+try:
+    fg.grad(lambda b: scipy.optimize.brentq(lambda x: x - np.cos(x) * b, 0, 2))(1.0)
+except fg.errors.ScipyCallError as error:
+    print(error)
+"""
+
+
+def test_a_root_of_scipy_names_the_function_at_its_first_call():
+    """Its C code then goes on without the number that fgrad refuses, and complains of signs; later calls do not."""
+    shown = subprocess.run([sys.executable, "-c", ROOT_OF_SCIPY], capture_output=True, text=True)
+    assert shown.stderr == ""
+    assert shown.stdout.startswith("scipy.optimize.brentq takes plain arrays")
