@@ -228,7 +228,7 @@ def check_loss(value: Any) -> None:
     for leaf in flatten(value)[0]:
         if type(leaf) not in BOXES or leaf.dtype.kind not in "fc":
             raise errors.OutputError(
-                f"the loss must be a floating-point tensor, and it is {leaf!r:.200} of type "
+                f"the loss must be a floating-point tensor, and it is {leaf!r} of type "
                 f"{leaf.dtype if hasattr(leaf, 'dtype') else type(leaf).__name__}.\n"
                 + (
                     "Create its variables with floating-point numbers, such as 3.0."

@@ -222,7 +222,7 @@ def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
     for leaf in leaves_and_nones(primals):
         if type(leaf) not in BOXES:
             raise errors.WatchError(
-                f"Passed in object {leaf!r:.200} of type {type(leaf).__name__!r} as a primal, not a Tensor or "
+                f"Passed in object {leaf!r} of type {type(leaf).__name__!r} as a primal, not a Tensor or "
                 "Variable.\n"
                 "Make a tensor of it first, x = fg.constant(value), and compute with x."
             )

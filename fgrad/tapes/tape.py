@@ -149,7 +149,7 @@ class GradientTape:
         for leaf in leaves:
             if type(leaf) not in BOXES:
                 raise errors.WatchError(
-                    f"Passed in object {leaf!r:.200} of type {type(leaf).__name__!r}, not a Tensor or "
+                    f"Passed in object {leaf!r} of type {type(leaf).__name__!r}, not a Tensor or "
                     "Variable.\n"
                     "Make a tensor of it first, x = fg.constant(value), and compute with x."
                 )
@@ -510,7 +510,7 @@ def check_tensors(what: str, tree: Any) -> None:
     for leaf in leaves_and_nones(tree):
         if type(leaf) not in BOXES:
             raise errors.SourceError(
-                f"{what} must be a Tensor, a Variable or a container of them; it holds {leaf!r:.200} "
+                f"{what} must be a Tensor, a Variable or a container of them; it holds {leaf!r} "
                 f"of type {type(leaf).__name__}.{_instead(what, leaf)}"
             )
 

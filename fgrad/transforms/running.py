@@ -203,7 +203,7 @@ def check_numbers(function: Any, leaves: list[Any]) -> None:
     for leaf in leaves:
         if type(leaf) is not Tensor and not is_number(leaf):
             raise errors.OutputError(
-                f"{name_of(function)} returned {leaf!r:.200} of type {type(leaf).__name__}, which is not a "
+                f"{name_of(function)} returned {leaf!r} of type {type(leaf).__name__}, which is not a "
                 "number, array or tensor.\n"
                 "Return the value to differentiate; return other results as aux, with has_aux=True."
             )
