@@ -901,3 +901,36 @@ def test_recording_makes_no_arrays_of_what_is_known_from_one_element(function):
     finally:
         tracemalloc.stop()
     np.testing.assert_array_equal(graph(x), function(x), strict=True)
+
+
+def test_a_second_recording_computes_nothing_again(monkeypatch):
+    computed = []
+    answer = RecordTrace._answer
+
+    def counted(self, primitive, *args):
+        computed.append(primitive.name)
+        return answer(self, primitive, *args)
+
+    def f(x):
+        y = x
+        for _ in range(3):
+            y = np.sin(y) * x
+        return np.sum(y)
+
+    monkeypatch.setattr(RecordTrace, "_answer", counted)
+    x = np.array([0.5, 2.0])
+    fg.trace(fg.grad(f))(x)
+    once = [computed.count(name) for name in ("sin", "cos", "multiply", "add")]
+    computed.clear()
+    found = fg.compile(fg.grad(f))(x)  # which records twice
+    assert [computed.count(name) for name in ("sin", "cos", "multiply", "add")] == once
+    np.testing.assert_allclose(found, fg.grad(f)(x), rtol=1e-14)
+
+
+def test_a_second_recording_shares_memory_as_the_first():
+    def f(x):
+        x[1:] = +np.ones(4)[0]
+        v = np.swapaxes(x, 0, -1)
+        return np.sum(np.sin(x)) + np.sum(np.sin(v))
+
+    assert float(fg.compile(f)(np.arange(4.0))) == pytest.approx(f(np.arange(4.0)))

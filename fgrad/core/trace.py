@@ -352,7 +352,8 @@ def observed_by(*observers: Observer) -> Iterator[None]:
     around = _block.get()
     block = _Block((*around.observers, *observers), around)
     try:
-        observing.add(block)
+        if block.observers:
+            observing.add(block)
         _block.set(block)
         yield
     finally:

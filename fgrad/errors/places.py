@@ -36,9 +36,13 @@ def users_line() -> str:
     return line_at(users_place())
 
 
-def users_place() -> tuple[str, int]:
-    """Return the file and line of that frame; faster than the text."""
-    frame = sys._getframe(1)
+def users_place(known: int = 0) -> tuple[str, int]:
+    """Return the file and line of that frame; faster than the text.
+
+    Args:
+        known: the number of frames above the caller's that are known to be of fgrad, and need no test.
+    """
+    frame = sys._getframe(1 + known)
     while frame.f_back is not None and is_library(frame.f_code.co_filename):
         frame = frame.f_back
     found = _at(frame.f_code).places

@@ -209,6 +209,8 @@ def same_bits(one: Any, other: Any) -> bool:
 
     Some bytes of long doubles are padding, and the bytes of objects are their addresses.
     """
+    if type(one) is np.float64:  # common case
+        return bool(one.tobytes() == other.tobytes())
     if one.dtype.names:
         return all(same_bits(one[name], other[name]) for name in one.dtype.names)
     if one.dtype.hasobject:

@@ -28,7 +28,7 @@ from fgrad.core.layers import below
 from fgrad.core.primitive import Primitive
 from fgrad.core.shapes import broadcast_shapes, first_of
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, strip_ended
-from fgrad.core.trace import NOTHING, Call, Trace, is_seen, running
+from fgrad.core.trace import NOTHING, Call, Trace, is_seen, observing, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.core.views import now_written
@@ -64,6 +64,7 @@ class RecordTrace(Trace):
         remedy: a hint to add to the error if a value is requested.
         notes_places: whether to record the user's line of each operation, which takes half a microsecond.
         lifts: whether tensors from outside become inputs: they are replaced by examples, and stored as constants.
+        keeps_examples: whether the examples of results are kept, for a second recording.
 
     Attributes:
         equations: the recorded equations, in order.
@@ -72,6 +73,8 @@ class RecordTrace(Trace):
         meets_others: whether a result is traced by other traces.
         place: the user's line of the last operation, if recorded.
         first: an earlier recording of the same call, whose names the inputs get; None: they get new ones.
+        examples: for each equation the example of its result, or a tuple for several; None for a call, and where they
+            take much memory. The list itself is None if they are not kept.
     """
 
     differentiates = True  # later, in the graph
@@ -80,7 +83,9 @@ class RecordTrace(Trace):
     takes_calls = True
     belongs_to = "a recording"
 
-    def __init__(self, remedy: str = "", notes_places: bool = False, lifts: bool = False) -> None:
+    def __init__(
+        self, remedy: str = "", notes_places: bool = False, lifts: bool = False, keeps_examples: bool = False
+    ) -> None:
         super().__init__()
         self._remedy, self._notes_places, self._lifts = remedy, notes_places, lifts
         self.place: tuple[str, int] | None = None
@@ -89,6 +94,7 @@ class RecordTrace(Trace):
         self.given: dict[Name, Any] = {}
         self.meets_others = False
         self.first: Graph | None = None
+        self.examples: list[Any] | None = [] if keeps_examples else None
         self._real: dict[Name, Any] = {}
         self._computed = 0
         self._known: dict[int, tuple[Any, Name]] = {}
@@ -108,17 +114,19 @@ class RecordTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         if primitive in SELECTING and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise self._no_value("indexing with a mask")
-        examples, is_plain, is_weak = [], not is_seen(), primitive.is_elementwise
+        examples: list[Any] = []
+        is_elementwise = is_weak = primitive.is_elementwise
+        is_plain = not (observing and is_seen())
         for arg in args:
             if (kind := type(arg)) is Tensor and arg._trace is self:
-                is_number = arg._mark.is_weak and primitive.is_elementwise
+                is_number = is_elementwise and arg._mark.is_weak
                 arg = in_pythons_way(arg._payload) if is_number else arg._payload
                 kind = type(arg)
             else:
                 if now_written.arrays:  # protect the value, which becomes a constant
                     now_written.keep(arg)
                 if kind is Tensor:
-                    arg = self._lifted(arg, primitive.is_elementwise)
+                    arg = self._lifted(arg, is_elementwise)
                     kind = type(arg)
             examples.append(arg)
             is_plain = is_plain and (arg.size <= _LARGE if kind is _ARRAY else kind in PLAIN)
@@ -217,18 +225,24 @@ class RecordTrace(Trace):
         self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any], ans: Any, direct: bool = False
     ) -> Any:
         """Write the equation, and return its results as tensors."""
-        follows = self.follows
-        inputs = tuple([arg._mark if follows(arg) else self._constant(arg) for arg in args])
-        outputs = tuple(map(self.root, ans)) if type(ans) is tuple else (self.root(ans),)
-        for output in outputs:
-            if type(output._payload) is Tensor and type(strip_ended(output._payload)) is Tensor:
-                self.meets_others = True
+        inputs = tuple(
+            [arg._mark if type(arg) is Tensor and arg._trace is self else self._constant(arg) for arg in args]
+        )
+        if type(ans) is tuple:
+            results: Any = tuple(map(self.root, ans))
+            names, examples = tuple([each._mark for each in results]), tuple([each._payload for each in results])
+        else:
+            results = self.root(ans)
+            names, examples = (results._mark,), results._payload
+        if not self.meets_others:
+            self.meets_others = _is_traced(examples)
         if self._notes_places:
-            self.place = running.place or errors.users_place()
-        names = tuple([output._mark for output in outputs])
+            self.place = running.place or errors.users_place(known=2)  # those of `process` and its caller
         kept = dict(metadata) if metadata else NOTHING
         self.equations.append(Equation(names, primitive, inputs, kept, self._is_quiet(), direct, self.place))
-        return outputs if type(ans) is tuple else outputs[0]
+        if self.examples is not None:
+            self.examples.append(examples if not direct and _may_be_kept(primitive, examples) else None)
+        return results
 
     def _is_quiet(self) -> bool:
         """Return whether NumPy's warnings are off; updated only after its settings have changed."""
@@ -239,7 +253,7 @@ class RecordTrace(Trace):
 
     def _constant(self, value: Any) -> Any:
         """Return a constant as it is now: a short one inline, otherwise its name."""
-        if type(value) in _PYTHONS:
+        if (kind := type(value)) in _PYTHONS or (issubclass(kind, np.generic) and kind is not np.void):
             return value
         value = strip_ended(value)
         value = np.array(value) if isinstance(value, (list, tuple)) else value
@@ -280,6 +294,27 @@ class CalledAgain:
     def __call__(self, *leaves: Any) -> tuple[Any, ...]:
         """Return the results for arrays and tensors."""
         return tuple(apply_call(self.call, leaves))
+
+
+_SMALL = 512
+"""The size in bytes up to which an example is kept for a second recording."""
+
+
+def _may_be_kept(primitive: Primitive, example: Any) -> bool:
+    """Return whether an example takes little memory, and shares none with arguments: writes depend on that."""
+    if type(example) is not _ARRAY:
+        return isinstance(example, np.generic) or (
+            type(example) is tuple and all([_may_be_kept(primitive, each) for each in example])  # noqa: C419  # faster
+        )
+    memory = example if example.base is None else example.base  # one element, if it is repeated
+    return primitive.is_ufunc and type(memory) is _ARRAY and memory.nbytes <= _SMALL
+
+
+def _is_traced(example: Any) -> bool:
+    """Return whether an example is a tensor of another trace."""
+    if type(example) is tuple:
+        return any(map(_is_traced, example))
+    return type(example) is Tensor and type(strip_ended(example)) is Tensor
 
 
 _LARGE = 1024
@@ -406,7 +441,7 @@ class Assignments(_Reads):
 
 def new_recording(lifts: bool = False) -> RecordTrace:
     """Return the trace for the recording of a compiled function; with `lifts`, outer tensors become inputs."""
-    return RecordTrace(REMEDY, notes_places=True, lifts=lifts)
+    return RecordTrace(REMEDY, notes_places=True, lifts=lifts, keeps_examples=True)
 
 
 def recorded(

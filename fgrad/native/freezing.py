@@ -66,8 +66,8 @@ def _variables(graph: Graph, assigned: tuple[Variable, ...]) -> list[list[int]]:
 class _Repeat(RecordTrace):
     """Records a function once more, and takes each equation, with its names, that was written first in the same place.
 
-    So nothing is made, and hardly anything is left to be compared, of a function that does the same as the first time.
-    An equation that is another one is written as in any recording: perhaps no result needs it.
+    So nothing is computed, and hardly anything is left to be compared, of a function that does the same as the first
+    time. An equation that is another one is written as in any recording: perhaps no result needs it.
 
     Args:
         first: what was recorded.
@@ -79,6 +79,20 @@ class _Repeat(RecordTrace):
         super().__init__(REMEDY, notes_places=True, lifts=lifts)
         self.first: Graph = first
         self._written_first, self._constants_first = before.equations, before.constants
+        self._examples_first = before.examples or []
+
+    @override
+    def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+        place = len(self.equations)
+        examples = self._examples_first[place] if place < len(self._examples_first) else None
+        if examples is None or not self._is_repeated(self._written_first[place], primitive, args, metadata):
+            return super().process(primitive, args, metadata)
+        equation = self._written_first[place]
+        self.equations.append(equation)
+        self.place = equation.place
+        if type(examples) is not tuple:
+            return box(examples, self, equation.outputs[0])
+        return tuple([box(each, self, name) for each, name in zip(examples, equation.outputs, strict=True)])
 
     @override
     def _written(
@@ -98,9 +112,11 @@ class _Repeat(RecordTrace):
         self, equation: Equation, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
     ) -> bool:
         """Return whether an operation is what an equation says."""
-        if primitive is not equation.primitive and primitive.name != equation.primitive.name:
+        if primitive is not equation.primitive and (
+            primitive.name != equation.primitive.name or not _same_loops(loop_of(primitive), iterations_of(equation))
+        ):
             return False
-        if len(args) != len(equation.inputs) or not _same_loops(loop_of(primitive), iterations_of(equation)):
+        if len(args) != len(equation.inputs):
             return False
         for arg, name in zip(args, equation.inputs, strict=True):
             if type(arg) is Tensor and arg._trace is self:
