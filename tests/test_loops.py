@@ -600,7 +600,7 @@ MISTAKES = {
     "function of scan": (lambda: fg.scan(X3, 0.0, X3), errors.NotCallableError, "f of scan must be a function"),
     "function of cond": (
         lambda: fg.cond(True, np.sin(1.0), np.cos),
-        errors.NotCallableError, "cond takes functions, and one of them is .*0.84",
+        errors.NotCallableError, "true_fun of cond must be a function, and is .*0.84(.|\n)*without calling them",
     ),
     "bound": (
         lambda: fg.fori_loop(0, 2.5, lambda i, c: c, 0),

@@ -509,6 +509,31 @@ mistake(
 )
 
 
+def wrong():
+    def step(position):
+        return position * 0.5, position
+
+    return fg.grad(lambda x: fg.scan(step, x, np.arange(3.0))[0])(8.0)
+
+
+def right():
+    def step(position, _):
+        return position * 0.5, position
+
+    return fg.grad(lambda x: fg.scan(step, x, np.arange(3.0))[0])(8.0)
+
+
+mistake(
+    "The function of a loop takes the wrong arguments",
+    wrong,
+    errors.NotCallableError,
+    what=("f of scan is called as f(carry, x)", "step(position) takes fewer arguments"),
+    instead="Give it the parameters (carry, x); one that it does not need may be called _.",
+    mended=right,
+    expected=0.125,
+)
+
+
 AREA = "Results"
 
 
@@ -2117,7 +2142,7 @@ mistake(
     "The backward part of a rule takes the wrong arguments",
     wrong,
     errors.CustomRuleError,
-    what=("the rule of double", "too many positional arguments"),
+    what=("the rule of double", "(lambda ct) takes fewer arguments"),
     instead="is called as bwd(residuals, cotangent)",
     mended=right,
     expected=2.0,

@@ -767,9 +767,9 @@ class PartitionError(FgradError, RuntimeError):
 
 
 class NotCallableError(FgradError, TypeError):
-    """A transform got a value instead of a function.
+    """A transform got a value instead of a function, or a loop or solver got a function of other arguments.
 
-        >>> import fgrad as fg
+        >>> import numpy as np, fgrad as fg
         >>> def f(x):
         ...     return x * x
         >>> fg.grad(f(3.0))
@@ -780,6 +780,16 @@ class NotCallableError(FgradError, TypeError):
 
         >>> fg.grad(f)(3.0)
         Tensor(6.)
+
+    A function that a loop or solver calls takes the arguments that it gets:
+
+        >>> fg.scan(f, 0.0, np.arange(3.0))
+        Traceback (most recent call last):
+        fgrad.errors.NotCallableError: f of scan is called as f(carry, x), and f(x) takes fewer arguments.
+        Give it the parameters (carry, x); one that it does not need may be called _.
+        (help: fgrad.errors.NotCallableError)
+        >>> fg.scan(lambda carry, x: (carry + x, f(x)), 0.0, np.arange(3.0))
+        (np.float64(3.0), array([0., 1., 4.]))
     """
 
 

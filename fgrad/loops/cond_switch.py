@@ -17,6 +17,7 @@ from fgrad import errors
 from fgrad.loops.avals import combined, own
 from fgrad.loops.branches import in_program
 from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is_undecided
+from fgrad.transforms.callbacks import check_callback, check_function, plainly_takes
 from fgrad.transforms.calls import name_of
 
 
@@ -33,13 +34,17 @@ def truth_of(x: Any) -> Any:
     return x if x.dtype == np.bool_ else np.not_equal(x, 0)
 
 
-def _check_functions(name: str, functions: Sequence[Any]) -> None:
-    for function in functions:
-        if not callable(function):
-            raise errors.NotCallableError(
-                f"{name} takes functions, and one of them is {function!r:.100} of type {type(function).__name__}.\n"
-                "Pass the functions themselves, without calling them, and their arguments after them."
-            )
+def _check_functions(name: str, functions: Sequence[Any], called: Sequence[str], operands: Sequence[Any]) -> None:
+    """Raise if branches, whose names are `called`, are not functions of the operands."""
+    count = len(operands)
+    for function, each in zip(functions, called, strict=True):
+        if not plainly_takes(function, count):
+            given = ", ".join(["operand"] if count == 1 else [f"operand{place}" for place in range(count)])
+            check_function(f"{each} of {name}", function, _NOT_CALLED)
+            check_callback(f"{each} of {name}", function, f"{each}({given})", count)
+
+
+_NOT_CALLED = "\nPass the functions themselves, without calling them, and their arguments after them."
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
@@ -64,7 +69,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         StructureError: a TypeError; both run, and return other containers; or `pred` is not a boolean or number.
         ShapeError: a ValueError; both run, and return other shapes; or `pred` is an array with several elements.
         DtypeError: a TypeError; both run, and return other dtypes.
-        NotCallableError: a TypeError; one of the functions is not callable.
+        NotCallableError: a TypeError; one of the functions is not callable, or not with the operands.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -75,7 +80,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         >>> fg.vmap(fg.grad(root))(np.array([0.0, 4.0]))
         Tensor([0.  , 0.25])
     """
-    _check_functions("cond", (true_fun, false_fun))
+    _check_functions("cond", (true_fun, false_fun), ("true_fun", "false_fun"), operands)
     pred = checked_truth(pred, "the condition of cond")
     if not is_undecided(pred):
         return true_fun(*operands) if pred else false_fun(*operands)
@@ -108,7 +113,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         StructureError: a TypeError; all run, and return other containers.
         ShapeError: a ValueError; all run, and return other shapes; or `index` is an array with several elements.
         DtypeError: a TypeError; all run, and return other dtypes; or `index` is not an integer.
-        NotCallableError: a TypeError; one of `branches` is not callable.
+        NotCallableError: a TypeError; one of `branches` is not callable, or not with the operands.
         ParameterError: a ValueError; there are no branches.
 
     Example:
@@ -121,7 +126,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     branches = list(branches)
     if not branches:
         raise errors.ParameterError("switch needs at least one function; branches is empty.")
-    _check_functions("switch", branches)
+    _check_functions("switch", branches, [f"branches[{place}]" for place in range(len(branches))], operands)
     index = checked_truth(checked_integer(index, "the index of switch"), "the index of switch")
     if not is_undecided(index):
         return branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands)

@@ -21,6 +21,7 @@ from fgrad.loops.cond_switch import chosen
 from fgrad.loops.recorded import as_loop, is_recorded
 from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is_undecided
 from fgrad.ops.tracing import raw_array
+from fgrad.transforms import callbacks
 from fgrad.transforms.calls import name_of
 
 
@@ -129,7 +130,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
         DtypeError: a TypeError; it returns another dtype, or a bound is not an integer.
         ConcretizationError: a TypeError; a recording computes a bound, and there is a backward pass, or an iteration
             that is not representative of all, as in `while_loop`.
-        NotCallableError: a TypeError; `body` is not a function.
+        NotCallableError: a TypeError; `body` is not a function, or not one of the index and the value.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -140,7 +141,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
         >>> fg.vmap(power)(np.array([2.0, 2.0]), np.array([3, 5]))
         Tensor([ 8., 32.])
     """
-    check_function("fori_loop", "body", body)
+    check_function("fori_loop", "body", body, "i", "value")
     lower, upper = (checked_truth(checked_integer(x, _BOUND), _BOUND) for x in (lower, upper))
     if is_of_program(lower) or is_of_program(upper):
         return _counted(lower, upper, body, init)
@@ -229,7 +230,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         ConcretizationError: a TypeError; in a recording, `max_steps` is not given, and there is a backward pass, or an
             iteration that is not representative of all: it assigns to variables, draws random numbers, or requests a
             value.
-        NotCallableError: a TypeError; `cond` or `body` is not a function.
+        NotCallableError: a TypeError; `cond` or `body` is not a function, or not one of a single argument.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -240,8 +241,8 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         >>> fg.vmap(square_root)(np.array([4.0, 9.0]))
         Tensor([2., 3.])
     """
-    check_function("while_loop", "cond", cond)
-    check_function("while_loop", "body", body)
+    check_function("while_loop", "cond", cond, "value")
+    check_function("while_loop", "body", body, "value")
     limit = None if max_steps is None else checked_count("max_steps", max_steps)
     loop = _Loop(
         _CONDITION,
@@ -256,16 +257,14 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 _CONDITION = "the condition of while_loop"
 
 
-def check_function(name: str, parameter: str, function: Any) -> None:
-    """Raise if an argument of a loop is not a function.
+def check_function(name: str, parameter: str, function: Any, *given: str) -> None:
+    """Raise if an argument of a loop is not a function of what it is called with, whose names are `given`.
 
     Raises:
         NotCallableError: a TypeError.
     """
-    if not callable(function):
-        raise errors.NotCallableError(
-            f"{parameter} of {name} must be a function, and is {function!r:.100} of type {type(function).__name__}."
-        )
+    callbacks.check_function(f"{parameter} of {name}", function)
+    callbacks.check_callback(f"{parameter} of {name}", function, f"{parameter}({', '.join(given)})", len(given))
 
 
 def checked_count(name: str, count: Any) -> int:

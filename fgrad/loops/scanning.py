@@ -218,7 +218,7 @@ def scan(
         OutputError: a TypeError; it does not return a pair.
         ParameterError: a ValueError; `length` is missing, or does not match `xs`; or `checkpoint` is not a number of
             iterations.
-        NotCallableError: a TypeError; `f` is not a function.
+        NotCallableError: a TypeError; `f` is not a function, or not one of the carry and an element.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -230,7 +230,7 @@ def scan(
         >>> fg.grad(lambda xs: fg.scan(step, 0.0, xs)[0])(np.array([1.0, 2.0, 3.0]))
         Tensor([1., 1., 1.])
     """
-    check_function("scan", "f", f)
+    check_function("scan", "f", f, "carry", "x")
     leaves, treedef = flatten(xs)
     count = _count(xs, leaves, length)
     carry = own(init)
@@ -374,14 +374,14 @@ def map(f: Callable[[Any], Any], xs: Any) -> Any:
         ShapeError: a ValueError; it returns another shape; or arrays in `xs` have no first axis, or different sizes.
         DtypeError: a TypeError; it returns another dtype.
         ParameterError: a ValueError; there is no array in `xs`.
-        NotCallableError: a TypeError; `f` is not a function.
+        NotCallableError: a TypeError; `f` is not a function, or not one of a single argument.
 
     Example:
         >>> import numpy as np, fgrad as fg
         >>> fg.map(lambda x: x * x if x > 0 else 0.0, np.array([-1.0, 2.0, 3.0]))
         array([0., 4., 9.])
     """
-    check_function("map", "f", f)
+    check_function("map", "f", f, "x")
     if not flatten(xs)[0]:
         raise errors.ParameterError(f"map iterates over arrays, and there is none in xs, {xs!r:.100}.")
 

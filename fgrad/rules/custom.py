@@ -36,6 +36,7 @@ from fgrad.rules.rule import (
     settled,
     zeros_of,
 )
+from fgrad.transforms.callbacks import check_callback
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import vjp
 
@@ -81,6 +82,10 @@ class _Custom(Generic[P, R]):
 
     def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
         raise NotImplementedError(type(self).__name__)
+
+    def _check_takes(self, part: Any, form: str) -> None:
+        """Raise if a part of the rule does not take the two arguments of a form."""
+        check_callback(f"the rule of {name_of(self._function)}", part, form, 2, kind=errors.CustomRuleError)
 
     def _of_arrays(self, given: Any, treedef: Any, places: list[bool]) -> list[Any]:
         """Return the derivatives that a rule gave for the arguments, one entry for each array."""
@@ -149,7 +154,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
         Raises:
             CustomRuleError: a ValueError; `bwd` does not take two arguments.
         """
-        _check_takes(self._function, bwd, "bwd(residuals, cotangent)", 2)
+        self._check_takes(bwd, "bwd(residuals, cotangent)")
         self._fwd, self._bwd = fwd, bwd
 
     def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
@@ -219,18 +224,6 @@ def _tangent(function: Any, found: Any, result: Any) -> Any:
             "A tangent has the shape of the result, and is real if that is."
         )
     return tangent if tangent.shape == result.shape else np.broadcast_to(tangent, result.shape)
-
-
-def _check_takes(function: Any, part: Any, form: str, count: int) -> None:
-    """Raise if a part of a rule cannot be called with `count` arguments."""
-    try:
-        inspect.signature(part).bind(*range(count))
-    except TypeError as error:
-        raise errors.CustomRuleError(
-            f"the rule of {name_of(function)} is called as {form}, and {name_of(part)} cannot be: {error}."
-        ) from None
-    except ValueError:  # some built-in functions have no signature
-        pass
 
 
 def _to_write_to(leaves: Leaves, is_traced: bool) -> Leaves:
@@ -324,7 +317,7 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801
         Raises:
             CustomRuleError: a ValueError; `rule` does not take two arguments.
         """
-        _check_takes(self._function, rule, "rule(primals, tangents)", 2)
+        self._check_takes(rule, "rule(primals, tangents)")
         self._forward = rule
 
     def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:

@@ -22,6 +22,7 @@ from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_movin
 from fgrad.scipy.integrate._results import anchored, with_fields
 from fgrad.scipy.interpolate.cubic import CubicHermiteSpline
 from fgrad.scipy.interpolate.pieces import PPoly
+from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 
 SCIPYS: Any = scipy.integrate
@@ -87,6 +88,9 @@ def solve_bvp(
         >>> np.round(fg.grad(height)(2.0), 6)
         Tensor(-0.125)
     """
+    parameters = () if p is None else (p,)
+    check_solvers_function("fun of solve_bvp", fun, "x, y", parameters)
+    check_solvers_function("bc of solve_bvp", bc, "ya, yb", parameters)
     options = {"tol": tol, "max_nodes": max_nodes, "verbose": verbose, "bc_tol": bc_tol}
     problem = _Problem((fun, bc, fun_jac, bc_jac), (x, y, p, S), options)
     return problem.result()

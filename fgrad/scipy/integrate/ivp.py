@@ -14,6 +14,7 @@ from fgrad.ops.tracing import boxed_leaves
 from fgrad.scipy.integrate._problem import SCIPYS, Problem
 from fgrad.scipy.integrate._records import METHODS
 from fgrad.scipy.integrate._results import TracedResult, with_fields
+from fgrad.transforms.callbacks import check_solvers_function
 
 DERIVATIVES = ("steps", "adjoint")
 
@@ -95,11 +96,16 @@ def solve_ivp(
     check_derivative(derivative)
     if args is not None and not np.iterable(args):
         return SCIPYS.solve_ivp(fun, t_span, y0, args=args)  # raises SciPy's error
+    further = () if args is None else tuple(args)
+    events = None if events is None else [events] if callable(events) else list(events)
+    check_solvers_function("fun of solve_ivp", fun, "t, y", further)
+    for event in events or ():
+        check_solvers_function("event of solve_ivp", event, "t, y", further)
     problem = Problem(
         function=fun,
-        args=() if args is None else tuple(args),
+        args=further,
         method=METHODS.get(method, method) if isinstance(method, str) else method,
-        events=None if events is None else [events] if callable(events) else list(events),
+        events=events,
         dense_output=dense_output,
         derivative=derivative,
         options={**options, "vectorized": vectorized},

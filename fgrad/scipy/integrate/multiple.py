@@ -19,6 +19,7 @@ import numpy as np
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._aside import Aside
 from fgrad.scipy.integrate.quadrature import TOLERANCE, quad
+from fgrad.transforms.callbacks import check_solvers_function
 
 
 def dblquad(
@@ -143,6 +144,9 @@ def _at(given: Any, *place: Any) -> Any:
     return given(*place) if callable(given) else given
 
 
+_VARIABLES = {"dblquad": "y, x", "tplquad": "z, y, x"}
+
+
 class _Nested:
     """Nested integrals.
 
@@ -164,6 +168,8 @@ class _Nested:
 
     def result(self, args: Any) -> Any:
         """Return the integral, an estimate of its error, and optionally the number of evaluations."""
+        variables = _VARIABLES.get(self._name) or ", ".join(f"x{place}" for place in range(len(self._ranges)))
+        check_solvers_function(f"func of {self._name}", self._function, variables, args)
         value, estimate = self._integral(len(self._ranges) - 1, *args)
         largest: Any = max(self._errors)
         if isinstance(estimate, Aside):

@@ -21,6 +21,7 @@ from fgrad.scipy.integrate._records import Record, recording
 from fgrad.scipy.integrate._variational import Track
 from fgrad.scipy.integrate.adjoint import System, Trajectory, track_of
 from fgrad.scipy.integrate.ivp import check_derivative, solve_ivp
+from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 
 SCIPYS: Any = scipy.integrate
@@ -99,6 +100,7 @@ def odeint(
     orders = {"mxstep": mxstep, "mxhnil": mxhnil, "mxordn": mxordn, "mxords": mxords, "ml": ml, "mu": mu}
     others = {"col_deriv": col_deriv, "ixpr": ixpr, "printmessg": printmessg, "tfirst": tfirst}
     args = args if isinstance(args, tuple) else (args,)
+    check_solvers_function("func of odeint", func, "t, y" if tfirst else "y, t", args)
     call = _Call(func, y0, t, args, Dfun, {**precision, **orders, **others}, compile)
     return call.result(derivative, full_output)
 

@@ -40,6 +40,7 @@ from fgrad.scipy.integrate._vectorized import (
     pulled,
     pushed,
 )
+from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import stop_gradient
 
@@ -120,6 +121,7 @@ def quad(
     options = {"epsabs": epsabs, "epsrel": epsrel, "limit": limit, "complex_func": complex_func}
     weighed = {"weight": weight, "wvar": wvar, "wopts": wopts, "maxp1": maxp1, "limlst": limlst}
     args = args if isinstance(args, tuple) else (args,)
+    check_solvers_function("func of quad", func, "x", args)
     return _Call(func, (a, b), points, args, {**options, **weighed}, SCIPYS.quad).result(bool(full_output))
 
 
@@ -163,6 +165,7 @@ def quad_vec(
     options = {"epsabs": epsabs, "epsrel": epsrel, "norm": norm, "cache_size": cache_size, "limit": limit}
     options = {**options, "workers": workers, "quadrature": quadrature}
     args = args if isinstance(args, tuple) else (args,)
+    check_solvers_function("f of quad_vec", f, "x", args)
     return _Call(f, (a, b), points, args, options, SCIPYS.quad_vec).result(full_output)
 
 
@@ -191,6 +194,7 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int 
             raise ValueError("Gaussian quadrature is only available for finite limits.")
     elif np.isinf(raw_array(strip_ended(a))).any() or np.isinf(raw_array(strip_ended(b))).any():
         raise ValueError("Gaussian quadrature is only available for finite limits.")
+    check_solvers_function("func of fixed_quad", func, "x", args)
     nodes, weights = roots_legendre(n)
     x = (b - a) * (np.real(nodes) + 1) / 2.0 + a
     _warn_of_steps_at(x, func, args)

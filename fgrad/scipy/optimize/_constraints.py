@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from fgrad import errors
 from fgrad.rules.rule import settled
 from fgrad.scipy.optimize._search import SCIPYS, Function, Search, as_tuple
+from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.jacobians import jacobian
 
 ESTIMATES = ("2-point", "3-point", "cs")
@@ -63,6 +64,8 @@ def _constraint_of(search: Search, name: str, constraint: Any) -> Constraint:
 
 
 def _of_dictionary(search: Search, name: str, constraint: dict[str, Any]) -> Constraint:
+    extra = as_tuple(constraint.get("args", ()))
+    check_solvers_function(f"fun of {name}", constraint["fun"], "x", extra)
     function = search.on_vectors(lambda x, *extra: constraint["fun"](x, *extra))
     value, exact, own = search.plain(function), search.plain_jacobian(function), constraint.get("jac")
 
@@ -71,11 +74,11 @@ def _of_dictionary(search: Search, name: str, constraint: dict[str, Any]) -> Con
         return {**constraint, "fun": value(given[0]), "jac": slopes, "args": ()}
 
     limits = (0.0, 0.0 if str(constraint.get("type")).lower() == "eq" else np.inf)
-    extra = as_tuple(constraint.get("args", ()))
     return Constraint(name, lambda vector, extra: function(vector, *extra), (extra, *limits), original)
 
 
 def _nonlinear(search: Search, name: str, constraint: Any) -> Constraint:
+    check_solvers_function(f"fun of {name}", constraint.fun, "x")
     function = search.on_vectors(constraint.fun)
     slopes = search.plain_jacobian(function)(()) if constraint.jac in ESTIMATES else constraint.jac
     options = {"jac": slopes, "hess": constraint.hess, "keep_feasible": constraint.keep_feasible}

@@ -20,6 +20,7 @@ from fgrad.scipy._plain import called_as
 from fgrad.scipy.optimize._constraints import Given
 from fgrad.scipy.optimize._search import SCIPYS, as_tuple
 from fgrad.scipy.optimize.minimizing import Minimization
+from fgrad.transforms.callbacks import check_solvers_function
 
 _GLOBAL_MINIMUM = """
 Args:
@@ -129,12 +130,14 @@ def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options
         >>> np.round(fg.grad(lowest)(1.5), 4)
         Tensor(1.)
     """
+    check_solvers_function("func of basinhopping", func, "x", as_tuple(args))
     return _Everywhere("basinhopping", func, x0, (), options).run(as_tuple(args), None)
 
 
 def _search(name: str, func: Any, bounds: Any, args: Any, constraints: Any, options: dict[str, Any]) -> OptimizeResult:
     if options.get("vectorized"):
         raise errors.ParameterError(f"{name} in fgrad calls the function at one point at a time: omit `vectorized`.")
+    check_solvers_function(f"func of {name}", func, "x", as_tuple(args))
     return _Everywhere(name, func, _middle(bounds), constraints, options).run(as_tuple(args), bounds)
 
 

@@ -29,6 +29,7 @@ from fgrad.scipy.optimize._search import (
     reported_of_batch,
     result_from,
 )
+from fgrad.transforms.callbacks import check_callback, check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import elementwise_grad, jacobian
 from fgrad.transforms.reverse import grad, stop_gradient
@@ -94,6 +95,7 @@ def least_squares(
         >>> np.round(fg.grad(rate)(2.0 * np.exp(-t)), 4)
         Tensor([ 0.4074, -0.8555, -0.6846])
     """
+    check_solvers_function("fun of least_squares", fun, "x", as_tuple(args), **kwargs or {})
     search = _LeastSquares("least_squares", fun, x0, loss, compile)
     on_vectors = search.on_vectors(search.residuals)
     residuals, exact = search.plain(on_vectors), search.plain_jacobian(on_vectors)
@@ -283,6 +285,9 @@ class _Fit(_LeastSquares):
 
     def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any, loss: Any, compile: bool) -> None:
         count = _number_of_parameters(python_of(model)) if p0 is None else raveled(p0)[0].size
+        if p0 is not None and callable(model):
+            what = f"f of curve_fit, with {count} parameter{'s' * (count != 1)} as in p0,"
+            check_callback(what, model, "f(xdata, *p)", 1 + count)
         self.limits = limits_of(bounds, (count,))
         super().__init__("curve_fit", model, _within(*self.limits) if p0 is None else p0, loss, compile)
 

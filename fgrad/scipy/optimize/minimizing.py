@@ -33,6 +33,7 @@ from fgrad.scipy.optimize._search import (
     python_of,
     result_of,
 )
+from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import hessian, hvp
@@ -117,6 +118,7 @@ def minimize(
         Tensor([[0.  , 0.  ],
                 [0.  , 0.25]])
     """
+    check_solvers_function("fun of minimize", fun, "x", as_tuple(args))
     others = {"tol": tol, "options": options}
     search = Minimization(fun, x0, method, jac, hess, hessp, constraints, callback, others, compile)
     return search.run(as_tuple(args), bounds)
@@ -380,6 +382,7 @@ def minimize_scalar(
         >>> round(float(fg.grad(lowest)(1.0)), 6)   # -exp(x) / (1 + a exp(x)) at x = -0.567143
         -0.361896
     """
+    check_solvers_function("fun of minimize_scalar", fun, "x", as_tuple(args))
     found: list[Any] = []
     bind = for_scipy(itself, python_of(fun), compile or python_of(fun) is not fun)
     fun = python_of(fun)

@@ -29,6 +29,7 @@ from fgrad.scipy.optimize._search import (
     result_from,
     unknowns_of,
 )
+from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import grad
 
@@ -76,6 +77,7 @@ def root(
         >>> fg.jacobian(crossing)(2.0)
         Tensor([0.70710678, 0.70710678])
     """
+    check_solvers_function("fun of root", fun, "x", as_tuple(args))
     search = Search("root", fun, x0, compile)
     fun = search.function
     residuals: Callable[..., Any] = fun if jac is not True else lambda x, *args: fun(x, *args)[0]
@@ -134,6 +136,7 @@ def fsolve(
         >>> fg.jacobian(lambda a: fsolve(lambda x: x**2 - a, [1.0]))(4.0)
         Tensor([0.25])
     """
+    check_solvers_function("func of fsolve", func, "x", as_tuple(args))
     if epsfcn is not None:
         options["eps"] = epsfcn
     found = root(func, x0, args, jac=fprime, options=options, compile=compile)
@@ -192,6 +195,7 @@ def root_scalar(
     if method is None and bracket is None and x1 is None:
         method = "halley" if fprime2 else "newton"
 
+    check_solvers_function("f of root_scalar", f, "x", as_tuple(args))
     numbers = _OfNumber(f, compile)
     f = numbers.function
 
@@ -311,6 +315,7 @@ def _bracketed(scipys: Any) -> Any:
         compile: bool = False,
         **further: Any,
     ) -> Any:
+        check_solvers_function(f"f of {scipys.__name__}", f, "x", as_tuple(args))
         numbers = _OfNumber(f, compile)
         options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp, **further}
 
@@ -370,6 +375,7 @@ def newton(
         >>> fg.grad(lambda a: newton(lambda x: x**2 - a, 1.0))(4.0)
         Tensor(0.25)
     """
+    check_solvers_function("func of newton", func, "x", as_tuple(args))
     numbers = _OfNumber(func, compile)
 
     def solve(x0: Any, x1: Any, *args: Any) -> Any:
@@ -414,6 +420,7 @@ def fixed_point(
         >>> fg.grad(lambda a: fixed_point(lambda x: np.cos(a * x), 0.5))(1.0)
         Tensor(-0.29747434)
     """
+    check_solvers_function("func of fixed_point", func, "x", as_tuple(args))
     x0 = unknowns_of(x0, at_least_vector=False)
     restore = raveled(x0)[1]
     compile, func = compile or python_of(func) is not func, python_of(func)
