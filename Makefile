@@ -3,6 +3,7 @@
 #   make demo     train the digits classifier; pictures in out/
 #   make cluster  two regressions on two worker processes; ROWS=200000 COLUMNS=20 CHUNKS=16 WORKERS=2 are the sizes
 #   make test     the whole suite
+#   make check    style, types and the core of the suite, in about two minutes
 #   make test-pythons
 #                 what depends on Python itself, on each other Python of this machine; an error if there is none, except
 #                 with ALLOW_NONE=1
@@ -17,7 +18,7 @@
 #                 limits them, and COUNT=1 in place of SECONDS runs the one case that a seed says
 #   make lint     style, types, and the size of the core
 #   make package-test
-#                 the wheel and the sdist in empty environments, on every Python of this machine, with each extra alone;
+#                 the wheel and the sdist in empty environments, on every Python here, with each extra and with all;
 #                 EXTRAS=scipy,save are these alone; LOWEST=1 runs tests with the lowest versions that are allowed, by uv
 #   make bench    the speed ratios
 #   make docs     the documentation, in build/docs
@@ -40,9 +41,15 @@ DEMO_READY = .venv/demo-ready
 CLUSTER_READY = .venv/cluster-ready
 READY = .venv/ready
 PEERS_READY = .venv/peers-ready
+CHECKED = README.md docs/tutorial.md fgrad/core fgrad/transforms fgrad/tapes fgrad/errors tests/test_callbacks.py \
+	tests/test_composition.py tests/test_custom.py tests/test_errors.py tests/test_gradient_functions.py \
+	tests/test_implicit.py tests/test_jacobians.py tests/test_kinks.py tests/test_methods.py tests/test_optimizers.py \
+	tests/test_package.py tests/test_reductions.py tests/test_selecting.py tests/test_shapes.py tests/test_tape.py \
+	tests/test_tree.py tests/test_ufuncs.py tests/test_variable.py tests/test_views.py tests/test_vmap.py \
+	tests/test_words.py
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo cluster test test-pythons package-test peers-test clients-test fuzz lint bench docs docs-look pictures \
+.PHONY: demo cluster test check test-pythons package-test peers-test clients-test fuzz lint bench docs docs-look pictures \
 	notebooks clean
 
 demo: $(DEMO_READY)
@@ -54,6 +61,9 @@ cluster: $(CLUSTER_READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2
+
+check: lint
+	$(BIN)/python -m pytest -n 2 $(CHECKED)
 
 test-pythons:
 	$(PYTHON) tools/pythons.py $(if $(ALLOW_NONE),--allow-none)

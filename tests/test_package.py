@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+import types
 from pathlib import Path
 
 import package_test
@@ -40,6 +41,21 @@ def test_an_sdist_without_tests_is_refused():
 
 def test_each_extra_has_a_program():
     assert set(package_test.PROGRAMS) == {"", *package_test.extras()}
+
+
+def test_the_extras_are_installed_alone_and_together():
+    workshop = types.SimpleNamespace(sdist="sdist", wheel="wheel")
+    found = [(kind, extra) for kind, _, extra in package_test.cases(workshop, ["plot", "save"])]
+    assert found == [("sdist", ""), ("wheel", ""), ("wheel", "plot"), ("wheel", "save"), ("wheel", "plot,save")]
+    assert [extra for *_, extra in package_test.cases(workshop, ["plot"])] == ["", "", "plot"]
+
+
+def test_the_files_of_make_check_exist():
+    named = re.search(r"^CHECKED = ((?:.*\\\n)*.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert named is not None
+    files = named[1].replace("\\\n", " ").split()
+    assert len(files) > 10
+    assert [name for name in files if not (ROOT / name).exists()] == []
 
 
 def test_what_users_install_has_a_lowest_version():

@@ -1,8 +1,9 @@
 """Install what would be released in empty environments, and use it there: `make package-test`.
 
 The wheel is built from the sdist, so both are tried: the sdist without extras, and the wheel without extras and with
-each extra alone, on this Python and on every other one of this machine (`tools/pythons.py`). A short program for each
-extra then runs in a folder outside of the repository, where only the installed package can be found.
+each extra alone, then with all together, on this Python and on every other one of this machine (`tools/pythons.py`). A
+short program for each extra then runs in a folder outside of the repository, where only the installed package can be
+found.
 
     --extras scipy,save     these extras alone; without them all, of which torch and jax are large downloads
     --this-python           no other Python
@@ -158,7 +159,7 @@ class Workshop:
             check_names(run("git", "ls-files", "fgrad").split(), wheel.namelist(), sdist.getnames())
 
     def try_out(self, python: Path, artifact: Path, extra: str) -> None:
-        """Install into a new environment, and run the program of an extra there."""
+        """Install into a new environment, and run the program of an extra there, or of several, "plot,save"."""
         environment, outside = self.folder / "environment", self.folder / "outside"
         for each in (environment, outside):
             shutil.rmtree(each, ignore_errors=True)
@@ -166,8 +167,9 @@ class Workshop:
         run(python, "-m", "venv", "--without-pip", environment)
         inside = environment / "bin" / "python"
         wanted = f"{artifact}[{extra}]" if extra else str(artifact)
+        program = "".join(PROGRAMS[each] for each in extra.split(","))
         run(*self._pip, "--python", inside, "install", "--quiet", "--no-compile", wanted)
-        run(inside, "-I", "-W", "error::DeprecationWarning:fgrad", "-c", ALWAYS + PROGRAMS[extra], cwd=outside)
+        run(inside, "-I", "-W", "error::DeprecationWarning:fgrad", "-c", ALWAYS + program, cwd=outside)
 
     def try_lowest(self, python: Path, wanted: Sequence[str]) -> None:
         """Install the lowest versions of all that the extras name, and run their programs and some tests."""
@@ -211,10 +213,12 @@ def check_names(tracked: Iterable[str], in_wheel: Iterable[str], in_sdist: Itera
 
 
 def cases(workshop: Workshop, wanted: Sequence[str]) -> Iterator[tuple[str, Path, str]]:
-    """Yield what is installed: its kind, the file, and the extra."""
+    """Yield what is installed: its kind, the file, and the extra; at the end all extras together."""
     yield "sdist", workshop.sdist, ""
     for extra in ("", *wanted):
         yield "wheel", workshop.wheel, extra
+    if len(wanted) > 1:
+        yield "wheel", workshop.wheel, ",".join(wanted)
 
 
 def table(workshop: Workshop, found: dict[int, Path], wanted: Sequence[str]) -> int:
@@ -229,7 +233,8 @@ def table(workshop: Workshop, found: dict[int, Path], wanted: Sequence[str]) -> 
             except RuntimeError as error:
                 result = "failed"
                 failed.append(f"Python 3.{minor}, {kind}, extra {extra or 'none'}: {error}")
-            print(f"{f'3.{minor}':<8}{kind:<8}{extra or '-':<14}{result}", flush=True)
+            shown = "together" if "," in extra else extra or "-"
+            print(f"{f'3.{minor}':<8}{kind:<8}{shown:<14}{result}", flush=True)
     print("\n".join(failed))
     return len(failed)
 
