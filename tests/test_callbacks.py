@@ -156,3 +156,27 @@ def test_what_the_user_passes_keeps_pythons_message():
         fg.vmap(one)(X, X)
     assert not isinstance(caught.value, errors.FgradError)
     assert type(caught.value) is TypeError
+
+
+def nothing(*args):
+    args[0] * 1.0
+
+
+WITHOUT_RESULT = {
+    "solve_ivp": lambda: integrate.solve_ivp(nothing, (0.0, 1.0), X),  # in SciPy, steps without end
+    "solve_ivp, traced": lambda: fg.grad(lambda y: integrate.solve_ivp(nothing, (0, 1), [y]).y[0, -1])(1.0),
+    "odeint": lambda: integrate.odeint(nothing, X, X),
+    "quad": lambda: integrate.quad(nothing, 0.0, 1.0),
+    "minimize": lambda: optimize.minimize(nothing, X),
+    "root": lambda: optimize.root(nothing, X),
+    "least_squares": lambda: optimize.least_squares(nothing, X),  # in SciPy, a success without residuals
+    "brentq": lambda: optimize.brentq(nothing, 0.0, 1.0),
+    "newton": lambda: optimize.newton(nothing, 1.0),
+    "minimize_scalar": lambda: optimize.minimize_scalar(nothing),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_RESULT)
+def test_a_function_without_a_result_is_refused(name):
+    with pytest.raises(errors.NoResultError, match="nothing returned None, and the solver needs numbers"):
+        WITHOUT_RESULT[name]()

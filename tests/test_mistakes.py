@@ -2894,7 +2894,7 @@ SLIPS = {
     "a Hessian times a vector in one call": (
         lambda: fg.hvp(np.sum, np.ones(2), np.ones(2)),
         errors.KeywordError,
-        r"^hvp\(\) takes function, and got 3 arguments\.\n.* of the function in a second call: hvp\(f\)\(x\)",
+        r"^hvp\(\) takes function, and got 3 arguments\.\n.* of the function in a second call: hvp\(f\)\(x, v\)",
     ),
     "a Hessian of several arguments in one call": (
         lambda: fg.hessian(np.sum, 0, None, np.ones(2)),
@@ -2963,6 +2963,9 @@ NAMES = {
     "float32": "np.float32",
     "njit": "fg.compile(f)",
     "save_model": "fg.save(path, params)",
+    "minimize": "fgrad.scipy.optimize.minimize(f, x0)",
+    "solve_ivp": "fgrad.scipy.integrate.solve_ivp(f, (t0, t1), y0)",
+    "associative_scan": "fg.scan",
 }
 """Names of other libraries, and what is said of each."""
 
@@ -2973,6 +2976,11 @@ def test_what_is_said_of_a_name_of_another_library(name):
     module = getattr(fg, modules[0]) if modules else fg
     with pytest.raises(errors.MissingNameError, match=rf"\nInstead: .*{re.escape(NAMES[name])}"):
         getattr(module, last)
+
+
+def test_an_area_of_scipy_is_named():
+    with pytest.raises(errors.MissingNameError, match=r"It is a separate module: import fgrad\.scipy\.stats\."):
+        fg.stats  # noqa: B018
 
 
 KEYWORDS = {

@@ -122,6 +122,14 @@ _OF_MODULES = {
     "optim": "fg.optimizers",
     "optimizer": "fg.optimizers",
     "optimize": "fgrad.scipy.optimize, with SciPy's minimizers; fg.optimizers, with Adam and others",
+    "minimize": "fgrad.scipy.optimize.minimize(f, x0), SciPy's; or optimizer.minimize(loss) of fg.optimizers",
+    "curve_fit": "fgrad.scipy.optimize.curve_fit(f, x, y, p0), SciPy's",
+    "least_squares": "fgrad.scipy.optimize.least_squares(residuals, x0), SciPy's",
+    "root": "fgrad.scipy.optimize.root(f, x0), SciPy's",
+    "solve_ivp": "fgrad.scipy.integrate.solve_ivp(f, (t0, t1), y0), SciPy's",
+    "odeint": "fgrad.scipy.integrate.odeint(f, y0, t), SciPy's",
+    "quad": "fgrad.scipy.integrate.quad(f, a, b), SciPy's",
+    "associative_scan": "np.cumsum and its kin, or fg.scan, one element after the other",
     "relu": "np.maximum(x, 0)",
     "sigmoid": "scipy.special.expit(x)",
     "softmax": "fgrad.scipy.special.softmax(x)",
@@ -153,6 +161,8 @@ _OF_MODULES = {
     "Array": "fg.Tensor",
 }
 """Names by themselves, or after a module's name, such as `random.split` of `fgrad.random`."""
+
+_AREAS_OF_SCIPY = ("integrate", "interpolate", "ndimage", "signal", "spatial", "special", "stats")
 
 _OF_KEYWORDS = {
     "lr": "learning_rate",
@@ -269,6 +279,8 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
         return f"\nInstead: {instead}."
     if hasattr(sys.modules[module], "__path__") and importlib.util.find_spec(f"{module}.{name}"):
         return f"\nIt is a separate module: import {module}.{name}."
+    if module == "fgrad" and name in _AREAS_OF_SCIPY:
+        return f"\nIt is a separate module: import fgrad.scipy.{name}."
     optimizers = vars(sys.modules["fgrad"].optimizers)
     trimmed = name.removesuffix("Optimizer")
     if isinstance(optimizers.get(trimmed), type):
@@ -329,9 +341,11 @@ def names_keywords(function: F) -> F:
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
         if len(args) > most:
+            name = function.__name__
+            point = "x, v" if name in ("hvp", "gauss_newton_vp") else "x"
             raise errors.KeywordError(
-                f"{function.__name__}() takes {', '.join(positional)}, and got {len(args)} arguments.\n"
-                f"Pass the arguments of the function in a second call: {function.__name__}(f)(x)."
+                f"{name}() takes {', '.join(positional)}, and got {len(args)} arguments.\n"
+                f"Pass the arguments of the function in a second call: {name}(f)({point})."
             )
         if not names.keys() >= keywords.keys():
             called = type(args[0]) if function.__name__ == "__init__" else function

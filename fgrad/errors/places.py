@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 _LIBRARIES = (
     "fgrad", "numpy", "scipy", "pandas", "optree", "sparse", "numba", "xarray", "pint", "astropy", "unyt", "cvxpy",
-    "jax",
+    "jax", "matplotlib",
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 check_function(what, function)               raises if it is not a function
 check_callback(what, function, form, ...)    raises if it does not take the arguments that it will get
 check_solvers_function(where, function, ...) the same for a function that SciPy calls, with extra arguments
+check_returned(function, result)             raises if a function has returned None to a solver
 plainly_takes(function, count)               whether a Python function takes so many arguments, in no time
 """
 
@@ -82,6 +83,20 @@ def check_solvers_function(where: str, function: Any, given: str, args: Sequence
     if callable(function):
         form = f"{where.split(' ')[0]}({given}{', *args' if args else ''}{', **kwargs' if keywords else ''})"
         check_callback(where, function, form, given.count(",") + 1 + len(args), keywords)
+
+
+def check_returned(function: Callable[..., Any], result: Any) -> Any:
+    """Return what a function has returned to a solver, which would take None for nan, or for no numbers at all.
+
+    Raises:
+        NoResultError: a ValueError; it is None.
+    """
+    if result is None:
+        raise errors.NoResultError(
+            f"{getattr(function, '__name__', function)} returned None, and the solver needs numbers from it.\n"
+            "Let it end with `return`, in all of its branches."
+        )
+    return result
 
 
 def plainly_takes(function: Any, count: int) -> bool:

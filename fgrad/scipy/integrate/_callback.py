@@ -35,6 +35,7 @@ from fgrad.rules.closures import Closure, Touches, followers
 from fgrad.rules.closures import values_of as concrete_values_of
 from fgrad.rules.kept import Kept
 from fgrad.scipy.integrate._plain_closure import Twin
+from fgrad.transforms.callbacks import check_returned
 from fgrad.transforms.calls import name_of
 
 Function = Callable[..., Any]
@@ -182,7 +183,7 @@ class UsersFunctions:
         call = _bound(function, args)
 
         def run(*own: Any) -> Any:
-            result = collected(call(*own))
+            result = check_returned(function, collected(call(*own)))
             is_plain = type(result) is np.ndarray or not has_tensors(result)
             if is_plain and not touches.traces:
                 return result

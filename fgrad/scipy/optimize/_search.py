@@ -21,6 +21,7 @@ from fgrad.rules.closures import followers
 from fgrad.rules.implicit import TOLERANCE, solved
 from fgrad.rules.vectors import raveled
 from fgrad.scipy._aside import aside, aside_of_batch
+from fgrad.transforms.callbacks import check_returned
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 
@@ -138,8 +139,16 @@ def for_scipy(derive: Function, function: Function, compile: bool, count: int = 
         compile: whether to make native code, with the arguments as inputs.
         count: the number of vectors that the derivative takes.
     """
+
+    def on_plain(args: tuple[Any, ...]) -> Function:
+        def call(vector: Any) -> Any:
+            return check_returned(function, function(vector, *args))
+
+        call.__name__ = name_of(function)
+        return derive(call)  # type: ignore[no-any-return]
+
     if not compile:
-        return lambda args: derive(lambda vector: function(vector, *args))
+        return on_plain
     natives: dict[Any, Any] = {}
 
     def native(treedef: Any) -> Any:
@@ -216,7 +225,7 @@ class Search:
         """Return a function of the unknowns as a function from vectors to vectors."""
 
         def of_vector(vector: Any, *args: Any) -> Any:
-            return raveled(function(self.restore(vector), *args))[0]
+            return raveled(check_returned(self.function, function(self.restore(vector), *args)))[0]
 
         of_vector.__name__ = name_of(self.function)
         return of_vector

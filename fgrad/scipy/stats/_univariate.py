@@ -181,7 +181,12 @@ class Located(Distribution):
                 return [values[name] for name in names]
         elif len(self.shape_names) <= count <= len(names):
             return [*args, *self.default_values[count - len(self.shape_names) :]]
-        bound = self.signature.bind(*args, **keywords)  # raises an error for wrong arguments
+        try:
+            bound = self.signature.bind(*args, **keywords)
+        except TypeError as error:
+            raise errors.KeywordError(
+                f"{self.full_name}: {error}. The parameters of this distribution are {', '.join(names)}."
+            ) from None
         bound.apply_defaults()
         return list(bound.arguments.values())
 
