@@ -1,13 +1,17 @@
 """The pages that the hooks of MkDocs make of docstrings, notebooks and files of the root."""
 
+import inspect
 import re
 
 import api_pages
+import error_messages
 import nbformat
 import notebook_pages
 import notebooks
 import pytest
 import yaml
+
+from fgrad import errors
 
 TWO_COLUMNS = """What there is:
 
@@ -33,6 +37,37 @@ def test_two_columns_of_a_docstring_are_a_table():
     ]
     assert example == "```pycon\n>>> 1 + 1\n2\n```"
     assert text == "```text\nplain text\nof two lines\n```"
+
+
+OF_AN_ERROR = """A class.
+
+    >>> def half(x):
+    ...     raise ValueError(f"{x} is odd\\n\\nuse 2")
+    >>> half(3)
+    Traceback (most recent call last):
+    ValueError: ...
+
+Then:
+
+    >>> 1 / 0
+    Traceback (most recent call last):
+    fgrad.errors.OtherError: ...
+"""
+
+
+def test_messages_are_filled_in():
+    shown = error_messages.with_messages(OF_AN_ERROR)
+    assert "    ValueError: 3 is odd\n    use 2\n\nThen:" in shown
+    assert "    fgrad.errors.OtherError: ..." in shown  # not what the example says
+
+
+def test_every_example_of_an_error_has_its_message():
+    classes = [value for value in vars(errors).values() if isinstance(value, type)]
+    elided = {each.__name__: inspect.getdoc(each) for each in classes if ": ...\n" in (each.__doc__ or "")}
+    assert len(elided) > 50
+    texts = {name: error_messages.with_messages(text) for name, text in elided.items()}
+    assert [name for name, text in texts.items() if re.search(r"Error: \.\.\.$", text, re.MULTILINE)] == []
+    assert "at example.py:4: fg.grad(f(3.0))" in texts["NotCallableError"]
 
 
 def test_a_notebook_is_a_page(tmp_path, monkeypatch):

@@ -2,7 +2,8 @@
 
 Functions that are made by calls, such as `bisect = _bracketed(...)`, are shown as the functions that they are; so are
 those of `fgrad.scipy`, whose decorators complete the docstring and may give the parameters of their family. Classes
-that are made from declarations of their parameters are shown with these parameters.
+that are made from declarations of their parameters are shown with these parameters. Examples of errors have their messages,
+by which the search of the site finds them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import griffe
 from fgrad.optimizers.declared import declarations
 
 _PAGES = runpy.run_path(str(Path(__file__).with_name("api_pages.py")))
+_MESSAGES = runpy.run_path(str(Path(__file__).with_name("error_messages.py")))
 _KINDS = {
     Parameter.POSITIONAL_ONLY: griffe.ParameterKind.positional_only,
     Parameter.POSITIONAL_OR_KEYWORD: griffe.ParameterKind.positional_or_keyword,
@@ -64,7 +66,10 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
         """Let examples be shown as code."""
         if obj.docstring:
-            obj.docstring.value = _prepared(obj.docstring.value)
+            text = obj.docstring.value
+            if obj.is_class and obj.path.startswith("fgrad.errors."):
+                text = _MESSAGES["with_messages"](text)
+            obj.docstring.value = _prepared(text)
 
 
 def _as_made(member: griffe.Class, cls: Any) -> None:
