@@ -2,8 +2,8 @@
 
 Functions that are made by calls, such as `bisect = _bracketed(...)`, are shown as the functions that they are; so are
 those of `fgrad.scipy`, whose decorators complete the docstring and may give the parameters of their family. Classes
-that are made from declarations of their parameters are shown with these parameters. Examples of errors have their messages,
-by which the search of the site finds them.
+that are made from declarations of their parameters are shown with these. Examples of errors have their messages, by
+which the search of the site finds them.
 """
 
 from __future__ import annotations
