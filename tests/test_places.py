@@ -11,6 +11,7 @@ import traceback
 import weakref
 import zipfile
 
+import matplotlib.figure
 import numpy as np
 import pytest
 
@@ -339,3 +340,14 @@ def test_a_root_of_scipy_names_the_function_at_its_first_call():
     shown = subprocess.run([sys.executable, "-c", ROOT_OF_SCIPY], capture_output=True, text=True)
     assert shown.stderr == ""
     assert shown.stdout.startswith("scipy.optimize.brentq takes plain arrays")
+
+
+def test_the_line_that_plots_is_the_users():
+    axes = matplotlib.figure.Figure().subplots()
+
+    def plotted(x):
+        axes.plot([0.0, 1.0], [0.0, x])
+        return x
+
+    with pytest.raises(errors.DetachedError, match=r"at test_places\.py:\d+: axes\.plot\("):
+        fg.grad(plotted)(2.0)

@@ -1061,6 +1061,8 @@ def test_parameters_that_do_not_fit_are_a_type_error():
         fg.grad(stats.gamma.logpdf)(1.0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'shape'"):
         fg.grad(lambda x: stats.gamma.logpdf(x, 2.0, shape=1))(1.0)
+    with pytest.raises(errors.KeywordError, match=r"^scipy\.stats\.norm: .*'mean'\. .* are loc, scale\."):
+        fg.grad(lambda m: stats.norm.logpdf(1.0, mean=m))(1.0)
     with pytest.raises(TypeError, match="missing a required argument: 'b'"):
         stats.beta(2.0)
     with pytest.raises(TypeError, match="too many positional arguments"):
