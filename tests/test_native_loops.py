@@ -614,3 +614,39 @@ def test_a_loop_of_pythons_runs_again_for_other_values():
         weights, y = RNG.normal(size=(3, 3)), RNG.normal(size=3)
         wanted = fg.value_and_grad(runge_kutta, argnums=(0, 1))(weights, y)
         assert_alike(compiled(weights, y), wanted, rtol=1e-9)
+
+
+def unaligned(x):
+    return np.frombuffer(b"." + x.tobytes(), offset=1).reshape(x.shape)
+
+
+LAYOUTS = {
+    "rows": XS,
+    "transposed": np.ascontiguousarray(XS.T).T,
+    "columns": np.asfortranarray(XS),
+    "every second": np.repeat(XS, 2, axis=1)[:, ::2],
+    "backwards": XS[::-1, ::-1],
+    "repeated": np.broadcast_to(XS[1], XS.shape),
+    "one element of each row": np.broadcast_to(XS[:, :1], XS.shape),
+    "unaligned": unaligned(XS),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda given, x: fg.fori_loop(0, 3, lambda i, c: given, x),
+        lambda given, x: fg.fori_loop(0, 3, lambda i, c: (c[1] + given, given), (x, x)),
+        lambda given, x: fg.scan(lambda c, y: (given, given[1] + y), x, x),
+        lambda given, x: fg.scan(lambda c, y: (c + y, given), x, x),
+        lambda given, x: fg.map(lambda y: given, x),
+        lambda given, x: fg.while_loop(lambda c: c[1] < 3, lambda c: (given, c[1] + 1), (x, 0)),
+        lambda given, x: fg.vmap(lambda row: fg.fori_loop(0, 2, lambda i, c: given[0] * 0.9, row))(x),
+        lambda given, x: fg.fori_loop(0, 2, lambda i, c: fg.fori_loop(0, 2, lambda j, d: given, c), x),
+        lambda given, x: fg.cond(x[0, 0] > 0, lambda: given, lambda: x),
+    ],
+)
+def test_an_iteration_may_give_an_array_from_outside_that_lies_in_any_order(loop, layout):
+    compare(lambda x: loop(LAYOUTS[layout], x), np.ones((4, 3)))
+    compare(lambda x, given: loop(given, x), np.ones((4, 3)), LAYOUTS[layout])

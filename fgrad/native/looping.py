@@ -103,5 +103,4 @@ def _native(block: Block) -> Program:
     for node in program.all:
         if isinstance(node, Stepped):
             raise _NotNativeError(program.refused.get(node.equation, "NumPy runs an operation"))
-    program.constants = {node: np.ascontiguousarray(array) for node, array in program.constants.items()}
     return program

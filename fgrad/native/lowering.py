@@ -73,7 +73,7 @@ class Program(Nodes):
 
     Attributes:
         inputs: the nodes of the graph's inputs and variables, by name.
-        constants: the arrays behind the other given nodes.
+        constants: the arrays behind the other given nodes, in C order.
         failures: nodes of truth values, of shape (), that say that a run is void, and has to be done by NumPy.
         refused: equations that NumPy runs, by their place, with the reason.
     """
@@ -166,6 +166,8 @@ class Program(Nodes):
         value = np.asarray(value)
         if value.size and is_native(value.dtype) and _is_one_number(value):
             return self.repeat(self.add(Literal(first_of(value), value.dtype)), value.shape)
+        if not (value.flags.c_contiguous and value.flags.aligned):
+            value = np.array(value, order="C")  # as native code steps through memory
         key = value.shape, value.dtype.str, value.tobytes() if value.size < 1024 else id(value)
         if key not in self._arrays:
             self._arrays[key] = given = Given(value.shape, value.dtype)
