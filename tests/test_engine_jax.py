@@ -267,10 +267,12 @@ def test_arithmetic_of_pythons_integers():
         lambda a, b: a // b,
         lambda a, b: a % b,
         lambda a, b: (a * a * a) * np.ones(2),
+        lambda a, b: (a << (b & 127)) * np.ones(2),
+        lambda a, b: np.array([1, 2], np.int8) + ((a & 1) | (b & 2) ^ 1),
     ):
         compiled = in_jax(function)
         compiled(2, 1)
-        for a, b in ((2, 3), (2**40, 2**40), (3, 0), (-7, 2), (2**61, -(2**61)), (2**60 + 1, 3)):
+        for a, b in ((2, 3), (2**40, 2**40), (3, 0), (-7, 2), (1, 70), (1, -1), (2**61, -(2**61)), (2**60 + 1, 3)):
             wanted = raised_by(function, a, b)
             if isinstance(wanted, type):
                 assert raised_by(compiled, a, b) is wanted

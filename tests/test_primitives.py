@@ -283,6 +283,17 @@ def test_a_pullback_refers_to_what_its_rule_declares_and_to_no_other_argument(na
                     assert not any(each is other for each in kept for other in others), (argnum, rule.saved)
 
 
+@pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].is_elementwise])
+def test_an_elementwise_operation_computes_with_pythons_numbers(name):
+    """They stay what they are in a recording."""
+    call = next(calls(PRIMITIVES[name], np.float64))
+    numbers = [x.item() for x in call.arrays if x.shape == ()]
+    if len(numbers) == len(call.arrays):
+        wanted, found = call.function(*call.arrays), fg.trace(call.function)(*numbers)(*numbers)
+        for x, y in zip(flatten(wanted)[0], flatten(found)[0], strict=True):
+            np.testing.assert_allclose(np.asarray(y), np.asarray(x), 1e-14)
+
+
 def test_ufuncs_without_samples_are_integer_ones():
     without = {name for name in NAMES if PRIMITIVES[name].is_ufunc and not PRIMITIVES[name].samples}
     assert without - set(NOT_SAMPLED) == INTEGERS_ONLY

@@ -286,3 +286,17 @@ def test_truth_values_without_axes_as_indices(key, shape):
 def test_a_truth_value_that_differs_between_examples_is_refused_as_an_index():
     with pytest.raises(fg.errors.ConcretizationError):
         fg.vmap(lambda x: x[x[0] > 0])(np.ones((2, 3)))
+
+
+def test_select_takes_pythons_integers_as_numpy_does():
+    """An integer among unsigned ones would be cut off without a word: it is NumPy's error, also as a traced one."""
+    x = np.array([0, 44, 255], np.uint8)
+    for choice in (lambda x, k: np.select([x > 100, x < 1], [x, k], 0), lambda x, k: np.select([x > 1], [k], x)):
+        with pytest.raises(TypeError, match="according to the rule 'same_kind'"):
+            choice(x, 300)
+        for run in (choice, fg.vmap(choice, (0, None)), fg.trace(choice), fg.compile(choice)):
+            with pytest.raises(TypeError, match="according to the rule 'same_kind'"):
+                run(fg.constant(x), 300)
+        signed = x.astype(np.int16)
+        np.testing.assert_array_equal(choice(fg.constant(signed), 3), choice(signed, 3), strict=True)
+    np.testing.assert_array_equal(np.select([fg.constant(x) > 1], [x], 3), np.select([x > 1], [x], 3))

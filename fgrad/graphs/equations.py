@@ -151,6 +151,11 @@ OPERATORS: dict[str, Any] = {
     "negative": operator.neg,
     "positive": operator.pos,
     "abs": operator.abs,
+    "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_,
+    "bitwise_xor": operator.xor,
+    "left_shift": operator.lshift,
+    "right_shift": operator.rshift,
 }
 """Operators that return Python numbers for Python numbers, which take the dtype of the other operand."""
 

@@ -7,7 +7,7 @@
     check_holds(value, name)         raises for an integer that no array can hold
 
 An integer argument has 64 bits in the program. If it is combined with an array whose dtype cannot hold it, or if
-Python's arithmetic exceeds 64 bits or divides by zero, engines give up: NumPy runs the program with the integers
+Python's arithmetic exceeds 64 bits, divides by zero or shifts by less than 0, engines give up: NumPy runs the program with the integers
 themselves, and returns the result, or raises the error.
 """
 
@@ -34,6 +34,8 @@ GROW = {"add", "subtract", "multiply"}
 """Python's operators whose results may exceed 64 bits."""
 DIVIDE = {"divide", "floor_divide", "remainder"}
 """Operators that raise for 0."""
+SHIFT = {"left_shift", "right_shift"}
+"""Operators that raise for a negative number on the right; the first is a product with a power of 2."""
 
 
 def promoted(x: Any) -> Any:

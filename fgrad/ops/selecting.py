@@ -40,7 +40,11 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
             raise TypeError(f"invalid entry {place} in condlist: should be boolean ndarray")
     # Python numbers adapt to the dtype of the others, which may truncate them.
     dtype = np.result_type(*map(promoted, [*choicelist, default]))
-    *choices, result = (astype(as_array(x), dtype, copy=False) for x in (*choicelist, default))
+    *arrays, default = map(as_array, (*choicelist, default))
+    for each in arrays:
+        if not np.can_cast(each.dtype, dtype, "same_kind"):  # a Python integer among unsigned ones; not so the default
+            raise TypeError(f"Cannot cast array data from {each.dtype!r} to {dtype!r} according to the rule 'same_kind'")
+    *choices, result = (astype(x, dtype, copy=False) for x in (*arrays, default))
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = np.where(condition, choice, result)
     return result

@@ -9,7 +9,7 @@ import numpy as np
 
 from fgrad.engines.jax.library import cast, is_known, jnp
 from fgrad.graphs.equations import Equation
-from fgrad.graphs.integers import DIVIDE, EXACT, GROW, LARGEST, is_integer, narrow_dtype
+from fgrad.graphs.integers import DIVIDE, EXACT, GROW, LARGEST, SHIFT, is_integer, narrow_dtype
 
 
 def void_integers(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
@@ -39,6 +39,10 @@ def _beyond_pythons(name: str, integers: Sequence[Any]) -> Iterator[Any]:
     floats = [cast(x, np.float64) for x in integers]
     if name in GROW:
         yield jnp.abs(getattr(jnp, name)(*floats)) >= float(LARGEST)
+    if name in SHIFT:
+        yield integers[1] < 0
+    if name == "left_shift":
+        yield jnp.abs(floats[0] * jnp.exp2(floats[1])) >= float(LARGEST)
     if name == "divide":
         yield from (jnp.abs(x) >= float(EXACT) for x in floats)
     if name == "power":  # JAX would truncate the exponent
