@@ -1952,3 +1952,38 @@ def test_arrays_that_are_laid_out_otherwise(monkeypatch):
                 fg.compile(np.sin)(X)
     segments.check_layout.cache_clear()
     segments.check_layout()
+
+
+BESIDE_A_NUMBER = {
+    "product": lambda x, k: np.sum(x * k),
+    "sum times it": lambda x, k: np.sum(x) * k,
+    "power": lambda x, k: np.sum(x**k),
+    "power of it": lambda x, k: np.sum(k**x),
+    "sine of it": lambda x, k: np.sum(np.sin(k) * x),
+    "square of it": lambda x, k: np.sum(k * k * x),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_A_NUMBER)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.complex64])
+def test_a_number_of_pythons_that_is_differentiated_is_numpys(name, dtype):
+    """It takes the dtype of what it meets, except where derivatives by it are taken."""
+    function, x = BESIDE_A_NUMBER[name], np.array([1.0, 2.0], dtype)
+
+    def loss(x, k):
+        return np.real(function(x, k))
+
+    for derivatives in (
+        lambda x, k: fg.value_and_grad(loss)(x, k),
+        lambda x, k: fg.value_and_grad(loss, argnums=1)(x, k),
+        lambda x, k: fg.value_and_grad(loss, argnums=(0, 1))(x, k),
+        lambda x, k: fg.jvp(function, (x, k), (x, 1.0)),
+        lambda x, k: fg.jvp(lambda x: function(x, k), (x,), (x,)),
+        lambda x, k: fg.vjp(loss, x, k)[1](1.0),
+        lambda x, k: fg.grad(lambda k: np.sum(np.real(fg.grad(loss)(x, k))))(k),
+    ):
+        for found, wanted in zip(
+            *(flatten(run(x, 2.5))[0] for run in (fg.compile(derivatives), derivatives)), strict=True
+        ):
+            assert found.dtype == wanted.dtype
+            np.testing.assert_allclose(found, wanted, 2e-2 if dtype == np.float16 else 1e-5)

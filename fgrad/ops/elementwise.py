@@ -161,7 +161,8 @@ def _derivative_value(by_x: int, by_y: int, x: Any, y: Any) -> Any:
     This is one operation, since at x = 0 the factors are zeros and infinities, and the product rule fails. There a
     coefficient 0 wins over the logarithm, then the polynomial over the power, and a power 0 over everything.
     """
-    power = x ** np.subtract(y, by_x)
+    # A number of Python's takes the dtype of x; that of two of them is NumPy's, where 0.0**-1.0 is infinite.
+    power = x ** (y - by_x if hasattr(x, "dtype") else np.subtract(y, by_x))
     # y (y - 1) ... (y - by_x + 1) as a Taylor series in the exponent
     taylor: list[Any] = [1.0] + [0.0] * by_y
     for i in range(by_x):

@@ -28,7 +28,7 @@ from fgrad.core.masked import may_hold_zeros
 from fgrad.core.overrides import refuse_labelled, refuse_masked
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
-from fgrad.core.tensor import Tensor, boxed, own_handle, strip_ended
+from fgrad.core.tensor import Tensor, boxed, is_weak, own_handle, strip_ended
 from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.errors.places import depth_of_user
@@ -47,6 +47,8 @@ def differentiable(leaf: Any) -> Any:
         return leaf
     value = strip_ended(leaf)
     if type(value) is Tensor:
+        if not value.shape and is_weak(value):
+            value = np.reshape(value, ())  # NumPy's number, as a number of Python's becomes below
         return value if value.dtype.kind in INEXACT else None
     if isinstance(value, (float, complex)) and not isinstance(value, np.generic):
         return np.float64(value) if isinstance(value, float) else np.complex128(value)
