@@ -1,5 +1,6 @@
 """How compiled functions behave: arguments and results, methods, transforms, variables, what is refused, threads."""
 
+import collections
 import copy
 import dataclasses
 import fractions
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 import warnings
 import weakref
 from typing import NamedTuple
@@ -1256,6 +1258,54 @@ def test_objects_of_every_kind_are_looked_at(kind):
     check_like_plain(compiled, function, X)
     own.rate = own._rate = 3.0
     check_like_plain(compiled, function, X)
+
+
+HOLDERS = {
+    "partial": lambda k: functools.partial(lambda k, x: x * k, k),
+    "keyword of a partial": lambda k: functools.partial(lambda x, k: x * k, k=k),
+    "partial of a partial": lambda k: functools.partial(functools.partial(lambda k, x: x * k, k)),
+    "partial of NumPy's": lambda k: functools.partial(np.multiply, k),
+    "derivative of a partial": lambda k: fg.grad(functools.partial(lambda k, x: np.sum(x * k * x), k)),
+    "namespace": lambda k, own=types.SimpleNamespace: (lambda x, own=own(k=k): x * own.k),
+    "view of a dictionary": lambda k, own=types.MappingProxyType: (lambda x, own=own({"k": k}): x * own["k"]),
+    "dictionaries": lambda k, own=collections.ChainMap: (lambda x, own=own({}, {"k": k}): x * own["k"]),
+    "deque": lambda k, own=collections.deque: (lambda x, own=own([k]): x * own[0]),
+    "list of a user's": lambda k, own=collections.UserList: (lambda x, own=own([k]): x * own[0]),
+}
+
+
+@pytest.mark.parametrize("name", HOLDERS)
+def test_an_array_is_found_wherever_it_is_kept(name):
+    k = np.linspace(1.0, 2.0, X.size).reshape(X.shape)
+    function = HOLDERS[name](k)
+    compiled = fg.compile(function)
+    check_like_plain(compiled, function, X)
+    k[:1] = 5.0
+    check_like_plain(compiled, function, X)
+
+
+def test_items_and_attributes_of_pythons_own_objects_may_be_others():
+    namespace, rates, first = types.SimpleNamespace(rate=2.0), collections.deque([2.0]), {"rate": 2.0}
+    proxy = types.MappingProxyType(first)
+    for function, change in (
+        (lambda x: x * namespace.rate, lambda: setattr(namespace, "rate", 3.0)),
+        (lambda x: x * rates[0], lambda: rates.appendleft(3.0)),
+        (lambda x: x * proxy["rate"], lambda: first.update(rate=3.0)),
+    ):
+        compiled = fg.compile(function)
+        check_like_plain(compiled, function, X)
+        change()
+        check_like_plain(compiled, function, X)
+
+
+def test_an_estimator_that_is_fitted_again_is_another():
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    estimator = linear_model.LinearRegression()
+    estimator.fit(np.eye(X.size), np.ones(X.size))
+    compiled = fg.compile(lambda x: x @ estimator.coef_)
+    check_like_plain(compiled, lambda x: x @ estimator.coef_, X)
+    estimator.fit(np.eye(X.size), np.arange(X.size))
+    check_like_plain(compiled, lambda x: x @ estimator.coef_, X)
 
 
 def test_what_no_code_asks_for_may_change():

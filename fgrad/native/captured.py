@@ -13,6 +13,7 @@ fingerprints are compared, and of what can only be read nothing. Variables are i
 
 from __future__ import annotations
 
+import collections
 import functools
 import operator
 import sys
@@ -35,6 +36,8 @@ _MOST = 10_000
 """How many objects are looked at."""
 _NOTHING, _CONTENTS = object(), "contents"
 _VALUES = (int, float, complex, str, bytes, np.generic)
+_MAPPINGS = (dict, types.MappingProxyType, collections.ChainMap, collections.UserDict)
+_CONTAINERS = (*_MAPPINGS, list, tuple, set, frozenset, collections.deque, collections.UserList)
 _FREE = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
 """Names in code that may ask for any attribute."""
 
@@ -71,7 +74,7 @@ class Captured:
         """Return what to call something that is another than it was; an empty text if there is nothing."""
         for what, holds in self._checks:
             if not holds():
-                return what() if callable(what) else what
+                return (what() if callable(what) else what) or "what it refers to"
         return ""
 
     def leave_out_changed(self) -> None:
@@ -95,10 +98,14 @@ class Captured:
             visit(self, what, x)
         elif isinstance(x, Transformed):
             self._waiting.append((what, x.__wrapped__ if hasattr(x, "__wrapped__") else vars(x)["_function"]))
-        elif isinstance(x, (dict, list, tuple, set, frozenset)):
+        elif isinstance(x, _CONTAINERS):
             self._visit_items(what, x)
-        elif not isinstance(x, Variable) and not _is_librarys(x):
+        elif isinstance(x, Variable):
+            pass
+        elif not _is_librarys(x):
             self._visit_object(what, x)
+        elif not isinstance(x, (type, types.ModuleType)) and not type(x).__module__.startswith("fgrad."):
+            self._visit_librarys(what, x)
 
     def _visit_function(self, what: str, x: types.FunctionType) -> None:
         for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
@@ -119,20 +126,21 @@ class Captured:
         self._waiting += [("self", x.__self__), (what, x.__func__)]
 
     def _visit_partial(self, what: str, x: functools.partial[Any]) -> None:
-        self._waiting += [(what, each) for each in (x.func, *x.args, *x.keywords.values())]
+        self._waiting.append((what, x.func))
+        self._waiting += [("an argument of functools.partial", each) for each in (*x.args, *x.keywords.values())]
 
     def _visit_wrapped(self, what: str, x: Any) -> None:
         self._waiting.append((what, x.fget if type(x) is property else x.__func__))
 
     def _visit_items(self, what: str, x: Any) -> None:
-        if isinstance(x, dict):
+        if isinstance(x, _MAPPINGS):
             for key, value in x.items():
                 self._place(x, key, value, f"{what}[{key!r:.30}]")
             self._known.append((what, _has_length(x)))
             return
         items = tuple(x)
         self._waiting += [(f"{what}[{place}]", each) for place, each in enumerate(items)]
-        if isinstance(x, (list, set)):
+        if not isinstance(x, (tuple, frozenset)):
             self._known.append((what, lambda: len(x) == len(items) and all(map(_is_same, tuple(x), items))))
 
     def _visit_object(self, what: str, x: Any) -> None:
@@ -150,6 +158,13 @@ class Captured:
         ]:
             self._open.append((what, each))
             self._place_attributes(what, each, self._names)
+
+    def _visit_librarys(self, what: str, x: Any) -> None:
+        """Note the attributes of a library's object, such as a namespace or a model; it may add others as it likes."""
+        attributes = getattr(x, "__dict__", None)
+        if isinstance(attributes, dict):
+            self._open.append((what, attributes))
+            self._place_attributes(what, attributes, self._names)
 
     def _place_attributes(self, owner: str, attributes: Mapping[str, Any], names: set[str] | frozenset[str]) -> None:
         for name, value in list(attributes.items()):
