@@ -478,15 +478,20 @@ OF_TWO = {"solve", "lstsq", "solve_triangular"}
 
 @pytest.mark.parametrize("name", OF_SCIPY)
 def test_functions_of_scipy_name_the_one_to_write(name):
+    """Whatever they want of the tensor: an array, a number or a truth value."""
     function, matrix = getattr(scipy.linalg, name), np.array([[2.0, 1.0], [1.0, 3.0]])
     args = (matrix[0],) if name in OF_TWO else ()
-    with warnings.catch_warnings(), pytest.raises(errors.ScipyCallError) as raised:
-        warnings.simplefilter("ignore", DeprecationWarning)  # some versions of SciPy's warn of objects, and go on
-        fg.grad(lambda a: np.sum(function(a, *args)[0]))(matrix)
-    lines = str(raised.value).splitlines()
-    assert lines[0].startswith(f"scipy.linalg.{name} takes plain arrays")
-    assert lines[2].startswith(f"Write fgrad.scipy.linalg.{name}, which has the same arguments")
-    assert len(lines) <= 4
+    for run in (
+        lambda f: fg.grad(lambda a: np.sum(f(a)[0]))(matrix), lambda f: fg.jvp(f, (matrix,), (matrix,)),
+        lambda f: fg.vmap(f)(matrix[None]), lambda f: fg.trace(f)(matrix), lambda f: fg.compile(f)(matrix),
+    ):  # fmt: skip
+        with warnings.catch_warnings(), pytest.raises(errors.ScipyCallError) as raised:
+            warnings.simplefilter("ignore", DeprecationWarning)  # some versions of SciPy's warn of objects, and go on
+            run(functools.partial(function) if not args else lambda a: function(a, *args))
+        lines = str(raised.value).splitlines()
+        assert lines[0].startswith(f"scipy.linalg.{name} takes plain arrays")
+        assert lines[2].startswith(f"Write fgrad.scipy.linalg.{name}, which has the same arguments")
+        assert len(lines) <= 4
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])

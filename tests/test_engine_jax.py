@@ -192,6 +192,19 @@ def test_special_values():
                     np.testing.assert_array_equal(np.signbit(x[numbers] * 1.0), np.signbit(y[numbers] * 1.0))
 
 
+@pytest.mark.parametrize("function", [
+    np.sum, np.mean, np.nansum, lambda x: np.sum(x, axis=()), lambda x: np.sum(x, axis=-1, keepdims=True),
+])  # fmt: skip
+def test_a_sum_of_one_element_begins_at_zero(function):
+    """NumPy's sum of -0.0 is 0.0; the derivatives are those of a sum."""
+    for shape in ((), (1,), (1, 1)):
+        x = np.full(shape, -0.0)
+        found = in_jax(function)(x)
+        check(found, np.asarray(function(x)))
+        assert not np.signbit(found).any()
+        assert np.all(np.asarray(jax.grad(lambda x: jax.numpy.sum(fg.to_jax(function)(x)))(x)) == 1.0)
+
+
 def test_whole_numbers_divided_by_zero():
     x, y = np.array([7, -7, 0, 5]), np.array([0, 0, 0, -3])
     for function in (np.floor_divide, np.remainder):

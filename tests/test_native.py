@@ -403,6 +403,17 @@ def test_an_array_written_before_and_behind_a_step_of_numpys_is_one():
     check(found[0], wanted[0], 1e-15)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_a_sum_of_one_element_begins_at_zero(dtype):
+    """Of no axes and of axes of size 1, too: NumPy's sum of -0.0 is 0.0."""
+    for shape in ((), (1,), (2, 1)):
+        x = np.full(shape, -0.0, dtype)
+        for function in (np.sum, np.mean, np.add.reduce, lambda x: np.sum(x, axis=()), lambda x: np.sum(x, axis=-1)):
+            (found,), (wanted,), _ = results(function, x)
+            check(found, wanted, 0.0)
+            assert not np.signbit([found.real, wanted.real]).any()
+
+
 def test_running_sums_keep_the_sign_of_zero():
     (found,), _, _ = results(np.cumsum, np.array([-0.0, -0.0, 0.0]))
     assert np.signbit(found).tolist() == [True, True, False]

@@ -1062,6 +1062,21 @@ def test_scipys_functions_find_their_rules_without_an_import():
     np.testing.assert_allclose(float(found.stdout), -np.euler_gamma)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex64, np.int8, np.bool_])
+@pytest.mark.parametrize("b", [2, 2.0, np.float32(2), np.array([1, 2]), np.array([1.0, 2.0], np.float32)])
+def test_logsumexp_has_the_dtype_of_scipys(dtype, b):
+    """A weight that is a number of Python's takes that of the elements, under every transform."""
+    a = np.array([[1, 3], [2, 0]]).astype(dtype)
+    wanted = special.logsumexp(a, axis=0, b=b)
+    for run in (
+        lambda f: f(fg.constant(a)), lambda f: fg.trace(f)(a)(a), lambda f: fg.vmap(f)(a[None])[0],
+        lambda f: fg.vjp(f, a)[0],
+    ):  # fmt: skip
+        found = np.asarray(run(lambda a: ours.logsumexp(a, axis=0, b=b)))
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, 1e-2 if dtype == np.float16 else 1e-5)
+
+
 def test_logsumexp_at_its_edges():
     low = np.array([-INF, -INF])
     for function in (

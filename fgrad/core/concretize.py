@@ -236,6 +236,7 @@ def refuse_objects(error: BaseException) -> None:
 
     Other errors of a SciPy function that requested such an array get a note about it.
     """
+    _name_scipys_function(error)
     if not isinstance(error, Exception) or isinstance(error, errors.FgradError):
         return
     if _wanted.collected is None and _wanted.refused is None:
@@ -268,15 +269,33 @@ def refuse_objects(error: BaseException) -> None:
     raise ours.with_traceback(error.__traceback__) from None
 
 
-def _scipy_function(error: BaseException) -> str:
-    """Return the public SciPy function that the user's program called last before an error, or ""."""
-    traceback, called = error.__traceback__, ""
+def _name_scipys_function(error: BaseException) -> None:
+    """Raise an error in place of one about a value that a SciPy function wanted, if fgrad has one of its name."""
+    if type(error) not in (errors.ConcretizationError, errors.ArrayConversionError):
+        return
+    called = _scipy_function(error, by_user=True)
+    if called and any(has_twin(called) for has_twin in errors.HAS_TWIN):
+        raise errors.ScipyCallError(called, errors.line_of(error)).with_traceback(error.__traceback__) from None
+
+
+def _scipy_function(error: BaseException, by_user: bool = False) -> str:
+    """Return the public SciPy function that the user's program called last before an error, or "".
+
+    Args:
+        error: the error, with its traceback.
+        by_user: whether one that fgrad has called on behalf of the user does not count.
+    """
+    traceback, called, is_ours = error.__traceback__, "", False
     while traceback is not None:
         frame = traceback.tb_frame
-        if not places.is_library(frame.f_code.co_filename):
-            called = ""
-        elif places.is_file_of("scipy", frame.f_code.co_filename):
-            called = called or _public_name(frame)
+        file = frame.f_code.co_filename
+        if not places.is_library(file):
+            called, is_ours = "", False
+        elif places.is_file_of("scipy", file):
+            called = called or ("" if by_user and is_ours else _public_name(frame))
+        elif not called:
+            # `call_users` is where a transform calls the function that it was given, as vmap(scipy.linalg.inv) does.
+            is_ours = places.is_file_of("fgrad", file) and frame.f_code.co_name != "call_users"
         traceback = traceback.tb_next
     return called
 
@@ -404,7 +423,9 @@ def unwrap(error: BaseException) -> None:
         ours = ours.__cause__ if _is_of_library(ours) else None
     if ours is not None and ours is not error:
         error.__cause__ = None  # avoid a cycle of causes
-        raise ours.with_traceback(error.__traceback__) from None
+        ours = ours.with_traceback(error.__traceback__)
+        _name_scipys_function(ours)
+        raise ours from None
 
 
 def _is_of_library(error: BaseException) -> bool:

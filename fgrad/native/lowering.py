@@ -155,6 +155,8 @@ class Program(Nodes):
     def reduced(self, kind: str, x: Node, axis: Any, keepdims: bool, dtype: Any) -> Node:
         """Reduce along axes."""
         axes = axes_of(x.shape, axis)
+        if not axes and kind == "sum" and np.dtype(dtype).kind in "fc":
+            return self.pointwise("add", x, self.add(Literal(0, dtype)))  # as NumPy's begins at 0.0
         if not axes and kind in ("sum", "prod", "max", "min", "any", "all"):
             return x
         done = self.add(Reduced(kind, x, axes, dtype))

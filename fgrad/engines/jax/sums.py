@@ -27,6 +27,21 @@ lowers("argmax")(_position("argmax"))
 lowers("argmin")(_position("argmin"))
 
 
+def _summed(name: str) -> Callable[..., Any]:
+    def rule(x: Any, **metadata: Any) -> Any:
+        ans = getattr(jnp, name)(x, **metadata)
+        if ans.size != x.size or ans.dtype.kind not in "fc":
+            return ans
+        # NumPy's sum of one element begins at 0.0, which makes 0.0 of -0.0. XLA would leave out a constant 0.0.
+        return ans + lax.stop_gradient(jnp.where(ans == 0, -ans, 0))
+
+    return rule
+
+
+lowers("sum")(_summed("sum"))
+lowers("mean")(_summed("mean"))
+
+
 @lowers("segment_sums")
 def segment_sums(x: Any, starts: Sequence[int], axis: int) -> Any:
     """Return the sums from each start to the next one; if that is not larger, the element at the start."""

@@ -15,6 +15,7 @@ from fgrad.core.coerce import as_array
 from fgrad.ops import softmaxes
 from fgrad.ops.elementwise import astype, stop_gradient_of
 from fgrad.ops.reductions import logsumexp as log_of_sum
+from fgrad.ops.shaping import promoted
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import declare
@@ -47,8 +48,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
         >>> fg.grad(logsumexp)(np.array([1000.0, 1000.0]))
         Tensor([0.5, 0.5])
     """
-    a = as_array(a)
-    a = a if a.dtype.kind in "fc" else astype(a, np.float64)
+    a, b = _as_scipy_takes_them(as_array(a), b)
     if not a.size:
         result = a.sum(axis, keepdims=keepdims) - np.inf
         return (result, np.sign(result)) if return_sign else result
@@ -61,6 +61,16 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     if not keepdims:
         result, total = np.squeeze(result, axis), np.squeeze(total, axis)
     return (result, np.sign(total)) if return_sign else result
+
+
+def _as_scipy_takes_them(a: Any, b: Any) -> tuple[Any, Any]:
+    """Return elements and weights: a number of Python's takes the dtype of the elements, and integers become floats."""
+    weight = a.dtype if b is None else promoted(b)
+    dtype = np.result_type(a.dtype, weight)
+    dtype = dtype if dtype.kind in "fc" else np.dtype(np.float64)
+    if not isinstance(weight, np.dtype):
+        b = astype(as_array(b), dtype)
+    return (a if a.dtype.kind in "fc" else astype(a, dtype)), b
 
 
 def _shifted_sum(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
