@@ -1,6 +1,7 @@
 """The gradient tape: its life, what it takes and returns, and tapes among other transforms."""
 
 import itertools
+import warnings
 from collections import namedtuple
 
 import numpy as np
@@ -1109,6 +1110,9 @@ def test_sources_that_can_have_no_gradient_come_with_a_warning(x):
         NoGradientWarning, match=r"the source\['c'\] is None: the tape does not watch it. Call tape.watch"
     ):
         assert tape.gradient(y, {"c": other, "x": x})["c"] is None
+    with pytest.warns(NoGradientWarning, match="the source is None: the tape does not watch it") as caught:
+        assert tape.jacobian(y, other) is None
+    assert [each.filename for each in caught] == [__file__]
     with pytest.warns(
         NoGradientWarning,
         match=r"is None: it was computed, or watched, only after the target.*gradient\(target, sources\)",
@@ -1141,3 +1145,17 @@ def test_what_cannot_be_watched_is_refused_before_the_state_of_the_tape():
         fg.GradientTape().watch(np.ones(2))
     with pytest.raises(errors.TapeError, match="never entered"):
         fg.GradientTape().watch(fg.constant(1.0))
+
+
+def test_jacobians_of_examples_that_are_none_come_with_a_warning():
+    x, other = fg.constant([[1.0, 2.0]]), fg.constant([[3.0, 4.0]])
+    with fg.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        y = x * other
+    assert tape.batch_jacobian(y, x).shape == (1, 2, 2)
+    with pytest.warns(NoGradientWarning, match="the source is None: the tape does not watch it") as caught:
+        assert tape.batch_jacobian(y, other) is None
+    assert [each.filename for each in caught] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not tape.batch_jacobian(y, other, unconnected_gradients=ZERO).numpy().any()

@@ -328,13 +328,37 @@ def test_a_variable_is_followed_in_a_thread_that_has_the_context():
             pool.submit(contextvars.copy_context().run, fg.grad(np.sqrt), 0.0).result()
 
 
+def test_a_variable_of_which_another_thread_computes_a_part_comes_with_a_warning():
+    """Its gradient is that of the part which is computed here: half of an answer is worse than none."""
+    w = fg.Variable(2.0, name="w")
+    with ThreadPoolExecutor(1) as pool:
+
+        def loss():
+            return w * 3.0 + pool.submit(lambda: w * w).result()
+
+        for run in (
+            lambda: fg.implicit_gradients(loss)()[0][0],
+            lambda: fg.optimizers.GradientDescent(0.1).compute_gradients(loss)[0][0],
+            lambda: gradient_by_tape(loss, w),
+        ):
+            with pytest.warns(fg.errors.NoGradientWarning, match="'w' was read in another thread.* adds nothing") as found:
+                assert run() == 3.0
+            assert len(found) == 1
+
+
+def gradient_by_tape(loss, w):
+    with fg.GradientTape() as tape:
+        y = loss()
+    return tape.gradient(y, w)
+
+
 @pytest.mark.filterwarnings("error")
 def test_variables_that_other_threads_read_for_themselves_come_without_a_warning():
     w = fg.Variable(3.0)
     with ThreadPoolExecutor(1) as pool:
 
         def loss():
-            pool.submit(w.value).result()  # which is read here, too
+            pool.submit(w.numpy).result()  # a number to show, of which nothing is computed here
             pool.submit(fg.implicit_gradients(lambda: fg.Variable(2.0) * 2.0)).result()  # which is watched there
             return w * w
 

@@ -89,15 +89,16 @@ class VariableWatch:
     def assigns(self, variable: Variable) -> None:
         """Called when a variable is assigned while this watch is open."""
 
-    def missed(self) -> str | None:
-        """Return the name of a variable that only another thread has read since this watch was opened, or None.
+    def missed(self) -> tuple[str, bool] | None:
+        """Return the name of a variable that another thread has read since this watch was opened, or None.
 
-        A watch does not see reads of other threads. If there are several such variables, it is the one read last.
+        A watch does not see reads of other threads. If there are several such variables, it is the one read last. The
+        second item is whether this thread has read it, too.
         """
         time, thread, number, name = _last_unseen
         if time < self._opened or thread == threading.get_ident() or not self.all_trainable:
             return None
-        return None if any(variable.number == number for variable in self.chosen) else name
+        return name, any(variable.number == number for variable in self.chosen)
 
     def variables(self) -> tuple[Variable, ...]:
         """Return the watched variables in the order of their creation."""

@@ -44,7 +44,7 @@ class GradientTape:
     Operations of other threads on a watched tensor are recorded too; reads of variables only in the thread, or
     asynchronous task, that opened the tape, and in functions that run in a copy of its context
     (`contextvars.copy_context().run(function)`, `asyncio.to_thread`). A NoGradientWarning is issued if a trainable
-    variable was read in another thread only.
+    variable was read in another thread.
 
     Two tapes give a second derivative if the gradient of the tape that started later is taken while the earlier one
     records. The other way round gives None: values of the later, inner tape are constants to the outer one after the
@@ -220,7 +220,8 @@ class GradientTape:
             unconnected_gradients: the Jacobian of an unconnected source: `UnconnectedGradients.NONE` or `.ZERO`.
 
         Returns:
-            Arrays with the structure of `sources`, each of shape `target.shape + source.shape`.
+            Arrays with the structure of `sources`, each of shape `target.shape + source.shape`. None where
+            `gradient` gives None, with its NoGradientWarning.
 
         Raises:
             TapeError: a RuntimeError; the tape was never entered, or has been used.
@@ -236,7 +237,10 @@ class GradientTape:
                     [0., 4.]])
         """
         self._check_target(target, sources, unconnected_gradients)
-        return jacobian_on(self, target, sources, unconnected_gradients)
+        jacobian = jacobian_on(self, target, sources, unconnected_gradients)
+        if unconnected_gradients == UnconnectedGradients.NONE:
+            warn_of_none(self)
+        return jacobian
 
     def batch_jacobian(self, target: Any, source: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
         """Return the Jacobian of each row of `target` with respect to the same row of `source`.
@@ -250,7 +254,8 @@ class GradientTape:
             unconnected_gradients: the Jacobian of an unconnected source: `UnconnectedGradients.NONE` or `.ZERO`.
 
         Returns:
-            A Tensor of shape `(n,) + target.shape[1:] + source.shape[1:]`.
+            A Tensor of shape `(n,) + target.shape[1:] + source.shape[1:]`. None where `gradient` gives None, with its
+            NoGradientWarning.
 
         Raises:
             TapeError: a RuntimeError; the tape was never entered, or has been used.
@@ -270,7 +275,10 @@ class GradientTape:
         self._check_target(target, source, unconnected_gradients)
         if type(source) not in BOXES:
             raise errors.SourceError(f"batch_jacobian takes one Tensor or Variable as source, not {source!r:.200}.")
-        return batch_jacobian_on(self, target, source, unconnected_gradients)
+        jacobian = batch_jacobian_on(self, target, source, unconnected_gradients)
+        if unconnected_gradients == UnconnectedGradients.NONE:
+            warn_of_none(self)
+        return jacobian
 
     def _check_target(self, target: Any, sources: Any, unconnected: str) -> None:
         check_unconnected(unconnected)

@@ -200,13 +200,13 @@ class Recording:
         is_used: whether a pass has consumed them.
         outline: the outline of the record of the last pass, if a number was taken out of the trace.
         targets: the keys of the initial cotangents of that pass.
-        missed: the name of a variable that only another thread has read.
+        missed: the name of a variable that another thread has read, and whether this one has, too.
     """
 
     is_used = False
     outline: Outline | None = None
     targets: Collection[int] = ()
-    missed: str | None = None
+    missed: tuple[str, bool] | None = None
 
     def __init__(self, trace: ReverseTrace, all_trainable: bool) -> None:
         self.trace, self.watch = trace, VariableWatch(trace, all_trainable)
@@ -232,12 +232,14 @@ class Recording:
         self.watch.__exit__()
 
     def warn_of_other_threads(self) -> None:
-        """Warn if a trainable variable was read in another thread only, so that it has no gradient here."""
+        """Warn if a trainable variable was read in another thread: what is computed there has no gradient here."""
         self.missed = self.watch.missed()
         if self.missed is not None:
+            name, is_here_too = self.missed
+            lost = "what is computed from it there adds nothing to its gradient" if is_here_too else "it has no gradient"
             warnings.warn(
-                f"the variable {self.missed!r} was read in another thread, where reads are not recorded: it has no "
-                "gradient. Read it in this thread and pass the tensor to the other thread; or run the other "
+                f"the variable {name!r} was read in another thread, where reads are not recorded: {lost}. "
+                "Read it in this thread and pass the tensor to the other thread; or run the other "
                 "thread's function in this context, contextvars.copy_context().run(function)",
                 errors.NoGradientWarning,
                 stacklevel=depth_of_user(),
@@ -508,7 +510,7 @@ def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -
                 )
         for description in traced.numbers_without_gradient(function, place):
             kinds = {getattr(getattr(leaf, "dtype", None), "kind", "i") for leaf in traced.leaves}
-            raise (errors.IntegerInputError if kinds.isdisjoint("OUST") else errors.NonNumericInputError)(
+            raise (errors.IntegerInputError if kinds.isdisjoint("OUSTVMm") else errors.NonNumericInputError)(
                 f"{transform} of {name_of(function)}: the argument {description}, which has no derivative.\n"
                 "Pass a floating-point number (3.0 instead of 3, x.astype(float)), "
                 "or choose other arguments with argnums."
