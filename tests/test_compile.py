@@ -1266,12 +1266,20 @@ HOLDERS = {
     "partial of a partial": lambda k: functools.partial(functools.partial(lambda k, x: x * k, k)),
     "partial of NumPy's": lambda k: functools.partial(np.multiply, k),
     "derivative of a partial": lambda k: fg.grad(functools.partial(lambda k, x: np.sum(x * k * x), k)),
-    "namespace": lambda k, own=types.SimpleNamespace: (lambda x, own=own(k=k): x * own.k),
-    "view of a dictionary": lambda k, own=types.MappingProxyType: (lambda x, own=own({"k": k}): x * own["k"]),
-    "dictionaries": lambda k, own=collections.ChainMap: (lambda x, own=own({}, {"k": k}): x * own["k"]),
-    "deque": lambda k, own=collections.deque: (lambda x, own=own([k]): x * own[0]),
-    "list of a user's": lambda k, own=collections.UserList: (lambda x, own=own([k]): x * own[0]),
+    "namespace": lambda k: attribute_of(types.SimpleNamespace(k=k)),
+    "view of a dictionary": lambda k: item_of(types.MappingProxyType({"k": k}), "k"),
+    "dictionaries": lambda k: item_of(collections.ChainMap({}, {"k": k}), "k"),
+    "deque": lambda k: item_of(collections.deque([k]), 0),
+    "list of a user's": lambda k: item_of(collections.UserList([k]), 0),
 }
+
+
+def attribute_of(own):
+    return lambda x: x * own.k
+
+
+def item_of(own, key):
+    return lambda x: x * own[key]
 
 
 @pytest.mark.parametrize("name", HOLDERS)

@@ -1,5 +1,6 @@
 """`trace`: what is written down, what it computes when it runs again, and what is refused."""
 
+import fractions
 import functools
 import importlib
 import math
@@ -468,6 +469,24 @@ def test_arrays_of_traced_numbers_are_recorded():
         check_grads(graph, (Y,))
 
 
+@pytest.mark.parametrize("values", [[5.0, 6.0, 7.0], [5, 6.5, np.float32(7)], [1j, 0, 2.0]])
+def test_an_array_of_traced_numbers_that_is_written_over_is_one_of_numbers(values):
+    def f(x):
+        a = np.array([x[0], x[1], x[2]])
+        a[:] = values
+        return a
+
+    x, wanted = np.array([0.5, 1.0, 2.0]), np.array(values)
+    for run in (
+        lambda: trace(f)(x)(x), lambda: fg.compile(f)(x), lambda: fg.vmap(f)(x[None])[0], lambda: fg.vjp(f, x)[0],
+        lambda: fg.jvp(f, (x,), (x,))[0],
+    ):  # fmt: skip
+        np.testing.assert_array_equal(run(), wanted, strict=True)
+    exact = np.array([2**70, fractions.Fraction(1, 3)], dtype=object)
+    for found in (trace(lambda x: exact)(x)(x), fg.compile(lambda x: exact[:1])(x)):
+        assert found.dtype == object
+
+
 def test_values_are_there_when_the_graph_runs():
     def f(x):
         y = x * 2
@@ -764,6 +783,18 @@ def test_variables_in_nested_traces():
     assert plain(fg.implicit_gradients(f)(3.0)) == plain(fg.implicit_gradients(graph)(3.0)) == [(10.0, 5.0)]
 
 
+def test_a_number_of_pythons_is_converted_where_its_dtype_would_be_another():
+    def f(x, k):
+        return fg.value_and_grad(lambda k: np.sum(x * k))(k)
+
+    for dtype, count in ((np.float32, 1), (np.float64, 0)):
+        x = np.ones(3, dtype)
+        graph = trace(f)(x, 2.0)
+        assert graph.counts().get("reshape", 0) == count
+        for found, wanted in zip(graph(x, 3.0), f(x, 3.0), strict=True):
+            np.testing.assert_array_equal(found, wanted, strict=True)
+
+
 # Functions that decide for themselves what they mean
 
 
@@ -780,7 +811,7 @@ def test_calls_that_are_recorded_whole():
     assert graph.counts() == {"ruled": 1, "multiply": 1}
     assert graph(0.5).item() == 2 * np.sin(0.5)
     assert fg.grad(graph)(0.5).item() == 14.0
-    assert trace(graph)(1.0).counts() == {"ruled": 1, "multiply": 1}
+    assert trace(graph)(np.float64(1.0)).counts() == {"ruled": 1, "multiply": 1}
     assert fg.vmap(graph)(X).tolist() == (2 * np.sin(X)).tolist()
 
 

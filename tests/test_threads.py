@@ -341,7 +341,9 @@ def test_a_variable_of_which_another_thread_computes_a_part_comes_with_a_warning
             lambda: fg.optimizers.GradientDescent(0.1).compute_gradients(loss)[0][0],
             lambda: gradient_by_tape(loss, w),
         ):
-            with pytest.warns(fg.errors.NoGradientWarning, match="'w' was read in another thread.* adds nothing") as found:
+            with pytest.warns(
+                fg.errors.NoGradientWarning, match="'w' was read in another thread.* adds nothing"
+            ) as found:
                 assert run() == 3.0
             assert len(found) == 1
 

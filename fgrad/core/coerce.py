@@ -5,6 +5,7 @@ defers_to(x)      whether the other operand defines what an operator means; then
 as_operand(x)     an argument of an operation, as NumPy takes it
 as_array(x)       an array or tensor, from a list or number
 collected(x)      one tensor, from an array of traced numbers
+overwritten(x)    an array of numbers, from one of traced numbers of which none is left
 """
 
 from __future__ import annotations
@@ -153,6 +154,21 @@ def collected(x: Any) -> Any:
         raise errors.ObjectArrayError("one of them is complex", errors.users_line(), "")
     whole = FUNCTIONS[np.stack](elements)
     return FUNCTIONS[np.reshape](whole, (*x.shape, *whole.shape[1:]))
+
+
+def overwritten(x: Any) -> Any:
+    """Return an object array of floats as an array of numbers: one of traced numbers that were all written over.
+
+    Exact numbers, such as fractions and large integers, stay as they are.
+    """
+    elements = x.ravel().tolist()
+    if not all(isinstance(each, _PLAIN_NUMBERS) for each in elements):
+        return x
+    return _as_floats(x) if any(isinstance(each, _INEXACT) for each in elements) else x
+
+
+_INEXACT = (float, complex, np.inexact)
+_PLAIN_NUMBERS = (int, np.integer, *_INEXACT)
 
 
 def holds_tensors(x: Any) -> bool:

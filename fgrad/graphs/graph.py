@@ -18,6 +18,7 @@ from fgrad.core.variable import Variable
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.drawing import dot_of, svg_of
 from fgrad.graphs.equations import Equation, Name, shown
+from fgrad.graphs.weakness import shortened
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.running import is_number, owned
 
@@ -100,7 +101,8 @@ class Graph(Block):
         self.paths = paths(result)
         inputs = [leaf for leaf in arguments.leaves if type(leaf) is Name]
         self.meets_other_traces: bool = trace.meets_others
-        super().__init__(inputs, trace.constants, trace.equations, [_output(trace, leaf) for leaf in leaves])
+        outputs = [_output(trace, leaf) for leaf in leaves]
+        super().__init__(inputs, trace.constants, shortened(trace.equations, outputs), outputs)
         self.variables = {name: variable for variable, name in variables.items()}
         texts = _texts()
         for name in (*self.inputs, *self.variables, *(name for each in self.equations for name in each.outputs)):

@@ -7,8 +7,8 @@
     check_holds(value, name)         raises for an integer that no array can hold
 
 An integer argument has 64 bits in the program. If it is combined with an array whose dtype cannot hold it, or if
-Python's arithmetic exceeds 64 bits, divides by zero or shifts by less than 0, engines give up: NumPy runs the program with the integers
-themselves, and returns the result, or raises the error.
+Python's arithmetic exceeds 64 bits, divides by zero or shifts by less than 0, engines give up: NumPy runs the program
+with the integers themselves, and returns the result, or raises the error.
 """
 
 from __future__ import annotations

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import strip_ended
 from fgrad.graphs.equations import Equation

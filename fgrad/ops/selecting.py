@@ -43,7 +43,9 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     *arrays, default = map(as_array, (*choicelist, default))
     for each in arrays:
         if not np.can_cast(each.dtype, dtype, "same_kind"):  # a Python integer among unsigned ones; not so the default
-            raise TypeError(f"Cannot cast array data from {each.dtype!r} to {dtype!r} according to the rule 'same_kind'")
+            raise TypeError(
+                f"Cannot cast array data from {each.dtype!r} to {dtype!r} according to the rule 'same_kind'"
+            )
     *choices, result = (astype(x, dtype, copy=False) for x in (*arrays, default))
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = np.where(condition, choice, result)

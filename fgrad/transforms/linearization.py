@@ -236,7 +236,9 @@ class Recording:
         self.missed = self.watch.missed()
         if self.missed is not None:
             name, is_here_too = self.missed
-            lost = "what is computed from it there adds nothing to its gradient" if is_here_too else "it has no gradient"
+            lost = (
+                "what is computed from it there adds nothing to its gradient" if is_here_too else "it has no gradient"
+            )
             warnings.warn(
                 f"the variable {name!r} was read in another thread, where reads are not recorded: {lost}. "
                 "Read it in this thread and pass the tensor to the other thread; or run the other "

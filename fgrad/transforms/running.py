@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.coerce import is_of_objects, overwritten
 from fgrad.core.foreign import FOREIGN, OVERRIDES, is_exact_number
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, own_handle, strip_ended
@@ -140,7 +141,7 @@ def _explain_lists(error: TypeError, function: Any, args: Any, keywords: Any) ->
 def untraced(leaf: Any) -> Any:
     """Return a result without the layers of traces that have ended; a tensor as a new object."""
     if type(leaf) not in BOXES:
-        return leaf
+        return overwritten(leaf) if is_of_objects(leaf) else leaf
     value = strip_ended(leaf)
     return own_handle(value) if type(value) is Tensor else boxed(value)
 

@@ -1,0 +1,50 @@
+"""Conversions of Python's numbers to NumPy's in recorded programs, as derivatives make them: `shortened(...)`.
+
+A number of Python's takes the dtype of what it meets, unlike one of NumPy's. Where both give the same, a program does
+not need the conversion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.integers import promoted
+
+
+def shortened(equations: Sequence[Equation], outputs: Iterable[Any]) -> Sequence[Equation]:
+    """Return equations without the conversions that change no dtype."""
+    found = {equation.outputs[0]: equation.inputs[0] for equation in equations if _converts(equation)}
+    if not found:
+        return equations
+    for x in outputs:
+        if type(x) is Name:
+            found.pop(x, None)
+    for equation in equations:
+        if not _is_as_before(equation, _inputs(equation, found)):
+            for x in equation.inputs:
+                if type(x) is Name:
+                    found.pop(x, None)
+    left = [equation for equation in equations if equation.outputs[0] not in found]
+    return [replace(equation, inputs=_inputs(equation, found)) for equation in left]
+
+
+def _converts(equation: Equation) -> bool:
+    x = equation.inputs[0] if equation.inputs else None
+    return equation.primitive.name == "reshape" and type(x) is Name and x.is_weak and not equation.outputs[0].shape
+
+
+def _inputs(equation: Equation, found: dict[Name, Any]) -> tuple[Any, ...]:
+    return tuple(found.get(x, x) if type(x) is Name else x for x in equation.inputs)
+
+
+def _is_as_before(equation: Equation, inputs: Sequence[Any]) -> bool:
+    if all(x is y for x, y in zip(equation.inputs, inputs, strict=True)):
+        return True
+    if equation.direct or not equation.primitive.is_elementwise:
+        return False
+    return bool(np.result_type(*map(promoted, equation.inputs)) == np.result_type(*map(promoted, inputs)))
