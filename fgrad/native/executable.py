@@ -68,7 +68,7 @@ class Executable:
         roots = [*self._results, *([self._failed] if self._failed else [])]
         self.plan = planned(self.program.all, roots)
         self._inputs: list[Node] = [self.program.inputs[name] for name in block.inputs]
-        known: dict[Node, Any] = {**self.program.constants}
+        known: dict[Node, Any] = dict(self.program.constants)
         self._known = known
         threads = default_threads() if options.threads is None else options.threads
         linkage = IN_PROCESS if options.cache is None else Cached()

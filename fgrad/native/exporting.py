@@ -146,7 +146,7 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
     failed = any_failure(program)
     roots = [*filter(None, nodes), *([failed] if failed else [])]
     plan = planned(program.all, roots)
-    known: dict[Node, Any] = {**program.constants}
+    known: dict[Node, Any] = dict(program.constants)
     segment = Segment(name, plan.items, plan, known, functions, set())
     given, code = [program.inputs[name] for name in block.inputs], Builder()
     inputs = [ir.Parameter(f"x{place}") for place in range(len(given))]

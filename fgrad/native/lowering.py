@@ -82,7 +82,7 @@ class Program(Nodes):
         super().__init__()
         self.names: dict[Name, Node] = {}
         self.inputs: dict[Name, Given] = {}
-        self.constants: dict[Given, Any] = {}
+        self.constants: dict[Node, Any] = {}
         self.failures: list[Node] = []
         self.refused: dict[int, str] = {}
         self._arrays: dict[Any, Given] = {}
