@@ -29,8 +29,16 @@ def shortened(equations: Sequence[Equation], outputs: Iterable[Any]) -> Sequence
             for x in equation.inputs:
                 if type(x) is Name:
                     found.pop(x, None)
-    left = [equation for equation in equations if equation.outputs[0] not in found]
-    return [replace(equation, inputs=_inputs(equation, found)) for equation in left]
+    return [_rewritten(equation, found) for equation in equations if equation.outputs[0] not in found]
+
+
+def _rewritten(equation: Equation, found: dict[Name, Any]) -> Equation:
+    inputs = _inputs(equation, found)
+    return equation if _are_same(inputs, equation.inputs) else replace(equation, inputs=inputs)
+
+
+def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
+    return all(x is y for x, y in zip(some, others, strict=True))
 
 
 def _converts(equation: Equation) -> bool:
@@ -43,7 +51,7 @@ def _inputs(equation: Equation, found: dict[Name, Any]) -> tuple[Any, ...]:
 
 
 def _is_as_before(equation: Equation, inputs: Sequence[Any]) -> bool:
-    if all(x is y for x, y in zip(equation.inputs, inputs, strict=True)):
+    if _are_same(equation.inputs, inputs):
         return True
     if equation.direct or not equation.primitive.is_elementwise:
         return False

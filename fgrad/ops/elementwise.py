@@ -104,7 +104,8 @@ def _share_2(x: Any, total: Any) -> Any:
 
 def _squared_sech(x: Any) -> Any:
     """Return 1 / cosh(x)**2. That is 1 - tanh(x)**2, which far from 0 is rounded to 0."""
-    if not np.iscomplexobj(x):
+    # np.iscomplexobj does not take arrays of other libraries; a number of Python's has no dtype.
+    if not (x.dtype.kind == "c" if hasattr(x, "dtype") else isinstance(x, complex)):
         return np.square(1 / np.cosh(x))
     power = np.exp(np.where(np.less(np.real(x), 0), 2 * x, -2 * x))
     return 4 * power / np.square(1 + power)
