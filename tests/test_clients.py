@@ -1,6 +1,7 @@
 """The runner of packages that use Autograd, without any of them: `tools/clients`."""
 
 import sys
+import time
 
 import pytest
 from clients import __main__ as command
@@ -20,6 +21,7 @@ REPORT = """<?xml version="1.0"?>
 
 SUITE = """
 import random
+import time
 import numpy as np
 import {which} as ag
 
@@ -28,6 +30,9 @@ def test_gradient():
 
 def test_plainly():
     assert ag.__name__ == "autograd"
+
+def test_waiting():
+    time.sleep(2.0)
 
 def test_numbers():
     assert (random.random(), np.random.rand()) == (0.8444218515250481, 0.5488135039273248)
@@ -43,7 +48,7 @@ def test_a_report_is_read(tmp_path):
         "tests.test_a::test_three": "skipped",
     }
     assert found.passed == {"tests.test_a.TestA::test_one"}
-    assert (found.seconds, found.answered) == (2.5, "fgrad.compat.autograd")
+    assert found.answered == "fgrad.compat.autograd"
 
 
 def compared(theirs, mine, name="some"):
@@ -106,7 +111,7 @@ def test_outputs_are_compared_as_far_as_both_came():
     assert not agreement("a", printed("1", 1), printed("1 2")).is_good
     assert agreement("a", printed("1", 1), printed("1", 1)).is_good
     assert agreement("print_trace.py", printed("1"), printed("2")).is_good
-    assert agreement("rkhs.py", printed("", 1), printed("2")).is_good
+    assert not agreement("rkhs.py", printed("", 1), printed("2")).is_good
 
 
 def test_an_example_is_stopped_in_time(tmp_path, monkeypatch):
@@ -124,11 +129,14 @@ def test_both_runs_of_a_suite(tmp_path, library):
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "test_it.py").write_text(SUITE.format(which="autograd"))
     client = Client("some", "1.0", ("test_it.py",))
+    start = time.perf_counter()
     found = running.results_with(library, client, sys.executable, tmp_path / "source", tmp_path)
+    assert 0.0 < found.seconds < time.perf_counter() - start - 1.9  # of the processor: one test sleeps
     assert found.answered == running.ANSWERS[library]
     assert found.outcomes == {
         "test_it::test_gradient": "passed",
         "test_it::test_plainly": "passed" if library == "autograd" else "failure",
+        "test_it::test_waiting": "passed",
         "test_it::test_numbers": "passed",
     }
 

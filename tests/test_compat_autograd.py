@@ -44,6 +44,7 @@ from fgrad.compat.autograd import (
     value_and_grad,
     vector_jacobian_product,
 )
+from fgrad.compat.autograd.boxes import BOX_CLASSES, BOXED
 from fgrad.compat.autograd.builtins import dict as make_dict
 from fgrad.compat.autograd.builtins import isinstance as ag_isinstance
 from fgrad.compat.autograd.builtins import list as make_list
@@ -557,8 +558,6 @@ def test_boxes():
     assert not isbox(VECTOR)
     assert not builtins.isinstance(VECTOR, Box)
     Box.register(onp.ndarray)
-    with pytest.raises(NotImplementedError, match="register_pytree_node makes the class a container"):
-        ArrayBox.register(str)
     with pytest.raises(NotImplementedError, match="would create a traced value"):
         new_box(1.0, 0, None)
 
@@ -667,6 +666,148 @@ def test_a_space_of_ones_own():
     with pytest.raises(NotImplementedError):
         AngleSpace(None).ones()
     assert SparseObject(vspace(1.0), lambda x: x + 1.0).vs == vspace(1.0)
+
+
+# Values of other types
+
+
+class Polynomial:
+    """A value that has a derivative as a whole: its gradient may have other powers than itself."""
+
+    def __init__(self, coefficients):
+        self.coefficients = coefficients
+
+
+class PolynomialBox(Box):
+    def __mul__(self, factor):
+        return vspace(self).scalar_mul(self, factor)
+
+
+class PolynomialSpace(VSpace):
+    def zeros(self):
+        return Polynomial({})
+
+    def _add(self, f, g):
+        powers = {*f.coefficients, *g.coefficients}
+        return Polynomial({k: f.coefficients.get(k, 0.0) + g.coefficients.get(k, 0.0) for k in powers})
+
+    _mut_add = _add
+
+    def _scalar_mul(self, f, factor):
+        return Polynomial({k: c * factor for k, c in f.coefficients.items()})
+
+    def _inner_prod(self, f, g):
+        return sum([c * g.coefficients.get(k, 0.0) for k, c in f.coefficients.items()], 0.0)
+
+
+@pytest.fixture
+def polynomials():
+    """Register the type for one test, since it makes others take another path."""
+    PolynomialBox.register(Polynomial)
+    PolynomialSpace.register(Polynomial)
+    yield
+    BOXED.clear()
+    BOX_CLASSES.clear()
+    del VSpace.mappings[Polynomial]
+
+
+POLYNOMIALS = PolynomialSpace(None)
+CUBIC = Polynomial({0: 1.0, 1: 2.0, 3: 0.5})
+
+
+@primitive
+def at(f, x):
+    return sum([c * x**k for k, c in f.coefficients.items()], 0.0)
+
+
+@primitive
+def monomials(f, x):
+    return Polynomial({k: x**k for k in f.coefficients})
+
+
+@primitive
+def slope(f):
+    return Polynomial({k - 1: k * c for k, c in f.coefficients.items() if k})
+
+
+defvjp(
+    at,
+    lambda ans, f, x: lambda g: POLYNOMIALS.scalar_mul(monomials(f, x), g),
+    lambda ans, f, x: lambda g: g * at(slope(f), x),
+)
+defvjp(
+    monomials,
+    None,
+    lambda ans, f, x: lambda g: sum(g.coefficients.get(k, 0.0) * k * x ** (k - 1) for k in f.coefficients),
+)
+defvjp(
+    slope,
+    lambda ans, f: lambda g: Polynomial({k: k * g.coefficients.get(k - 1, 0.0) for k in f.coefficients if k}),
+)
+defjvp(at, lambda g, ans, f, x: at(g, x), lambda g, ans, f, x: g * at(slope(f), x))
+
+
+@pytest.mark.usefixtures("polynomials")
+def test_a_value_of_a_registered_type_is_differentiated_as_a_whole():
+    found = grad(lambda f: at(f, 2.0) ** 2 + at(f, 3.0))(CUBIC)
+    assert builtins.type(found) is Polynomial
+    assert found.coefficients == {0: 19.0, 1: 39.0, 3: 171.0}
+    value, found = value_and_grad(lambda f: np.sin(at(f, 0.0)))(CUBIC)
+    assert (value, found.coefficients[0]) == (np.sin(1.0), np.cos(1.0))
+    assert grad(at, 1)(CUBIC, 2.0) == 8.0
+    assert grad(grad(at, 1), 1)(CUBIC, 2.0) == 6.0
+    found = grad(lambda d: at(d["f"], d["x"]))({"f": CUBIC, "x": 2.0})
+    assert found["f"].coefficients == {0: 1.0, 1: 2.0, 3: 8.0}
+    assert found["x"] == 8.0
+    pullback, value = make_vjp(slope)(CUBIC)
+    assert value.coefficients == {0: 2.0, 2: 1.5}
+    assert pullback(Polynomial({2: 1.0})).coefficients == {1: 0.0, 3: 3.0}
+    assert make_jvp(lambda f: at(f, 2.0) ** 2)(CUBIC)(Polynomial({1: 1.0})) == (81.0, 36.0)
+    assert grad(lambda f: 1.0)(CUBIC).coefficients == {}
+    aux = []
+    grad_and_aux(lambda f: (at(f, 1.0), aux.append(f) or "text"))(CUBIC)
+    assert builtins.isinstance(aux[0], PolynomialBox)
+
+
+@pytest.mark.usefixtures("polynomials")
+def test_the_operations_of_a_space_have_derivatives():
+    """As in Autograd, they are primitives, so that rules that use them can be differentiated."""
+    assert grad(lambda f: at(f * 3.0, 1.0))(CUBIC).coefficients == {0: 3.0, 1: 3.0, 3: 3.0}
+    assert grad(lambda a: at(POLYNOMIALS.scalar_mul(CUBIC, a), 2.0))(3.0) == 9.0
+    assert grad(lambda f: POLYNOMIALS.inner_prod(f, f))(CUBIC).coefficients == {0: 2.0, 1: 4.0, 3: 1.0}
+    assert grad(lambda f: at(POLYNOMIALS.add(f, f), 1.0))(CUBIC).coefficients == {0: 2.0, 1: 2.0, 3: 2.0}
+    # of a gradient that is a polynomial itself
+    assert grad(lambda x: at(grad(lambda f: at(f, x) ** 2)(CUBIC), 1.5))(2.0) == 1252.0
+    found = grad(lambda f: POLYNOMIALS.inner_prod(grad(lambda g: at(g, 2.0) ** 2)(f), CUBIC))(CUBIC)
+    assert found.coefficients == {0: 18.0, 1: 36.0, 3: 144.0}
+
+
+@pytest.mark.usefixtures("polynomials")
+def test_boxes_of_registered_types():
+    def f(x):
+        assert builtins.isinstance(x, (Box, PolynomialBox))
+        assert not builtins.isinstance(x, ArrayBox)
+        assert isbox(x)
+        assert x
+        assert x._value is getval(x) is CUBIC
+        assert "Autograd PolynomialBox with value <" in str(x)
+        assert builtins.type(vspace(x)) is PolynomialSpace
+        return at(x, 1.0)
+
+    assert grad(f)(CUBIC).coefficients == {0: 1.0, 1: 1.0, 3: 1.0}
+    assert not builtins.isinstance(CUBIC, Box)
+
+    def nested(x):
+        return at(CUBIC, at(CUBIC, 1.0) * grad(lambda f: at(f, x))(CUBIC).coefficients[1])
+
+    assert nested(2.0) == at(CUBIC, 7.0)
+
+    class Bare:
+        pass
+
+    PolynomialBox.register(Bare)
+    with pytest.raises(TypeError, match="Bare has a box, but no vector space"):
+        grad(lambda x: 1.0)(Bare())
 
 
 # Checks

@@ -33,7 +33,6 @@ ARCHIVE = Client("autograd", AUTOGRAD, ("examples",))
 PRINTS_NOTHING = "ends well, and prints nothing"
 DIFFERENT = {
     "print_trace.py": "as meant: it prints the operations of a gradient, which are others",
-    "rkhs.py": "refused: it traces values that are no arrays, by a `Box` of its own",
 }
 """Examples that print something else or fail, with the reason why that is right or known."""
 

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 import fgrad as fg
+from fgrad.compat.autograd.boxes import as_array
+from fgrad.compat.autograd.calls import primitive_jvps, primitive_vjps
 from fgrad.compat.autograd.primitives import (
     def_linear,
     defjvp,
@@ -25,14 +27,24 @@ from fgrad.compat.autograd.primitives import (
     defvjp_argnum,
     defvjp_argnums,
     primitive,
-    primitive_jvps,
-    primitive_vjps,
 )
 from fgrad.compat.autograd.sequences import subvals, toposort
 from fgrad.compat.autograd.sparse import SparseObject
 from fgrad.compat.autograd.tracer import Box, Node, getval, isbox
-from fgrad.compat.autograd.values import as_point, conjugate, fitted, is_complex, is_number, mapped, plain, zeros_like
+from fgrad.compat.autograd.values import (
+    as_gradients,
+    as_point,
+    conjugate,
+    fitted,
+    is_complex,
+    is_number,
+    mapped,
+    plain,
+    with_boxes,
+    zeros_like,
+)
 from fgrad.compat.autograd.vspaces import VSpace, vspace
+from fgrad.core.foreign import OBJECT
 from fgrad.errors import ConcretizationError
 
 __all__ = [
@@ -56,13 +68,15 @@ def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Linear, Any]:
         >>> value, pullback(1.0)
         (np.complex128(2j), np.complex128(1j))
     """
-    value, pullback = fg.vjp(fun, as_point(x))
+    value, pullback = fg.vjp(with_boxes(fun), as_point(x))
     value = plain(value)
 
     def linear(g: Any) -> Any:
-        return plain(conjugate(pullback(conjugate(mapped(_fitted, g, value)))[0]))
+        return as_gradients(pullback(conjugate(mapped(_fitted, g, value)))[0], x)
 
     def vjp(g: Any) -> Any:
+        if _is_alike(g, value):  # common case
+            return as_gradients(pullback(g)[0], x)
         if not any(fg.tree_leaves(mapped(_is_beyond, value, g))):
             return linear(g)
         # A complex cotangent of a real result: the pullback is linear over complex numbers, too.
@@ -73,8 +87,16 @@ def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Linear, Any]:
     return vjp, value
 
 
+def _is_alike(g: Any, value: Any) -> bool:
+    """Return whether a cotangent is a real array of the shape and dtype of its result."""
+    kind = type(g)
+    if kind is not type(value) or (kind is not np.ndarray and kind is not np.float64):
+        return False
+    return g.dtype is value.dtype and g.dtype.kind == "f" and g.shape == value.shape
+
+
 def _fitted(g: Any, value: Any) -> Any:
-    return fitted(g, value) if is_number(value) else g
+    return fitted(g, value) if is_number(value) else as_array(g)
 
 
 def _is_beyond(value: Any, g: Any) -> bool:
@@ -92,11 +114,16 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
     point = as_point(x)
 
     def jvp(tangent: Any) -> tuple[Any, Any]:
-        directions = mapped(lambda x, t: fitted(t, x) if is_number(x) else x, point, tangent)
-        value, moved = fg.jvp(fun, (point,), (directions,))
+        directions = mapped(lambda x, t: _tangent(t, x), point, tangent)
+        value, moved = fg.jvp(with_boxes(fun), (point,), (directions,))
         return plain(value), plain(moved)
 
     return jvp
+
+
+def _tangent(tangent: Any, point: Any) -> Any:
+    has_tangent = is_number(point) or getattr(point, "dtype", None) is OBJECT
+    return fitted(tangent, point) if has_tangent else point
 
 
 def pullback_of_batch(pullback: Linear, units: Any) -> Any:

@@ -18,7 +18,7 @@ import fgrad as fg
 from fgrad.compat.autograd.core import make_jvp as _make_jvp
 from fgrad.compat.autograd.core import make_vjp as _make_vjp
 from fgrad.compat.autograd.core import pullback_of_batch
-from fgrad.compat.autograd.values import as_point, conjugate, is_complex, is_number, mapped, plain
+from fgrad.compat.autograd.values import as_gradients, as_point, is_complex, is_number, mapped, plain, with_boxes
 from fgrad.compat.autograd.vspaces import vspace
 from fgrad.compat.autograd.wrap_util import get_name, unary_to_nary
 from fgrad.errors import NonScalarError, ParameterError
@@ -44,8 +44,8 @@ def _value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
         shapes[:] = [np.shape(result)]
         return np.reshape(result, ()) if shapes[0] else result
 
-    value, gradient = fg.value_and_grad(number)(as_point(x))
-    return plain(np.reshape(value, shapes[0]) if shapes[0] else value), plain(conjugate(gradient))
+    value, gradient = fg.value_and_grad(with_boxes(number))(as_point(x))
+    return plain(np.reshape(value, shapes[0]) if shapes[0] else value), as_gradients(gradient, x)
 
 
 def _check_one_real_number(fun: Any, result: Any) -> None:
@@ -84,9 +84,9 @@ def value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
 @unary_to_nary
 def grad_and_aux(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
     """Return a function that computes the gradient of the first of two results, and returns the second one."""
-    (value, pullback, aux) = fg.vjp(fun, as_point(x), has_aux=True)
+    (value, pullback, aux) = fg.vjp(with_boxes(fun), as_point(x), has_aux=True)
     _check_one_real_number(fun, value)
-    return plain(conjugate(pullback(np.ones_like(plain(value)))[0])), plain(aux)
+    return as_gradients(pullback(np.ones_like(plain(value)))[0], x), plain(aux)
 
 
 @unary_to_nary

@@ -1,13 +1,9 @@
-"""Functions with user-defined rules, in Autograd's form, as fgrad operations.
+"""Functions with user-defined rules, in Autograd's form, as fgrad operations (see `calls`).
 
-    primitive, notrace_primitive                    create them
-    defvjp, defvjp_argnum, defvjp_argnums           reverse rules
-    defjvp, defjvp_argnum, defjvp_argnums           forward rules, which are optional
-    def_linear                                      the forward rule of a multilinear function
-
-There is one fgrad operation for each number of traced arrays in a call. The other parts of the call are metadata:
-the function, its other arguments, and the structure of container arguments. The body of a primitive receives
-plain values; its rules receive values of the outer traces, so that they are differentiable themselves.
+primitive, notrace_primitive                    create them
+defvjp, defvjp_argnum, defvjp_argnums           reverse rules
+defjvp, defjvp_argnum, defjvp_argnums           forward rules, which are optional
+def_linear                                      the forward rule of a multilinear function
 """
 
 from __future__ import annotations
@@ -21,21 +17,15 @@ from typing import Any
 
 import numpy as np
 
-from fgrad import Tensor, errors, is_traced, tree_map
-from fgrad.compat.autograd.sparse import settled_sum
-from fgrad.compat.autograd.values import fitted, getval, is_number, plain, zeros_like
-from fgrad.compat.autograd.vspaces import vspace
+from fgrad import errors, is_traced, tree_map
+from fgrad.compat.autograd import calls
+from fgrad.compat.autograd.boxes import BOXED, unboxed
+from fgrad.compat.autograd.calls import ByArgument, leaves_of, missing_rule, primitive_jvps, primitive_vjps
+from fgrad.compat.autograd.values import getval, plain, zeros_like
+from fgrad.compat.autograd.vspaces import AS_PRIMITIVES, vspace
 from fgrad.core.primitive import FUNCTIONS, UFUNCS
-from fgrad.errors import MissingRuleError, OutputError, StructureError
+from fgrad.errors import StructureError
 from fgrad.errors.places import depth_of_user
-from fgrad.extend import Operation, defbatch, register_primitive
-from fgrad.extend import defjvp as define_forward
-from fgrad.extend import defvjp as define_reverse
-
-primitive_vjps: dict[Any, Callable[..., Any]] = {}
-"""The reverse rule of each primitive: `rule(argnums, ans, args, kwargs)` returns a function of the cotangent."""
-primitive_jvps: dict[Any, Callable[..., Any]] = {}
-"""The forward rule of each primitive: `rule(argnums, tangents, ans, args, kwargs)` returns the result's tangent."""
 
 
 class Primitive:
@@ -54,20 +44,19 @@ class Primitive:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs and any(map(is_traced, _leaves(kwargs))):
-            return self._with_traced_keywords(args, kwargs)
-        is_flat = all(map(_is_leaf, args))
-        traced = [leaf for leaf in (args if is_flat else _leaves(args)) if is_traced(leaf)]
-        if not traced:
-            return self.fun(*map(plain, args), **_plain_keywords(kwargs))
-        call = _Call(self, args, _plain_keywords(kwargs), is_flat)
-        result = _operation(len(traced), self in primitive_jvps)(*traced, call=call)
-        return call.nested(result)
+        if BOXED:
+            args = tuple(tree_map(unboxed, args))
+        if kwargs:
+            if any(map(is_traced, leaves_of(kwargs))):
+                return self._with_traced_keywords(args, kwargs)
+            kwargs = plain(kwargs)
+        call, traced = calls.traced_call(self, args, kwargs)
+        return calls.run(call, traced) if traced else self.fun(*call.args, **kwargs)
 
     def _with_traced_keywords(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the body on tensors if only keyword arguments are traced, for which there are no rules."""
-        if any(map(is_traced, _leaves(args))):
-            names = [name for name, value in kwargs.items() if any(map(is_traced, _leaves(value)))]
+        if any(map(is_traced, leaves_of(args))):
+            names = [name for name, value in kwargs.items() if any(map(is_traced, leaves_of(value)))]
             raise missing_rule(self, "reverse", ", ".join(names))
         return self.fun(*args, **kwargs)
 
@@ -150,222 +139,6 @@ def notrace_primitive(f_raw: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_NUMBERS = (np.ndarray, np.generic, bool, int, float, complex)
-
-
-class _Slot:
-    """The slot of a traced array in the arguments of a call."""
-
-    def __init__(self, place: int) -> None:
-        self.place = place
-
-
-@functools.cache
-def _slot(place: int) -> _Slot:
-    return _Slot(place)
-
-
-class _Call:
-    """One call of a primitive, without its traced arrays.
-
-    Attributes:
-        primitive: the primitive.
-        args, kwargs: its arguments; positional ones have slots in place of traced arrays.
-        is_flat: whether no argument is a container.
-        argnums: for each traced array, the position of the argument that contains it.
-        form: the structure of the result with placeholders for arrays, once it is known.
-        is_one: whether the result is one array or number.
-        pullbacks: of arguments with several arrays, with the corresponding result.
-    """
-
-    def __init__(self, primitive: Primitive, args: tuple[Any, ...], kwargs: dict[str, Any], is_flat: bool) -> None:
-        self.primitive, self.kwargs, self.is_flat = primitive, kwargs, is_flat
-        self.form, self.is_one = None, True
-        self.pullbacks: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
-        self.argnums: list[int] = []
-        if is_flat:
-            self.args = [self._slot_or_plain(arg, argnum) for argnum, arg in enumerate(args)]
-        else:
-            self.args = [
-                tree_map(functools.partial(self._slot_or_plain, argnum=argnum), arg) for argnum, arg in enumerate(args)
-            ]
-
-    def _slot_or_plain(self, x: Any, argnum: int) -> Any:
-        """Return a slot for a traced array in an argument, and the plain value of any other leaf."""
-        if not is_traced(x):
-            return plain(x)
-        self.argnums.append(argnum)
-        return _slot(len(self.argnums) - 1)
-
-    def __repr__(self) -> str:
-        return getattr(self.primitive, "__name__", repr(self.primitive.fun))
-
-    def whole(self, arrays: Sequence[Any]) -> list[Any]:
-        """Return the arguments with arrays in place of slots."""
-        if self.is_flat:
-            return [plain(arrays[x.place]) if type(x) is _Slot else x for x in self.args]
-        return [tree_map(lambda x: plain(arrays[x.place]) if type(x) is _Slot else x, arg) for arg in self.args]
-
-    def run(self, arrays: Sequence[Any]) -> Any:
-        """Return the result of the body: one array, or a tuple of the arrays in it."""
-        self.form = result = self.primitive.fun(*self.whole(arrays), **self.kwargs)
-        self.is_one = isinstance(result, _NUMBERS)
-        if self.is_one:
-            return result
-        found = _leaves(result)
-        if not all(isinstance(x, _NUMBERS) for x in found):
-            raise OutputError(
-                f"the primitive {self!r} returned {result!r:.200}, but results must be numbers, arrays and "
-                "containers of them.\nCompute other values outside of the primitive."
-            )
-        return tuple(np.asarray(x)[()] for x in found)
-
-    def nested(self, result: Any) -> Any:
-        """Return results of the operation, or their cotangents, in the structure of the body's result."""
-        if self.is_one:
-            return plain(result)
-        parts = iter([result[place] for place in range(len(result))])
-        return tree_map(lambda _: plain(next(parts)), self.form)
-
-    def pulled(self, place: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any] | None:
-        """Return the pullback to one traced array, None if its derivative is zero."""
-        like = arrays[place]
-        if not is_number(like):  # integers and booleans, such as masks, have no derivative, and need no rule
-            return None
-        argnum = self.argnums[place]
-        template = self.args[argnum]
-        is_alone = type(template) is _Slot
-        pullback = self._pullback_to(argnum, ans, arrays)
-
-        def pull(ct: Any) -> Any:
-            found = pullback(ct)
-            found = found if is_alone else _part(template, place, found)
-            return fitted(zeros_like(like) if found is None else found, like)
-
-        return pull
-
-    def _pullback_to(self, argnum: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any]:
-        """Return the pullback to an argument, shared by all arrays in it."""
-        known = self.pullbacks.get(argnum)
-        if known is not None and known[0] is ans:
-            return known[1]
-        maker = primitive_vjps.get(self.primitive)
-        if maker is None:
-            raise missing_rule(self.primitive, "reverse", argnum)
-        vjp = maker((argnum,), self.nested(ans), tuple(self.whole(arrays)), self.kwargs)
-        if type(self.args[argnum]) is _Slot:
-            return lambda ct: settled_sum(*vjp(self.nested(ct)))
-        last: list[Any] = [None, None]
-
-        def pullback(ct: Any) -> Any:
-            if last[0] is not ct or ct is None:
-                (found,) = vjp(self.nested(ct))
-                last[:] = [ct, settled_sum(found)]
-            return last[1]
-
-        self.pullbacks[argnum] = (ans, pullback)
-        return pullback
-
-    def pushed(self, place: int, tangent: Any, ans: Any, arrays: Sequence[Any]) -> Any:
-        """Return the contribution of one traced array to the tangent of the result."""
-        argnum, args, result = self.argnums[place], tuple(self.whole(arrays)), self.nested(ans)
-        own = tree_map(lambda x: _tangent(x, place, tangent, arrays), self.args[argnum])
-        found = primitive_jvps[self.primitive]((argnum,), (own,), result, args, self.kwargs)
-        found = settled_sum(found)
-        if self.is_one:
-            return fitted(found, ans)
-        parts = tree_map(lambda _, part: [part], result, found)
-        return tuple(fitted(part, like) for part, like in zip(_leaves(parts), ans, strict=True))
-
-
-def _plain_keywords(kwargs: dict[str, Any]) -> dict[str, Any]:
-    return plain(kwargs) if kwargs else kwargs
-
-
-def _is_leaf(x: Any) -> bool:
-    """Return whether the type of an argument is not a container type."""
-    kind = type(x)
-    if kind not in _IS_LEAF:
-        found = _leaves(x)
-        _IS_LEAF[kind] = len(found) == 1 and found[0] is x
-    return _IS_LEAF[kind]
-
-
-_IS_LEAF: dict[type, bool] = {np.ndarray: True, Tensor: True, float: True, np.float64: True, type(None): True}
-
-
-def _leaves(tree: Any) -> list[Any]:
-    """Return the leaves of containers, unchanged."""
-    found: list[Any] = []
-    tree_map(found.append, tree)
-    return found
-
-
-def _part(template: Any, place: int, found: Any) -> Any:
-    """Return the part of a rule's result for one array in a container."""
-    if found is None:
-        return found
-    parts: list[Any] = []
-    tree_map(lambda x, part: parts.append(part) if type(x) is _Slot and x.place == place else None, template, found)
-    return parts[0]
-
-
-def _tangent(leaf: Any, place: int, tangent: Any, arrays: Sequence[Any]) -> Any:
-    """Return the tangent of an argument in which only one array has a tangent."""
-    if type(leaf) is not _Slot:
-        return zeros_like(leaf)
-    return plain(tangent) if leaf.place == place else zeros_like(plain(arrays[leaf.place]))
-
-
-def _run(*arrays: Any, call: _Call) -> Any:
-    return call.run(arrays)
-
-
-@functools.cache
-def _operation(count: int, has_forward_rule: bool) -> Operation:
-    """Return the operation for calls with `count` traced arrays; without forward rules it transposes the others."""
-    name = f"autograd_primitive_{count}" + "_with_jvp" * has_forward_rule
-    operation = register_primitive(_run, name)
-    define_reverse(operation, *(_reverse_rule(place) for place in range(count)))
-    defbatch(operation, functools.partial(_one_by_one, operation))
-    if has_forward_rule:
-        define_forward(operation, *(_forward_rule(place) for place in range(count)))
-    return operation
-
-
-def _reverse_rule(place: int) -> Callable[..., Any]:
-    return lambda ans, *arrays, call: call.pulled(place, ans, arrays)
-
-
-def _forward_rule(place: int) -> Callable[..., Any]:
-    return lambda t, ans, *arrays, call: call.pushed(place, t, ans, arrays)
-
-
-def _one_by_one(
-    operation: Operation, values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: dict[str, Any]
-) -> Any:
-    """Run an operation on a batch by a loop: the body of a primitive takes plain values of one example."""
-    results = [
-        operation(*(x[place] if own else x for x, own in zip(values, mapped, strict=True)), **metadata)
-        for place in range(size)
-    ]
-    if isinstance(results[0], tuple):
-        return tuple(np.stack(parts) for parts in zip(*results, strict=True))
-    return np.stack(results)
-
-
-def missing_rule(fun: Any, mode: str, argument: Any) -> MissingRuleError:
-    """Return the error for a missing rule of a primitive's argument."""
-    name, define = getattr(fun, "__name__", repr(fun)), "defvjp" if mode == "reverse" else "defjvp"
-    where = f"its argument {argument}" if isinstance(argument, int) else f"the keyword {argument}"
-    return MissingRuleError(
-        f"the primitive {name} in {where}",
-        errors.users_line(),
-        mode,
-        f"Define it with {define}({name}, ...) of autograd.extend, for positional arguments.",
-    )
-
-
 def has_rule(fun: Any) -> bool:
     """Return whether a function is a NumPy or SciPy function with rules in fgrad."""
     while True:
@@ -399,15 +172,7 @@ def defvjp_argnums(fun: Any, vjpmaker: Callable[..., Any]) -> None:
 
 def defvjp_argnum(fun: Any, vjpmaker: Callable[..., Any]) -> None:
     """Define the reverse rules of a primitive: `vjpmaker(argnum, ans, args, kwargs)(g)` gives the cotangent of one."""
-
-    def maker(argnums: Sequence[int], *rest: Any) -> Callable[[Any], Any]:
-        if len(argnums) == 1:  # common case
-            pullback = vjpmaker(argnums[0], *rest)
-            return lambda g: (pullback(g),)
-        pullbacks = [vjpmaker(argnum, *rest) for argnum in argnums]
-        return lambda g: tuple(pullback(g) for pullback in pullbacks)
-
-    defvjp_argnums(fun, maker)
+    defvjp_argnums(fun, ByArgument(vjpmaker))
 
 
 def defvjp(fun: Any, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[int] | None = None) -> None:
@@ -499,3 +264,32 @@ def _linear(fun: Any, argnum: int, tangent: Any, args: Sequence[Any], kwargs: di
 def register_notrace(trace_type: Any, primitive_fun: Any) -> None:
     """Declare that the derivative of a primitive with respect to all of its arguments is zero."""
     defvjp_argnum(primitive_fun, lambda argnum, ans, args, kwargs: _nothing)
+
+
+def _operation_of_spaces(name: str, *makers: Callable[..., Any]) -> Primitive:
+    """Return an operation of vector spaces as a primitive, which is linear in each vector, with its reverse rules."""
+    operation = AS_PRIMITIVES[name] = Primitive(lambda space, *vectors: getattr(space, name)(*vectors))
+    defvjp(operation, None, *makers)
+    return operation
+
+
+def _same(ans: Any, space: Any, *vectors: Any) -> Callable[[Any], Any]:
+    return lambda g: g
+
+
+for _add in (_operation_of_spaces("_add", _same, _same), _operation_of_spaces("_mut_add", _same, _same)):
+    defjvp(_add, None, lambda g, ans, *rest: g, lambda g, ans, *rest: g)
+for _product in (
+    _operation_of_spaces(
+        "_scalar_mul",
+        lambda ans, space, x, a: lambda g: space.covector(space.scalar_mul(space.covector(g), a)),
+        lambda ans, space, x, a: lambda g: space.inner_prod(g, space.covector(x)),
+    ),
+    _operation_of_spaces(
+        "_inner_prod",
+        lambda ans, space, x, y: lambda g: space.covector(space.scalar_mul(y, g)),
+        lambda ans, space, x, y: lambda g: space.covector(space.scalar_mul(x, g)),
+    ),
+    _operation_of_spaces("_covector", lambda ans, space, x: lambda g: space.covector(g)),
+):
+    def_linear(_product)

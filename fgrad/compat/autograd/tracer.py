@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 
 import fgrad as fg
+from fgrad.compat.autograd.boxes import BOX_CLASSES, BOXED
 from fgrad.compat.autograd.primitives import notrace_primitive, primitive, register_notrace
 from fgrad.compat.autograd.sequences import subval, subvals, toposort
 from fgrad.compat.autograd.values import getval, is_number, plain
+from fgrad.core.foreign import OBJECT
 from fgrad.core.tensor import ATTRIBUTES, strip_ended
 from fgrad.errors import UnsupportedError
 from fgrad.extend import Operation
@@ -29,32 +31,64 @@ __all__ = [
 
 
 def isbox(x: Any) -> bool:
-    """Return whether an object is a traced tensor of floating-point numbers; booleans count as plain."""
-    return fg.is_traced(x) and is_number(x)
+    """Return whether an object is a traced tensor of floating-point numbers, or a box; booleans count as plain."""
+    return type(x) in BOX_CLASSES or (fg.is_traced(x) and (is_number(x) or x.dtype is OBJECT))
 
 
 class _Traced(type):
-    """The metaclass of classes whose instances are traced tensors."""
+    """The metaclass of boxes: traced tensors are instances of those for arrays and numbers."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isbox(instance)
+        if type(instance) not in BOX_CLASSES and "holds_numbers" in vars(cls):
+            return isbox(instance)
+        return type.__instancecheck__(cls, instance)
 
 
 class Box(metaclass=_Traced):
-    """The type of traced values, which are created by tracing only."""
+    """The type of traced values, which are created by tracing only.
+
+    Arrays and numbers are traced as tensors. Values of any other type are traced as a whole, in instances of a subclass
+    of `Box` that is registered for the type, as a subclass of `VSpace` must be, too. Only primitives compute with them.
+
+    Example:
+        >>> from fgrad.compat.autograd import grad
+        >>> from fgrad.compat.autograd.extend import VSpace, defvjp
+        >>> class Line:
+        ...     def __init__(self, slope):
+        ...         self.slope = slope
+        >>> class LineBox(Box):
+        ...     pass
+        >>> class LineSpace(VSpace):
+        ...     def _add(self, x, y):
+        ...         return Line(x.slope + y.slope)
+        >>> LineBox.register(Line)
+        >>> LineSpace.register(Line)
+        >>> height = primitive(lambda line, x: line.slope * x)
+        >>> defvjp(height, lambda ans, line, x: lambda g: Line(g * x))
+        >>> grad(lambda line: height(line, 2.0) + height(line, 3.0))(Line(1.0)).slope
+        np.float64(5.0)
+    """
+
+    holds_numbers = True
+    _tensor: Any
 
     @classmethod
     def register(cls, value_type: type) -> None:
-        """Register a type of values that may be traced; NumPy arrays and numbers are registered already.
-
-        Raises:
-            UnsupportedError: a NotImplementedError; the type is not an array or number type.
-        """
+        """Register this class for the values of a type; NumPy arrays and numbers are traced as tensors anyway."""
         if not issubclass(value_type, (np.ndarray, np.inexact, float, complex)):
-            raise UnsupportedError(
-                f"{value_type.__name__} is not an array type, but traced values are tensors of numbers.\n"
-                "fg.register_pytree_node makes the class a container, whose arrays are traced."
-            )
+            BOXED[value_type] = cls
+            BOX_CLASSES.add(cls)
+
+    @property
+    def _value(self) -> Any:
+        """The value without the layer of the highest trace."""
+        return plain(_value(self._tensor, "_value"))
+
+    def __bool__(self) -> bool:
+        return bool(getval(self))
+
+    def __str__(self) -> str:
+        return f"Autograd {type(self).__name__} with value {self._value!s}"
 
 
 def _value(tensor: Any, name: str) -> Any:

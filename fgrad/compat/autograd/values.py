@@ -10,22 +10,27 @@ fitted(x, like)     a cotangent or tangent in the shape and dtype of its primal
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fgrad import Tensor, Variable, is_traced, stop_gradient, tree_map
+from fgrad.compat.autograd.boxes import BOXED, ZERO_ELEMENT, as_array, opened, unboxed, zeros_of
+from fgrad.core.foreign import OBJECT
 
 _INEXACT = (float, complex, np.inexact)
 _TENSORS = (Tensor, Variable)
 
 
 def plain(tree: Any) -> Any:
-    """Return a tree with untraced tensors converted to NumPy arrays and numbers."""
+    """Return a tree with untraced tensors converted to NumPy arrays and numbers, and elements to values and boxes."""
     kind = type(tree)
     if kind is np.ndarray or kind is np.float64 or kind is float:
         return tree
+    if BOXED:
+        return tree_map(_opened_leaf, tree)
     if kind is Tensor:
         return tree if is_traced(tree) else tree.numpy()
     return _plain_leaf(tree) if isinstance(tree, _TENSORS) else tree_map(_plain_leaf, tree)
@@ -35,20 +40,51 @@ def _plain_leaf(leaf: Any) -> Any:
     return leaf.numpy() if isinstance(leaf, _TENSORS) and not is_traced(leaf) else leaf
 
 
+def _opened_leaf(leaf: Any) -> Any:
+    return opened(_plain_leaf(leaf))
+
+
 def getval(x: Any) -> Any:
-    """Return the plain value of a traced tensor, and other objects unchanged."""
-    return stop_gradient(x).numpy() if isinstance(x, _TENSORS) else x
+    """Return the plain value of a traced tensor or box, and other objects unchanged."""
+    x = unboxed(x)
+    return plain(stop_gradient(x).numpy()) if isinstance(x, _TENSORS) else x
 
 
 def as_point(tree: Any) -> Any:
     """Return differentiated arguments with integers converted to floating-point numbers."""
+    if type(tree) is np.ndarray and tree.dtype.kind in "fc":  # common case
+        return tree
     return tree if isinstance(tree, (float, Tensor)) else tree_map(_as_floats, tree)
 
 
 def _as_floats(leaf: Any) -> Any:
     if isinstance(leaf, (int, np.integer)) and not isinstance(leaf, bool):
         return float(leaf)
-    return leaf.astype(float) if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu" else leaf
+    return leaf.astype(float) if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu" else as_array(leaf)
+
+
+def with_boxes(fun: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of one argument that gets and returns boxes, as a function of tensors."""
+    if not BOXED:
+        return fun
+
+    @functools.wraps(fun)
+    def run(x: Any) -> Any:
+        return tree_map(as_array, fun(plain(x)))
+
+    return run
+
+
+def as_gradients(found: Any, x: Any) -> Any:
+    """Return derivatives by an argument in Autograd's form: conjugated, as plain values."""
+    gradients = plain(conjugate(found))
+    if not BOXED:
+        return gradients
+    return tree_map(lambda x, g: zeros_of(getval(x)) if type(getval(x)) in BOXED and _is_zero(g) else g, x, gradients)
+
+
+def _is_zero(gradient: Any) -> bool:
+    return isinstance(gradient, (int, np.ndarray)) and not np.any(gradient)
 
 
 def is_number(x: Any) -> bool:
@@ -77,18 +113,27 @@ def mapped(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
 
 def zeros_like(x: Any) -> Any:
     """Return zeros like an array or number; None if it has no derivative."""
+    if BOXED and type(getval(x)) in BOXED:
+        return zeros_of(getval(x))
     return np.zeros(np.shape(x), x.dtype if hasattr(x, "dtype") else type(x))[()] if is_number(x) else None
 
 
 def fitted(x: Any, like: Any) -> Any:
-    """Return a cotangent or tangent in the shape and dtype of `like`: broadcast, and its real part, if necessary."""
+    """Return a cotangent or tangent in the shape and dtype of `like`: broadcast, and its real part, if necessary.
+
+    None means zeros.
+    """
     if type(x) is type(like) is np.ndarray and x.dtype is like.dtype and x.shape == like.shape:  # common case
         return x
+    dtype = like.dtype if hasattr(like, "dtype") else np.result_type(like)
+    if dtype is OBJECT:
+        return ZERO_ELEMENT if x is None else as_array(x)
+    if x is None:
+        return zeros_like(like)
     x = x if hasattr(x, "dtype") else np.asarray(x)
     shape = np.shape(like)
     if x.shape != shape:
         x = np.reshape(x, shape) if x.size == np.size(like) else np.broadcast_to(x, shape)
-    dtype = like.dtype if hasattr(like, "dtype") else np.result_type(like)
     if x.dtype is dtype or x.dtype == dtype or dtype.kind not in "fc":
         return x
     return (np.real(x) if x.dtype.kind == "c" and dtype.kind == "f" else x).astype(dtype)

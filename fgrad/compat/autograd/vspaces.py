@@ -14,9 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 import fgrad as fg
+from fgrad.compat.autograd.boxes import BOX_CLASSES, SPACES
 from fgrad.compat.autograd.sparse import SparseObject
 from fgrad.compat.autograd.values import getval
 from fgrad.errors import StructureError
+
+AS_PRIMITIVES: dict[str, Callable[..., Any]] = {}
+"""The operations of spaces of other values than arrays, as primitives: `operation(space, *vectors)`."""
 
 
 class VSpace:
@@ -26,8 +30,10 @@ class VSpace:
         value: one of its elements.
     """
 
-    mappings: ClassVar[dict[type, Callable[[Any], Any]]] = {}
+    mappings: ClassVar[dict[type, Callable[[Any], Any]]] = SPACES
     iscomplex = False
+    is_of_arrays = False
+    """Whether its operations consist of those of arrays, which have derivatives of their own."""
 
     def __init__(self, value: Any) -> None:
         pass
@@ -50,19 +56,22 @@ class VSpace:
         raise NotImplementedError(type(self).__name__)
 
     def add(self, x_prev: Any, x_new: Any) -> Any:
-        return self._add(x_prev, x_new)
+        return self._run("_add", x_prev, x_new)
 
     def mut_add(self, x_prev: Any, x_new: Any) -> Any:
-        return self._mut_add(self.zeros() if x_prev is None else x_prev, x_new)
+        return self._run("_mut_add", self.zeros() if x_prev is None else x_prev, x_new)
 
     def scalar_mul(self, x: Any, a: Any) -> Any:
-        return self._scalar_mul(x, a)
+        return self._run("_scalar_mul", x, a)
 
     def inner_prod(self, x: Any, y: Any) -> Any:
-        return self._inner_prod(x, y)
+        return self._run("_inner_prod", x, y)
 
     def covector(self, x: Any) -> Any:
-        return self._covector(x)
+        return self._run("_covector", x)
+
+    def _run(self, name: str, *vectors: Any) -> Any:
+        return getattr(self, name)(*vectors) if self.is_of_arrays else AS_PRIMITIVES[name](self, *vectors)
 
     # Operations that subclasses may override
 
@@ -94,6 +103,8 @@ class VSpace:
 
 class ArrayVSpace(VSpace):
     """The space of real arrays of one shape and dtype, or of numbers."""
+
+    is_of_arrays = True
 
     def __init__(self, value: Any) -> None:
         self.shape: Any = np.shape(value)
@@ -162,6 +173,8 @@ class ContainerVSpace(VSpace):
     Attributes:
         shape: the container, with spaces in place of values.
     """
+
+    is_of_arrays = True
 
     def __init__(self, value: Any) -> None:
         self.shape: Any = self._built(map(vspace, self._values(value)), value)
@@ -276,6 +289,8 @@ def vspace(value: Any) -> Any:
     """
     if isinstance(value, (fg.Tensor, fg.Variable)):
         return _of_array(value) if value.dtype.kind in "fc" else vspace(getval(value))
+    if type(value) in BOX_CLASSES:
+        return vspace(getval(value))
     if type(value) in VSpace.mappings:
         return VSpace.mappings[type(value)](value)
     if isinstance(value, tuple) and hasattr(value, "_make"):

@@ -9,3 +9,5 @@ __all__ = ["ArrayBox", "Box"]
 
 class ArrayBox(Box):
     """The type of traced arrays and numbers, which are fgrad tensors."""
+
+    holds_numbers = True
