@@ -34,6 +34,9 @@ def test_plainly():
 def test_waiting():
     time.sleep(2.0)
 
+def test_left_out():
+    assert False
+
 def test_numbers():
     assert (random.random(), np.random.rand()) == (0.8444218515250481, 0.5488135039273248)
 """
@@ -128,7 +131,7 @@ def test_both_runs_of_a_suite(tmp_path, library):
     pytest.importorskip("autograd")
     (tmp_path / "source").mkdir()
     (tmp_path / "source" / "test_it.py").write_text(SUITE.format(which="autograd"))
-    client = Client("some", "1.0", ("test_it.py",))
+    client = Client("some", "1.0", ("test_it.py",), options=("--deselect", "test_it.py::test_left_out"))
     start = time.perf_counter()
     found = running.results_with(library, client, sys.executable, tmp_path / "source", tmp_path)
     assert 0.0 < found.seconds < time.perf_counter() - start - 1.9  # of the processor: one test sleeps

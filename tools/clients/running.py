@@ -188,6 +188,7 @@ def results_with(library: str, client: Client, python: Path, source: Path, folde
         "--tb=short",
         f"--rootdir={source}",
         f"--junitxml={report}",
+        *client.options,
     ]
     command = [python, *MODULES[library], "pytest", *client.tests, *options]
     begin = spent()
