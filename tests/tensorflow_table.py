@@ -250,7 +250,8 @@ tf.reshape(x, [2, -1]).shape.as_list()
 # graph
 x = tf.placeholder(tf.float32, [None])
 feed = {x: [1.0, 2.0]}
-run(tf.gather(x, [1, 1])), run(tf.gradients(tf.gather(x, [1, 1]) * 2.0, x))
+y = tf.gather(x, [1, 1])
+run(y), run(tf.convert_to_tensor(tf.gradients(2.0 * y, x)[0]))
 """
 """The programs, each with its mode in its first line."""
 

@@ -28,6 +28,9 @@ from fgrad.errors import StructureError
 from fgrad.errors.places import depth_of_user
 
 
+_PLAIN = {np.ndarray, np.float64, float, int}
+
+
 class Primitive:
     """A function with user-defined derivatives, created by `primitive`.
 
@@ -44,6 +47,8 @@ class Primitive:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and _PLAIN.issuperset(map(type, args)):  # common case
+            return self.fun(*args)
         if BOXED:
             args = tuple(tree_map(unboxed, args))
         if kwargs:
