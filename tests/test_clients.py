@@ -118,10 +118,12 @@ def test_outputs_are_compared_as_far_as_both_came():
 
 
 def test_an_example_is_stopped_in_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(examples, "SECONDS", 5.0)
-    program = "import time; print(1, flush=True); print(2, end='', flush=True); time.sleep(60)"
-    found = examples.run([sys.executable, "-c", program], tmp_path)
-    assert (found.lines, found.status) == (["1"], None)
+    beginning = "import time; print(1, flush=True); print(2, end='', flush=True); "
+    for limit, program in (("SECONDS", "while True: pass"), ("PATIENCE", "time.sleep(60)")):
+        monkeypatch.undo()
+        monkeypatch.setattr(examples, limit, 3)
+        found = examples.run([sys.executable, "-c", beginning + "\n" + program], tmp_path)
+        assert (found.lines, found.status) == (["1"], None)
     assert examples.run([sys.executable, "-c", "print(1); raise SystemExit(3)"], tmp_path).status == 3
 
 

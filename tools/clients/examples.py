@@ -7,7 +7,9 @@ agreement(mine, theirs)       how many lines agree, in words and nearly in numbe
 from __future__ import annotations
 
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import time
 from dataclasses import dataclass
@@ -23,8 +25,10 @@ EXAMPLES = (
     "rosenbrock.py", "tanh.py",
 )  # fmt: skip
 """Those that load nothing from the network."""
-SECONDS = 30.0
-"""After which an example is stopped: most of them go on for minutes. What both have printed by then is compared."""
+SECONDS = 30
+"""Of the processor, after which an example is stopped: most go on for minutes. What both have printed is compared."""
+PATIENCE = 20 * SECONDS
+"""The seconds by the clock, after which an example that waits is stopped."""
 TOLERANCE = 1e-4
 """Of numbers, relative: they come out of hundreds of steps of an optimizer."""
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -76,7 +80,7 @@ class Agreement:
         if self.compared:
             return "the same"
         is_end = self.mine.status == self.theirs.status == 0
-        return PRINTS_NOTHING if is_end else f"nothing to compare: stopped after {SECONDS:g} s"
+        return PRINTS_NOTHING if is_end else f"nothing to compare: stopped after {SECONDS} s"
 
     @property
     def is_good(self) -> bool:
@@ -118,10 +122,19 @@ def run(command: list[str], folder: Path) -> Output:
     with printed.open("w") as out, (folder / "complaints").open("w") as complaints:
         try:
             status: int | None = subprocess.run(
-                command, cwd=folder, env=surroundings(), stdout=out, stderr=complaints, timeout=SECONDS, check=False
+                command,
+                cwd=folder,
+                env=surroundings(),
+                stdout=out,
+                stderr=complaints,
+                timeout=PATIENCE,
+                check=False,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5)),
             ).returncode
         except subprocess.TimeoutExpired:
             status = None
+    if status == -signal.SIGXCPU:
+        status = None
     text = printed.read_text()
     lines = text.splitlines()
     if status is None and not text.endswith("\n"):

@@ -76,7 +76,7 @@ def with_boxes(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def as_gradients(found: Any, x: Any) -> Any:
-    """Return derivatives by an argument in Autograd's form: conjugated, as plain values."""
+    """Return derivatives with respect to an argument in Autograd's form: conjugated, as plain values."""
     gradients = plain(conjugate(found))
     if not BOXED:
         return gradients

@@ -33,7 +33,7 @@ class VSpace:
     mappings: ClassVar[dict[type, Callable[[Any], Any]]] = SPACES
     iscomplex = False
     is_of_arrays = False
-    """Whether its operations consist of those of arrays, which have derivatives of their own."""
+    """Whether its operations consist of operations on arrays, which are differentiated one by one."""
 
     def __init__(self, value: Any) -> None:
         pass
