@@ -27,7 +27,6 @@ from fgrad.core.primitive import FUNCTIONS, UFUNCS
 from fgrad.errors import StructureError
 from fgrad.errors.places import depth_of_user
 
-
 _PLAIN = {np.ndarray, np.float64, float, int}
 
 
