@@ -67,7 +67,7 @@ CLIENTS = (
         ),
         repository="https://github.com/geomstats/geomstats",
         commit="3e05560c5146c873af2f123b4ce0b07c3c8f7e3a",
-        needs=("networkx", "nbformat", "numpy<2.4"),  # it imports np.trapz
+        needs=("networkx", "nbconvert", "nbformat", "numpy<2.4"),  # it imports np.trapz
         variables={"GEOMSTATS_BACKEND": "autograd"},
         note="its backend, numerics and metrics",
     ),
