@@ -325,7 +325,7 @@ BACK = {
     "from the end": (BOTH, 19),
     "filled": ([(40, 0), (40, 0)], 8),
     "swapped": (BOTH, 9),
-    "clocked": (BOTH, 14),
+    "clocked": ([(39, 0), (39, 0)], 23),  # t begins as a number of Python's, to which h adds one of NumPy's
     "numbered": (BOTH, 6),
     "weighted": (BOTH, 13),
     "third": ([(40, 0), (35, 0)], 40),

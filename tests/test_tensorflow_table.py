@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "from-tensorflow.md"
 @pytest.mark.filterwarnings("ignore")
 def test_the_page_has_what_the_command_prints():
     page = PAGE.read_text()
-    assert "python tests/tensorflow_table.py\n" in page
+    assert "python tests/tensorflow_table.py" in page
     assert "\n".join(tensorflow_table.table()) in page, "write what the command prints"
 
 

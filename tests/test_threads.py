@@ -365,3 +365,16 @@ def test_variables_that_other_threads_read_for_themselves_come_without_a_warning
             return w * w
 
         assert fg.implicit_gradients(loss)()[0][0] == 6.0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("look", [np.asarray, float, fg.Variable.item, fg.Variable.tolist, fg.Variable.numpy, repr])
+def test_another_thread_that_looks_at_a_variable_comes_without_a_warning(look):
+    w = fg.Variable(2.0)
+    with ThreadPoolExecutor(1) as pool:
+
+        def loss():
+            pool.submit(look, w).result()
+            return w * w
+
+        assert fg.implicit_gradients(loss)()[0][0] == 4.0

@@ -363,7 +363,7 @@ class TensorLike:
     @property
     def __array__(self) -> Callable[..., npt.NDArray[Any]]:
         """Return the function that makes a plain array, or an object array where NumPy collects traced numbers."""
-        value = strip_ended(self)
+        value = self._settled()
         if type(value) is not Tensor:
             return self._plain_array
         if concretize.is_left_to_operand(sys._getframe(1)):
@@ -376,7 +376,7 @@ class TensorLike:
         raise AttributeError("__array__")  # NumPy then takes the number itself as an object
 
     def _plain_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        value = strip_ended(self)
+        value = self._settled()
         if type(value) is Tensor and not value.size:  # an empty tensor has no values to lose
             return np.empty(value.shape, value.dtype if dtype is None else dtype)
         array = _read_only(value._trace.plain_array(value) if type(value) is Tensor else value)
@@ -480,8 +480,12 @@ class TensorLike:
         """Return whether a trace follows a tensor; a variable is not read to find out."""
         return type(self) is Tensor and type(strip_ended(self)) is Tensor
 
+    def _settled(self) -> Any:
+        """Return the value without ended traces, for a plain number or array to be made of it."""
+        return strip_ended(self)
+
     def _concrete(self, how: str) -> Any:
-        value: Any = strip_ended(self)
+        value: Any = self._settled()
         if type(value) is Tensor and how in _NUMBERS and value.dtype.kind in "fc":
             concretize.check_number(sys._getframe(2), how, value)
         return concrete(value, how)
@@ -530,7 +534,7 @@ class TensorLike:
         return self._repr("")
 
     def _shown(self) -> Any:
-        return below(strip_ended(self))
+        return below(self._settled())
 
     def _repr(self, suffix: str) -> str:
         return METHODS["__repr__"](self, suffix)  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, TensorLike, box, boxed
-from fgrad.core.trace import UNTRACED, running
+from fgrad.core.trace import UNTRACED, is_seen, running
 
 _creation = itertools.count()
 
@@ -182,6 +182,10 @@ class Variable(TensorLike):
             global _last_unseen
             _last_unseen = next(_times), threading.get_ident(), self.number, self.name
         return value
+
+    def _settled(self) -> Any:
+        # No read: of a plain number no watch expects a derivative, in whichever thread.
+        return super()._settled() if running.watches or is_seen() else self._value
 
     def value(self) -> Tensor:
         """Return the current value as a tensor; this reads the variable."""

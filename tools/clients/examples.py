@@ -7,7 +7,6 @@ agreement(mine, theirs)       how many lines agree, in words and nearly in numbe
 from __future__ import annotations
 
 import re
-import resource
 import shutil
 import signal
 import subprocess
@@ -122,14 +121,13 @@ def run(command: list[str], folder: Path) -> Output:
     with printed.open("w") as out, (folder / "complaints").open("w") as complaints:
         try:
             status: int | None = subprocess.run(
-                command,
+                ["sh", "-c", f'ulimit -S -t {SECONDS}; exec "$@"', "limited", *command],
                 cwd=folder,
                 env=surroundings(),
                 stdout=out,
                 stderr=complaints,
                 timeout=PATIENCE,
                 check=False,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 5)),
             ).returncode
         except subprocess.TimeoutExpired:
             status = None
