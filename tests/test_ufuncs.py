@@ -139,6 +139,7 @@ ROWS = [
     ("add.reduceat axis", lambda x: np.add.reduceat(x, [0, 2], axis=1), M),
     ("multiply.reduceat", lambda x: np.multiply.reduceat(x, [0, 3, 2], axis=-1), M),
     ("maximum.reduceat", lambda x: np.maximum.reduceat(x, [0, 2, 1]), V),
+    ("hypot.reduceat", lambda x: np.hypot.reduceat(-x, [0, 1, 3]), V),
     ("subtract.reduceat", lambda x: np.subtract.reduceat(x, [1, 4]), V),
     ("multiply.outer", np.multiply.outer, V, W),
     ("subtract.outer", lambda x, y: np.subtract.outer(x, y), M, V),

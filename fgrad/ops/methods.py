@@ -189,13 +189,17 @@ def _neutral(ufunc: np.ufunc, initial: Any) -> Any:
     return NEUTRAL[ufunc]
 
 
+_FROM_ZERO = (np.hypot, np.gcd)
+"""Ufuncs whose `reduce` begins at 0 in NumPy, unlike their `reduceat`."""
+
+
 def _folded(ufunc: np.ufunc, rows: Any) -> Any:
     """Combine the rows: ((first, second), third) and so on, associative ones by halves."""
     count = rows.shape[0]
     if count == 0:
         return ufunc.reduce(np.zeros(rows.shape, rows.dtype))
-    if count == 1 and ufunc in (np.hypot, np.gcd):
-        return ufunc(0, rows[0])  # as NumPy starts, so that there is no -0.0
+    if count == 1 and ufunc in _FROM_ZERO:
+        return ufunc(0, rows[0])  # which takes the sign
     if count == 1 and ufunc in ASSOCIATIVE:
         return np.not_equal(rows[0], 0) if ufunc.__name__.startswith("logical_") else rows[0]
     if ufunc in TOTALS and count > 1:
@@ -266,7 +270,8 @@ def _reduceat(ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0, dtype: Any =
     a = as_array(a)
     axis = np.lib.array_utils.normalize_axis_index(plain_axis(axis), a.ndim)
     starts = np.asarray(values_of(indices, "the indices of reduceat"), np.intp)
-    _ = ufunc.reduceat(np.ones(a.shape[axis], a.dtype), starts)  # NumPy's checks and messages
+    # With NumPy's checks and messages
+    made = ufunc.reduceat(np.ones(a.shape[axis], a.dtype), starts, dtype=dtype).dtype
     if dtype is not None:
         a = astype(a, dtype)
     ends = np.maximum(np.append(starts[1:], a.shape[axis]), starts + 1)
@@ -278,7 +283,13 @@ def _reduceat(ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0, dtype: Any =
         return apply(_segment_sums, (np.take(a, places, axis),), {"starts": firsts, "axis": axis})
     lead = (slice(None),) * axis
     pieces = [a[(*lead, slice(*stretch))] for stretch in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return np.stack([_reduce(ufunc, piece, axis) for piece in pieces], axis)
+    return np.stack([_segment(ufunc, piece, axis, made) for piece in pieces], axis)
+
+
+def _segment(ufunc: np.ufunc, piece: Any, axis: int, made: np.dtype[Any]) -> Any:
+    if ufunc in _FROM_ZERO and piece.shape[axis] == 1:
+        return astype(np.squeeze(piece, axis), made)
+    return _reduce(ufunc, piece, axis)
 
 
 def _outer(ufunc: np.ufunc, a: Any, b: Any, **keywords: Any) -> Any:
