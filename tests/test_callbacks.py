@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 import fgrad as fg
 import fgrad.scipy.integrate as integrate
@@ -180,3 +181,14 @@ WITHOUT_RESULT = {
 def test_a_function_without_a_result_is_refused(name):
     with pytest.raises(errors.NoResultError, match="nothing returned None, and the solver needs numbers"):
         WITHOUT_RESULT[name]()
+
+
+@pytest.mark.parametrize(
+    "constraint", [lambda f: {"type": "eq", "fun": f}, lambda f: scipy.optimize.NonlinearConstraint(f, 0.0, 0.0)]
+)
+def test_a_constraint_that_returns_none_is_named(constraint):
+    def forgetful(x):
+        x[0] - 1.0
+
+    with pytest.raises(errors.NoResultError, match="forgetful returned None"):
+        optimize.minimize(lambda x: x @ x, [1.0, 2.0], method="SLSQP", constraints=constraint(forgetful))

@@ -66,7 +66,7 @@ def _constraint_of(search: Search, name: str, constraint: Any) -> Constraint:
 def _of_dictionary(search: Search, name: str, constraint: dict[str, Any]) -> Constraint:
     extra = as_tuple(constraint.get("args", ()))
     check_solvers_function(f"fun of {name}", constraint["fun"], "x", extra)
-    function = search.on_vectors(lambda x, *extra: constraint["fun"](x, *extra))
+    function = search.on_vectors(constraint["fun"], constraint["fun"])
     value, exact, own = search.plain(function), search.plain_jacobian(function), constraint.get("jac")
 
     def original(given: Given) -> Any:
@@ -79,7 +79,7 @@ def _of_dictionary(search: Search, name: str, constraint: dict[str, Any]) -> Con
 
 def _nonlinear(search: Search, name: str, constraint: Any) -> Constraint:
     check_solvers_function(f"fun of {name}", constraint.fun, "x")
-    function = search.on_vectors(constraint.fun)
+    function = search.on_vectors(constraint.fun, constraint.fun)
     slopes = search.plain_jacobian(function)(()) if constraint.jac in ESTIMATES else constraint.jac
     options = {"jac": slopes, "hess": constraint.hess, "keep_feasible": constraint.keep_feasible}
     value = search.plain(function)(())

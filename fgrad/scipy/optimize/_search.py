@@ -221,13 +221,17 @@ class Search:
         self.restore = raveled(self.start)[1]
         self.found: list[Any] = []
 
-    def on_vectors(self, function: Function) -> Function:
-        """Return a function of the unknowns as a function from vectors to vectors."""
+    def on_vectors(self, function: Function, named: Function | None = None) -> Function:
+        """Return a function of the unknowns as a function from vectors to vectors.
+
+        Messages name the function `named`, by default that of the solver.
+        """
+        named = named or self.function
 
         def of_vector(vector: Any, *args: Any) -> Any:
-            return raveled(check_returned(self.function, function(self.restore(vector), *args)))[0]
+            return raveled(check_returned(named, function(self.restore(vector), *args)))[0]
 
-        of_vector.__name__ = name_of(self.function)
+        of_vector.__name__ = name_of(named)
         return of_vector
 
     def plain(self, function: Function) -> Function:
