@@ -1488,7 +1488,17 @@ def test_arithmetic_of_pythons_integers_is_pythons(name):
     function = PYTHONS[name]
     compiled = fg.compile(function)
     compiled(2, 1)
-    for a, b in ((2, 3), (2**40, 2**40), (3, 0), (-7, 2), (2**61, -(2**61)), (2**60 + 1, 3), (10, 70), (-3, 3)):
+    for a, b in (
+        (2, 3),
+        (2**40, 2**40),
+        (3, 0),
+        (-7, 2),
+        (2**61, -(2**61)),
+        (2**60 + 1, 3),
+        (10, 70),
+        (-3, 3),
+        (3, -1),
+    ):
         if name in ("power", "shift", "shift beside an array") and abs(b) > 70:
             continue
         wanted = raised_by(function, a, b)

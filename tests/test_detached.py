@@ -494,6 +494,16 @@ def test_functions_of_scipy_name_the_one_to_write(name):
         assert len(lines) <= 4
 
 
+def test_a_function_of_scipy_that_fgrad_has_called_is_not_named():
+    """Its twin is what the user has called: the value that is wanted is an option."""
+
+    def lowest(tol):
+        return fgrad.scipy.optimize.minimize(lambda x: np.sum(x * x), [1.0], tol=tol).x
+
+    with pytest.raises(errors.ConcretizationError):
+        fg.vmap(lowest)(np.array([1e-3, 1e-6]))
+
+
 @pytest.mark.parametrize("is_compiled", [False, True])
 def test_a_format_needs_a_value(is_compiled):
     def f(x):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.graphs.equations import Equation
-from fgrad.graphs.integers import DIVIDE, EXACT, GROW, LARGEST, SHIFT, compared_in, is_integer, narrow_dtype
+from fgrad.graphs.integers import DIVIDE, EXACT, GROW, LARGEST, compared_in, is_integer, narrow_dtype
 from fgrad.native.lowering import CHECKS, Program
 from fgrad.native.nodes import Node
 
@@ -36,13 +36,9 @@ def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
     if name in DIVIDE:
         zero = program.cast(0, np.int64)
         program.fails(program.pointwise("equal", nodes[1], zero, dtype=np.bool_))
-    if name in SHIFT:
-        program.fails(program.pointwise("less", nodes[1], program.cast(0, np.int64), dtype=np.bool_))
-    floats = [program.cast(x, np.float64) for x in nodes] if name in GROW or name == "left_shift" else []
     if name in GROW:
+        floats = [program.cast(x, np.float64) for x in nodes]
         _check_size(program, program.pointwise(name, *floats), LARGEST)
-    if name == "left_shift":
-        _check_size(program, program.pointwise("multiply", floats[0], program.pointwise("exp2", floats[1])), LARGEST)
     if name == "divide":
         for each in nodes:
             _check_size(program, program.cast(each, np.float64), EXACT)

@@ -1,6 +1,6 @@
 """Values of types that users register with `Box.register`, which are differentiated as a whole.
 
-A tensor holds such a value as an exact number: an `Element`, which is added and scaled by its vector space. The user's
+A tensor holds such a value as an exact number: an `Element`, which is added by its vector space. The user's
 functions get it in a box, an instance of the class that was registered for its type, and primitives its plain value.
 
     BOXED, SPACES     the box class and the vector space of each type
@@ -28,7 +28,7 @@ SPACES: dict[type, Callable[[Any], Any]] = {}
 
 
 class Element(Number):
-    """A value of a registered type, as a number that can be added and scaled.
+    """A value of a registered type, as a number that can be added.
 
     Args:
         value: the value, or the box of an outer trace.
@@ -54,14 +54,6 @@ class Element(Number):
         return self if other == 0 else NotImplemented  # zeros of NumPy's, for no derivative
 
     __radd__ = __add__
-
-    def __mul__(self, factor: Any) -> Element:
-        return Element(SPACES[type(self.value)](self.value).scalar_mul(self.value, factor))
-
-    __rmul__ = __mul__
-
-    def conjugate(self) -> Element:
-        return self
 
     def __repr__(self) -> str:
         return repr(self.value)
