@@ -501,7 +501,7 @@ def test_a_function_of_scipy_that_fgrad_has_called_is_not_named():
         return fgrad.scipy.optimize.minimize(lambda x: np.sum(x * x), [1.0], tol=tol).x
 
     with pytest.raises(errors.ConcretizationError):
-        fg.vmap(lowest)(np.array([1e-3, 1e-6]))
+        fg.compile(lowest)(1e-3)
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])

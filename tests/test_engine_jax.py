@@ -281,6 +281,7 @@ def test_arithmetic_of_pythons_integers():
         lambda a, b: a % b,
         lambda a, b: (a * a * a) * np.ones(2),
         lambda a, b: (a << (b & 127)) * np.ones(2),
+        lambda a, b: (a >> b) * np.ones(2),
         lambda a, b: np.array([1, 2], np.int8) + ((a & 1) | (b & 2) ^ 1),
     ):
         compiled = in_jax(function)
