@@ -5,6 +5,7 @@ second order in both modes, single precision and batches with NumPy, finite diff
 """
 
 import tracemalloc
+import warnings
 
 import numpy as np
 import pytest
@@ -123,6 +124,29 @@ SEVERAL = [
 @pytest.mark.parametrize(("f", "x"), named(REDUCTIONS))
 def test_of_one_array(f, x):
     check_call(f, x)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.cov(x, dtype=np.float32),
+        lambda x: np.cov(x, dtype=np.float32, aweights=[0.5, 1.5, 0.7]),
+        lambda x: np.corrcoef(x, dtype=np.float32),
+        lambda x: np.var(x, axis=0, dtype=np.complex128),
+        lambda x: np.std(x, axis=0, dtype=np.complex128),
+        lambda x: np.std(x, axis=0, dtype=np.complex128, where=MASK),
+        lambda x: np.isclose(x, x[::-1], rtol=np.nan),
+        lambda x: np.histogram(x - 0.9, [-2, 0, 2])[0],
+        lambda x: np.histogramdd(x - 0.9, [[-2, 0, 2]] * 3, density=True)[0],
+    ],
+)
+def test_dtypes_and_values_are_numpys(f):
+    x = M[:, :3]
+    with np.errstate(invalid="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # NumPy's, of the tolerance
+        expected, found = f(x), fg.vjp(f, x)[0]
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
 
 
 @pytest.mark.parametrize(("f", "x", "y"), named(SEVERAL))

@@ -96,6 +96,10 @@ ROWS = [
     ("casting", lambda x: np.multiply(x, 2.0, dtype=np.float32, casting="unsafe").astype(float) * 0 + x, V),
     ("signature", lambda x: np.multiply(x, 2, signature="dd->d", order="C", subok=False), V),
     ("sig", lambda x: np.multiply(x, 2, sig=(None, None, np.float64)), V),
+    ("casting alone", lambda x: np.multiply(x, 2.0, casting="no"), V),
+    ("subok and order alone", lambda x: np.sin(np.add(x, 2, subok=True), order="F"), V),
+    ("casting of a product of matrices", lambda x: np.matmul(x, x.T, casting="same_kind", dtype=np.complex128), M),
+    ("dtype of products of vectors", lambda x: np.vecdot(x, x, dtype=np.complex128, subok=False), M),
     # methods
     ("subtract.reduce", lambda x: np.subtract.reduce(x), M),
     ("subtract.reduce axis", lambda x: np.subtract.reduce(x, axis=-1, keepdims=True), M),
@@ -232,6 +236,8 @@ def test_what_is_close_to_integers_and_booleans(dtype):
         assert found.dtype == bool
     assert np.isclose(fg.constant(a), b).tolist() == np.isclose(a, b).tolist()
     assert np.isclose(fg.constant(a), low).tolist() == np.isclose(a, low).tolist()
+    weak = {"atol": 0, "rtol": 0.4999999999999999}  # 1 in the precision of `a`, if that is float32
+    assert np.isclose(fg.constant(a), 2, **weak).tolist() == np.isclose(a, 2, **weak).tolist()
     assert fg.vmap(np.isclose)(a, b).tolist() == np.isclose(a, b).tolist()
 
 
@@ -398,6 +404,7 @@ def test_what_numpy_refuses():
         lambda x: np.add.reduceat(x, [7]),
         lambda x: x.astype(np.int64, casting="safe"),
         lambda x: np.subtract.reduce(x[:0]),
+        lambda x: np.add(x, 1.5, casting="safest"),
     ):
         with pytest.raises((TypeError, ValueError, IndexError)) as numpys:
             call(M)

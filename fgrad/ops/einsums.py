@@ -21,11 +21,14 @@ from fgrad.ops.patterns import as_einsum
 
 
 @lru_cache(maxsize=4096)
-def _backward(subscripts: str, argnum: int) -> tuple[str, tuple[Any, ...] | None, tuple[int, ...]]:
+def _backward(
+    subscripts: str, argnum: int, ones: tuple[bool, ...]
+) -> tuple[str, tuple[Any, ...] | None, tuple[int, ...]]:
     """Return the subscripts of a pullback, where its result lacks axes, and the axes of which diagonals were taken.
 
-    A label that only this operand has was summed: its axis is repeated afterwards. A label that this
-    operand has twice picks a diagonal: the identity matrix is one more operand.
+    A label that only this operand has was summed: its axis is repeated afterwards. A label that this operand has twice
+    picks a diagonal: the identity matrix is one more operand. An axis of size 1 (`ones`) may have been broadcast against
+    another operand: the pullback sums over its label.
     """
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
@@ -40,15 +43,16 @@ def _backward(subscripts: str, argnum: int) -> tuple[str, tuple[Any, ...] | None
             axes.append(axis)
         target += twin
     known = set(output).union(*terms, *identities)
-    kept = "".join(label for label in target if label in known)
-    places = tuple(slice(None) if label in known else None for label in target)
+    stays = [label in known and not one for label, one in zip(target, ones, strict=True)]
+    kept = "".join(label for label, stay in zip(target, stays, strict=True) if stay)
+    places = tuple(slice(None) if stay else None for stay in stays)
     return ",".join([output, *terms, *identities]) + "->" + kept, places if None in places else None, tuple(axes)
 
 
 def _rule(argnum: int, ans: Any, *operands: Any, subscripts: str, optimize: Any = False) -> Callable[[Any], Any]:
     """The cotangent is an einsum of the result's cotangent with the other operands."""
-    backward, places, axes = _backward(subscripts, argnum)
     shape = operands[argnum].shape
+    backward, places, axes = _backward(subscripts, argnum, tuple(size == 1 for size in shape))
     others = operands[:argnum] + operands[argnum + 1 :]
     # A path that the user names is one for the product itself, not for this one.
     is_path = isinstance(optimize, tuple) and "einsum_path" in optimize
@@ -59,9 +63,7 @@ def _rule(argnum: int, ans: Any, *operands: Any, subscripts: str, optimize: Any 
         spread = contract(primitive, (ct, *others, *eyes), metadata)
         if places:
             spread = spread[places]
-        # Sizes of 1 that were broadcast against another operand are summed by the trace.
-        wanted = tuple(own if size == 1 else size for own, size in zip(spread.shape, shape, strict=True))
-        return spread if spread.shape == wanted else np.broadcast_to(spread, wanted)
+        return spread if spread.shape == shape else np.broadcast_to(spread, shape)
 
     return pullback
 
@@ -80,12 +82,13 @@ primitive = multilinear(
     sample((2, 2, 2), (2,), subscripts="iij,i->j"),
     sample((), (3,), subscripts=",i->i"),
     sample((1, 2, 3), (4, 3, 2), subscripts="bij,bjk->bik"),
+    sample((1, 5), (1, 5), subscripts="ij,jk->ik"),
+    sample((1, 1), (3, 4), subscripts="ii,ij->j"),
     sample((2, 3), (3, 4), (4, 2), subscripts="ij,jk,kl->il", optimize=True),
     sample((8, 9), (9, 8), subscripts="ij,jk->ki"),
     sample((2, 3, 3, 5), (5, 2, 2, 4), subscripts="bimn,njbk->ibkm"),
     sample((8, 8), (8, 8), (8, 2), subscripts="ij,kj,jl->lk"),
     name="einsum",
-    broadcasts=True,
     pattern=lambda step: as_einsum(step.metadata["subscripts"])(step),
 )
 

@@ -541,9 +541,13 @@ def where(condition: Any, *choices: Any) -> Any:
 @answers(np.isclose)
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Return where two arrays are equal within a tolerance; the derivative is 0."""
-    b = b if as_array(b).dtype.kind in "fcmMO" else np.multiply(b, 1.0)  # the least integer has no absolute value
-    near = np.less_equal(np.abs(np.subtract(a, b)), atol + rtol * np.abs(b))
-    near = np.where(np.isfinite(b), near, np.equal(a, b))
+    if type(b) is int:
+        b = float(b)
+    elif type(b) not in (float, complex):  # Python's numbers take the precision of `a`
+        b = as_array(b)
+        b = b if b.dtype.kind in "fcmMO" else np.multiply(b, 1.0)  # the least integer has no absolute value
+    near = np.less_equal(np.abs(np.subtract(a, b)), atol + rtol * abs(b))
+    near = np.logical_or(np.logical_and(near, np.isfinite(b)), np.equal(a, b))
     return np.logical_or(near, np.logical_and(np.isnan(a), np.isnan(b))) if equal_nan else near
 
 

@@ -131,7 +131,7 @@ def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any 
 
 def _bins_of(a: Any, edges: Any) -> Any:
     """Return each element's bin number, from 1; 0 and the number after the last bin mean outside."""
-    places = np.searchsorted(edges, a.astype(edges.dtype) if a.dtype != edges.dtype else a, side="right")
+    places = np.searchsorted(edges, a, side="right")
     return np.where(np.equal(a, edges[-1]), edges.shape[0] - 1, places)
 
 

@@ -65,14 +65,13 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
     out, where = keywords.pop("out", None), keywords.pop("where", True)
     if where is not True and out is None:
         raise errors.InPlaceError(f"{numpys_name(ufunc)} with `where` but without `out`", errors.users_line())
-    if keywords:
-        answer = UFUNC_FORMS.get((ufunc, "keywords"), answer)
     if where is not True and not keywords and all(x is not None for x in out) and not _is_batched(where):
         return _where_chosen(ufunc, inputs, out, where)
-    if answer is not None:
-        result = answer(*inputs, **keywords)
-    else:
-        result = apply(UFUNCS[ufunc], _converted(ufunc, inputs, **keywords) if keywords else inputs)
+    loop = {name: keywords.pop(name) for name in _OF_LOOP & keywords.keys()}
+    inputs = _converted(ufunc, inputs, **loop) if loop else inputs
+    if keywords:
+        answer = UFUNC_FORMS.get((ufunc, "keywords"), answer)
+    result = apply(UFUNCS[ufunc], inputs) if answer is None else answer(*inputs, **keywords)
     if out is None:
         return result
     results = result if isinstance(result, tuple) else (result,)
@@ -109,6 +108,10 @@ def _write(ufunc: np.ufunc, out: Any, result: Any, where: Any) -> Any:
     return written(numpys_name(ufunc), out, result)
 
 
+_OF_LOOP = {"dtype", "casting", "signature", "sig", "order", "subok"}
+"""Keywords of all ufuncs that choose the inner loop, and with it the dtypes of the arguments."""
+
+
 def _converted(
     ufunc: np.ufunc,
     inputs: Any,
@@ -126,7 +129,8 @@ def _converted(
     elif dtype is not None:
         wanted = (None,) * ufunc.nin + (np.dtype(dtype),) * ufunc.nout
     given = [type(x) if type(x) in (int, float, complex) else as_array(x).dtype for x in inputs]
-    loop = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), signature=wanted, casting=casting)
+    request = {} if wanted is None else {"signature": wanted}
+    loop = ufunc.resolve_dtypes((*given, *(None,) * ufunc.nout), casting=casting, **request)
     return [astype(as_array(x), kind) for x, kind in zip(inputs, loop[: ufunc.nin], strict=True)]
 
 

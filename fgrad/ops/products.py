@@ -11,7 +11,6 @@ from fgrad.core.masked import Masked
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
-from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers, answers_form, plain_axis, register, sample
 from fgrad.ops.patterns import as_einsum
 from fgrad.ops.rearranging import axis_index
@@ -21,9 +20,9 @@ CORES = {"matmul": (2, 2, 2), "vecdot": (1, 1, 0), "matvec": (2, 1, 1), "vecmat"
 """Numbers of core axes of the arguments and the result of NumPy's generalized ufuncs."""
 
 
-def _core_last(name: str, x: Any, y: Any, axes: Any, dtype: Any) -> tuple[Any, Any, Any]:
+def _core_last(name: str, x: Any, y: Any, axes: Any) -> tuple[Any, Any, Any]:
     """Return arguments with their core axes, given by `axes`, moved last, and the core axes of the result."""
-    arrays = [as_array(each) if dtype is None else astype(as_array(each), dtype) for each in (x, y)]
+    arrays = [as_array(each) for each in (x, y)]
     counts = CORES[name]
     for place, (each, count) in enumerate(zip(arrays, counts[:2], strict=True)):
         if each.ndim < count:
@@ -48,28 +47,26 @@ def _conjugate(x: Any) -> Any:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
-def vecdot(
-    x1: Any, x2: Any, /, *, axis: Any = None, axes: Any = None, keepdims: bool = False, dtype: Any = None
-) -> Any:
+def vecdot(x1: Any, x2: Any, /, *, axis: Any = None, axes: Any = None, keepdims: bool = False) -> Any:
     """Return the products of vectors along an axis, the first one conjugated."""
     axis = None if axis is None else plain_axis(axis)
-    x, y, own = _core_last("vecdot", x1, x2, axes if axis is None else [axis, axis, axis], dtype)
+    x, y, own = _core_last("vecdot", x1, x2, axes if axis is None else [axis, axis, axis])
     product = np.matmul(_conjugate(x)[..., None, :], y[..., :, None])
     if not keepdims:
         return reshape(product, product.shape[:-2])
     return _placed(reshape(product, product.shape[:-1]), own)
 
 
-def matvec(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
+def matvec(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
     """Return the products of matrices with vectors."""
-    x, y, own = _core_last("matvec", x1, x2, axes, dtype)
+    x, y, own = _core_last("matvec", x1, x2, axes)
     product = np.matmul(x, y[..., :, None])
     return _placed(reshape(product, product.shape[:-1]), own)
 
 
-def vecmat(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
+def vecmat(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
     """Return the products of conjugated vectors with matrices."""
-    x, y, own = _core_last("vecmat", x1, x2, axes, dtype)
+    x, y, own = _core_last("vecmat", x1, x2, axes)
     product = np.matmul(_conjugate(x)[..., None, :], y)
     return _placed(reshape(product, (*product.shape[:-2], product.shape[-1])), own)
 
@@ -79,9 +76,9 @@ for _answer in (vecdot, matvec, vecmat):
 
 
 @answers_form(np.matmul, "keywords")
-def matmul_with_keywords(x1: Any, x2: Any, /, *, axes: Any = None, dtype: Any = None) -> Any:
+def matmul_with_keywords(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
     """Return the matrix product; `axes` gives the positions of the matrix axes."""
-    x, y, own = _core_last("matmul", x1, x2, axes, dtype)
+    x, y, own = _core_last("matmul", x1, x2, axes)
     return _placed(np.matmul(x, y), own)
 
 

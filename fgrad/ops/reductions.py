@@ -505,13 +505,20 @@ def var(
     correction: float | None = None,
 ) -> Any:
     """Return the variance along axes, from the deviations from the mean, which may be given."""
+    wanted = _of_real(a, dtype)
     a, axis, number = _spread_in(a, axis, dtype, ddof, keepdims, where, correction)
     if where is True and _given(mean) is None:
         result = apply(_variance, (a,), {"number": number, "axis": axis, "keepdims": keepdims})
     else:
         deviation = _from_center(a, axis, where, mean)
         result = divided(sum(squared(deviation), axis, keepdims=keepdims, where=where), number)
+    result = result if wanted is None else astype(result, wanted)
     return result if out is None else written("np.var", out, result)
+
+
+def _of_real(a: Any, dtype: Any) -> Any:
+    """Return the dtype of a variance of real numbers for which a complex dtype was requested; None otherwise."""
+    return dtype if dtype is not None and np.dtype(dtype).kind == "c" and as_array(a).dtype.kind != "c" else None
 
 
 def _from_center(a: Any, axis: Axis, where: Any, mean: Any) -> Any:
@@ -564,6 +571,7 @@ def std(
     correction: float | None = None,
 ) -> Any:
     """Return the standard deviation along axes; its derivative is 0 where all elements are equal."""
+    wanted = _of_real(a, dtype)
     a, axis, number = _spread_in(a, axis, dtype, ddof, True, where, correction)
     if where is True and _given(mean) is None and number == 1 and degrees(ddof, correction) == 0:
         result = sum(np.real(a - a), axis, keepdims=keepdims)  # of one element: 0 where it is finite
@@ -573,6 +581,7 @@ def std(
     else:
         deviation = _from_center(a, axis, where, mean)
         result = length(deviation if where is True else masked(deviation, where, 0), axis, keepdims, number)
+    result = result if wanted is None else astype(result, wanted)
     return result if out is None else written("np.std", out, result)
 
 

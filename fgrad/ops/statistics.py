@@ -266,10 +266,10 @@ def cov(
     if np.any(raw_array(number) <= 0):
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=3)
         number = np.where(number <= 0, 0.0, number)
-    deviation = x - mean[:, None]
+    deviation = as_array(x - mean[:, None], x.dtype)
     weighed = deviation if weights is None else deviation * weights
     products = np.dot(deviation, np.conjugate(weighed.T))
-    return np.squeeze(products * np.true_divide(1, number))
+    return np.squeeze(as_array(products * np.true_divide(1, number), products.dtype))
 
 
 def _observations(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
