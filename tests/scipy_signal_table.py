@@ -140,7 +140,11 @@ def _spectra() -> list[Row]:
             (_second(signal.stft, **short, return_onesided=False, boundary="odd"), SIGNAL),
             only_real(_second(signal.stft, nperseg=4, scaling="psd"), ROWS_OF_IT),
         ),
-        complex_too("fgrad.scipy.signal.istft", (_second(signal.istft, nperseg=4, input_onesided=False), IMAGE[:4])),
+        complex_too(
+            "fgrad.scipy.signal.istft",
+            (_second(signal.istft, nperseg=4, input_onesided=False), IMAGE[:4]),
+            (_second(signal.istft, input_onesided=False, time_axis=0, freq_axis=-1), np.stack([IMAGE, IMAGE[::-1]], 1)),
+        ),
     ]
 
 

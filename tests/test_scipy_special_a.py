@@ -808,6 +808,12 @@ def test_complex_derivatives_against_mpmath(f, reference, points, order):
         np.testing.assert_allclose(f(np.complex128(z)), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("z", [1e160 + 0j, 3e155 - 2e155j, -2e155 + 3e200j, 1e300 - 1e300j])
+def test_the_derivative_of_psi_far_from_0(z):
+    """It is 1 / z + 1 / (2 z**2) + ... (DLMF 5.15.8)."""
+    np.testing.assert_allclose(fg.jvp(special.psi, (np.complex128(z),), (1 + 0j,))[1], 1 / z, rtol=1e-14)
+
+
 VOIGT = [
     (0.3, 1.0, 0.5), (5.0, 1.0, 0.01), (5.0, 1.0, 1e-10), (7.0, 1.0, 0.0), (12.0, 1.0, 1e-30), (20.0, 1.0, 1e-3),
     (-3.0, 0.1, 2.0), (1.0, 1e-3, 1.0), (100.0, 1.0, 1.0), (14.0, 1.0, 1e-28), (0.5, 10.0, 1e-5), (11.3, 1.0, 0.1),

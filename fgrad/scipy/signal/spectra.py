@@ -418,7 +418,7 @@ def istft(
         scaling: "spectrum", or "psd".
 
     Returns:
-        The times, and the signal, with times along the last axis.
+        The times, and the signal, whose axis of times is where that of the transforms is.
 
     Example:
         >>> import fgrad as fg
@@ -449,4 +449,5 @@ def istft(
         ends = slice(length // 2, -(length // 2) or None)
         whole, weight = whole[..., ends], weight[ends]
     found = whole / np.where(weight > 1e-10, weight, 1.0).astype(real)
-    return times, found
+    time, frequency = time_axis % transforms.ndim, freq_axis % transforms.ndim
+    return times, np.moveaxis(found, -1, time - (frequency < time))

@@ -76,14 +76,17 @@ def _polygamma_on_the_right(n: Any, x: Any) -> Any:
 
 
 def _complex_zeta(s: Any, z: Any) -> Any:
-    """Return Hurwitz's zeta function for s > 1 and a positive real part, by Euler and Maclaurin (25.11.E5)."""
-    total = sum(((z + k) ** -s for k in range(16)), np.zeros_like(z))
-    far = z + 16
-    total = total + far ** (1 - s) / (s - 1) + far**-s / 2
-    factor = s * far ** (-s - 1) / 2
+    """Return Hurwitz's zeta function for s > 1 and a positive real part, by Euler and Maclaurin (25.11.E5).
+
+    Powers are those of reciprocals, which do not overflow.
+    """
+    total = sum(((1 / (z + k)) ** s for k in range(16)), np.zeros_like(z))
+    small = 1 / (z + 16)
+    total = total + small ** (s - 1) / (s - 1) + small**s / 2
+    factor = s * small ** (s + 1) / 2
     for k, number in enumerate(BERNOULLI, 1):
         total = total + number * factor
-        factor = factor * (s + 2 * k - 1) * (s + 2 * k) / ((2 * k + 1) * (2 * k + 2)) / (far * far)
+        factor = factor * (s + 2 * k - 1) * (s + 2 * k) / ((2 * k + 1) * (2 * k + 2)) * (small * small)
     return total
 
 
