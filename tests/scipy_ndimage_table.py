@@ -35,6 +35,16 @@ def _sums(name: str, weights: Any) -> Row:
     )
 
 
+def _of_derivatives(name: str) -> Row:
+    """In SciPy, the mode of an axis holds for all axes while the derivative along this one is taken."""
+    return _row(
+        name,
+        (_filter(name, sigma=0.8, truncate=2), IMAGE),
+        (_filter(name, sigma=(0.8, 1.1), mode=["reflect", "wrap"]), IMAGE),
+        (_filter(name, sigma=0.7, mode="nearest", axes=(-1,)), IMAGE),
+    )
+
+
 def _chosen(name: str, *args: Any) -> Row:
     f = getattr(ndimage, name)
     return _row(
@@ -60,8 +70,8 @@ ROWS: list[Row] = [
     _row("sobel", (_filter("sobel", axis=0), IMAGE)),
     _row("prewitt", (_filter("prewitt", mode="mirror"), IMAGE)),
     _row("laplace", (ndimage.laplace, IMAGE)),
-    _row("gaussian_laplace", (_filter("gaussian_laplace", sigma=0.8, truncate=2), IMAGE)),
-    _row("gaussian_gradient_magnitude", (_filter("gaussian_gradient_magnitude", sigma=0.8, truncate=2), IMAGE)),
+    _of_derivatives("gaussian_laplace"),
+    _of_derivatives("gaussian_gradient_magnitude"),
     _row("spline_filter1d", (_filter("spline_filter1d", axis=0), IMAGE), (_filter("spline_filter1d", order=1), LINE)),
     _row("spline_filter", (_filter("spline_filter", order=5, mode="reflect"), IMAGE)),
     _row(

@@ -474,7 +474,7 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
 
 @family(scipy.ndimage, _GAUSSIAN, ALONG_AXES, OF_AN_IMAGE)
 def _of_derivatives(
-    combined: Callable[[Callable[[int], list[Any]]], Any],
+    combined: Callable[[Callable[[int, bool], list[Any]]], Any],
     /,
     input: Any,
     sigma: Any,
@@ -485,19 +485,28 @@ def _of_derivatives(
     axes: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """Combine the derivatives of a smoothed image along each of several axes, which are a function of their order."""
+    """Combine the derivatives of a smoothed image along each of several axes.
+
+    They are a function of their order, and of whether the image is smoothed along all axes, or along these alone. As in
+    SciPy, the mode of an axis holds for all axes while the derivative along this one is taken.
+    """
     image = image_of(input, output, combined.__name__)
     axes = axes_of(axes, image.ndim)
+    modes = one_each(mode, len(axes), "mode")
 
-    def derivatives(order: int) -> list[Any]:
-        orders = [[order * (i == place) for i in range(len(axes))] for place in range(len(axes))]
-        return [gaussian_filter(image, sigma, each, None, mode, cval, axes=axes, **kwargs) for each in orders]
+    def derivatives(order: int, along_all: bool) -> list[Any]:
+        smoothed = tuple(range(image.ndim)) if along_all else axes
+        orders = [[order * (each == axis) for each in smoothed] for axis in axes]
+        return [
+            gaussian_filter(image, sigma, each, None, own, cval, axes=smoothed, **kwargs)
+            for each, own in zip(orders, modes, strict=True)
+        ]
 
-    return combined(derivatives)
+    return combined(derivatives) if axes else image
 
 
 @_of_derivatives
-def gaussian_laplace(derivatives: Callable[[int], list[Any]]) -> Any:
+def gaussian_laplace(derivatives: Callable[[int, bool], list[Any]]) -> Any:
     """Return the Laplacian of a smoothed image.
 
     Example:
@@ -505,11 +514,11 @@ def gaussian_laplace(derivatives: Callable[[int], list[Any]]) -> Any:
         >>> fg.grad(lambda x: gaussian_laplace(x, 1.0, radius=1)[0])(np.zeros(2)).round(4)
         Tensor([-0.4519,  0.    ])
     """
-    return sum(derivatives(2))
+    return sum(derivatives(2, False))
 
 
 @_of_derivatives
-def gaussian_gradient_magnitude(derivatives: Callable[[int], list[Any]]) -> Any:
+def gaussian_gradient_magnitude(derivatives: Callable[[int, bool], list[Any]]) -> Any:
     """Return the norm of the gradient of a smoothed image.
 
     Where the gradient is 0 the derivative of its norm is 0, too.
@@ -519,6 +528,6 @@ def gaussian_gradient_magnitude(derivatives: Callable[[int], list[Any]]) -> Any:
         >>> fg.grad(lambda x: gaussian_gradient_magnitude(x, 1.0)[1])(np.array([0.0, 1.0, 3.0])).round(3)
         Tensor([-0.349,  0.   ,  0.349])
     """
-    total = sum(part * part for part in derivatives(1))
+    total = sum(part * part for part in derivatives(1, True))
     zero = np.equal(total, 0)
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, total)))
