@@ -27,8 +27,8 @@ def _backward(
     """Return the subscripts of a pullback, where its result lacks axes, and the axes of which diagonals were taken.
 
     A label that only this operand has was summed: its axis is repeated afterwards. A label that this operand has twice
-    picks a diagonal: the identity matrix is one more operand. An axis of size 1 (`ones`) may have been broadcast against
-    another operand: the pullback sums over its label.
+    picks a diagonal: the identity matrix is one more operand. An axis of size 1 (`ones`) may have been broadcast
+    against another operand: the pullback sums over its label.
     """
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")

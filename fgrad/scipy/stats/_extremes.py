@@ -151,7 +151,8 @@ gompertz = Continuous(
 
 powerlaw = Continuous(
     stats.powerlaw,
-    logpdf=lambda x, a: np.log(a) + special.xlogy(a - 1, x),
+    # At 0, SciPy has no infinite density.
+    logpdf=lambda x, a: np.where((x == 0) & (a < 1), -np.inf, np.log(a) + special.xlogy(a - 1, x)),
     power=lambda a: a,       fall=lambda x, a: 0.0 * x,
     scores=(lambda x, a: 1 / a + np.log(x),),
     open_tails=True,

@@ -207,7 +207,7 @@ betaprime = Continuous(
         lambda x, a, b: np.log(x) - np.log1p(x) + digamma_step(a, b),
         lambda x, a, b: -np.log1p(x) + digamma_step(b, a),
     ),
-    open_tails=True,
+    open_density=True,       open_tails=True,
     cdf=lambda x, a, b: np.where(x > 1, BETA.sf(1 / (1 + x), b, a), BETA.cdf(x / (1 + x), a, b)),
     sf=lambda x, a, b: np.where(x > 1, BETA.cdf(1 / (1 + x), b, a), BETA.sf(x / (1 + x), a, b)),
     far_logcdf=lambda x, a, b: far_below_beta(x / (1 + x), a, b),
@@ -388,9 +388,10 @@ _passage_isf: Primitive = inverse(
 
 
 def _gennorm_cdf(x: Any, beta: Any) -> Any:
-    positive = np.greater(x, 0)
-    tail = GAMMA.sf(np.abs(x) ** beta, 1 / beta) / 2
-    return np.where(positive, 1 - tail, tail)
+    positive, middle = np.greater(x, 0), np.equal(x, 0)
+    tail = GAMMA.sf(np.abs(np.where(middle, 1.0, x)) ** beta, 1 / beta) / 2
+    at_middle = 0.5 + x * beta / 2 / special.gamma(1 / beta)
+    return np.where(middle, at_middle, np.where(positive, 1 - tail, tail))
 
 
 def _gennorm_isf(q: Any, beta: Any) -> Any:
