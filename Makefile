@@ -14,6 +14,10 @@
 #                 the tests of packages that use HIPS Autograd, such as lifelines and pymanopt, with Autograd and with
 #                 fgrad in its place, and Autograd's examples; each package from PyPI, in an environment of its own in
 #                 build/clients, for an hour in all. NAMES="mici ssm examples" are those to run
+#   make tensorflow-tests
+#                 TensorFlow's own tests of gradients and optimizers, unchanged, with fgrad.compat in TensorFlow's place;
+#                 its files come from its repository into build/tensorflow-tests. NAMES="adam backprop" are parts of the
+#                 files' paths
 #   make fuzz     random programs that look for wrong answers, for five minutes; SECONDS=60 SEED=3 FAMILY=scipy,numpy
 #                 limits them, and COUNT=1 in place of SECONDS runs the one case that a seed says
 #   make lint     style, types, and the size of the core
@@ -49,8 +53,8 @@ CHECKED = README.md docs/tutorial.md fgrad/core fgrad/transforms fgrad/tapes fgr
 	tests/test_words.py
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo cluster test check test-pythons package-test peers-test clients-test fuzz lint bench docs docs-look pictures \
-	notebooks clean
+.PHONY: demo cluster test check test-pythons package-test peers-test clients-test tensorflow-tests fuzz lint bench docs \
+	docs-look pictures notebooks clean
 
 demo: $(DEMO_READY)
 	$(BIN)/python examples/digits.py
@@ -79,6 +83,9 @@ peers-test: $(PEERS_READY)
 
 clients-test: $(DEMO_READY)
 	PYTHONPATH=tools $(BIN)/python -m clients $(NAMES)
+
+tensorflow-tests: $(DEMO_READY)
+	PYTHONPATH=tools $(BIN)/python -m tensorflow_tests $(NAMES)
 
 fuzz: $(READY)
 	PYTHONPATH=tools $(BIN)/python -m fuzz $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED)) \

@@ -107,13 +107,17 @@ def wanted(client: Client) -> str:
 
 
 def environment(folder: Path, steps: Sequence[Sequence[str]]) -> Path:
-    """Return the Python of an environment with Autograd, pytest, fgrad and what some steps install.
+    """Return the Python of an environment with Autograd, pytest, fgrad and what some steps install."""
+    pinned = f"autograd=={AUTOGRAD}"
+    return made(folder, [("pytest", pinned), *filter(None, steps), ("--editable", str(ROOT)), (pinned,)])
+
+
+def made(folder: Path, steps: Sequence[Sequence[str]]) -> Path:
+    """Return the Python of an environment in which some steps are installed.
 
     It is made anew if the steps are others than last time.
     """
     python, ready = folder / "bin" / "python", folder / "ready"
-    pinned = f"autograd=={AUTOGRAD}"
-    steps = [("pytest", pinned), *filter(None, steps), ("--editable", str(ROOT)), (pinned,)]
     if not ready.exists() or ready.read_text() != repr(steps):
         done("make an environment", [sys.executable, "-m", "venv", "--clear", folder])
         for step in steps:
