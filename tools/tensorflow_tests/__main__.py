@@ -4,8 +4,8 @@
     python -m tensorflow_tests adam gradients     the files whose paths contain one of these
 
 The files are fetched at one commit of TensorFlow into `build/tensorflow-tests`. They run unchanged: `import tensorflow`
-is answered with the names of `fgrad.compat`. Each test must pass, or have a reason in `tools/tensorflow_tests/files.py`.
-The table is also written to `build/tensorflow-tests/table.md`.
+is answered with the names of `fgrad.compat`. Each test must pass, or have a reason in
+`tools/tensorflow_tests/files.py`. The table is also written to `build/tensorflow-tests/table.md`.
 """
 
 from __future__ import annotations

@@ -121,9 +121,7 @@ class TestCase(unittest.TestCase):
 
     # Assertions
 
-    def assertAllClose(  # noqa: N802
-        self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None
-    ) -> None:
+    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: Any = None) -> None:
         a, b = (each._asdict() if hasattr(each, "_asdict") else each for each in (a, b))
         if isinstance(a, Mapping):
             self.assertCountEqual(a, b, msg)
@@ -143,7 +141,7 @@ class TestCase(unittest.TestCase):
         self.assertEqual(first.shape, second.shape, msg)
         np.testing.assert_allclose(first, second, rtol, atol, err_msg=msg or "")
 
-    def assertAllCloseAccordingToType(  # noqa: N802
+    def assertAllCloseAccordingToType(
         self,
         a: Any,
         b: Any,
@@ -164,21 +162,21 @@ class TestCase(unittest.TestCase):
             rtol, atol = max(rtol, half_rtol), max(atol, half_atol)
         self.assertAllClose(a, b, rtol, atol, msg)
 
-    def assertAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:  # noqa: N802
+    def assertAllEqual(self, a: Any, b: Any, msg: Any = None) -> None:
         first, second = np.asarray(self._array(a)), np.asarray(self._array(b))
         self.assertEqual(first.shape, second.shape, msg)
         np.testing.assert_array_equal(first, second, msg or "")
 
-    def assertArrayNear(self, a: Any, b: Any, err: float, msg: Any = None) -> None:  # noqa: N802
+    def assertArrayNear(self, a: Any, b: Any, err: float, msg: Any = None) -> None:
         np.testing.assert_allclose(self._array(a), self._array(b), 0, err, err_msg=msg or "")
 
-    assertNDArrayNear = assertArrayNear  # noqa: N815
+    assertNDArrayNear = assertArrayNear
 
-    def assertStartsWith(self, actual: str, start: str, msg: Any = None) -> None:  # noqa: N802
+    def assertStartsWith(self, actual: str, start: str, msg: Any = None) -> None:
         self.assertTrue(actual.startswith(start), msg or f"{actual!r} does not start with {start!r}")
 
     @contextlib.contextmanager
-    def assertRaisesWithPredicateMatch(self, kind: Any, predicate: Any) -> Iterator[None]:  # noqa: N802
+    def assertRaisesWithPredicateMatch(self, kind: Any, predicate: Any) -> Iterator[None]:
         with self.assertRaises(kind) as caught:
             yield
         holds = predicate if callable(predicate) else lambda error: re.search(predicate, str(error))
@@ -186,13 +184,13 @@ class TestCase(unittest.TestCase):
 
     # Names that Python's test cases had until 3.12.
 
-    def assertEquals(self, *args: Any) -> None:  # noqa: N802
+    def assertEquals(self, *args: Any) -> None:
         self.assertEqual(*args)
 
-    def assertItemsEqual(self, *args: Any) -> None:  # noqa: N802
+    def assertItemsEqual(self, *args: Any) -> None:
         self.assertCountEqual(*args)
 
-    def assertRaisesRegexp(self, *args: Any, **keywords: Any) -> Any:  # noqa: N802
+    def assertRaisesRegexp(self, *args: Any, **keywords: Any) -> Any:
         return self.assertRaisesRegex(*args, **keywords)
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 import fgrad
-from fgrad.compat.deferred import symbolic
 from fgrad.compat.tensorflow.contrib import eager
 from tensorflow_tests import cases
 
@@ -43,14 +42,14 @@ def elsewhere(tf: Any) -> Mapping[str, Mapping[str, Any]]:
         "eager.backprop": functions,
         "eager.forwardprop": {"ForwardGradientAccumulator": ForwardGradientAccumulator},
         "eager.function": {"defun": tf.function},
-        "keras.engine.training": {"Model": NoModel},
+        "keras.engine.training": {"Model": absent("keras.Model")},
+        "layers.pooling": {"max_pooling3d": absent("tf.layers.max_pooling3d")},
         "ops.resource_variable_ops": {
             "ResourceVariable": tf.Variable,
             "is_resource_variable": lambda x: isinstance(x, tf.Variable),
         },
         "ops.variables": {"RefVariable": tf.Variable, "VariableV1": tf.Variable},
         "ops.resources": {"initialize_resources": tf.variables_initializer},
-        "ops.parallel_for.gradients": {"jacobian": jacobian, "batch_jacobian": batch_jacobian},
         "ops.gradient_checker": {"compute_gradient_error": lambda *args, **keys: gradient_error(tf, *args, **keys)},
         "ops.gradient_checker_v2": {"compute_gradient": lambda *args, **keys: compared_gradients(tf, *args, **keys)},
         "ops.math_ops": {"_as_indexed_slices": lambda x: tf.IndexedSlices(x, tf.range(tf.shape(x)[0]), tf.shape(x))},
@@ -58,11 +57,13 @@ def elsewhere(tf: Any) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-class NoModel:
-    """What files that define a model of Keras find in place of its class, so that their other tests can run."""
+def absent(name: str) -> type:
+    """Return what files that use a name as they are imported find in its place, so that their other tests can run."""
 
-    def __init__(self, *args: Any, **keywords: Any) -> None:
-        raise AttributeError("keras.Model has no counterpart in fgrad.compat")
+    def refuse(self: Any, *args: Any, **keywords: Any) -> None:
+        raise AttributeError(f"{name} has no counterpart in fgrad.compat")
+
+    return type(name.rpartition(".")[2], (), {"__init__": refuse})
 
 
 # Containers
@@ -123,18 +124,6 @@ class ForwardGradientAccumulator:
         return sum(found[1:], found[0]) if found else None
 
 
-def jacobian(output: Any, inputs: Any, use_pfor: bool = True, parallel_iterations: Any = None) -> Any:
-    """Return the Jacobians of a graph tensor with respect to tensors in a container."""
-    sources = _flatten(inputs)
-    found = symbolic.jacobians(output, sources, (), fgrad.UnconnectedGradients.NONE, lambda x: True)
-    return _pack_sequence_as(inputs, found)
-
-
-def batch_jacobian(output: Any, inp: Any, use_pfor: bool = True, parallel_iterations: Any = None) -> Any:
-    """Return the Jacobian of each row of a graph tensor with respect to the same row of another one."""
-    return symbolic.batch_jacobian(output, inp, (), fgrad.UnconnectedGradients.NONE, lambda x: True)
-
-
 # Finite differences, as TensorFlow's tests arrange them: a row for each element of an argument
 
 
@@ -175,8 +164,7 @@ def gradient_error(
     at = at.astype(x.dtype.as_numpy_dtype)
     weights = tf.placeholder(y.dtype, y_shape)
     gradient = tf.convert_to_tensor(tf.gradients(y, x, weights)[0])
-    columns = []
-    for row in np.eye(int(np.prod(y_shape)), dtype=y.dtype.as_numpy_dtype):
-        columns.append(session.run(gradient, {x: at, weights: row.reshape(y_shape)}).ravel())
+    rows = np.eye(int(np.prod(y_shape)), dtype=y.dtype.as_numpy_dtype)
+    columns = [session.run(gradient, {x: at, weights: row.reshape(y_shape)}).ravel() for row in rows]
     measured = _slopes(lambda value: session.run(y, {x: value}), at, delta)
     return float(np.max(np.abs(np.transpose(columns) - measured), initial=0.0))

@@ -57,5 +57,126 @@ def _by_test(reasons: Mapping[str, Mapping[str, str]]) -> Reasons:
     }
 
 
-OUTSIDE = _by_test({})
-LEFT = _by_test({})
+BACKPROP, FORWARDPROP, GRADIENTS = "eager/backprop_test.py", "eager/forwardprop_test.py", "ops/gradients_test.py"
+PARALLEL, AVERAGES = "ops/parallel_for/gradients_test.py", "training/moving_averages_test.py"
+
+OUTSIDE = _by_test(
+    {
+        "operations in C++, their attributes, and gradients registered for them": {
+            BACKPROP: """
+                BackpropTest.testGetAttrList BackpropTest.testGetAttrType BackpropTest.testMakeAttrShape
+                BackpropTest.testMakeAttrShapeList BackpropTest.testMakeAttrType BackpropTest.testMakeAttrTypeList
+                BackpropTest.testMulType""",
+            FORWARDPROP: """
+                ForwardpropTest.testForwardGradientFunction
+                ForwardpropTest.testForwardGradientFunctionUsedByAccumulatorForOps""",
+            GRADIENTS: """
+                GradientsTest.testGradients GradientsTest.testUnusedOutput GradientsTest.testNoGradientForStringOutputs
+                GradientsTest.testNoGradientForStringOutputsWithOpNamespace TensorListGradientsTest.testDefaultGradYs
+                PreventGradientTest.testPreventGradient""",
+        },
+        "private functions and attributes of TensorFlow": {
+            BACKPROP: """
+                AggregateIndexedSlicesGradientsTest.testMixedTensorAndIndexedSlices
+                AggregateIndexedSlicesGradientsTest.testMultipleGradients
+                AggregateIndexedSlicesGradientsTest.testMultipleGradientsWithNones
+                AggregateIndexedSlicesGradientsTest.testNoGradients
+                AggregateIndexedSlicesGradientsTest.testOneGradient""",
+            GRADIENTS: """
+                GetDependentVariablesTest.testNesting GetDependentVariablesTest.testNoVariables
+                GetDependentVariablesTest.testVariableSamePrefix GetDependentVariablesTest.testVariablesOutside
+                GetDependentVariablesTest.testVariablesOutsideAndCustomGradient
+                GetDependentVariablesTest.testVariablesOutsideAndNonDifferentiable
+                GetDependentVariablesTest.testVariablesOutsideAndNonTrainable
+                GetDependentVariablesTest.testVariablesOutsideButDSeparated
+                HessianVectorProductTest.testHessianVectorProduct""",
+            "training/ftrl_test.py": "FtrlOptimizerTest.testFtrlWithL2ShrinkageDoesNotChangeLrSchedule",
+        },
+        "devices": {
+            GRADIENTS: """
+                GradientsTest.testColocateGradients GradientsTest.testColocateGradientsWithAggregation
+                GradientsTest.testColocateGradientsWithAggregationInMultipleDevices""",
+            AVERAGES: "ExponentialMovingAverageTest.testAverageVariablesDeviceAssignment",
+        },
+        "functions that are parts of a graph (`Defun`)": {
+            GRADIENTS: """
+                FunctionGradientsTest.testFunctionGradientWithGradFuncAndRegistration
+                FunctionGradientsTest.testFunctionGradientWithRegistration
+                FunctionGradientsTest.testFunctionGradientsBasic
+                FunctionGradientsTest.testFunctionGradientsComposition
+                FunctionGradientsTest.testFunctionGradientsWithGradFunc FunctionGradientsTest.testGradientOfCaptured""",
+        },
+        "the vectorization of a graph's loops (`pfor`)": {
+            BACKPROP: "BatchJacobianTest.testPforException JacobianTest.testPforException",
+            PARALLEL: "GradientsTest.test_fc_jacobian GradientsTest.test_fc_per_eg_grad",
+        },
+        "reference variables, which TensorFlow 2 has no more": {
+            GRADIENTS: """
+                CustomGradientTest.testCustomGradientErrorsWithNonResourceVariables
+                GradientsTest.testVariableRefGradient""",
+            "training/adagrad_test.py": """
+                AdagradOptimizerTest.testDynamicShapeVariableWithCallableInit
+                AdagradOptimizerTest.testDynamicShapeVariable_Ok""",
+        },
+        "tensors of strings": {
+            BACKPROP: """
+                BackpropTest.testTapeGradientStringTarget BackpropTest.testTapeNoOpGradientStringSourceAndTarget
+                BackpropTest.testTapeNoOpGradientWithMultiTargetMultiSourceIncludeString""",
+        },
+        "bfloat16": {AVERAGES: "MovingAveragesTest.testWeightedMovingAverageBfloat16"},
+        "files that hold graphs": {AVERAGES: "ExponentialMovingAverageTest.testImportedGraphVariablesToRestore"},
+    }
+)
+
+LEFT = _by_test(
+    {
+        "`tf.nn.rnn_cell` is not there": {
+            PARALLEL: """
+                GradientsTest.test_lstm_batch_hessian GradientsTest.test_lstm_batch_jacobian
+                GradientsTest.test_lstm_hessian GradientsTest.test_lstm_per_eg_grad""",
+        },
+        "`tf.keras` is not there": {
+            GRADIENTS: "VariablesGradientTest.testKerasRecompute",
+            PARALLEL: "GradientsTest.test_mnist_per_eg_grad GradientsTest.test_mnist_per_eg_jacobian",
+        },
+        "`tf.scan` is not there": {PARALLEL: "GradientsTest.test_jacobian_scan_shape"},
+        "`tf.TensorArray` is not there": {GRADIENTS: "GradientsTest.testNonDifferentiableSwitchInWhileLoop"},
+        "`tf.layers.max_pooling3d` is not there": {BACKPROP: "BackpropTest.testMaxPooling3DGradient"},
+        "in a graph, a function with its own gradient runs when a session runs it, on values, so that it cannot create "
+        "variables, and its rule raises errors only then": {
+            GRADIENTS: """
+                CustomGradientTest.testCustomGradientErrors CustomGradientTest.testCustomGradientWithVariables
+                CustomGradientTest.testCustomGradientWithVariablesNoFalsePositives
+                CustomGradientTest.testRecursiveCustomGradient""",
+        },
+        "gradients are dense: they have no `values` and `indices`, and `grad_ys` is a tensor": {
+            BACKPROP: "BackpropTest.testAggregateGradients BackpropTest.testImplicitGradOverEmbeddingLookup",
+            GRADIENTS: "GradientsTest.testSingletonIndexedSlices",
+        },
+        "expects that a tape refuses `tf.cond` and `tf.while_loop` in a graph; here the gradient is right": {
+            BACKPROP: "BackpropTest.testGradientTapeWithCond BackpropTest.testGradientTapeWithWhileLoop",
+        },
+        "expects that the Jacobian of a tape that is not persistent is refused; here it takes one pass": {
+            BACKPROP: "JacobianTest.testPersistentTape BatchJacobianTest.testPersistentTape",
+        },
+        "expects an error for the Hessian of a linear function; here it is 0": {
+            GRADIENTS: "HessianTest.testHessianInvalidDimension",
+        },
+        "the message is that of later versions of TensorFlow": {
+            BACKPROP: "BackpropTest.testGradientTapeGradientCalledMultipleTimes",
+            GRADIENTS: "OnlyRealGradientsTest.testRealOnly",
+        },
+        "the numbers of rows, known only when a session runs, are compared with another error": {
+            PARALLEL: "GradientsTest.test_batch_jacobian_bad_unknown_shapes",
+        },
+        "the gradient of a product needs the values of all factors, here also that of a variable not initialized yet": {
+            GRADIENTS: "VariablesGradientTest.testFnRecompute",
+        },
+        "the accumulator keeps what it differentiates by alive": {
+            FORWARDPROP: "ForwardpropTest.testDeadTensorsJVPCleared",
+        },
+        "in a graph the powers of `beta1` and `beta2` are tensors, not variables": {
+            "training/adam_test.py": "AdamOptimizerTest.testResourceBasic",
+        },
+    }
+)

@@ -18,11 +18,18 @@ from typing import Any
 PACKAGES = {
     "tensorflow",
     "tensorflow.python",
-    *(f"tensorflow.python.{name}" for name in ["client", "eager", "framework", "layers", "ops", "platform", "training", "util"]),
+    "tensorflow.python.client",
+    "tensorflow.python.eager",
+    "tensorflow.python.framework",
     "tensorflow.python.keras",
     "tensorflow.python.keras.engine",
+    "tensorflow.python.layers",
+    "tensorflow.python.ops",
     "tensorflow.python.ops.losses",
     "tensorflow.python.ops.parallel_for",
+    "tensorflow.python.platform",
+    "tensorflow.python.training",
+    "tensorflow.python.util",
 }
 """What holds modules alone. In all others, names are looked up."""
 
@@ -41,6 +48,7 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def __init__(self, namespace: str, elsewhere: Mapping[str, Mapping[str, Any]]) -> None:
         root = importlib.import_module(namespace)
+        self._root = namespace
         self._places = [getattr(root, place) if place else root for place in PLACES]
         self._places.append(importlib.import_module(f"{namespace}.contrib.eager"))
         self._elsewhere = elsewhere
@@ -67,6 +75,9 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         own = self._elsewhere.get(module.removeprefix("tensorflow.python."), {})
         if name in own:
             return own[name]
+        own_module = sys.modules.get(module.replace("tensorflow", self._root, 1))
+        if own_module is not None and name in dir(own_module) and module not in PACKAGES:
+            return getattr(own_module, name)
         if module not in PACKAGES and not name.startswith("_"):
             for place in self._places:
                 if name in dir(place):

@@ -7,6 +7,7 @@ operands(x, 2.0)              both as tensors; values without a dtype get that o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed
 from fgrad.core.variable import Variable
 from fgrad.ops.shaping import stack
+
+CONVERSIONS: dict[type, Callable[[Any], Any]] = {}
+"""Functions that return objects of other types as tensors."""
 
 _DEFAULTS = {"f": np.dtype(np.float32), "i": np.dtype(np.int32), "u": np.dtype(np.int32)}
 
@@ -42,6 +46,8 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
         hint: the dtype for numbers, lists and arrays that can be represented in it.
     """
     dtype = as_dtype(dtype)
+    if type(value) in CONVERSIONS:
+        value = CONVERSIONS[type(value)](value)
     value = value.value() if isinstance(value, Variable) else collected(value)
     if type(value) is Tensor:
         if dtype is not None and value.dtype != dtype:

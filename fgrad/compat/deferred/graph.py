@@ -128,6 +128,10 @@ class Graph:
         """Return a context in which operations become nodes of this graph."""
         return mode.block(self)
 
+    def device(self, device_name_or_function: Any) -> contextlib.AbstractContextManager[None]:
+        """Return a context that is ignored: fgrad runs on the CPU."""
+        return contextlib.nullcontext()
+
     def unique_name(self, name: str) -> str:
         """Return an unused name, within the open name scope."""
         full = self.name_scope + name
@@ -380,6 +384,16 @@ class Node:
     def op(self) -> Node:
         return self
 
+    @property
+    def control_inputs(self) -> list[Node]:
+        """The operations that must run before."""
+        return [each.op for each in self.controls]
+
+    @property
+    def outputs(self) -> list[Node]:
+        """The tensors that the operation computes."""
+        return []
+
 
 class Operation(Node):
     """A node that is run for its effect; fetching it gives None."""
@@ -449,12 +463,24 @@ class GraphTensor(Symbol, Node):
         return f"<Tensor {self.name!r} shape={self.shape} dtype={self.dtype}>"
 
 
+class _Effect(Operation):
+    """The operation of a tensor."""
+
+    @property
+    def control_inputs(self) -> list[Node]:
+        return self.inputs[0].control_inputs
+
+    @property
+    def outputs(self) -> list[Node]:
+        return self.inputs
+
+
 def effect_of(tensor: GraphTensor, name: str) -> Operation:
     """Return an operation with the tensor's name, which computes the tensor and returns None."""
     effect: Operation | None = tensor.__dict__.get("_effect_node")
     if effect is None:
         with tensor.graph.within(tensor.frame):
-            effect = Operation(tensor._name + "_op", lambda run: None, [tensor], tensor.graph)
+            effect = _Effect(tensor._name + "_op", lambda run: None, [tensor], tensor.graph)
         effect._name = name
         tensor.__dict__["_effect_node"] = effect
     return effect

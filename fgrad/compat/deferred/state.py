@@ -118,6 +118,10 @@ class GraphVariable(Scatters, Symbol):
         return f"{self._name}:0"
 
     @property
+    def _shared_name(self) -> str:
+        return self._name
+
+    @property
     def op(self) -> Node:
         return effect_of(self._read, self._name)
 

@@ -29,7 +29,8 @@ Follows = Callable[[Any], bool]
 """A predicate: whether derivatives with respect to a graph tensor or variable may be taken."""
 
 
-def _any(x: Any) -> bool:
+def all_follow(x: Any) -> bool:
+    """Return True: derivatives with respect to any graph tensor or variable may be taken."""
     return True
 
 
@@ -237,7 +238,7 @@ def gradients(
     stop_gradients: Any = None,
     unconnected_gradients: str = UnconnectedGradients.NONE,
     name: str = "gradients",
-    follows: Follows = _any,
+    follows: Follows = all_follow,
 ) -> list[Any]:
     """Return graph tensors that compute the gradients of `ys` with respect to `xs`.
 

@@ -39,6 +39,7 @@ from fgrad.compat.tensorflow import layers as layers
 from fgrad.compat.tensorflow import linalg as linalg
 from fgrad.compat.tensorflow import math as math
 from fgrad.compat.tensorflow import nn as nn
+from fgrad.compat.tensorflow import python as python
 from fgrad.compat.tensorflow import random as random
 from fgrad.compat.tensorflow import train as train
 from fgrad.compat.tensorflow.arrays import argsort as argsort
@@ -105,6 +106,7 @@ from fgrad.compat.tensorflow.dtypes import uint8 as uint8
 from fgrad.compat.tensorflow.dtypes import uint16 as uint16
 from fgrad.compat.tensorflow.dtypes import uint32 as uint32
 from fgrad.compat.tensorflow.dtypes import uint64 as uint64
+from fgrad.compat.tensorflow.gradient import AggregationMethod as AggregationMethod
 from fgrad.compat.tensorflow.gradient import GradientTape as GradientTape
 from fgrad.compat.tensorflow.gradient import UnconnectedGradients as UnconnectedGradients
 from fgrad.compat.tensorflow.gradient import custom_gradient as custom_gradient
@@ -114,6 +116,7 @@ from fgrad.compat.tensorflow.gradient import hessians as hessians
 from fgrad.compat.tensorflow.gradient import recompute_grad as recompute_grad
 from fgrad.compat.tensorflow.graphs import ConfigProto as ConfigProto
 from fgrad.compat.tensorflow.graphs import Tensor as Tensor
+from fgrad.compat.tensorflow.graphs import add_check_numerics_ops as add_check_numerics_ops
 from fgrad.compat.tensorflow.graphs import colocate_with as colocate_with
 from fgrad.compat.tensorflow.graphs import cond as cond
 from fgrad.compat.tensorflow.graphs import control_dependencies as control_dependencies
@@ -170,6 +173,7 @@ from fgrad.compat.tensorflow.math import atan as atan
 from fgrad.compat.tensorflow.math import atan2 as atan2
 from fgrad.compat.tensorflow.math import atanh as atanh
 from fgrad.compat.tensorflow.math import ceil as ceil
+from fgrad.compat.tensorflow.math import check_numerics as check_numerics
 from fgrad.compat.tensorflow.math import clip_by_average_norm as clip_by_average_norm
 from fgrad.compat.tensorflow.math import clip_by_global_norm as clip_by_global_norm
 from fgrad.compat.tensorflow.math import clip_by_norm as clip_by_norm
@@ -290,21 +294,22 @@ from fgrad.compat.tensorflow.variables import trainable_variables as trainable_v
 from fgrad.compat.tensorflow.variables import variable_scope as variable_scope
 
 __all__ = [
-    "AUTO_REUSE", "ConfigProto", "DType", "Dimension", "GradientTape", "Graph", "GraphKeys", "IndexedSlices",
-    "InteractiveSession", "Operation", "Session", "Tensor", "TensorShape", "UnconnectedGradients", "Variable",
-    "VariableScope", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "add_to_collection", "angle", "argmax",
-    "argmin", "argsort", "as_dtype", "asin", "asinh", "assign", "assign_add", "assign_sub", "atan", "atan2",
-    "atanh", "autodiff", "bool", "boolean_mask", "broadcast_to", "cast", "ceil", "cholesky", "cholesky_solve",
-    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "compat",
-    "complex", "complex64", "complex128", "concat", "cond", "conj", "constant", "constant_initializer", "contrib",
-    "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cumprod", "cumsum",
-    "custom_gradient", "device", "diag", "diag_part", "disable_eager_execution", "disable_v2_behavior", "div",
-    "divide", "double", "dtypes", "einsum", "enable_eager_execution", "enable_v2_behavior", "ensure_shape", "equal",
-    "erf", "erfc", "errors", "executing_eagerly", "exp", "expand_dims", "expm1", "eye", "fill", "float16",
-    "float32", "float64", "floor", "floordiv", "floormod", "function", "gather", "gather_nd", "get_collection",
-    "get_default_graph", "get_default_session", "get_variable", "get_variable_scope", "global_norm",
-    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
-    "grad_pass_through", "gradients", "greater", "greater_equal", "group", "half", "hessians", "identity", "imag",
+    "AUTO_REUSE", "AggregationMethod", "ConfigProto", "DType", "Dimension", "GradientTape", "Graph", "GraphKeys",
+    "IndexedSlices", "InteractiveSession", "Operation", "Session", "Tensor", "TensorShape", "UnconnectedGradients",
+    "Variable", "VariableScope", "abs", "accumulate_n", "acos", "acosh", "add", "add_check_numerics_ops", "add_n",
+    "add_to_collection", "angle", "argmax", "argmin", "argsort", "as_dtype", "asin", "asinh", "assign",
+    "assign_add", "assign_sub", "atan", "atan2", "atanh", "autodiff", "bool", "boolean_mask", "broadcast_to",
+    "cast", "ceil", "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm",
+    "clip_by_norm", "clip_by_value", "colocate_with", "compat", "complex", "complex64", "complex128", "concat",
+    "cond", "conj", "constant", "constant_initializer", "contrib", "control_dependencies", "convert_to_tensor",
+    "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "custom_gradient", "device", "diag", "diag_part",
+    "disable_eager_execution", "disable_v2_behavior", "div", "divide", "double", "dtypes", "einsum",
+    "enable_eager_execution", "enable_v2_behavior", "ensure_shape", "equal", "erf", "erfc", "errors",
+    "executing_eagerly", "exp", "expand_dims", "expm1", "eye", "fill", "float16", "float32", "float64", "floor",
+    "floordiv", "floormod", "function", "gather", "gather_nd", "get_collection", "get_default_graph",
+    "get_default_session", "get_variable", "get_variable_scope", "global_norm", "global_variables",
+    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "grad_pass_through",
+    "gradients", "greater", "greater_equal", "group", "half", "hessians", "identity", "imag",
     "initialize_all_variables", "initialize_variables", "initializers", "int8", "int16", "int32", "int64",
     "is_finite", "is_inf", "is_nan", "is_tensor", "layers", "less", "less_equal", "linalg", "linspace", "log",
     "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "math", "matmul", "matrix_band_part",
@@ -312,7 +317,7 @@ __all__ = [
     "matrix_solve_ls", "matrix_triangular_solve", "maximum", "meshgrid", "minimum", "mod",
     "moving_average_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm",
     "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "placeholder",
-    "placeholder_with_default", "pow", "qr", "random", "random_normal", "random_normal_initializer",
+    "placeholder_with_default", "pow", "python", "qr", "random", "random_normal", "random_normal_initializer",
     "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "real", "reciprocal",
     "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max",
     "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "repeat",

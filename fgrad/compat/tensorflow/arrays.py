@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.compat.deferred.convert import as_dtype
+from fgrad.compat.deferred.convert import CONVERSIONS, as_dtype
 from fgrad.compat.deferred.graph import Symbol, TensorShape, as_node, operation
 from fgrad.compat.deferred.scattering import IndexedSlices
 from fgrad.compat.deferred.state import identity as identity
@@ -73,12 +73,7 @@ def convert_to_tensor(
         ParameterError: a ValueError; a tensor has another dtype, or slices have no `dense_shape`.
     """
     if isinstance(value, IndexedSlices):
-        if value.dense_shape is None:
-            raise errors.ParameterError(
-                "IndexedSlices without dense_shape cannot be a tensor: its number of rows is unknown.\n"
-                "Write tf.IndexedSlices(values, indices, dense_shape)."
-            )
-        value = _with_rows(value.values, value.indices, value.dense_shape, name=name)
+        value = _dense(value, name)
     if isinstance(value, Symbol):
         node = as_node(value)
         if dtype is not None and node.dtype not in (None, as_dtype(dtype)):
@@ -87,6 +82,18 @@ def convert_to_tensor(
             )
         return node
     return _converted(value, dtype, chosen("dtype_hint", dtype_hint, "preferred_dtype", preferred_dtype), name=name)
+
+
+def _dense(slices: IndexedSlices, name: str | None = None) -> Any:
+    if slices.dense_shape is None:
+        raise errors.ParameterError(
+            "IndexedSlices without dense_shape cannot be a tensor: its number of rows is unknown.\n"
+            "Write tf.IndexedSlices(values, indices, dense_shape)."
+        )
+    return _with_rows(slices.values, slices.indices, slices.dense_shape, name=name)
+
+
+CONVERSIONS[IndexedSlices] = _dense
 
 
 @operation("IndexedSlicesToTensor")

@@ -107,6 +107,14 @@ class GradientTape(fgrad.GradientTape):
         return symbolic.batch_jacobian(target, source, edge, UnconnectedGradients.ZERO, of_graph.follows)
 
 
+class AggregationMethod:
+    """TensorFlow's ways to add gradients, which are ignored."""
+
+    ADD_N = DEFAULT = 0
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
 def gradients(
     ys: Any,
     xs: Any,

@@ -26,8 +26,9 @@ from fgrad.compat.deferred.graph import (
     operation,
 )
 from fgrad.compat.deferred.loops import as_list, loop
-from fgrad.compat.deferred.state import as_symbol
+from fgrad.compat.deferred.state import as_symbol, group
 from fgrad.compat.tensorflow.arguments import is_deferred, is_version_1
+from fgrad.compat.tensorflow.math import check_numerics
 from fgrad.compat.tensorflow.within import Run, taped
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import compile
@@ -120,6 +121,27 @@ def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
 def no_op(name: str | None = None) -> Operation | None:
     """Return an operation that does nothing; in eager mode None."""
     return Operation(name or "NoOp", lambda run: None, ()) if mode.is_deferring() else None
+
+
+def add_check_numerics_ops() -> Operation:
+    """Return an operation that raises if a tensor of floats in the graph is infinite or NaN; see `tf.check_numerics`.
+
+    Raises:
+        SessionError: a RuntimeError; execution is eager.
+        SymbolicTensorError: a TypeError; the graph has loops or branches, which may not have computed a tensor.
+    """
+    if not mode.is_deferring():
+        raise errors.SessionError("add_check_numerics_ops needs a graph: eagerly, call tf.check_numerics(x, message).")
+    graph = default_graph()
+    floats = [x for x in graph.get_operations() if isinstance(x, GraphTensor) and x.dtype is not None]
+    floats = [x for x in floats if x.dtype.kind == "f"]
+    for node in floats:
+        if node.guards or node.frame is not None:
+            raise errors.SymbolicTensorError(
+                f"{node.name!r} is inside of tf.cond or tf.while_loop, where add_check_numerics_ops finds nothing to "
+                "check.\nCall tf.check_numerics(x, message) for single tensors."
+            )
+    return group(*(check_numerics(node, node.name) for node in floats), name="check_numerics")  # type: ignore[no-any-return]
 
 
 def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -1,5 +1,6 @@
 """`tf.layers`: layers of TensorFlow 1.
 
+Dense                                    a layer that holds its variables
 dense, conv2d                            create their variables, in their own scope
 batch_normalization                      likewise; in a graph its averages are updated by `tf.GraphKeys.UPDATE_OPS`
 max_pooling2d, average_pooling2d         of windows of images
@@ -56,14 +57,86 @@ def dense(
     Raises:
         ShapeError: a ValueError; the size of the last axis is unknown.
     """
-    x = convert_to_tensor(inputs)
-    size, dtype = _known(x, -1, "dense"), _dtype_of(x)
-    with variable_scope(name, default_name="dense", reuse=reuse):
-        kernel = get_variable("kernel", [size, units], dtype, kernel_initializer, trainable=trainable)
-        y = tensordot(x, kernel, [[len(x.shape) - 1], [0]])
-        if use_bias:
-            y = add(y, get_variable("bias", [units], dtype, bias_initializer, trainable=trainable))
-        return y if activation is None else activation(y)
+    layer = Dense(
+        units, activation, use_bias, kernel_initializer, bias_initializer, trainable=trainable, name=name, reuse=reuse
+    )
+    return layer(inputs)
+
+
+class Dense:
+    """A layer that returns `activation(inputs @ kernel + bias)`, and holds its variables.
+
+    They are created in the first call, in their own scope.
+
+    Args:
+        units: the size of the last axis of the result.
+        activation: a function of the sum, such as `tf.nn.relu`.
+        use_bias: whether there is a bias.
+        kernel_initializer: the initializer of the kernel; by default that of the open scope, or Glorot's uniform one.
+        bias_initializer: the initializer of the bias.
+        trainable: whether the variables are trainable.
+        name: the name of the scope; by default "dense", made unique.
+        reuse: True to reuse the variables of the layer with that name.
+
+    Attributes:
+        kernel, bias: the variables, None before the first call.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> layer = tf.layers.Dense(2, kernel_initializer=tf.ones_initializer())
+        >>> layer(tf.constant([[1.0, 2.0, 3.0]]))
+        Tensor([[6., 6.]], dtype=float32)
+        >>> [variable.name for variable in layer.variables]
+        ['dense/kernel:0', 'dense/bias:0']
+    """
+
+    def __init__(
+        self,
+        units: int,
+        activation: Callable[[Any], Any] | None = None,
+        use_bias: bool = True,
+        kernel_initializer: Any = None,
+        bias_initializer: Any = Zeros,
+        *,
+        trainable: bool = True,
+        name: str | None = None,
+        reuse: Any = None,
+    ) -> None:
+        self.units, self.activation, self.use_bias = units, activation, use_bias
+        self.kernel: Any = None
+        self.bias: Any = None
+        self._initializers = kernel_initializer, bias_initializer
+        self._trainable, self._name, self._reuse = trainable, name, reuse
+
+    def __call__(self, inputs: Any) -> Any:
+        """Return the result for a tensor whose last axis has a known size."""
+        x = convert_to_tensor(inputs)
+        if self.kernel is None:
+            self._create(_known(x, -1, "dense"), _dtype_of(x))
+        y = tensordot(x, self.kernel, [[len(x.shape) - 1], [0]])
+        y = y if self.bias is None else add(y, self.bias)
+        return y if self.activation is None else self.activation(y)
+
+    def _create(self, size: int, dtype: Any) -> None:
+        of_kernel, of_bias = self._initializers
+        with variable_scope(self._name, default_name="dense", reuse=self._reuse):
+            self.kernel = get_variable("kernel", [size, self.units], dtype, of_kernel, trainable=self._trainable)
+            if self.use_bias:
+                self.bias = get_variable("bias", [self.units], dtype, of_bias, trainable=self._trainable)
+
+    @property
+    def variables(self) -> list[Any]:
+        """The variables, in the order of creation."""
+        return [variable for variable in (self.kernel, self.bias) if variable is not None]
+
+    weights = variables
+
+    @property
+    def trainable_variables(self) -> list[Any]:
+        """The trainable ones of them."""
+        return [variable for variable in self.variables if variable.trainable]
+
+    trainable_weights = trainable_variables
 
 
 def _known(x: Any, axis: int, layer: str) -> int:

@@ -14,6 +14,7 @@ such as `round` and comparisons, have the gradient None here.
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -21,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import clipping, errors
-from fgrad.compat.deferred.convert import as_dtype
-from fgrad.compat.deferred.graph import operation
+from fgrad.compat.deferred.convert import another, as_dtype
+from fgrad.compat.deferred.graph import GraphTensor, Symbol, TensorShape, as_node, operation
 from fgrad.compat.deferred.scattering import IndexedSlices
 from fgrad.compat.tensorflow import arrays
 from fgrad.compat.tensorflow.arguments import (
@@ -49,21 +50,22 @@ from fgrad.compat.tensorflow.formulas import (
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 from fgrad.ops import reductions
+from fgrad.transforms.reverse import stop_gradient
 
 __all__ = [
-    "TopK", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin",
-    "asinh", "atan", "atan2", "atanh", "ceil", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
-    "clip_by_value", "complex", "conj", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "div", "divide",
-    "divide_no_nan", "einsum", "equal", "erf", "erfc", "exp", "expm1", "floor", "floordiv", "floormod",
+    "TopK", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin", "asinh",
+    "atan", "atan2", "atanh", "ceil", "check_numerics", "clip_by_average_norm", "clip_by_global_norm",
+    "clip_by_norm", "clip_by_value", "complex", "conj", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "div",
+    "divide", "divide_no_nan", "einsum", "equal", "erf", "erfc", "exp", "expm1", "floor", "floordiv", "floormod",
     "global_norm", "greater", "greater_equal", "imag", "is_finite", "is_inf", "is_nan", "l2_normalize", "less",
     "less_equal", "log", "log1p", "log_sigmoid", "logical_and", "logical_not", "logical_or", "logical_xor",
     "matmul", "maximum", "minimum", "mod", "multiply", "multiply_no_nan", "negative", "nextafter", "not_equal",
     "pow", "real", "reciprocal", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
-    "rint", "round", "rsqrt", "scalar_mul", "scatter_nd", "segment_max", "segment_mean", "segment_min",
-    "segment_prod", "segment_sum", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "square",
-    "squared_difference", "subtract", "tan", "tanh", "tensor_scatter_nd_add", "tensordot", "top_k", "truediv",
-    "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "rint",
+    "round", "rsqrt", "scalar_mul", "scatter_nd", "segment_max", "segment_mean", "segment_min", "segment_prod",
+    "segment_sum", "sigmoid", "sign", "sin", "sinh", "softplus", "sqrt", "square", "squared_difference", "subtract",
+    "tan", "tanh", "tensor_scatter_nd_add", "tensordot", "top_k", "truediv", "unsorted_segment_sum", "xdivy",
+    "xlog1py", "xlogy",
 ]  # fmt: skip
 
 
@@ -598,19 +600,60 @@ def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, dim: Any = No
 # Clipping
 
 
-def _of_values(clip: Any) -> Any:
-    """Return a function that clips tensors, and the values of `tf.IndexedSlices`."""
+@operation("CheckNumerics")
+def check_numerics(tensor: Any, message: str) -> Any:
+    """Return a tensor with the same values; if one of them is infinite or NaN, raise.
 
-    @functools.wraps(clip)
-    def call(t: Any, *args: Any, **keywords: Any) -> Any:
-        if isinstance(t, IndexedSlices):
-            return t._replace(values=clip(t.values, *args, **keywords))
-        return clip(t, *args, **keywords)
+    Args:
+        tensor: a tensor of floats.
+        message: the beginning of the error's message.
 
-    return call
+    Raises:
+        InvalidArgumentError: a ValueError; a value is infinite or NaN.
+    """
+    x = convert(tensor)
+    values = plain(stop_gradient(x))
+    found = [name for name, is_there in (("Inf", np.isinf), ("NaN", np.isnan)) if is_there(values).any()]
+    if found:
+        raise errors.InvalidArgumentError(f"{message} : Tensor had {' and '.join(found)} values")
+    return another(x)
 
 
-@_of_values
+def _of_values(*limits: str) -> Callable[[Any], Any]:
+    """Return a decorator of a function that clips: for tensors, and for the values of `tf.IndexedSlices`.
+
+    Args:
+        limits: the names of its arguments that must not broadcast the tensor to another shape.
+    """
+
+    def decorate(clip: Any) -> Any:
+        signature = inspect.signature(clip)
+
+        @functools.wraps(clip)
+        def call(t: Any, *args: Any, **keywords: Any) -> Any:
+            if isinstance(t, IndexedSlices):
+                return t._replace(values=call(t.values, *args, **keywords))
+            if isinstance(t, Symbol):
+                given = signature.bind(t, *args, **{k: x for k, x in keywords.items() if k != "name"}).arguments
+                _check_limits(t, {name: given[name] for name in limits})
+            return clip(t, *args, **keywords)
+
+        return call
+
+    return decorate
+
+
+def _check_limits(t: Any, limits: dict[str, Any]) -> None:
+    """Raise if it is known of graph tensors that limits broadcast another one to another shape."""
+    given = [as_node(x) if isinstance(x, Symbol) else x for x in (t, *limits.values())]
+    shapes = [x.shape if isinstance(x, GraphTensor) else TensorShape(np.shape(x)) for x in given]
+    if all(shape.is_fully_defined() for shape in shapes):
+        own, *others = [np.broadcast_to(0.0, shape) for shape in shapes]
+        result = np.broadcast_arrays(own, *others)[0]
+        clipping.in_shape(result, own, **dict(zip(limits, others, strict=True)))
+
+
+@_of_values("clip_value_min", "clip_value_max")
 @operation("clip_by_value")
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     """Limit every element to an interval; where the lower bound is above the upper one, the lower one wins.
@@ -622,7 +665,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
     return clipping.in_shape(np.where(limited < low, low, limited), t, clip_value_min=low, clip_value_max=high)
 
 
-@_of_values
+@_of_values("clip_norm")
 @operation("clip_by_norm")
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
     """Scale a tensor down so that its Euclidean norm, or that along axes, is at most `clip_norm`."""
@@ -630,7 +673,7 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
     return clipping.clip_by_norm(t, clip_norm, axes)
 
 
-@_of_values
+@_of_values("clip_norm")
 @operation("clip_by_average_norm")
 def clip_by_average_norm(t: Any, clip_norm: Any) -> Any:
     """Scale a tensor down so that its Euclidean norm, divided by its size, is at most `clip_norm`."""
@@ -684,7 +727,7 @@ def clip_by_global_norm(
     return [None if t is None else _scaled_by_norm(t, clip_norm, norm, name=name) for t in _list(t_list)], norm
 
 
-@_of_values
+@_of_values()
 @operation("clip_by_global_norm")
 def _scaled_by_norm(t: Any, clip_norm: Any, norm: Any) -> Any:
     return clipping.clip_by_global_norm([convert(t)], convert(clip_norm, hint=norm.dtype), norm)[0][0]

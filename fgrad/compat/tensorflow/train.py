@@ -16,6 +16,7 @@ import numpy as np
 
 from fgrad import errors, optimizers
 from fgrad.compat.deferred import mode
+from fgrad.compat.deferred.convert import convert
 from fgrad.compat.deferred.graph import (
     GraphTensor,
     Node,
@@ -36,7 +37,9 @@ from fgrad.compat.tensorflow.checkpoints import get_checkpoint_state as get_chec
 from fgrad.compat.tensorflow.checkpoints import latest_checkpoint as latest_checkpoint
 from fgrad.compat.tensorflow.checkpoints import update_checkpoint_state as update_checkpoint_state
 from fgrad.compat.tensorflow.gradient import GradientTape
+from fgrad.compat.tensorflow.hooks import Hooks
 from fgrad.compat.tensorflow.missing import missing
+from fgrad.compat.tensorflow.random import random_normal
 from fgrad.compat.tensorflow.slots import (
     Power,
     Rows,
@@ -63,6 +66,7 @@ from fgrad.core.variable import Cell
 from fgrad.core.variable import Variable as NativeVariable
 from fgrad.optimizers import schedules
 from fgrad.optimizers.declared import FRACTION, SHARE, Check, declarations
+from fgrad.optimizers.inputs import variable_pairs
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "CheckpointState",
@@ -70,8 +74,8 @@ __all__ = [
     "ProximalAdagradOptimizer", "ProximalGradientDescentOptimizer", "RMSPropOptimizer", "Saver",
     "checkpoint_exists", "cosine_decay", "cosine_decay_restarts", "create_global_step", "exponential_decay",
     "get_checkpoint_state", "get_global_step", "get_or_create_global_step", "inverse_time_decay",
-    "latest_checkpoint", "linear_cosine_decay", "natural_exp_decay", "piecewise_constant",
-    "piecewise_constant_decay", "polynomial_decay", "update_checkpoint_state",
+    "latest_checkpoint", "linear_cosine_decay", "natural_exp_decay", "noisy_linear_cosine_decay",
+    "piecewise_constant", "piecewise_constant_decay", "polynomial_decay", "update_checkpoint_state",
 ]  # fmt: skip
 
 
@@ -90,27 +94,52 @@ class FromRun:
         return self.value
 
 
-class Optimizer(optimizers.Optimizer):
-    """The base of `tf.train`'s optimizers: fgrad's, with support for graphs."""
+class Optimizer(Hooks, optimizers.Optimizer):
+    """The base class of optimizers, in eager mode and in graphs.
+
+    A subclass defines `_apply_dense(grad, var)` or `_resource_apply_dense(grad, var)`, which updates one variable. It
+    may define `_create_slots(var_list)`, which creates state by `self._zeros_slot(var, slot_name, self._name)`,
+    `_prepare()`, and `_finish(update_ops, name_scope)`. A gradient of selected rows is passed with all rows.
+
+    Args:
+        use_locking: ignored.
+        name: the name, also of the operation in a graph.
+
+    Raises:
+        ParameterError: a ValueError; the name is empty.
+
+    Example:
+        >>> import fgrad.compat.tensorflow as tf
+        >>> class Sum(tf.train.Optimizer):
+        ...     def __init__(self, rate):
+        ...         super().__init__(use_locking=False, name="Sum")
+        ...         self._rate = rate
+        ...
+        ...     def _create_slots(self, var_list):
+        ...         for variable in var_list:
+        ...             self._zeros_slot(variable, "total", self._name)
+        ...
+        ...     def _apply_dense(self, grad, var):
+        ...         total = self.get_slot(var, "total").assign_add(grad)
+        ...         return var.assign_sub(self._rate * total)
+        >>> w = tf.Variable(1.0)
+        >>> optimizer = Sum(0.25)
+        >>> for _ in range(2):
+        ...     optimizer.minimize(lambda: w * w)
+        >>> float(w)
+        -0.25
+    """
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
 
-    powers: ClassVar[tuple[str, ...]] = ()
-    """The hyper-parameters whose powers are part of the state."""
-
-    moves_all_rows: ClassVar[bool] = False
-    """Whether a gradient of selected rows also changes other rows."""
-
-    _slot_type: ClassVar[type[Cell]] = SlotVariable
     _tape_type = GradientTape
-    instead_of: ClassVar[Mapping[Check, Check]] = {FRACTION: SHARE}
 
-    def __post_init__(self) -> None:
-        for name, declared in declarations(self):
-            value = getattr(self, name)
-            if declared.in_each_step and isinstance(value, Symbol):
-                setattr(self, name, FromRun(value))
-        super().__post_init__()
+    def __init__(self, use_locking: bool, name: str) -> None:
+        super().__init__(0.0, name=name)
+        self._begin(use_locking)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r})"
 
     def compute_gradients(  # type: ignore[override]
         self,
@@ -179,7 +208,78 @@ class Optimizer(optimizers.Optimizer):
         for each in pairs:
             _check_updatable(each)
         if not any(isinstance(variable, Symbol) for _, variable in pairs):
-            super().apply_gradients(pairs, global_step)
+            variable_pairs(pairs, global_step)
+        return self._applied(pairs, global_step, name)
+
+    def _applied(self, pairs: list[tuple[Any, Any]], global_step: Any, name: str | None) -> Operation | None:
+        """Update variables with gradients; in a graph, return the operation that does it."""
+        return self._step_by_hooks(pairs, global_step, name)
+
+    def minimize(  # type: ignore[override]
+        self,
+        loss: Any,
+        global_step: Any = None,
+        var_list: Any = None,
+        gate_gradients: int = GATE_OP,
+        aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False,
+        name: str | None = None,
+        grad_loss: Any = None,
+    ) -> Operation | None:
+        """Take one step: `compute_gradients`, then `apply_gradients`; in a graph, return the operation."""
+        if callable(loss) and not _is_for_tape(var_list):
+            with contextlib.suppress(_OfGraphError):
+                super().minimize(_eager(loss), global_step, var_list, grad_loss)
+                return None
+        pairs = self.compute_gradients(loss, var_list, gate_gradients, grad_loss=grad_loss)
+        if all(gradient is None for gradient, _ in pairs):
+            raise errors.NoGradientsError(
+                "No gradients provided for any variable, check your graph for ops that do not support gradients, "
+                f"between variables {[getattr(variable, 'name', variable) for _, variable in pairs]} and loss {loss!r}."
+            )
+        return self.apply_gradients(pairs, global_step, name)
+
+    def get_name(self) -> str:
+        """Return the name."""
+        return self.name
+
+    def state_dict(self) -> dict[str, Any]:
+        """Raise an error: the state is in variables, which are saved like others."""
+        raise errors.StateError(
+            f"{type(self).__name__} holds its state in variables: save those of its method variables(), "
+            "or in a graph all, with tf.train.Saver."
+        )
+
+
+class RuleOptimizer(Optimizer):
+    """The base of `tf.train`'s own optimizers: fgrad's, with support for graphs."""
+
+    powers: ClassVar[tuple[str, ...]] = ()
+    """The hyper-parameters whose powers are part of the state."""
+
+    moves_all_rows: ClassVar[bool] = False
+    """Whether a gradient of selected rows also changes other rows."""
+
+    _slot_type: ClassVar[type[Cell]] = SlotVariable
+    instead_of: ClassVar[Mapping[Check, Check]] = {FRACTION: SHARE}
+
+    __repr__ = optimizers.Optimizer.__repr__
+    state_dict = optimizers.Optimizer.state_dict
+
+    def __init__(self, *args: Any, use_locking: bool = False, **keywords: Any) -> None:
+        super(Optimizer, self).__init__(*args, **keywords)
+        self._begin(use_locking)
+
+    def __post_init__(self) -> None:
+        for name, declared in declarations(self):
+            value = getattr(self, name)
+            if declared.in_each_step and isinstance(value, Symbol):
+                setattr(self, name, FromRun(value))
+        super().__post_init__()
+
+    def _applied(self, pairs: list[tuple[Any, Any]], global_step: Any, name: str | None) -> Operation | None:
+        if not any(isinstance(variable, Symbol) for _, variable in pairs):
+            super(Optimizer, self).apply_gradients(pairs, global_step)
             return None
         if all(gradient is None for gradient, _ in pairs):
             names = [variable.name for _, variable in pairs]
@@ -211,34 +311,6 @@ class Optimizer(optimizers.Optimizer):
         constrained = [v for v in dict.fromkeys(v for _, v in updates) if v.constraint is not None]
         step = Operation(f"{name}/update" if constrained else name, update, inputs, graph)
         return _projected(step, constrained, name) if constrained else step
-
-    def minimize(  # type: ignore[override]
-        self,
-        loss: Any,
-        global_step: Any = None,
-        var_list: Any = None,
-        gate_gradients: int = GATE_OP,
-        aggregation_method: Any = None,
-        colocate_gradients_with_ops: bool = False,
-        name: str | None = None,
-        grad_loss: Any = None,
-    ) -> Operation | None:
-        """Take one step: `compute_gradients`, then `apply_gradients`; in a graph, return the operation."""
-        if callable(loss) and not _is_for_tape(var_list):
-            with contextlib.suppress(_OfGraphError):
-                super().minimize(_eager(loss), global_step, var_list, grad_loss)
-                return None
-        pairs = self.compute_gradients(loss, var_list, gate_gradients, grad_loss=grad_loss)
-        if all(gradient is None for gradient, _ in pairs):
-            raise errors.NoGradientsError(
-                "No gradients provided for any variable, check your graph for ops that do not support gradients, "
-                f"between variables {[getattr(variable, 'name', variable) for _, variable in pairs]} and loss {loss!r}."
-            )
-        return self.apply_gradients(pairs, global_step, name)
-
-    def get_name(self) -> str:
-        """Return the name."""
-        return self.name
 
     def in_session(self, run: Any) -> Any:
         """Return the copy of the optimizer in the session of a run."""
@@ -296,7 +368,7 @@ class Optimizer(optimizers.Optimizer):
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the states, sorted; none before gradients were applied."""
-        return self.slot_names if self._slots_in_graph() else super().get_slot_names()
+        return self.slot_names if self._slots_in_graph() or self._slots else []
 
     def variables(self) -> list[Any]:
         """Return the states for all variables, sorted by name; in a graph, for the variables of this graph."""
@@ -308,6 +380,12 @@ class Optimizer(optimizers.Optimizer):
             found = [self.get_slot(variable, name) for variable in self._live() for name in self._slots[variable]]
             found += [self._power(beta) for beta in self.powers if found]
         return sorted(found, key=lambda each: str(each.name))
+
+    def _all_powers(self) -> list[Any]:
+        """Return the powers that correct the next step, also before the first one."""
+        if mode.is_deferring() or not self._live():
+            return self._powers_in(default_graph()) if self._slots_in_graph() else [None] * len(self.powers)
+        return [self._power(beta) for beta in self.powers]
 
     def _live(self) -> list[Any]:
         return [key for key in self._slots if isinstance(key, NativeVariable)]
@@ -413,14 +491,14 @@ def _variables(var_list: Any) -> list[Any]:
 # The optimizers
 
 
-class GradientDescentOptimizer(Optimizer, optimizers.GradientDescent):
+class GradientDescentOptimizer(RuleOptimizer, optimizers.GradientDescent):
     """See `fgrad.optimizers.GradientDescent`."""
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(learning_rate, name=name)
 
 
-class MomentumOptimizer(Optimizer, optimizers.Momentum):
+class MomentumOptimizer(RuleOptimizer, optimizers.Momentum):
     """See `fgrad.optimizers.Momentum`."""
 
     def __init__(
@@ -434,7 +512,7 @@ class MomentumOptimizer(Optimizer, optimizers.Momentum):
         super().__init__(learning_rate, momentum, use_nesterov, name=name)
 
 
-class AdagradOptimizer(Optimizer, optimizers.Adagrad):
+class AdagradOptimizer(RuleOptimizer, optimizers.Adagrad):
     """See `fgrad.optimizers.Adagrad`."""
 
     def __init__(
@@ -447,7 +525,7 @@ class AdagradOptimizer(Optimizer, optimizers.Adagrad):
         super().__init__(learning_rate, initial_accumulator_value, name=name)
 
 
-class AdagradDAOptimizer(Optimizer, optimizers.AdagradDA):
+class AdagradDAOptimizer(RuleOptimizer, optimizers.AdagradDA):
     """See `fgrad.optimizers.AdagradDA`. In a graph it has its own update counter."""
 
     def __init__(
@@ -470,7 +548,7 @@ class AdagradDAOptimizer(Optimizer, optimizers.AdagradDA):
         )
 
 
-class AdadeltaOptimizer(Optimizer, optimizers.Adadelta):
+class AdadeltaOptimizer(RuleOptimizer, optimizers.Adadelta):
     """See `fgrad.optimizers.Adadelta`."""
 
     def __init__(
@@ -484,7 +562,7 @@ class AdadeltaOptimizer(Optimizer, optimizers.Adadelta):
         super().__init__(learning_rate, rho, epsilon, name=name)
 
 
-class RMSPropOptimizer(Optimizer, optimizers.RMSProp):
+class RMSPropOptimizer(RuleOptimizer, optimizers.RMSProp):
     """See `fgrad.optimizers.RMSProp`."""
 
     def __init__(
@@ -500,7 +578,7 @@ class RMSPropOptimizer(Optimizer, optimizers.RMSProp):
         super().__init__(learning_rate, decay, momentum, epsilon, centered, name=name)
 
 
-class AdamOptimizer(Optimizer, optimizers.Adam):
+class AdamOptimizer(RuleOptimizer, optimizers.Adam):
     """See `fgrad.optimizers.Adam`."""
 
     powers = ("beta1", "beta2")
@@ -517,8 +595,12 @@ class AdamOptimizer(Optimizer, optimizers.Adam):
     ) -> None:
         super().__init__(learning_rate, beta1, beta2, epsilon, name=name)
 
+    def _get_beta_accumulators(self) -> tuple[Any, ...]:
+        """Return the powers of beta1 and beta2 that correct the next step; None before the first one."""
+        return tuple(self._all_powers())
 
-class FtrlOptimizer(Optimizer, optimizers.Ftrl):
+
+class FtrlOptimizer(RuleOptimizer, optimizers.Ftrl):
     """See `fgrad.optimizers.Ftrl`."""
 
     def __init__(
@@ -547,7 +629,7 @@ class FtrlOptimizer(Optimizer, optimizers.Ftrl):
         )
 
 
-class ProximalGradientDescentOptimizer(Optimizer, optimizers.ProximalGradientDescent):
+class ProximalGradientDescentOptimizer(RuleOptimizer, optimizers.ProximalGradientDescent):
     """See `fgrad.optimizers.ProximalGradientDescent`."""
 
     def __init__(
@@ -561,7 +643,7 @@ class ProximalGradientDescentOptimizer(Optimizer, optimizers.ProximalGradientDes
         super().__init__(learning_rate, l1_regularization_strength, l2_regularization_strength, name=name)
 
 
-class ProximalAdagradOptimizer(Optimizer, optimizers.ProximalAdagrad):
+class ProximalAdagradOptimizer(RuleOptimizer, optimizers.ProximalAdagrad):
     """See `fgrad.optimizers.ProximalAdagrad`."""
 
     def __init__(
@@ -648,11 +730,37 @@ def polynomial_decay(
 
 
 def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Any:
-    """Return the value of the interval of a step; see `fgrad.optimizers.schedules.PiecewiseConstantDecay`."""
+    """Return the value of the interval of a step; see `fgrad.optimizers.schedules.PiecewiseConstantDecay`.
+
+    Raises:
+        ParameterError: a ValueError; the values differ in dtype, or a boundary has another dtype than the step.
+    """
+    if isinstance(values, (list, tuple)):
+        _check_equal_dtypes("values", values, values[:1])
+    if isinstance(boundaries, (list, tuple)):
+        _check_equal_dtypes("boundaries", boundaries, [x])
     return _decayed(schedules.PiecewiseConstantDecay, name, boundaries, x, values)
 
 
 piecewise_constant_decay = piecewise_constant
+
+
+def _check_equal_dtypes(name: str, given: Sequence[Any], like: Sequence[Any]) -> None:
+    """Raise unless values have the dtype of another one; integers may have fewer bits."""
+    (wanted,) = [_dtype_of(each) for each in like] or [None]
+    for each in given:
+        dtype = _dtype_of(each)
+        if None not in (wanted, dtype) and dtype != wanted and not (dtype.kind == wanted.kind == "i"):
+            raise errors.ParameterError(
+                f"{name} has an element of dtype {dtype}, {each!r}, where {wanted} is needed: the values of "
+                f"piecewise_constant have one dtype, and the boundaries that of the step. Write {wanted}s."
+            )
+
+
+def _dtype_of(x: Any) -> Any:
+    """Return the dtype of a value as a tensor, None if it is unknown."""
+    x = x() if callable(x) and not hasattr(x, "dtype") else x
+    return x.dtype if hasattr(x, "dtype") else convert(x).dtype
 
 
 def cosine_decay(
@@ -690,6 +798,47 @@ def linear_cosine_decay(
     return _decayed(
         schedules.LinearCosineDecay, name, learning_rate, global_step, decay_steps, num_periods, alpha, beta
     )
+
+
+def noisy_linear_cosine_decay(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    initial_variance: Any = 1.0,
+    variance_decay: Any = 0.55,
+    num_periods: Any = 0.5,
+    alpha: Any = 0.0,
+    beta: Any = 0.001,
+    name: str | None = None,
+) -> Any:
+    """Return a rate that is a line with random noise, times a cosine; see `linear_cosine_decay`.
+
+    Args:
+        learning_rate: the first rate, without noise.
+        global_step: the number of the step.
+        decay_steps: the number of steps until the line is 0.
+        initial_variance: the variance of the noise at the step 0.
+        variance_decay: the variance is divided by the number of the step, counted from 1, to this power.
+        num_periods: the number of periods of the cosine in `decay_steps`.
+        alpha, beta: the rate is `learning_rate * ((alpha + line + noise) * cosine + beta)`.
+        name: the name of the node.
+    """
+    rest = (decay_steps, initial_variance, variance_decay, num_periods, alpha, beta)
+    if mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest)):
+        return _noisy(learning_rate, global_step, random_normal([]), *rest, name=name)
+    return lambda: _noisy(learning_rate, global_step, random_normal([]), *rest)
+
+
+@operation("NoisyLinearCosineDecay")
+def _noisy(
+    rate: Any, step: Any, noise: Any, steps: Any, variance: Any, decay: Any, periods: Any, alpha: Any, beta: Any
+) -> Any:
+    rate = convert(rate)
+    steps = convert(steps).astype(rate.dtype)
+    done = np.minimum(convert(step).astype(rate.dtype), steps)
+    noise = noise.astype(rate.dtype) * np.sqrt(variance / (1 + done) ** decay)
+    cosine = 0.5 * (1 + np.cos(np.pi * periods * done / steps))
+    return rate * ((alpha + 1 - done / steps + noise) * cosine + beta)
 
 
 # The global step
@@ -783,11 +932,11 @@ class ExponentialMovingAverage:
         """Create the variables for the average of a variable or tensor."""
         name = self.average_name(value)
         is_variable = isinstance(value, GraphVariable)
-        start = value.initialized_value() if is_variable else _zeros(value)
+        start = value.initialized_value() if is_variable else zero_of(value)
         self._averages[value] = GraphVariable(start, trainable=False, name=name)
         if self._zero_debias and not is_variable:
             parts = f"{_scope_prefix()}{name}"
-            total = GraphVariable(_zeros(value), trainable=False, name=f"{parts}/biased")
+            total = GraphVariable(zero_of(value), trainable=False, name=f"{parts}/biased")
             self._sums[value] = total, GraphVariable(0.0, trainable=False, name=f"{parts}/local_step")
 
     def average(self, var: Any) -> Any:
@@ -860,7 +1009,7 @@ def _decay_after(decay: Any, num_updates: Any) -> Any:
     return decay if num_updates is None else np.minimum(decay, (1 + num_updates) / (10 + num_updates))
 
 
-def _zeros(value: GraphTensor) -> Any:
+def zero_of(value: GraphTensor) -> Any:
     """Return zeros like a tensor, without its value if the shape is known."""
     return np.zeros(value.shape, value.dtype) if value.shape.is_fully_defined() else zeros_like(value)
 

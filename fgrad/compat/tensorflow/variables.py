@@ -119,6 +119,10 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         """Return True: an eager variable is already initialized."""
         return True
 
+    @property
+    def _shared_name(self) -> str:
+        return self.name.removesuffix(":0")
+
     def ref(self) -> Reference:
         """Return a hashable reference to the variable, for sets and dictionary keys."""
         return Reference(self)
@@ -306,6 +310,14 @@ class VariableScope:
     def reuse_variables(self) -> None:
         """Make `get_variable` return existing variables only, from now on."""
         self.reuse = True
+
+    def global_variables(self) -> list[GraphVariable]:
+        """Return the graph's variables whose names begin with that of the scope."""
+        return [each for each in default_graph().variables if each.name.startswith(self.name)]
+
+    def trainable_variables(self) -> list[GraphVariable]:
+        """Return the graph's trainable variables whose names begin with that of the scope."""
+        return [each for each in self.global_variables() if each.trainable]
 
 
 AUTO_REUSE = "auto_reuse"
