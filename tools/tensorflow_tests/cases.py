@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import fgrad
+from fgrad.compat import tensorflow
 from fgrad.compat.deferred import mode
 
 SEED = 87654321
@@ -200,15 +201,13 @@ class TestCase(unittest.TestCase):
 @contextlib.contextmanager
 def eager_mode(tf: Any) -> Iterator[None]:
     """Return a context in which execution is eager, also inside of a graph's block."""
-    was_eager = tf.executing_eagerly()
-    outside = mode.block(None) if mode.open_graph() is not None else contextlib.nullcontext()
-    tf.enable_eager_execution()
+    own = mode.TENSORFLOW if tf is tensorflow else mode.TENSORFLOW_1
+    was_eager, own.eager = own.eager, True
     try:
-        with outside:
+        with mode.block(None) if mode.open_graph() is not None else contextlib.nullcontext():
             yield
     finally:
-        if not was_eager:
-            tf.disable_eager_execution()
+        own.eager = was_eager
 
 
 @contextlib.contextmanager
