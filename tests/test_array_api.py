@@ -176,6 +176,33 @@ def test_asking_for_a_name_that_numpy_warns_of_warns_of_nothing():
         fg.constant(V).median()
 
 
+# Fourier transforms
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_frequencies_of_a_dtype(name):
+    frequencies, numpys = getattr(fnp.fft, name), getattr(np.fft, name)
+    assert frequencies(5, 0.5).dtype == np.float64
+    for dtype in (np.float32, fnp.float64, "float16"):
+        found = frequencies(5, d=0.5, dtype=dtype, device="cpu")
+        assert found.dtype == dtype
+        np.testing.assert_array_equal(found, numpys(5, 0.5).astype(dtype))
+    slopes = fg.jacobian(lambda d: frequencies(4, d, dtype=np.float32))(0.5)
+    np.testing.assert_allclose(slopes, fg.jacobian(lambda d: numpys(4, d))(0.5), rtol=1e-6)
+    with pytest.raises(errors.DtypeError, match="frequencies have a floating-point dtype"):
+        frequencies(4, dtype=np.int64)
+    with pytest.raises(ValueError, match=r"[Dd]evice"):
+        frequencies(4, device="gpu")
+
+
+def test_the_module_has_numpys_names():
+    assert fnp.fft is fg.constant(V).__array_namespace__().fft
+    assert dir(fnp.fft) == dir(np.fft)
+    assert fnp.fft.fft is np.fft.fft
+    with pytest.raises(AttributeError):
+        fnp.fft.nothing  # noqa: B018
+
+
 # SciPy
 
 

@@ -17,7 +17,7 @@ from fgrad.scipy import stats
 def test_parts_of_numpy(name):
     module, original = importlib.import_module(f"fgrad.numpy.{name}"), getattr(np, name)
     assert module.__all__ == original.__all__
-    for each in original.__all__:
+    for each in {*original.__all__} - {"fftfreq", "rfftfreq"}:
         assert getattr(module, each) is getattr(original, each) is getattr(getattr(fnp, name), each)
 
 

@@ -535,7 +535,7 @@ DRAWN: dict[str, tuple[Callable[..., Any], Any]] = {
 
 ELSEWHERE = {  # with tests of their own below
     "arrays.is_tensor", "random.categorical", "random.multinomial", "random.set_seed", "random.Draw",
-    "math.TopK", "initializers.Initializer",
+    "math.TopK", "math.check_numerics", "initializers.Initializer",
 }  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 Functions with a derivative rule come from fgrad, which saves NumPy's dispatch, and the constructors
 (`zeros`, `array`, `full`, ...) return Tensors. Everything else is NumPy's own object, also in `fgrad.numpy.linalg`,
-`fft`, `random` and `polynomial`, which can be imported as modules.
+`fft`, `random` and `polynomial`, which can be imported as modules; `fft.fftfreq` and `rfftfreq` take a `dtype`, too.
 
     >>> import fgrad as fg, fgrad.numpy as np
     >>> def powers(x):
@@ -17,6 +17,7 @@ Functions with a derivative rule come from fgrad, which saves NumPy's dispatch, 
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -66,7 +67,7 @@ def __getattr__(name: str) -> Any:
         return CONSTRUCTORS[name]
     if name in EXTENSIONS:
         return EXTENSIONS[name]()
-    value = getattr(_numpy, name)
+    value = getattr(_numpy, name) if name != "fft" else importlib.import_module(f"{__name__}.fft")
     if isinstance(value, _numpy.ufunc) and value in UFUNCS:
         value = _direct(value)
     elif callable(value) and not isinstance(value, (type, _numpy.ufunc)) and value in FUNCTIONS:
