@@ -222,6 +222,8 @@ def test_steps_of_piecewise_constant_have_one_dtype():
         tf.train.piecewise_constant(step, [-1.0, 1.0], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="values has an element of dtype int32, 2, where float32"):
         tf.train.piecewise_constant(step, [1, 2], [1.0, 2, 3.0])
+    with pytest.raises(ValueError, match="values has an element of dtype float64"):
+        tf.train.piecewise_constant(step, [1, 2], [1.0, np.array(0.5), 0.25])
     wide = tf.Variable(np.array(3, np.int64))
     assert float(tf.train.piecewise_constant(wide, [1, 2], [1.0, 0.5, 0.25])()) == 0.25
 

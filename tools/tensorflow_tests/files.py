@@ -108,7 +108,8 @@ OUTSIDE = _by_test(
         },
         "the vectorization of a graph's loops (`pfor`)": {
             BACKPROP: "BatchJacobianTest.testPforException JacobianTest.testPforException",
-            PARALLEL: "GradientsTest.test_fc_jacobian GradientsTest.test_fc_per_eg_grad",
+            PARALLEL: """
+                GradientsTest.test_fc_jacobian GradientsTest.test_fc_per_eg_grad GradientsTest.test_lstm_per_eg_grad""",
         },
         "reference variables, which TensorFlow 2 has no more": {
             GRADIENTS: """
@@ -130,16 +131,10 @@ OUTSIDE = _by_test(
 
 LEFT = _by_test(
     {
-        "`tf.nn.rnn_cell` is not there": {
-            PARALLEL: """
-                GradientsTest.test_lstm_batch_hessian GradientsTest.test_lstm_batch_jacobian
-                GradientsTest.test_lstm_hessian GradientsTest.test_lstm_per_eg_grad""",
-        },
         "`tf.keras` is not there": {
             GRADIENTS: "VariablesGradientTest.testKerasRecompute",
             PARALLEL: "GradientsTest.test_mnist_per_eg_grad GradientsTest.test_mnist_per_eg_jacobian",
         },
-        "`tf.scan` is not there": {PARALLEL: "GradientsTest.test_jacobian_scan_shape"},
         "`tf.TensorArray` is not there": {GRADIENTS: "GradientsTest.testNonDifferentiableSwitchInWhileLoop"},
         "`tf.layers.max_pooling3d` is not there": {BACKPROP: "BackpropTest.testMaxPooling3DGradient"},
         "in a graph, a function with its own gradient runs when a session runs it, on values, so that it cannot create "

@@ -13,6 +13,7 @@ import importlib.machinery
 import sys
 import types
 from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 PACKAGES = {
@@ -33,8 +34,22 @@ PACKAGES = {
 }
 """What holds modules alone. In all others, names are looked up."""
 
-PLACES = ("", "math", "nn", "linalg", "train", "random", "layers", "initializers", "errors", "dtypes", "autodiff")
-"""Where names are looked for, in this order; then in `contrib.eager`."""
+PLACES = (
+    "",
+    "math",
+    "nn",
+    "linalg",
+    "train",
+    "random",
+    "layers",
+    "initializers",
+    "errors",
+    "dtypes",
+    "autodiff",
+    "nn.rnn_cell",
+    "contrib.eager",
+)
+"""Where names are looked for, in this order."""
 
 
 class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -49,8 +64,7 @@ class Modules(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, namespace: str, elsewhere: Mapping[str, Mapping[str, Any]]) -> None:
         root = importlib.import_module(namespace)
         self._root = namespace
-        self._places = [getattr(root, place) if place else root for place in PLACES]
-        self._places.append(importlib.import_module(f"{namespace}.contrib.eager"))
+        self._places = [attrgetter(place)(root) if place else root for place in PLACES]
         self._elsewhere = elsewhere
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:

@@ -268,6 +268,10 @@ from fgrad.compat.tensorflow.random import random_shuffle as random_shuffle
 from fgrad.compat.tensorflow.random import random_uniform as random_uniform
 from fgrad.compat.tensorflow.random import set_random_seed as set_random_seed
 from fgrad.compat.tensorflow.random import truncated_normal as truncated_normal
+from fgrad.compat.tensorflow.rows import foldl as foldl
+from fgrad.compat.tensorflow.rows import foldr as foldr
+from fgrad.compat.tensorflow.rows import map_fn as map_fn
+from fgrad.compat.tensorflow.rows import scan as scan
 from fgrad.compat.tensorflow.variables import AUTO_REUSE as AUTO_REUSE
 from fgrad.compat.tensorflow.variables import GraphKeys as GraphKeys
 from fgrad.compat.tensorflow.variables import IndexedSlices as IndexedSlices
@@ -306,32 +310,32 @@ __all__ = [
     "disable_eager_execution", "disable_v2_behavior", "div", "divide", "double", "dtypes", "einsum",
     "enable_eager_execution", "enable_v2_behavior", "ensure_shape", "equal", "erf", "erfc", "errors",
     "executing_eagerly", "exp", "expand_dims", "expm1", "eye", "fill", "float16", "float32", "float64", "floor",
-    "floordiv", "floormod", "function", "gather", "gather_nd", "get_collection", "get_default_graph",
-    "get_default_session", "get_variable", "get_variable_scope", "global_norm", "global_variables",
-    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "grad_pass_through",
-    "gradients", "greater", "greater_equal", "group", "half", "hessians", "identity", "imag",
+    "floordiv", "floormod", "foldl", "foldr", "function", "gather", "gather_nd", "get_collection",
+    "get_default_graph", "get_default_session", "get_variable", "get_variable_scope", "global_norm",
+    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
+    "grad_pass_through", "gradients", "greater", "greater_equal", "group", "half", "hessians", "identity", "imag",
     "initialize_all_variables", "initialize_variables", "initializers", "int8", "int16", "int32", "int64",
     "is_finite", "is_inf", "is_nan", "is_tensor", "layers", "less", "less_equal", "linalg", "linspace", "log",
-    "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "math", "matmul", "matrix_band_part",
-    "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag", "matrix_solve",
-    "matrix_solve_ls", "matrix_triangular_solve", "maximum", "meshgrid", "minimum", "mod",
-    "moving_average_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm",
-    "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "orthogonal_initializer", "pad", "placeholder",
-    "placeholder_with_default", "pow", "python", "qr", "random", "random_normal", "random_normal_initializer",
-    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "real", "reciprocal",
-    "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max",
-    "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "repeat",
-    "reset_default_graph", "reshape", "reverse", "rint", "roll", "round", "rsqrt", "scalar_mul", "scatter_add",
-    "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub",
-    "scatter_nd_update", "scatter_sub", "scatter_update", "segment_max", "segment_mean", "segment_min",
-    "segment_prod", "segment_sum", "self_adjoint_eig", "self_adjoint_eigvals", "set_random_seed", "shape",
-    "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort", "split", "sqrt", "square", "squared_difference",
-    "squeeze", "stack", "stop_gradient", "strided_slice", "subtract", "svd", "tan", "tanh", "tensor_scatter_nd_add",
-    "tensordot", "tile", "to_double", "to_float", "to_int32", "to_int64", "trace", "train", "trainable_variables",
-    "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "uint8", "uint16", "uint32",
-    "uint64", "uniform_unit_scaling_initializer", "unsorted_segment_sum", "unstack", "variable_scope",
-    "variables_initializer", "variance_scaling_initializer", "vectorized_map", "where", "while_loop", "zeros",
-    "zeros_initializer", "zeros_like",
+    "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "map_fn", "math", "matmul",
+    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_inverse",
+    "matrix_set_diag", "matrix_solve", "matrix_solve_ls", "matrix_triangular_solve", "maximum", "meshgrid",
+    "minimum", "mod", "moving_average_variables", "multinomial", "multiply", "name_scope", "negative", "nn",
+    "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "orthogonal_initializer",
+    "pad", "placeholder", "placeholder_with_default", "pow", "python", "qr", "random", "random_normal",
+    "random_normal_initializer", "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank",
+    "real", "reciprocal", "recompute_grad", "reduce_all", "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance",
+    "repeat", "reset_default_graph", "reshape", "reverse", "rint", "roll", "round", "rsqrt", "scalar_mul", "scan",
+    "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add",
+    "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "segment_max", "segment_mean",
+    "segment_min", "segment_prod", "segment_sum", "self_adjoint_eig", "self_adjoint_eigvals", "set_random_seed",
+    "shape", "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort", "split", "sqrt", "square",
+    "squared_difference", "squeeze", "stack", "stop_gradient", "strided_slice", "subtract", "svd", "tan", "tanh",
+    "tensor_scatter_nd_add", "tensordot", "tile", "to_double", "to_float", "to_int32", "to_int64", "trace", "train",
+    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "uint8",
+    "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unsorted_segment_sum", "unstack",
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "vectorized_map", "where",
+    "while_loop", "zeros", "zeros_initializer", "zeros_like",
 ]  # fmt: skip
 
 

@@ -32,8 +32,6 @@ _INSTEAD = {
     "sparse": "fgrad's tensors are dense",
     "SparseTensor": "fgrad's tensors are dense",
     "ragged": "a list of tensors is a container that gradients follow",
-    "map_fn": "fg.vmap(function)(rows), or tf.stack([function(row) for row in rows])",
-    "scan": "a Python loop",
     "py_func": "eagerly, call the function; in a graph, feed its result",
     "autograph": "Python's control flow works without conversion",
     "test": "pytest and fg.testing.check_grads",

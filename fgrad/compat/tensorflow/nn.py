@@ -18,6 +18,7 @@ import numpy as np
 from fgrad import clipping, errors
 from fgrad.compat.deferred.graph import operation
 from fgrad.compat.tensorflow import arrays, random
+from fgrad.compat.tensorflow import rnn_cell as rnn_cell
 from fgrad.compat.tensorflow.arguments import (
     along,
     check_within,
@@ -42,17 +43,19 @@ from fgrad.compat.tensorflow.math import softplus as softplus
 from fgrad.compat.tensorflow.math import tanh as tanh
 from fgrad.compat.tensorflow.math import top_k as top_k
 from fgrad.compat.tensorflow.missing import missing
+from fgrad.compat.tensorflow.rnn_cell import dynamic_rnn as dynamic_rnn
+from fgrad.compat.tensorflow.rnn_cell import static_rnn as static_rnn
 from fgrad.core.tensor import boxed
 from fgrad.ops import softmaxes
 from fgrad.transforms.reverse import stop_gradient
 
 __all__ = [
-    "avg_pool", "avg_pool2d", "batch_normalization", "bias_add", "conv2d", "depthwise_conv2d", "dropout", "elu",
-    "embedding_lookup", "gelu", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "log_sigmoid",
-    "log_softmax", "max_pool", "max_pool2d", "moments", "relu", "relu6", "selu", "sigmoid",
-    "sigmoid_cross_entropy_with_logits", "silu", "softmax", "softmax_cross_entropy_with_logits",
+    "avg_pool", "avg_pool2d", "batch_normalization", "bias_add", "conv2d", "depthwise_conv2d", "dropout",
+    "dynamic_rnn", "elu", "embedding_lookup", "gelu", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu",
+    "log_sigmoid", "log_softmax", "max_pool", "max_pool2d", "moments", "relu", "relu6", "rnn_cell", "selu",
+    "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax", "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits",
-    "swish", "tanh", "top_k", "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
+    "static_rnn", "swish", "tanh", "top_k", "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]  # fmt: skip
 
 

@@ -750,7 +750,8 @@ def _check_equal_dtypes(name: str, given: Sequence[Any], like: Sequence[Any]) ->
     (wanted,) = [_dtype_of(each) for each in like] or [None]
     for each in given:
         dtype = _dtype_of(each)
-        if None not in (wanted, dtype) and dtype != wanted and not (dtype.kind == wanted.kind == "i"):
+        are_known = wanted is not None and dtype is not None  # NumPy's float64 is equal to None
+        if are_known and dtype != wanted and not (dtype.kind == wanted.kind == "i"):
             raise errors.ParameterError(
                 f"{name} has an element of dtype {dtype}, {each!r}, where {wanted} is needed: the values of "
                 f"piecewise_constant have one dtype, and the boundaries that of the step. Write {wanted}s."

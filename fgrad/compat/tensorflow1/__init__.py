@@ -23,6 +23,7 @@ from fgrad.compat.deferred.mode import TENSORFLOW_1
 from fgrad.compat.tensorflow.initializers import Initializer
 from fgrad.compat.tensorflow.layers import Dense
 from fgrad.compat.tensorflow.random import Generator
+from fgrad.compat.tensorflow.rnn_cell import RNNCell
 
 _ROOT = tensorflow.__name__
 
@@ -41,7 +42,7 @@ def _bound(value: Any) -> Any:
         return Variable
     if isinstance(value, types.ModuleType) and value.__name__.startswith(_ROOT + "."):
         return sys.modules[__name__ + value.__name__.removeprefix(_ROOT)]
-    if isinstance(value, type) and issubclass(value, (Initializer, Generator, Dense)):
+    if isinstance(value, type) and issubclass(value, (Initializer, Generator, Dense, RNNCell)):
         public = [name for name in dir(value) if not name.startswith("_") or name == "__call__"]
         methods = {name: getattr(value, name) for name in public}
         return type(value.__name__, (value,), {n: _in_mode(m) for n, m in methods.items() if _is_function(m)})
