@@ -10,6 +10,7 @@ import fgrad.compat.tensorflow1 as tf1
 from fgrad import errors
 from fgrad.compat.tensorflow.python.ops.parallel_for.gradients import batch_jacobian, jacobian
 from fgrad.compat.tensorflow.python.training import moving_averages
+from fgrad.testing import check_grads
 
 
 @pytest.fixture
@@ -162,6 +163,67 @@ def test_a_dense_layer_in_the_default_graph(default_graph):
     with tf1.Session() as session:
         session.run(tf1.global_variables_initializer())
         assert session.run(y, {x: [[1.0, 1.0, 1.0]]}).tolist() == [[9.0, 9.0]]
+
+
+VOLUMES = np.random.default_rng(4).normal(size=(2, 3, 5, 4, 2)).astype(np.float32)
+
+
+def windows_of(x, size, steps, padding):
+    """Return the mean and the largest element of each window of volumes, by their definition."""
+    own = x.shape[1:4]
+    if padding == "SAME":
+        results = [-(-n // s) for n, s in zip(own, steps, strict=True)]
+        totals = [max((r - 1) * s + k - n, 0) for r, s, k, n in zip(results, steps, size, own, strict=True)]
+        before = [total // 2 for total in totals]
+    else:
+        results = [(n - k) // s + 1 for n, k, s in zip(own, size, steps, strict=True)]
+        before = [0, 0, 0]
+    means, largest = (np.zeros((len(x), *results, x.shape[-1])) for _ in range(2))
+    for place in np.ndindex(*results):
+        starts = [p * s - b for p, s, b in zip(place, steps, before, strict=True)]
+        part = tuple(slice(max(a, 0), a + k) for a, k in zip(starts, size, strict=True))
+        held = x[(slice(None), *part)]
+        means[(slice(None), *place)] = held.mean((1, 2, 3))
+        largest[(slice(None), *place)] = held.max((1, 2, 3))
+    return means, largest
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize(("size", "steps"), [(2, 1), ([2, 3, 1], [1, 2, 2]), ([1, 2, 2, 2, 1], 2)])
+def test_pooling_of_volumes(size, steps, padding):
+    sizes = [size] * 3 if isinstance(size, int) else size[-4:-1] if len(size) == 5 else size
+    means, largest = windows_of(VOLUMES, sizes, [steps] * 3 if isinstance(steps, int) else steps, padding)
+    np.testing.assert_allclose(tf.nn.avg_pool3d(VOLUMES, size, steps, padding), means, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(tf.nn.max_pool3d(VOLUMES, size, steps, padding), largest)
+    first = np.moveaxis(VOLUMES, -1, 1)
+    by_channel = [1, 1, *sizes] if np.ndim(size) else size
+    found = tf.nn.max_pool3d(first, by_channel, steps, padding, data_format="NCDHW")
+    np.testing.assert_allclose(found, np.moveaxis(largest, -1, 1))
+    check_grads(lambda x: tf.nn.avg_pool3d(x, size, steps, padding), (VOLUMES.astype(np.float64),))
+    check_grads(lambda x: tf.nn.max_pool3d(x, size, steps, padding), (VOLUMES.astype(np.float64),))
+
+
+def test_layers_that_pool_volumes(session):
+    x = tf.placeholder(tf.float32, [None, 3, 5, 4, 2])
+    largest = tf.layers.max_pooling3d(x, 2, [1, 2, 2], "same")
+    mean = tf.layers.average_pooling3d(x, (2, 2, 2), 1, data_format="channels_last", name="mean")
+    assert (largest.shape.as_list(), mean.shape.as_list()) == ([None, 3, 3, 2, 2], [None, 2, 4, 3, 2])
+    found = session.run([largest, mean], {x: VOLUMES})
+    np.testing.assert_allclose(found[0], windows_of(VOLUMES, [2, 2, 2], [1, 2, 2], "SAME")[1])
+    np.testing.assert_allclose(found[1], windows_of(VOLUMES, [2, 2, 2], [1, 1, 1], "VALID")[0], rtol=1e-5, atol=1e-6)
+
+
+def test_pooling_that_is_refused():
+    with pytest.raises(errors.ParameterError, match=r"\[2, 2\] must be one number, three, or five"):
+        tf.nn.max_pool3d(VOLUMES, [2, 2], 1, "SAME")
+    with pytest.raises(errors.ParameterError, match="use 'NDHWC' or 'NCDHW'"):
+        tf.nn.avg_pool3d(VOLUMES, 2, 1, "SAME", data_format="NHWC")
+    with pytest.raises(errors.ParameterError, match="use 'NHWC' or 'NCHW'"):
+        tf.nn.max_pool(VOLUMES[0], 2, 1, "SAME", data_format="NDHWC")
+    with pytest.raises(errors.ShapeError, match=r"windows of \(4, 4, 4\) do not fit into images of \(3, 5, 4\)"):
+        tf.nn.max_pool3d(VOLUMES, 4, 1, "VALID")
+    with pytest.raises(errors.ParameterError, match="channels_first"):
+        tf.layers.max_pooling3d(VOLUMES, 2, 1, data_format="NDHWC")
 
 
 # Numbers that are not finite

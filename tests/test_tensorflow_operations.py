@@ -535,7 +535,8 @@ DRAWN: dict[str, tuple[Callable[..., Any], Any]] = {
 
 ELSEWHERE = {  # with tests of their own below
     "arrays.is_tensor", "random.categorical", "random.multinomial", "random.set_seed", "random.Draw",
-    "math.TopK", "math.check_numerics", "initializers.Initializer",
+    "math.TopK", "math.check_numerics", "nn.max_pool3d",
+    "nn.avg_pool3d", "nn.dynamic_rnn", "nn.static_rnn", "initializers.Initializer",
 }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from numpy.fft import __all__ as __all__
 from fgrad import errors
 
 
-def fftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
+def fftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:  # type: ignore[no-redef]
     """Return the frequencies of a discrete Fourier transform; see `numpy.fft.fftfreq`.
 
     Args:
@@ -31,7 +31,7 @@ def fftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
     return _in_dtype(numpy.fft.fftfreq(n, d, device=device), dtype)
 
 
-def rfftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:
+def rfftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:  # type: ignore[no-redef]
     """Return the frequencies of the transform of real samples; see `fftfreq`, and `numpy.fft.rfftfreq`."""
     return _in_dtype(numpy.fft.rfftfreq(n, d, device=device), dtype)
 

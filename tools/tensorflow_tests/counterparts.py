@@ -43,7 +43,6 @@ def elsewhere(tf: Any) -> Mapping[str, Mapping[str, Any]]:
         "eager.forwardprop": {"ForwardGradientAccumulator": ForwardGradientAccumulator},
         "eager.function": {"defun": tf.function},
         "keras.engine.training": {"Model": absent("keras.Model")},
-        "layers.pooling": {"max_pooling3d": absent("tf.layers.max_pooling3d")},
         "ops.resource_variable_ops": {
             "ResourceVariable": tf.Variable,
             "is_resource_variable": lambda x: isinstance(x, tf.Variable),

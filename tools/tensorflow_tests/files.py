@@ -136,7 +136,6 @@ LEFT = _by_test(
             PARALLEL: "GradientsTest.test_mnist_per_eg_grad GradientsTest.test_mnist_per_eg_jacobian",
         },
         "`tf.TensorArray` is not there": {GRADIENTS: "GradientsTest.testNonDifferentiableSwitchInWhileLoop"},
-        "`tf.layers.max_pooling3d` is not there": {BACKPROP: "BackpropTest.testMaxPooling3DGradient"},
         "in a graph, a function with its own gradient runs when a session runs it, on values, so that it cannot create "
         "variables, and its rule raises errors only then": {
             GRADIENTS: """

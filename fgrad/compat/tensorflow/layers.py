@@ -3,7 +3,7 @@
 Dense                                    a layer that holds its variables
 dense, conv2d                            create their variables, in their own scope
 batch_normalization                      likewise; in a graph its averages are updated by `tf.GraphKeys.UPDATE_OPS`
-max_pooling2d, average_pooling2d         of windows of images
+max_pooling2d, average_pooling2d         of windows of images; max_pooling3d, average_pooling3d of volumes
 flatten, dropout                         without variables
 
 In eager mode nothing is shared: every call creates variables.
@@ -160,9 +160,13 @@ _FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
 
 
 def _format(data_format: str) -> str:
+    return _FORMATS[_known_format(data_format)]
+
+
+def _known_format(data_format: str) -> str:
     if data_format not in _FORMATS:
         raise errors.ParameterError(f"data_format is {data_format!r}; use 'channels_last' or 'channels_first'.")
-    return _FORMATS[data_format]
+    return data_format
 
 
 def conv2d(
@@ -256,6 +260,33 @@ def average_pooling2d(
 ) -> Any:
     """Return the mean of each window of images, over the elements inside; see `max_pooling2d`."""
     return nn.avg_pool(inputs, pool_size, strides, padding.upper(), _format(data_format), name=name)
+
+
+_VOLUMES = {"channels_last": "NDHWC", "channels_first": "NCDHW"}
+
+
+def max_pooling3d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Any:
+    """Return the largest element of each window of volumes; see `max_pooling2d` and `tf.nn.max_pool3d`."""
+    return nn.max_pool3d(inputs, pool_size, strides, padding.upper(), _VOLUMES[_known_format(data_format)], name=name)
+
+
+def average_pooling3d(
+    inputs: Any,
+    pool_size: Any,
+    strides: Any,
+    padding: str = "valid",
+    data_format: str = "channels_last",
+    name: str | None = None,
+) -> Any:
+    """Return the mean of each window of volumes; see `average_pooling2d` and `tf.nn.avg_pool3d`."""
+    return nn.avg_pool3d(inputs, pool_size, strides, padding.upper(), _VOLUMES[_known_format(data_format)], name=name)
 
 
 def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Any:

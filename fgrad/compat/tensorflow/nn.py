@@ -9,6 +9,7 @@ moments, l2_loss, top_k, in_top_k ...           statistics
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -50,12 +51,13 @@ from fgrad.ops import softmaxes
 from fgrad.transforms.reverse import stop_gradient
 
 __all__ = [
-    "avg_pool", "avg_pool2d", "batch_normalization", "bias_add", "conv2d", "depthwise_conv2d", "dropout",
-    "dynamic_rnn", "elu", "embedding_lookup", "gelu", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu",
-    "log_sigmoid", "log_softmax", "max_pool", "max_pool2d", "moments", "relu", "relu6", "rnn_cell", "selu",
-    "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax", "softmax_cross_entropy_with_logits",
-    "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits",
-    "static_rnn", "swish", "tanh", "top_k", "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
+    "avg_pool", "avg_pool2d", "avg_pool3d", "batch_normalization", "bias_add", "conv2d", "depthwise_conv2d",
+    "dropout", "dynamic_rnn", "elu", "embedding_lookup", "gelu", "in_top_k", "l2_loss", "l2_normalize",
+    "leaky_relu", "log_sigmoid", "log_softmax", "max_pool", "max_pool2d", "max_pool3d", "moments", "relu", "relu6",
+    "rnn_cell", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits", "silu", "softmax",
+    "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
+    "sparse_softmax_cross_entropy_with_logits", "static_rnn", "swish", "tanh", "top_k",
+    "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]  # fmt: skip
 
 
@@ -276,17 +278,20 @@ def _rows_at(table: Any, places: Any, max_norm: Any) -> Any:
 # Layers for images: windows of a batch of images, as shifted views
 
 
-def _pair(value: Any, format: str) -> tuple[int, int]:
-    """Return the numbers for height and width, from one number, two, or four including batch and channel."""
-    numbers = [int(each) for each in value] if np.iterable(value) else [int(value)] * 2
-    if len(numbers) == 4:
-        height, width = _places(format)
-        if numbers[0] != 1 or numbers[3 if format == "NHWC" else 1] != 1:
+_WORDS = {2: "two, or four", 3: "three, or five"}
+
+
+def _each(value: Any, format: str) -> tuple[int, ...]:
+    """Return a number for each axis but batch and channels, from one number, as many, or those for all axes."""
+    places = _places(format)
+    numbers = [int(each) for each in value] if np.iterable(value) else [int(value)]
+    if len(numbers) == len(format):
+        if numbers[0] != 1 or numbers[format.index("C")] != 1:
             raise errors.ParameterError(f"{numbers} must be 1 for the axes of batch and channels.")
-        numbers = [numbers[height], numbers[width]]
-    if len(numbers) not in (1, 2):
-        raise errors.ParameterError(f"{value} must be one number, two, or four.")
-    return numbers[0], numbers[-1]
+        numbers = [numbers[place] for place in places]
+    if len(numbers) not in (1, len(places)):
+        raise errors.ParameterError(f"{value} must be one number, {_WORDS[len(places)]}.")
+    return tuple(numbers) if len(numbers) > 1 else (numbers[0],) * len(places)
 
 
 def _padding(padding: str, sizes: Sequence[int], kernel: Sequence[int], strides: Sequence[int]) -> list[Any]:
@@ -294,7 +299,7 @@ def _padding(padding: str, sizes: Sequence[int], kernel: Sequence[int], strides:
     if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
         raise errors.ParameterError(f"padding is {padding!r}; use 'SAME' or 'VALID'.")
     if padding.upper() == "VALID":
-        return [(0, 0), (0, 0)]
+        return [(0, 0)] * len(sizes)
     totals = [
         max((-(-size // stride) - 1) * stride + width - size, 0)
         for size, width, stride in zip(sizes, kernel, strides, strict=True)
@@ -302,28 +307,28 @@ def _padding(padding: str, sizes: Sequence[int], kernel: Sequence[int], strides:
     return [(total // 2, total - total // 2) for total in totals]
 
 
-def _windows(x: Any, kernel: tuple[int, int], strides: tuple[int, int], padding: str, fill: float) -> list[Any]:
+def _windows(x: Any, kernel: Sequence[int], strides: Sequence[int], padding: str, fill: float) -> list[Any]:
     """Return, for every position in a window, the elements of all windows at this position."""
-    widths = [(0, 0), *_padding(padding, x.shape[1:3], kernel, strides), (0, 0)]
+    widths = [(0, 0), *_padding(padding, x.shape[1:-1], kernel, strides), (0, 0)]
     x = arrays.pad(x, widths, constant_values=fill) if any(map(any, widths)) else x
-    ends = [size - width for size, width in zip(x.shape[1:3], kernel, strict=True)]
+    ends = [size - width for size, width in zip(x.shape[1:-1], kernel, strict=True)]
     if min(ends) < 0:
-        raise errors.ShapeError(f"windows of {kernel} do not fit into images of {x.shape[1:3]}.")
+        raise errors.ShapeError(f"windows of {tuple(kernel)} do not fit into images of {x.shape[1:-1]}.")
+    starts = itertools.product(*map(range, kernel))
     return [
-        x[:, row : row + ends[0] + 1 : strides[0], column : column + ends[1] + 1 : strides[1]]
-        for row in range(kernel[0])
-        for column in range(kernel[1])
+        x[(slice(None), *(slice(a, a + end + 1, step) for a, end, step in zip(start, ends, strides, strict=True)))]
+        for start in starts
     ]
 
 
-def _channels_last(x: Any, format: str) -> Any:
-    if format not in ("NHWC", "NCHW"):
-        raise errors.ParameterError(f"data_format is {format!r}; use 'NHWC' or 'NCHW'.")
-    return x if format == "NHWC" else np.moveaxis(x, 1, 3)
+def _channels_last(x: Any, format: str, formats: tuple[str, str] = ("NHWC", "NCHW")) -> Any:
+    if format not in formats:
+        raise errors.ParameterError(f"data_format is {format!r}; use {formats[0]!r} or {formats[1]!r}.")
+    return x if format == formats[0] else np.moveaxis(x, 1, -1)
 
 
 def _channels_back(x: Any, format: str) -> Any:
-    return x if format == "NHWC" else np.moveaxis(x, 3, 1)
+    return x if format.endswith("C") else np.moveaxis(x, -1, 1)
 
 
 def conv2d(
@@ -362,7 +367,7 @@ def conv2d(
 
 
 def _check_dilations(dilations: Any, format: str) -> None:
-    if dilations is not None and _pair(dilations, format) != (1, 1):
+    if dilations is not None and _each(dilations, format) != (1, 1):
         raise errors.ParameterError(f"dilations is {dilations}, but fgrad supports only 1.")
 
 
@@ -387,7 +392,7 @@ def _windows_for(input: Any, filters: Any, strides: Any, padding: Any, format: s
     height, width, channels, _ = filters.shape
     if images.shape[3] != channels:
         raise errors.ShapeError(f"the images have {images.shape[3]} channels, but the filters have {channels}.")
-    return _windows(images, (height, width), _pair(strides, format), padding, 0), filters
+    return _windows(images, (height, width), _each(strides, format), padding, 0), filters
 
 
 def depthwise_conv2d(
@@ -433,9 +438,9 @@ def _correlated_by_channel(input: Any, filter: Any, strides: Any, padding: Any, 
     return _channels_back(np.reshape(found, (*found.shape[:3], channels * results)), format)
 
 
-def _places(format: str) -> tuple[int, int]:
-    """Return the axes of height and width."""
-    return (1, 2) if format == "NHWC" else (2, 3)
+def _places(format: str) -> tuple[int, ...]:
+    """Return the axes of depth, height and width."""
+    return tuple(place for place, letter in enumerate(format) if letter in "DHW")
 
 
 def max_pool(
@@ -460,9 +465,9 @@ def max_pool(
 
 
 @operation("MaxPool")
-def _largest_in_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str) -> Any:
-    images = _channels_last(convert(input), format)
-    windows = _windows(images, _pair(ksize, format), _pair(strides, format), padding, _lowest(images))
+def _largest_in_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str, *formats: Any) -> Any:
+    images = _channels_last(convert(input), format, *formats)
+    windows = _windows(images, _each(ksize, format), _each(strides, format), padding, _lowest(images))
     stacked = np.stack(windows)
     places = np.argmax(plain(stop_gradient(stacked)), axis=0, keepdims=True)
     return _channels_back(along(stacked, places, 0)[0], format)
@@ -481,16 +486,47 @@ def avg_pool(
 
 
 @operation("AvgPool")
-def _means_of_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str) -> Any:
-    images = _channels_last(convert(input), format)
-    kernel, steps = _pair(ksize, format), _pair(strides, format)
-    inside = convert(np.ones((1, *images.shape[1:3], 1), images.dtype))
+def _means_of_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str, *formats: Any) -> Any:
+    images = _channels_last(convert(input), format, *formats)
+    kernel, steps = _each(ksize, format), _each(strides, format)
+    inside = convert(np.ones((1, *images.shape[1:-1], 1), images.dtype))
     total = np.sum(np.stack(_windows(images, kernel, steps, padding, 0)), axis=0)
     count = np.sum(np.stack(_windows(inside, kernel, steps, padding, 0)), axis=0)
     return _channels_back(total / count, format)
 
 
 max_pool2d, avg_pool2d = max_pool, avg_pool
+
+_VOLUMES = ("NDHWC", "NCDHW")
+
+
+def max_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
+) -> Any:
+    """Return the largest element of each window of volumes; see `max_pool`.
+
+    Args:
+        input: volumes: batch, depth, height, width, channels, or with the channels second for "NCDHW".
+        ksize: the size of a window: one number, three, or five for all axes.
+        strides: the step of the window, likewise.
+        padding: "SAME" for windows that extend beyond the edges, "VALID" for windows inside.
+        data_format: "NDHWC" or "NCDHW".
+        name: the name of the node.
+
+    Raises:
+        ParameterError: a ValueError; an option has an unknown value.
+        ShapeError: a ValueError; the windows do not fit into the volumes.
+    """
+    found = _largest_in_windows(input, ksize, strides, padding, data_format, _VOLUMES, name=name)
+    return _with_known_sizes(input, found, data_format)
+
+
+def avg_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
+) -> Any:
+    """Return the mean of each window of volumes, over the elements inside; see `max_pool3d`."""
+    found = _means_of_windows(input, ksize, strides, padding, data_format, _VOLUMES, name=name)
+    return _with_known_sizes(input, found, data_format)
 
 
 # Losses
