@@ -535,3 +535,28 @@ def test_results_of_a_compiled_function_that_do_not_move():
         tangents = accumulator.jvp({name: fg.constant(y) if name == "ones" else y for name, y in results.items()})
         assert plain(tangents) == {"square": 12.0, "ones": None, "floor": 0.0, "still": None}
         assert accumulator.jvp(results["still"], ZERO) == 0.0
+
+
+def test_primals_and_their_tangents_are_freed_at_once():
+    gc.disable()
+    try:
+        x, tangent, w = fg.constant(np.ones(3)), fg.constant(np.full(3, 2.0)), fg.Variable(1.0)
+        held = [weakref.ref(x), weakref.ref(tangent)]
+        with fg.ForwardAccumulator([x, w], [tangent, 1.0]) as accumulator:
+            y = 3.0 * x * w
+            del tangent
+            assert accumulator.jvp(x).tolist() == [2.0, 2.0, 2.0]
+            del x
+            assert [each() for each in held] == [None, None]
+            assert accumulator.jvp(y).tolist() == [9.0, 9.0, 9.0]
+            held.append(weakref.ref(y))
+            z = y * w
+            del y
+            assert held[-1]() is None
+        assert accumulator.jvp(z).tolist() == [12.0, 12.0, 12.0]
+        assert accumulator.jvp(w).numpy() == 1.0
+        held.append(weakref.ref(accumulator))
+        del accumulator
+        assert held[-1]() is None
+    finally:
+        gc.enable()

@@ -7,6 +7,7 @@ computed, and records nothing.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -97,14 +98,15 @@ class ForwardAccumulator:
     """
 
     def __init__(self, primals: Any, tangents: Any) -> None:
-        self._tangents: dict[int, tuple[Any, Any]] = {}
+        self._tangents: Tangents = {}
         for primal, tangent in _pairs(primals, tangents):
             if primal.dtype.kind not in INEXACT:
                 warn_of_integers("primal", primal)
                 continue
             tangent = _fitting(primal, tangent)
             _, prior = self._tangents.get(id(primal), (primal, None))
-            self._tangents[id(primal)] = primal, tangent if prior is None else prior + tangent
+            gone = functools.partial(_forget, weakref.ref(self), id(primal))
+            self._tangents[id(primal)] = weakref.ref(primal, gone), tangent if prior is None else prior + tangent
         self._trace: _HeldTrace | None = None
         self._watch: VariableWatch | None = None
 
@@ -121,7 +123,7 @@ class ForwardAccumulator:
             weakref.finalize(self, _release, self._trace, self._tangents).atexit = False
         self._trace.__enter__()
         chosen: dict[Variable, Any] = self._watch.chosen
-        for primal, tangent in self._tangents.values():
+        for primal, tangent in _alive(self._tangents):
             if isinstance(primal, Variable):
                 chosen[primal] = mark_of(tangent)
             elif watched_layer_of(self._trace, primal) is None:
@@ -181,7 +183,7 @@ class ForwardAccumulator:
 
     def _check_views(self) -> None:
         """Raise if a primal is a view that is no longer traced."""
-        for primal, _ in self._tangents.values():
+        for primal, _ in _alive(self._tangents):
             if is_view(primal) and watched_layer_of(_trace(self), primal) is None:
                 raise lost_view("a primal", primal.shape)
 
@@ -204,14 +206,31 @@ def tangent_of(accumulator: ForwardAccumulator, target: Any, unconnected: str) -
     return tree_map(lambda leaf: accumulator._tangent(leaf, unconnected), target)
 
 
-def _release(trace: Trace, tangents: dict[int, tuple[Any, Any]]) -> None:
+Tangents = dict[int, tuple[weakref.ref[Any], Any]]
+"""The primals, by id, with their tangents; a primal that is gone has no derivative to ask for."""
+
+
+def _alive(tangents: Tangents) -> list[tuple[Any, Any]]:
+    """Return each primal that is not gone with its tangent."""
+    pairs = [(held(), tangent) for held, tangent in list(tangents.values())]
+    return [(primal, tangent) for primal, tangent in pairs if primal is not None]
+
+
+def _forget(accumulator: weakref.ref[ForwardAccumulator], number: int, gone: Any) -> None:
+    """Free the tangent of a primal that is gone."""
+    held = accumulator()
+    if held is not None:
+        held._tangents.pop(number, None)
+
+
+def _release(trace: Trace, tangents: Tangents) -> None:
     """Free the tangents of the primals when their accumulator is gone.
 
     The watch is freed with its accumulator. The garbage collector may call this in the middle of `ContextVar.set`, so
     it must not set one itself: the interpreter would crash (https://github.com/python/cpython/issues/148891).
     """
     trace.level = 0
-    for primal, _ in tangents.values():
+    for primal, _ in _alive(tangents):
         layer = None if isinstance(primal, Variable) else layer_of(trace, primal)
         if layer is not None:
             layer._mark = None

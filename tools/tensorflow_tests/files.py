@@ -166,9 +166,6 @@ LEFT = _by_test(
         "the gradient of a product needs the values of all factors, here also that of a variable not initialized yet": {
             GRADIENTS: "VariablesGradientTest.testFnRecompute",
         },
-        "the accumulator keeps what it differentiates by alive": {
-            FORWARDPROP: "ForwardpropTest.testDeadTensorsJVPCleared",
-        },
         "in a graph the powers of `beta1` and `beta2` are tensors, not variables": {
             "training/adam_test.py": "AdamOptimizerTest.testResourceBasic",
         },
