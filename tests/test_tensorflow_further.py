@@ -305,6 +305,9 @@ def test_a_rate_with_noise_eagerly():
     found = np.array([float(rate()) for _ in range(2000)])
     assert abs(found.mean() - 0.5) < 0.1
     assert abs(found.std() - 0.5 * 2.0) < 0.1
+    step.assign(9)
+    found, cosine = np.array([float(rate()) for _ in range(2000)]), 0.5 * (1 + np.cos(np.pi * 0.45))
+    assert abs(found.std() - 0.5 * np.sqrt(0.4) * cosine) < 0.02
     step.assign(20)
     assert float(tf.train.noisy_linear_cosine_decay(0.5, step, 10, 0.0)()) == pytest.approx(0.0005)
 
