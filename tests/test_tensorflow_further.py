@@ -326,6 +326,18 @@ def test_rows_are_dense_in_operations_eagerly():
         tf.multiply(slices._replace(dense_shape=None), 2.0)
 
 
+def test_rows_are_weights(session):
+    x = tf.constant([[1.0], [2.0], [3.0]])
+    rows = tf.IndexedSlices(tf.constant([[10.0], [20.0]]), tf.constant([2, 0]), tf.constant([3, 1]))
+    for weights in (rows, [rows]):
+        (gradient,) = tf.gradients(x * x, x, grad_ys=weights)
+        np.testing.assert_array_equal(session.run(gradient), [[40.0], [0.0], [60.0]])
+    first, _ = tf.gradients([x * x, x], [x, x], grad_ys=[rows, None])
+    np.testing.assert_array_equal(session.run(first), [[41.0], [1.0], [61.0]])
+    with pytest.raises(errors.ParameterError, match="number of rows is unknown"):
+        tf.gradients(x, x, grad_ys=rows._replace(dense_shape=None))
+
+
 # Graphs
 
 

@@ -143,8 +143,10 @@ LEFT = _by_test(
                 CustomGradientTest.testCustomGradientWithVariablesNoFalsePositives
                 CustomGradientTest.testRecursiveCustomGradient""",
         },
-        "gradients are dense: they have no `values` and `indices`, and `grad_ys` is a tensor": {
+        "gradients are dense: they have no `values` and `indices`": {
             BACKPROP: "BackpropTest.testAggregateGradients BackpropTest.testImplicitGradOverEmbeddingLookup",
+        },
+        "`tf.IndexedSlices` as `grad_ys` need a `dense_shape`, and the gradient is dense": {
             GRADIENTS: "GradientsTest.testSingletonIndexedSlices",
         },
         "expects that a tape refuses `tf.cond` and `tf.while_loop` in a graph; here the gradient is right": {

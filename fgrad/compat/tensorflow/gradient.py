@@ -8,6 +8,8 @@ import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode, symbolic
 from fgrad.compat.deferred.graph import GraphTensor, Symbol, holds_symbol
+from fgrad.compat.deferred.scattering import IndexedSlices
+from fgrad.compat.tensorflow.arrays import convert_to_tensor
 from fgrad.compat.tensorflow.custom import custom_gradient as custom_gradient
 from fgrad.compat.tensorflow.custom import grad_pass_through as grad_pass_through
 from fgrad.compat.tensorflow.custom import recompute_grad as recompute_grad
@@ -135,7 +137,7 @@ def gradients(
     Args:
         ys: a tensor or a list of them, which are summed.
         xs: a tensor or variable, or a list of them.
-        grad_ys: weights for `ys`; None inside means ones.
+        grad_ys: weights for `ys`, also `tf.IndexedSlices`; None inside means ones.
         name: the name of the graph's nodes.
         colocate_gradients_with_ops, gate_gradients, aggregation_method: ignored.
         stop_gradients: tensors that are treated as constants.
@@ -149,6 +151,7 @@ def gradients(
         SourceError: a TypeError; inside of `tf.function`, one of `xs` was created there, but not by `tf.constant`.
         DtypeError: a TypeError; in a graph, one of `ys` is complex and has no weight.
     """
+    grad_ys = _dense(grad_ys)
     if mode.is_deferring() or holds_symbol((ys, xs)):
         _check_real(ys, grad_ys)
         return symbolic.gradients(ys, xs, grad_ys, stop_gradients, unconnected_gradients, name)
@@ -163,6 +166,13 @@ def gradients(
             "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.\n"
             "(Alternatively, record ys by an open or persistent tape.)"
         ) from error
+
+
+def _dense(weights: Any) -> Any:
+    """Return weights with tensors in place of `tf.IndexedSlices`."""
+    if isinstance(weights, IndexedSlices):
+        return convert_to_tensor(weights)
+    return [_dense(each) for each in weights] if isinstance(weights, (list, tuple)) else weights
 
 
 def _check_real(ys: Any, grad_ys: Any) -> None:
