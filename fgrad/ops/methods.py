@@ -17,7 +17,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.core.layers import below, is_undecided
-from fgrad.core.primitive import BOXES, METHODS, UFUNC_FORMS, UFUNCS
+from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNC_FORMS, UFUNCS
 from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, call_without_rule, numpys_name, strip_ended
 from fgrad.core.views import is_shared, layout
@@ -47,7 +47,18 @@ NEUTRAL = {np.subtract: 0, np.true_divide: 1, np.power: 1}
 
 
 OTHERS_UFUNCS: list[Callable[[np.ufunc], bool]] = []
-"""Hook that registers a rule for another library's ufunc on its first call; it returns whether there is one."""
+"""Hook that registers a rule for a ufunc outside of NumPy's names on its first call; it returns whether there is one."""
+
+
+def _enter_clip(ufunc: np.ufunc) -> bool:
+    """Register the ufunc that the method `clip` of arrays calls, which has no public name."""
+    if (ufunc.__name__, ufunc.nin) != ("clip", 3):
+        return False
+    UFUNC_FORMS[ufunc, "__call__"] = FUNCTIONS[np.clip]
+    return True
+
+
+OTHERS_UFUNCS.append(_enter_clip)
 
 
 @answers_member("called_by_ufunc")
