@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import pytest
+from derivatives import check_derivatives
 from helpers import defined_as, naming
 from primitive_names import INTEGERS_ONLY, NAMES, NOT_SAMPLED, SAMPLED, chosen
 
@@ -14,7 +15,7 @@ from fgrad.core.primitive import PRIMITIVES, ReverseRule
 from fgrad.core.reverse import Edge, ReverseTrace
 from fgrad.core.tensor import Tensor, apply
 from fgrad.core.tree import flatten
-from fgrad.testing import calls, check_grads
+from fgrad.testing import calls
 
 WIDENED = {"expm", "logm", "sqrtm", "fractional_matrix_power"}
 """Never called in half precision: as SciPy's do, the functions in front of them widen it."""
@@ -57,8 +58,7 @@ class Rules:
         return self.rules[argnum] and called
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None])
-def test_the_samples_reach_every_rule(name):
+def check_that_the_samples_reach_every_rule(name):
     """A rule that no sample reaches would go through all tests here unseen."""
     primitive, rules = PRIMITIVES[name], Rules(PRIMITIVES[name].vjps)
     with defined_as(primitive, vjps=rules):
@@ -70,30 +70,43 @@ def test_the_samples_reach_every_rule(name):
 
 @pytest.mark.parametrize("name", COMPARABLE)
 def test_both_modes_agree_with_finite_differences_to_second_order(name):
-    """The second order where a sample is chosen: its rules are those of other primitives, which all samples check.
+    """By all arguments, and by each of them alone. The second order where a sample is chosen: its rules are those of other primitives, which all samples check.
 
     Of complex numbers it is for what is not elementwise: no second derivative is another formula for them.
     """
     twice = {sample for sample, _ in chosen(name)}
     for sample, call in samples(name, np.float64):
         with naming(sample):
-            check_grads(call.function, call.arrays, order=2 if sample in twice else 1)
+            found = check_derivatives(call.function, call.arrays, order=2 if sample in twice else 1)
+            if sample in twice:
+                check_apart(call, found)
     for sample, call in chosen(name, np.complex128):
         with naming(sample):
-            check_grads(call.function, call.arrays, order=1 if PRIMITIVES[name].is_elementwise else 2)
+            order = 1 if PRIMITIVES[name].is_elementwise else 2
+            check_apart(call, check_derivatives(call.function, call.arrays, order))
 
 
-SEVERAL = [name for name in COMPARABLE if any(len(each.shapes) > 1 for each in PRIMITIVES[name].samples)]
+def check_apart(call, together):
+    """Each argument alone, the others being plain, has the derivatives that it has among them."""
+    if len(call.arrays) == 1:
+        return
+    tangents = []
+    for place, x in enumerate(call.arrays):
+
+        def alone(x, place=place):
+            return call.function(*call.arrays[:place], x, *call.arrays[place + 1 :])
+
+        with naming(f"argument {place}"):
+            assert_close(fg.vjp(alone, x)[1](together.weights)[0], together.gradients[place])
+            tangents.append(fg.jvp(alone, (x,), together.direction[place : place + 1])[1])
+    for *several, expected in zip(*map(fg.tree_leaves, (*tangents, together.tangent)), strict=True):
+        assert_close(sum(several), expected)
 
 
-@pytest.mark.parametrize("name", SEVERAL)
-def test_each_argument_alone(name):
-    """While the others are plain."""
-    for sample, call in (*chosen(name, np.float64), *chosen(name, np.complex128)):
-        for place, x in enumerate(call.arrays):
-            before, after = call.arrays[:place], call.arrays[place + 1 :]
-            with naming(sample, f"argument {place}"):
-                check_grads(lambda x: call.function(*before, x, *after), (x,), order=1)
+def assert_close(found, expected):
+    expected = np.asarray(expected)
+    atol = 1e-8 * np.max(np.abs(expected), initial=1e-6, where=np.isfinite(expected))
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-8, atol=atol)
 
 
 def gradients(function, arrays):
@@ -151,7 +164,8 @@ def test_a_batch_of_tangents_goes_along_as_each_of_them(name):
 
 @pytest.mark.parametrize("name", SAMPLED)
 def test_a_gradient_has_the_dtype_and_shape_of_its_primal(name):
-    others = (each for dtype in (np.float16, np.float64, np.complex64) for each in chosen(name, dtype))
+    """In double precision it is compared with finite differences, too."""
+    others = (each for dtype in (np.float16, np.complex64) for each in chosen(name, dtype))
     for sample, call in (*samples(name, np.float32), *others):
         with naming(sample):
             if call.arrays[0].dtype == np.float16 and (name in WIDENED or refused_by_numpy(call)):
@@ -177,8 +191,7 @@ def scattered(x):
     return view
 
 
-@pytest.mark.parametrize("name", SAMPLED)
-def test_tensors_and_memory_layout_change_nothing(name):
+def check_tensors_and_memory_layout(name):
     """Values of tensors are those of arrays, and layouts in memory count for neither values nor gradients."""
     for sample, call in chosen(name):
         with naming(sample):
@@ -193,8 +206,7 @@ def test_tensors_and_memory_layout_change_nothing(name):
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("name", SAMPLED)
-def test_a_reverse_rule_computes_nothing_before_the_cotangent_comes(name):
+def check_that_a_reverse_rule_waits_for_the_cotangent(name):
     """A rule that did would record itself on a persistent tape, and its rule in turn, without end."""
     for sample, call in samples(name, np.float64):
         lengths = []
@@ -207,8 +219,7 @@ def test_a_reverse_rule_computes_nothing_before_the_cotangent_comes(name):
             assert lengths[0] == lengths[1]
 
 
-@pytest.mark.parametrize("name", SAMPLED)
-def test_a_pass_leaves_no_reference_to_intermediate_values(name):
+def check_that_a_pass_leaves_no_reference_to_intermediate_values(name):
     gc.disable()
     try:
         for sample, call in chosen(name):
@@ -247,8 +258,7 @@ def pulled(call, place, overwrite):
     return pullback(fg.tree_map(lambda x: np.ones_like(x.numpy()), value))[0]
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None])
-def test_plain_arguments_may_be_overwritten_before_the_pass(name):
+def check_that_plain_arguments_may_be_overwritten_before_the_pass(name):
     for sample, call in chosen(name):
         for place in range(len(call.arrays)):
             with naming(sample):
@@ -264,8 +274,8 @@ def arrays_within(thing, depth=6):
     return [array for each in gc.get_referents(thing) for array in arrays_within(each, depth - 1)]
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLED if isinstance(PRIMITIVES[name].vjps, tuple)])
-def test_a_pullback_refers_to_what_its_rule_declares_and_to_no_other_argument(name):
+def check_that_a_pullback_refers_to_what_its_rule_declares(name):
+    """And to no other argument."""
     for argnum, rule in enumerate(PRIMITIVES[name].vjps):
         if not isinstance(rule, ReverseRule):
             continue
@@ -281,6 +291,19 @@ def test_a_pullback_refers_to_what_its_rule_declares_and_to_no_other_argument(na
                     others = [x for place, x in enumerate(call.arrays) if place + 1 not in rule.saves]
                     kept = arrays_within(edge.rule.function) + arrays_within(saved)
                     assert not any(each is other for each in kept for other in others), (argnum, rule.saved)
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_values_of_tensors_and_what_a_pullback_keeps(name):
+    primitive = PRIMITIVES[name]
+    check_tensors_and_memory_layout(name)
+    check_that_a_reverse_rule_waits_for_the_cotangent(name)
+    check_that_a_pass_leaves_no_reference_to_intermediate_values(name)
+    if primitive.vjps is not None:
+        check_that_the_samples_reach_every_rule(name)
+        check_that_plain_arguments_may_be_overwritten_before_the_pass(name)
+    if isinstance(primitive.vjps, tuple):
+        check_that_a_pullback_refers_to_what_its_rule_declares(name)
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].is_elementwise])
