@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 import pytest
 from coverage_table import twisted
+from derivatives import Derivatives, check_derivatives
 from helpers import naming
 
 import fgrad as fg
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import flatten, unflatten
-from fgrad.testing import check_grads
 
 SINGLE = {"d": np.float32, "D": np.complex64}
 
@@ -34,46 +34,43 @@ def check_row(f: Any, *points: Any, order: int = 2) -> None:
         points: arrays of double precision.
         order: of the highest derivative.
     """
+    points = tuple(map(np.asarray, points))
     with np.errstate(all="ignore"):
-        check_values(f, points)
-        check_grads(f, points, order=order)
-        check_apart(f, points)
+        found = check_derivatives(f, points, order, rtol=1e-12)
+        assert_same_values(f(*map(Tensor, points)), found.values)
+        check_apart(f, points, found)
         check_single(f, points)
-        check_batch(f, points)
+        check_batch(f, points, found)
 
 
 def check_values(f: Any, points: Any) -> None:
     """Tensors that are traced, and tensors that are not, must give what NumPy gives for arrays."""
-    numpys = f(*points)
+    numpys = arrays(f(*points))
     for ours in (f(*map(Tensor, points)), fg.vjp(f, *points)[0], fg.jvp(f, points, points)[0]):
-        for found, expected in zip(arrays(ours), arrays(numpys), strict=True):
-            assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
-            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
+        assert_same_values(ours, numpys)
 
 
-def weighed(f: Any, points: Any) -> Any:
-    """Return the value, and what the pullback gives for weights that differ."""
-    value, pullback = fg.vjp(f, *points)
-    leaves, treedef = flatten(value)
-    weights = [np.cos(np.arange(float(leaf.size))).reshape(leaf.shape) for leaf in leaves]
-    return value, pullback(unflatten(treedef, weights))
+def assert_same_values(ours: Any, numpys: list[Any]) -> None:
+    for found, expected in zip(arrays(ours), numpys, strict=True):
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-13)
 
 
-def check_apart(f: Any, points: Any) -> None:
+def check_apart(f: Any, points: Any, together: Derivatives) -> None:
     """Each argument alone, the others being plain, must have the derivatives that it has among them.
 
     Those by all arguments together have been compared with differences. Tangents of single arguments add up to them.
     """
     if len(points) == 1:
         return
-    _, gradients = weighed(f, points)
-    together, total = arrays(fg.jvp(f, points, points)[1]), 0.0
-    for place, (x, gradient) in enumerate(zip(points, gradients, strict=True)):
+    total = 0.0
+    for place, (x, gradient) in enumerate(zip(points, together.gradients, strict=True)):
         alone = lambda x, place=place: f(*points[:place], x, *points[place + 1 :])  # noqa: E731
-        total = total + np.array([*arrays(fg.jvp(alone, (x,), (x,))[1]), None], object)[:-1]
-        for found, expected in zip(arrays(weighed(alone, (x,))[1]), arrays(gradient), strict=True):
+        tangent = fg.jvp(alone, (x,), together.direction[place : place + 1])[1]
+        total = total + np.array([*arrays(tangent), None], object)[:-1]
+        for found, expected in zip(arrays(fg.vjp(alone, x)[1](together.weights)), arrays(gradient), strict=True):
             assert_close(found, expected, 1e-8)
-    for found, expected in zip(total, together, strict=True):
+    for found, expected in zip(total, arrays(together.tangent), strict=True):
         assert_close(found, expected, 1e-8)
 
 
@@ -95,16 +92,16 @@ def check_single(f: Any, points: Any) -> None:
         assert (gradient.dtype, gradient.shape) == (x.dtype, x.shape)
 
 
-def check_batch(f: Any, points: Any) -> None:
-    """`vmap` must agree with a loop, for values and for gradients of their sum."""
-    several = [np.stack([x, x * 1.02, x * 0.98]) for x in map(np.asarray, points)]
-    loop = [weighed(f, each) for each in zip(*several, strict=True)]
-    values, gradients = ([arrays(part) for part in parts] for parts in zip(*loop, strict=True))
-    for found, expected in zip(arrays(fg.vmap(f)(*several)), zip(*values, strict=True), strict=True):
-        np.testing.assert_allclose(found, np.stack(expected), rtol=1e-12, atol=1e-13)
-    together = fg.vmap(lambda *points: weighed(f, points)[1])(*several)
-    for found, expected in zip(arrays(together), zip(*gradients, strict=True), strict=True):
-        np.testing.assert_allclose(found, np.stack(expected), rtol=1e-10, atol=1e-12)
+def check_batch(f: Any, points: Any, first: Derivatives) -> None:
+    """`vmap` must agree with a loop, for values and for gradients of a weighed sum."""
+    second = tuple(x * 1.02 for x in points)
+    value, pullback = fg.vjp(f, *second)
+    loops = [first.values, arrays(value)], [arrays(first.gradients), arrays(pullback(first.weights))]
+    several = [np.stack(pair) for pair in zip(points, second, strict=True)]
+    together = fg.vmap(lambda *points: fg.vjp(f, *points)[1](first.weights))(*several)
+    for found, loop, tolerance in ((fg.vmap(f)(*several), loops[0], 1e-12), (together, loops[1], 1e-10)):
+        for ours, expected in zip(arrays(found), zip(*loop, strict=True), strict=True):
+            np.testing.assert_allclose(ours, np.stack(expected), rtol=tolerance, atol=tolerance / 10)
 
 
 def with_calls(rows: Any) -> list[Any]:
