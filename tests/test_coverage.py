@@ -9,12 +9,12 @@ from typing import Any
 import coverage_table as table
 import numpy as np
 import pytest
+from derivatives import check_derivatives
 from helpers import naming
 
 import fgrad as fg
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import flatten, unflatten
-from fgrad.testing import check_grads
 
 ROOT = Path(__file__).parents[1]
 SINGLE = {"d": np.float32, "D": np.complex64}
@@ -80,20 +80,29 @@ def assert_equal(found: Any, expected: Any, rtol: float = 1e-12, atol: float = 1
 DERIVATIVES = (table.DIFFERENTIABLE, table.IN_PIECES)
 
 
+@pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
-def test_values_and_the_layout_in_memory(row):
-    """Values are NumPy's for tensors that nothing follows, and under both traces; the layout changes nothing."""
+def test_values_and_derivatives_of_every_layout_and_precision(row):
+    """Values are NumPy's for tensors that nothing follows, and under both traces; the layout changes nothing.
+
+    Reverse mode is the transpose of forward mode; single precision has the derivatives of double precision; and what
+    is not used counts for nothing.
+    """
     for name, f, points in calls_of(row):
         with naming(name):
             expected = f(*points)
             value, pullback = fg.vjp(f, *points)
-            assert_equal(f(*map(Tensor, points)), expected)
-            assert_equal(value, expected)
-            assert_equal(fg.jvp(f, points, points)[0], expected)
+            weights = weights_of(value)
+            gradients, directions = pullback(weights), tuple(weights_of(x * 1.0) for x in points)
+            forward, tangents = fg.jvp(f, points, directions)
+            for found in (f(*map(Tensor, points)), value, forward):
+                assert_equal(found, expected)
             again, pullback_again = fg.vjp(f, *map(scattered, points))
             assert_equal(again, value)
-            weights = weights_of(value)
-            assert_equal(pullback_again(weights), pullback(weights), rtol=1e-9, atol=1e-9)
+            assert_equal(pullback_again(weights), gradients, rtol=1e-9, atol=1e-9)
+            assert_transposed(weights, tangents, gradients, directions)
+            assert_single_precision(f, points, gradients)
+            assert_unused_counts_for_nothing(f, points, pullback(zeros_of(value)))
 
 
 def scattered(x: Any) -> Any:
@@ -103,31 +112,53 @@ def scattered(x: Any) -> Any:
     return np.repeat(x.T, 2, axis=-1)[..., ::2].T
 
 
-@pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
-def test_reverse_mode_is_the_transpose_of_forward_mode(row):
-    for name, f, points in calls_of(row):
-        with naming(name):
-            directions = tuple(weights_of(x * 1.0) for x in points)
-            value, tangents = fg.jvp(f, points, directions)
-            value, pullback = fg.vjp(f, *points)
-            floating = [x.dtype.kind in "fc" for x in arrays(value)]
-            tangents = [x for x, kept in zip(arrays(tangents), floating, strict=True) if kept]
-            weights = weights_of(value)
-            several = [x for x, kept in zip(arrays(weights), floating, strict=True) if kept]
-            found, expected = inner(pullback(weights), directions), inner(several, tangents)
-            np.testing.assert_allclose(expected, found, rtol=1e-9, atol=1e-9)
+def assert_transposed(weights: Any, tangents: Any, gradients: Any, directions: Any) -> None:
+    pairs = zip(arrays(weights), arrays(tangents), strict=True)
+    several = zip(*((w, t) for w, t in pairs if w.dtype.kind in "fc"), strict=True)
+    expected = inner(*several) if any(w.dtype.kind in "fc" for w in arrays(weights)) else 0.0
+    np.testing.assert_allclose(expected, inner(gradients, directions), rtol=1e-9, atol=1e-9)
+
+
+def assert_single_precision(f: Any, points: Any, wide_gradients: Any) -> None:
+    """Values have NumPy's dtype, gradients that of the arguments, and both are those of double precision."""
+    singles = tuple(x.astype(SINGLE[x.dtype.char]) for x in points)
+    value, pullback = fg.vjp(f, *singles)
+    assert_equal(value, f(*singles), rtol=1e-4, atol=1e-5)
+    _, tangent = fg.jvp(f, singles, singles)
+    assert [x.dtype for x in arrays(tangent)] == [x.dtype for x in arrays(value)]
+    for ours, wide, x in zip(arrays(pullback(weights_of(value))), arrays(wide_gradients), singles, strict=True):
+        assert (ours.dtype, ours.shape) == (x.dtype, x.shape)
+        atol = 1e-3 * max(1.0, np.nanmax(np.abs(wide), initial=0))
+        np.testing.assert_allclose(ours, wide, rtol=1e-3, atol=atol)
+
+
+def assert_unused_counts_for_nothing(f: Any, points: Any, unused: Any) -> None:
+    """Weights of 0 give gradients of exactly 0, and one used element gives finite ones."""
+    for gradient, x in zip(arrays(unused), points, strict=True):
+        assert_equal(gradient, np.zeros_like(x))
+    for gradient in arrays(fg.grad(first_of(f), argnums=tuple(range(len(points))))(*points)):
+        assert np.isfinite(gradient).all()
+
+
+def first_of(f: Any) -> Any:
+    """Return the sum of the first element of each result."""
+
+    def first(*points: Any) -> Any:
+        return sum(np.real(np.ravel(x)[:1].sum()) for x in fg.tree_leaves(f(*points)) if x.dtype.kind in "fc")
+
+    return first
 
 
 @pytest.mark.parametrize("row", rows_of(table.DIFFERENTIABLE))
 def test_derivatives_against_finite_differences(row):
-    """The first call to second order, in every combination of modes; and of each argument alone."""
+    """The first call to second order, in every combination of modes; and by each argument alone."""
     for number, (name, f, points) in enumerate(calls_of(row)):
         with naming(name):
-            check_grads(f, points, order=1 if number else 2)
+            check_derivatives(f, points, order=1 if number else 2)
     for name, f, points in calls_of(row, apart=True):
         for place, x in enumerate(points) if len(points) > 1 else ():
             with naming(name, f"argument {place} alone"):
-                check_grads(alone(f, points, place), (x,), order=1)
+                check_derivatives(alone(f, points, place), (x,), order=1)
 
 
 def alone(f: Any, points: Any, place: int) -> Any:
@@ -178,47 +209,6 @@ def zeros_of(tree: Any) -> Any:
     """Return zeros of the shapes and dtypes of the tensors in a result, whatever follows them."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, [np.zeros(np.shape(x), x.dtype) for x in leaves])
-
-
-@pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
-def test_single_precision(row):
-    """Values have NumPy's dtype, gradients that of the arguments, and both are those of double precision."""
-    for name, f, points in calls_of(row):
-        with naming(name):
-            singles = tuple(x.astype(SINGLE[x.dtype.char]) for x in points)
-            value, pullback = fg.vjp(f, *singles)
-            assert_equal(value, f(*singles), rtol=1e-4, atol=1e-5)
-            _, tangent = fg.jvp(f, singles, singles)
-            assert [x.dtype for x in arrays(tangent)] == [x.dtype for x in arrays(value)]
-            wide_value, wide_pullback = fg.vjp(f, *points)
-            found, expected = pullback(weights_of(value)), wide_pullback(weights_of(wide_value))
-            for ours, wide, x in zip(arrays(found), arrays(expected), singles, strict=True):
-                assert (ours.dtype, ours.shape) == (x.dtype, x.shape)
-                atol = 1e-3 * max(1.0, np.nanmax(np.abs(wide), initial=0))
-                np.testing.assert_allclose(ours, wide, rtol=1e-3, atol=atol)
-
-
-@pytest.mark.filterwarnings("ignore:every gradient of")
-@pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
-def test_what_is_not_used_counts_for_nothing(row):
-    """Weights of 0 give gradients of exactly 0, and one used element gives finite ones."""
-    for name, f, points in calls_of(row):
-        with naming(name):
-            value, pullback = fg.vjp(f, *points)
-            unused = pullback(zeros_of(value))
-            for gradient, x in zip(arrays(unused), points, strict=True):
-                assert_equal(gradient, np.zeros_like(x))
-            for gradient in arrays(fg.grad(first_of(f), argnums=tuple(range(len(points))))(*points)):
-                assert np.isfinite(gradient).all()
-
-
-def first_of(f: Any) -> Any:
-    """Return the sum of the first element of each result."""
-
-    def first(*points: Any) -> Any:
-        return sum(np.real(np.ravel(x)[:1].sum()) for x in fg.tree_leaves(f(*points)) if x.dtype.kind in "fc")
-
-    return first
 
 
 # Not differentiable, and not supported

@@ -193,16 +193,23 @@ rows = pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for ro
 @pytest.mark.filterwarnings("ignore:every gradient of")
 @rows
 def test_plain_data_may_be_overwritten_before_the_pass_back(row):
-    """Also where it is given as lists; and for the first case of each row within the function itself."""
+    """Also where it is given as lists; and for the first case of each row within the function itself.
+
+    A case without plain data, where the point alone is overwritten, is of interest once for each row.
+    """
     for place, (name, *case) in enumerate(cases_of(row)):
+        run = Run(*case)
+        if place and not run.data:
+            continue
         expected = Run(*case).by_pullback(False)
         with naming(name, "by a pullback"):
-            assert_same(Run(*case).by_pullback(True), expected)
+            assert_same(run.by_pullback(True), expected)
         with naming(name, "within a transform"):
             if place == 0:
                 assert_same(Run(*case).within_a_transform(True), Run(*case).within_a_transform(False))
         with naming(name, "of lists"):
-            assert_lists_may_be_overwritten(case, expected)
+            if not np.iscomplexobj(run.point):  # they become arrays as those of real numbers do
+                assert_lists_may_be_overwritten(case, expected)
 
 
 def as_list(x: Any) -> Any:
