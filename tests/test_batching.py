@@ -19,9 +19,9 @@ def numpys_warnings_are_its_own():
         yield
 
 
-def batches(name, dtype, derived):
+def batches(name, dtype, of_derivatives):
     """Yield samples of a primitive: what a failure calls each, its function, and `SIZE` variants of its arrays."""
-    drawn = [chosen(name, dtype, seed, derived) for seed in range(SIZE)]
+    drawn = [chosen(name, dtype, seed, of_derivatives) for seed in range(SIZE)]
     for each in zip(*drawn, strict=True):
         stacked = [np.stack(arrays) for arrays in zip(*(call.arrays for _, call in each), strict=True)]
         yield each[0][0], each[0][1].function, stacked
@@ -49,12 +49,12 @@ def assert_agree(found, expected, rtol=1e-12, atol=1e-13):
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=rtol, atol=atol)
 
 
-def assert_batch_is_loop(derive, name, dtype, derived):
+def assert_batch_is_loop(derive, name, dtype, of_derivatives):
     """Compare for choices of mapped arguments; what single precision rounds away is no difference."""
     tolerances = {} if dtype is np.float64 else {"rtol": 1e-4, "atol": 1e-6}
-    for sample, function, stacked in batches(name, dtype, derived):
+    for sample, function, stacked in batches(name, dtype, of_derivatives):
         f = derive(function)
-        for axes, arrays in variants(stacked, 1 if derived and name in LONG else None):
+        for axes, arrays in variants(stacked, 1 if of_derivatives and name in LONG else None):
             with naming(sample, f"in_axes={axes}"):
                 assert_agree(fg.vmap(f, in_axes=axes)(*arrays), looped(f, arrays, axes), **tolerances)
 
@@ -63,11 +63,10 @@ def test_every_primitive_has_a_batching_rule():
     assert [name for name in NAMES if PRIMITIVES[name].batch is None] == []
 
 
-@pytest.mark.parametrize("name", SAMPLED)
-def test_values(name):
+def check_values(name):
     with warnings.catch_warnings(action="error", category=fg.errors.LoopWarning):
-        assert_batch_is_loop(lambda f: f, name, np.float64, derived=False)
-        assert_batch_is_loop(lambda f: f, name, np.complex64, derived=False)
+        assert_batch_is_loop(lambda f: f, name, np.float64, of_derivatives=False)
+        assert_batch_is_loop(lambda f: f, name, np.complex64, of_derivatives=False)
 
 
 def pulled(f):
@@ -84,16 +83,14 @@ def moved(f):
     return lambda *arrays: fg.jvp(f, arrays, [np.cos(a) for a in arrays])[1]
 
 
-@pytest.mark.parametrize("name", SAMPLED)
-def test_gradients_and_tangents_of_examples(name):
-    assert_batch_is_loop(pulled, name, np.float64, derived=True)
-    assert_batch_is_loop(moved, name, np.float64, derived=True)
+def derived(f):
+    """Return a function that gives gradients and tangents."""
+    return lambda *arrays: (*fg.tree_leaves(pulled(f)(*arrays)), *fg.tree_leaves(moved(f)(*arrays)))
 
 
-@pytest.mark.parametrize("name", SAMPLED)
-def test_gradients_of_a_batch(name):
+def check_gradients_of_a_batch(name):
     """Reverse mode over batching, and two batches inside each other."""
-    for sample, f, stacked in batches(name, np.float64, derived=True):
+    for sample, f, stacked in batches(name, np.float64, of_derivatives=True):
 
         def by_loop(*arrays, f=f):
             return looped(f, arrays, [0] * len(arrays))
@@ -104,3 +101,11 @@ def test_gradients_of_a_batch(name):
             found = fg.vmap(fg.vmap(f), in_axes=1)(*twice)
             forwards, backwards = fg.vmap(f)(*stacked), fg.vmap(f)(*(a[::-1] for a in stacked))
             assert_agree(found, fg.tree_map(lambda *x: np.stack(x), forwards, backwards))
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_a_batch_is_a_loop(name):
+    """For values, for gradients and tangents of each example, and for gradients of the batch."""
+    check_values(name)
+    assert_batch_is_loop(derived, name, np.float64, of_derivatives=True)
+    check_gradients_of_a_batch(name)

@@ -199,7 +199,7 @@ def gradient_of(f: Any) -> Any:
 
 
 def assert_batch_is_loop(f: Any, points: Any, tolerance: float) -> None:
-    several = [np.stack([x, x * 1.02, x * 0.98]) for x in points]
+    several = [np.stack([x, x * 1.02]) for x in points]
     loop = [arrays(f(*row)) for row in zip(*several, strict=True)]
     for ours, expected in zip(arrays(fg.vmap(f)(*several)), zip(*loop, strict=True), strict=True):
         assert_equal(ours, np.stack(expected), rtol=tolerance, atol=tolerance)
@@ -244,7 +244,7 @@ def assert_same_answer(found: Any, expected: Any) -> None:
 @pytest.mark.parametrize("row", rows_of(table.NOT_DIFFERENTIABLE, batched=True))
 def test_what_has_no_derivative_works_in_a_batch(row):
     for name, f, points in calls_of(row, batched=True):
-        several = [np.stack([x, x * 1.02, x * 0.98]) for x in points]
+        several = [np.stack([x, x * 1.02]) for x in points]
 
         def followed(*points: Any, f: Any = f) -> Any:
             return [x for x in fg.tree_leaves(f(*points)) if type(x) is Tensor]

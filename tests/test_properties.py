@@ -121,7 +121,7 @@ def difference(f, x, direction):
 
 
 @given(EXPRESSIONS, VECTORS, VECTORS, VECTORS)
-@settings(checked, max_examples=150)
+@checked
 def test_both_modes_agree_with_central_differences(f, x, y, direction):
     reverse = np.sum(gradient(f, x, y) * direction)
     _, tangent = fg.jvp(lambda x: value(f, x, y), (x,), (direction,))
@@ -240,7 +240,7 @@ def test_what_moves_elements_moves_their_gradients_back(data, shape):
 
 
 @given(st.data(), npst.array_shapes(min_dims=1, max_dims=3, max_side=4))
-@settings(checked, max_examples=150)
+@checked
 def test_the_gradient_of_an_index_is_an_addition_at_it(data, shape):
     x = np.arange(float(math.prod(shape))).reshape(shape)
     key = data.draw(
@@ -308,7 +308,7 @@ def _assigned(x):
     st.sampled_from(DTYPES),
     npst.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=3),
 )
-@settings(checked, max_examples=120)
+@checked
 def test_gradients_have_the_dtype_and_shape_of_their_primals(name, dtype, shape):
     x = np.full(shape, 0.5, dtype)
     f = FUNCTIONS[name]
@@ -395,7 +395,7 @@ def functional(steps):
 
 
 @given(STEPS, arrays(5), arrays(3))
-@settings(checked, max_examples=120)
+@checked
 def test_updates_in_place_equal_their_functional_form(steps, x, v):
     weights = np.array([1.0, -2.0, 0.5, 3.0, 0.25])
 

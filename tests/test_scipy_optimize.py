@@ -262,7 +262,7 @@ def test_every_method_minimizes_a_function_of_a_container(method):
 @pytest.mark.filterwarnings("ignore:invalid value encountered in multiply:RuntimeWarning")  # within trust-krylov
 def test_methods_of_second_order_get_second_derivatives(method):
     """Without them SciPy would warn, raise, or build up an approximation."""
-    x0 = np.array([-1.2, 1.0, 0.8])
+    x0 = np.array([1.1, 1.2, 1.3])
     given = {"jac": scipy.optimize.rosen_der}
     given["hess"] = scipy.optimize.rosen_hess
     ours = optimize.minimize(rosenbrock, x0, method=method)
