@@ -70,9 +70,10 @@ def check_that_the_samples_reach_every_rule(name):
 
 @pytest.mark.parametrize("name", COMPARABLE)
 def test_both_modes_agree_with_finite_differences_to_second_order(name):
-    """By all arguments, and by each of them alone. The second order where a sample is chosen: its rules are those of other primitives, which all samples check.
+    """By all arguments, and by each of them alone.
 
-    Of complex numbers it is for what is not elementwise: no second derivative is another formula for them.
+    The second order where a sample is chosen: its rules are those of other primitives, which all samples check. Of
+    complex numbers it is for what is not elementwise: no second derivative is another formula for them.
     """
     twice = {sample for sample, _ in chosen(name)}
     for sample, call in samples(name, np.float64):
