@@ -10,7 +10,8 @@ from primitive_names import LONG, NAMES, SAMPLED, chosen
 import fgrad as fg
 from fgrad.core.primitive import PRIMITIVES
 
-SIZE = 3
+SIZE, OF_DERIVATIVES = 3, 2
+"""How many examples a batch has: in derivatives, whose operations are checked with three, each more takes its time."""
 
 
 @pytest.fixture(autouse=True)
@@ -20,15 +21,17 @@ def numpys_warnings_are_its_own():
 
 
 def batches(name, dtype, of_derivatives):
-    """Yield samples of a primitive: what a failure calls each, its function, and `SIZE` variants of its arrays."""
-    drawn = [chosen(name, dtype, seed, of_derivatives) for seed in range(SIZE)]
+    """Yield samples of a primitive: what a failure calls each, its function, and several variants of its arrays."""
+    size = OF_DERIVATIVES if of_derivatives else SIZE
+    drawn = [chosen(name, dtype, seed, of_derivatives) for seed in range(size)]
     for each in zip(*drawn, strict=True):
         stacked = [np.stack(arrays) for arrays in zip(*(call.arrays for _, call in each), strict=True)]
         yield each[0][0], each[0][1].function, stacked
 
 
 def looped(f, arrays, axes):
-    results = [f(*(a if axis is None else a[i] for a, axis in zip(arrays, axes, strict=True))) for i in range(SIZE)]
+    size = next(len(a) for a, axis in zip(arrays, axes, strict=True) if axis is not None)
+    results = [f(*(a if axis is None else a[i] for a, axis in zip(arrays, axes, strict=True))) for i in range(size)]
     if isinstance(results[0], tuple):
         return tuple(np.stack(each) for each in zip(*results, strict=True))
     return np.stack(results)
