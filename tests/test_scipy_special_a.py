@@ -808,6 +808,14 @@ def test_complex_derivatives_against_mpmath(f, reference, points, order):
         np.testing.assert_allclose(f(np.complex128(z)), expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("b", [np.array([1.0, -1.0]), np.array([1.0 + 0j, -0.5])])
+def test_weights_of_logsumexp_in_double_precision_make_it_exact(b):
+    x = np.array([2.0, 1.0], np.float32)
+    value = fg.vjp(lambda x: ours.logsumexp(x, b=b), x)[0]
+    assert value.dtype == b.dtype
+    np.testing.assert_allclose(value, special.logsumexp(x, b=b), rtol=1e-15)
+
+
 @pytest.mark.parametrize("z", [1e160 + 0j, 3e155 - 2e155j, -2e155 + 3e200j, 1e300 - 1e300j])
 def test_the_derivative_of_psi_far_from_0(z):
     """It is 1 / z + 1 / (2 z**2) + ... (DLMF 5.15.8)."""

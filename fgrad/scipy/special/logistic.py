@@ -64,13 +64,13 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
 
 
 def _as_scipy_takes_them(a: Any, b: Any) -> tuple[Any, Any]:
-    """Return elements and weights: a number of Python's takes the dtype of the elements, and integers become floats."""
+    """Return elements in the dtype of both, and weights, of which a number of Python's takes that of the elements."""
     weight = a.dtype if b is None else promoted(b)
     dtype = np.result_type(a.dtype, weight)
     dtype = dtype if dtype.kind in "fc" else np.dtype(np.float64)
     if not isinstance(weight, np.dtype):
         b = astype(as_array(b), dtype)
-    return (a if a.dtype.kind in "fc" else astype(a, dtype)), b
+    return (a if a.dtype == dtype else astype(a, dtype)), b
 
 
 def _shifted_sum(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
