@@ -47,7 +47,7 @@ NEUTRAL = {np.subtract: 0, np.true_divide: 1, np.power: 1}
 
 
 OTHERS_UFUNCS: list[Callable[[np.ufunc], bool]] = []
-"""Hook that registers a rule for a ufunc outside of NumPy's names on its first call; it returns whether there is one."""
+"""Hook that registers a rule for a ufunc that has no public name in NumPy; it returns whether there is one."""
 
 
 def _enter_clip(ufunc: np.ufunc) -> bool:
