@@ -187,6 +187,18 @@ def test_steps_in_all_kinds_of_integrals(integral):
     assert len(told(fg.grad(integral), A)[1]) == 1
 
 
+@pytest.mark.parametrize("last", [0.9, 2.0])
+def test_a_step_in_one_example_of_a_batch_is_told_of(last):
+    """Also where the other examples have none, and decide nothing at most of the points."""
+
+    def area(a, b):
+        return quad(lambda x: a * x + (np.where(x > b, 1.0, 0.0) if x > 0.8 else 0.0), 0.0, 1.0)[0]
+
+    found, warned = told(fg.vmap(fg.grad(area, argnums=(0, 1))), np.ones(3), np.array([2.0, 3.0, last]))
+    assert len(warned) == (last < 1)
+    np.testing.assert_allclose(plain(found[0]), 0.5)
+
+
 def test_only_what_is_differentiated_counts():
     """A step that moves from example to example of a batch alone is no loss."""
 

@@ -20,7 +20,7 @@ from scipy_integrate_table import ROWS
 import fgrad as fg
 from fgrad import errors
 from fgrad.scipy import integrate
-from fgrad.scipy.integrate import dblquad, fixed_quad, nquad, quad, quad_vec, tplquad
+from fgrad.scipy.integrate import dblquad, fixed_quad, nquad, quad, quad_vec, quadrature, tplquad
 from fgrad.scipy.integrate._vectorized import NotTogether, Points, in_groups, in_one_batch
 from fgrad.testing import check_grads
 
@@ -215,6 +215,32 @@ def test_a_batch_of_integrals():
     np.testing.assert_array_equal(
         estimates, [scipy.integrate.quad(lambda x: np.exp(-x / w), 0.0, 1.0)[1] for w in widths]
     )
+
+
+def test_derivatives_of_a_batch_are_integrated_together(monkeypatch):
+    """Also to second order, with limits that are equal, or the wrong way round; and where only single ones can be."""
+    calls = []
+    monkeypatch.setattr(quadrature, "in_one_batch", lambda *args: calls.append(args) or in_one_batch(*args))
+
+    def integral(b):
+        return integrate.quad(lambda x: np.sin(b * x), 0.0, b)[0]
+
+    b = np.linspace(-1.0, 2.0, 31)
+    b[3] = 1.3
+    smooth, away = b != 0, np.where(b == 0, 1.0, b)
+    found = fg.vmap(fg.grad(integral))(b)
+    assert 1 <= len(calls) < 10
+    np.testing.assert_allclose(
+        found[smooth], (2 * np.sin(away**2) - (1 - np.cos(away**2)) / away**2)[smooth], atol=1e-9
+    )
+    twice, step = fg.vmap(fg.grad(fg.grad(integral)))(away), 1e-5
+    slopes = [fg.vmap(fg.grad(integral))(away + sign * step).numpy() for sign in (1, -1)]
+    np.testing.assert_allclose(twice, (slopes[0] - slopes[1]) / (2 * step), atol=1e-6)
+
+    a, ends = np.full(3, 1.5), np.array([1.0, np.inf, 2.0])
+    found = fg.vmap(fg.grad(lambda a, end: integrate.quad(lambda x: np.exp(-a * x), 0.0, end)[0]))(a, ends)
+    left = [np.exp(-1.5 * end) * (1 / 1.5**2 + end / 1.5) if np.isfinite(end) else 0.0 for end in ends]
+    np.testing.assert_allclose(found, -1 / a**2 + left, rtol=1e-7)
 
 
 def test_one_call_stands_for_many_points():

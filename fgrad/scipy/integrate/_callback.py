@@ -277,6 +277,34 @@ def for_each_example(function: Callable[[Sequence[Any]], Sequence[Any]], leaves:
     return [trace.root(np.stack(_as_long_as_the_longest(each))) for each in zip(*found, strict=True)]
 
 
+def batches_of(leaves: Sequence[Any]) -> list[Any]:
+    """Return the traces of the batches that leaves are of, the innermost first."""
+    found = set()
+    for leaf in leaves:
+        while type(leaf := strip_ended(leaf)) is Tensor:
+            found.add(leaf._trace)
+            leaf = leaf._payload
+    return sorted(found, key=lambda trace: -trace.level)
+
+
+def unbatched(value: Any, traces: Sequence[Any]) -> Any:
+    """Return a value of batches as an array, whose first axes are those of the batches, the outermost first."""
+    for trace in traces:
+        value = strip_ended(value)
+        if type(value) is Tensor and value._trace is trace:
+            value = value._payload
+        else:
+            value = np.broadcast_to(value, (trace.size, *np.shape(value)))
+    return strip_ended(value)
+
+
+def batched(array: Any, traces: Sequence[Any]) -> Any:
+    """Return a value of batches from the array that `unbatched` makes of it."""
+    for trace in reversed(traces):
+        array = trace.root(array)
+    return array
+
+
 def _as_long_as_the_longest(arrays: Sequence[Any]) -> list[Any]:
     if not arrays[0].shape:
         return list(arrays)

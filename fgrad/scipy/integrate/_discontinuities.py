@@ -30,7 +30,7 @@ from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._callback import for_each_example, values_of
 from fgrad.scipy.integrate._forms import is_moving
-from fgrad.scipy.integrate._vectorized import first_that_works, in_groups, in_one_batch
+from fgrad.scipy.integrate._vectorized import NotTogether, first_that_works, in_groups, in_one_batch
 from fgrad.transforms.cuts import STOP
 
 Array = Any
@@ -38,7 +38,7 @@ Place = tuple[str, int]
 Way = tuple[tuple[Place, Any], ...]
 """The decisions in a run of a function: line and outcome of each."""
 
-MOST_POINTS = 1000
+MOST_POINTS, SOME_POINTS = 1000, 200
 MOST_SWITCHES = 20
 """Maximal number of decision points that are examined, on one path each."""
 
@@ -184,6 +184,30 @@ class Switches:
         if place is not None:
             _warn(self.name, place, self.remedy)
 
+    def is_needed(self, points: Sequence[Array], leaves: Sequence[Any]) -> bool:
+        """Return whether the function makes decisions at points, for any example if the leaves are those of a batch.
+
+        All examples run together, so that a function without decisions need not run for each of them.
+        """
+        every = np.unique(np.linspace(0, len(points[0]) - 1, SOME_POINTS).astype(int))
+        found = False
+
+        def run(*point: Any) -> Any:
+            nonlocal found
+            found = found or bool(self._decisions(point, leaves))
+            return np.zeros(())
+
+        try:
+            with np.errstate(all="ignore"):
+                in_groups(
+                    lambda *points: in_one_batch(run, points),
+                    [part[every] for part in points],
+                    [np.arange(len(every))],
+                )
+        except NotTogether:
+            return True
+        return found
+
     def _first_step(self, points: Sequence[Array], leaves: Sequence[Any], known: Sequence[float]) -> Place | None:
         """Return the user's line of the decision at the first moving jump."""
         ways = self._ways(points, leaves)
@@ -224,17 +248,21 @@ class Switches:
         decided: list[tuple[Place, Any]] = []
 
         def run(*point: Any) -> Any:
-            trace = SwitchTrace()
-            with trace:
-                pairs = zip((*point, *leaves), self.moving, strict=True)
-                self.function(*(trace.root(x) if moves else x for x, moves in pairs))
-            decided[:] = trace.decided
+            decided[:] = self._decisions(point, leaves)
             return np.zeros(())
 
         in_one_batch(run, points)
         count = len(points[0])
         rows = [(place, _rows(outcome, count)) for place, outcome in decided]
         return [tuple((place, row[i].tobytes()) for place, row in rows) for i in range(count)]
+
+    def _decisions(self, point: Sequence[Any], leaves: Sequence[Any]) -> list[tuple[Place, Any]]:
+        """Return line and outcome of each decision of the function in one run."""
+        trace = SwitchTrace()
+        with trace:
+            pairs = zip((*point, *leaves), self.moving, strict=True)
+            self.function(*(trace.root(x) if moves else x for x, moves in pairs))
+        return trace.decided
 
     def _line(self, first: int, last: int) -> Place:
         """Return the line of the first decision that differs between two runs."""

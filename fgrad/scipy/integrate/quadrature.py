@@ -29,7 +29,14 @@ from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
 from fgrad.scipy._aside import Aside, aside, is_constant_elsewhere
-from fgrad.scipy.integrate._callback import UsersFunctions, for_each_example, values_of
+from fgrad.scipy.integrate._callback import (
+    UsersFunctions,
+    batched,
+    batches_of,
+    for_each_example,
+    unbatched,
+    values_of,
+)
 from fgrad.scipy.integrate._discontinuities import Switches, is_looked_at
 from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving
 from fgrad.scipy.integrate._vectorized import (
@@ -380,6 +387,7 @@ class _Integral:
         moving: which of the limits and break points are differentiated.
         visited: the points at which SciPy called the integrand.
         known: integrals by the leaves that they belong to.
+        is_derived: whether the integrand is a derivative.
     """
 
     function: Callable[..., Any]
@@ -389,6 +397,7 @@ class _Integral:
     moving: tuple[bool, ...]
     visited: list[float]
     known: dict[bytes, Any] = field(default_factory=dict)
+    is_derived: bool = False
 
     def remember(self, leaves: Leaves) -> Leaves:
         """Store an integral that is known for the given leaves."""
@@ -403,7 +412,9 @@ class _Integral:
                 self.integrand(x, *leaves[len(self.moving) :])  # records its decisions on the inputs
         elif any(moving):
             switches = Switches(name_of(self.function), self.integrand, moving, REMEDY)
-            for_each_example(lambda leaves: self._warn_of_steps(switches, leaves), values_of(leaves))
+            values = values_of(leaves)
+            if not batches_of(values) or switches.is_needed([np.unique(self.visited)], values[len(self.moving) :]):
+                for_each_example(lambda leaves: self._warn_of_steps(switches, leaves), values)
         return apply_rule(self._rule(), leaves)[0]
 
     def _warn_of_steps(self, switches: Switches, leaves: Leaves) -> Leaves:
@@ -423,7 +434,8 @@ class _Integral:
             known = self.known.get(_key(leaves))
             return [np.asarray(self.of_values(leaves))[()] if known is None else known]
 
-        return for_each_example(of_one, leaves)
+        found: Leaves = first_that_works(lambda: [self._of_batch(leaves)], lambda: for_each_example(of_one, leaves))
+        return found
 
     def _linearize(self, rule: Rule, leaves: Leaves) -> Any:
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
@@ -489,7 +501,7 @@ class _Integral:
 
     def _derived(self, integrand: Callable[..., Any]) -> _Integral:
         """Return the integral of a derivative of the integrand."""
-        derived = replace(self, integrand=integrand, known={})
+        derived = replace(self, integrand=integrand, known={}, is_derived=True)
         derived.of_values = derived._of_derivative
         return derived
 
@@ -512,30 +524,64 @@ class _Integral:
         )
         return value if first < last else -value
 
+    def _of_batch(self, leaves: Leaves) -> Any:
+        """Return the integrals of a derivative for all examples of a batch: those of one vector-valued function.
+
+        Each interval is mapped onto that from 0 to 1. So an integral of integrals, whose inner ones are a batch, takes
+        one evaluation of the integrand for all their nodes.
+
+        Raises:
+            NotTogether: there is no batch, or each example needs an integral of its own; values do, as they are SciPy's.
+        """
+        traces, count = batches_of(leaves), len(self.moving)
+        if not (self.is_derived and traces and count == 2):
+            raise NotTogether
+        low, high, *inputs = [floating(x) if x.dtype.kind in "fc" else x for x in leaves]
+        ends = np.array([unbatched(end, traces) for end in (low, high)])
+        if ends[0].size > FEW_EXAMPLES or not np.isfinite(ends).all():
+            raise NotTogether
+
+        def of_nodes(u: Any) -> Any:
+            found = in_one_batch(lambda u: self.integrand(low + (high - low) * u, *inputs) * (high - low), [u])
+            return np.moveaxis(unbatched(found, traces), len(traces), 0)
+
+        found = self._cubature(of_nodes, [0.0], [1.0], [])
+        if not np.isfinite(found).all():
+            raise NotTogether
+        return batched(found, traces)
+
     def _by_cubature(self, inputs: Leaves, low: Any, high: Any, points: Leaves) -> Any:
         """Return an integral between plain limits, with the integrand evaluated at all nodes of an interval together.
 
         Raises:
             NotTogether: the points must be evaluated one by one, or the integrand is not smooth.
         """
-        if not hasattr(SCIPYS, "cubature"):  # new in SciPy 1.15
-            raise NotTogether
 
-        def of_points(x: Any) -> Any:
+        def of_nodes(x: Any) -> Any:
             return in_one_batch(lambda x: self.integrand(x, *inputs), [x])
 
+        return self._cubature(of_nodes, [low], [high], points)
+
+    def _cubature(self, of_nodes: Callable[[Any], Any], low: Any, high: Any, points: Leaves) -> Any:
+        """Return the integral of a function of many nodes.
+
+        Raises:
+            NotTogether: as for `_by_cubature`.
+        """
+        if not hasattr(SCIPYS, "cubature"):  # new in SciPy 1.15
+            raise NotTogether
         is_complex = False
 
         def integrand(x: Any) -> Any:
             nonlocal is_complex
-            found = np.asarray(in_groups(of_points, [x[:, 0]], [np.arange(len(x))])[0])
+            found = np.asarray(in_groups(of_nodes, [x[:, 0]], [np.arange(len(x))])[0])
             is_complex = found.dtype.kind == "c"
             return np.stack([found.real, found.imag], axis=-1) if is_complex else found  # SciPy needs real values
 
         found = SCIPYS.cubature(
             integrand,
-            [low],
-            [high],
+            low,
+            high,
             rtol=self.options["epsrel"],
             atol=self.options["epsabs"],
             points=[[point] for point in points],
@@ -556,6 +602,8 @@ class _Integral:
         return value
 
 
+FEW_EXAMPLES = 20_000
+"""Number of examples whose derivatives are integrated together: the integrand has 21 nodes for each."""
 FEW_INTERVALS, MANY_INTERVALS = 60, 400
 """For derivatives less smooth than the function, many are needed: SciPy's quad_vec does not extrapolate."""
 
