@@ -531,7 +531,7 @@ class _Integral:
         one evaluation of the integrand for all their nodes.
 
         Raises:
-            NotTogether: there is no batch, or each example needs an integral of its own; values do, as they are SciPy's.
+            NotTogether: there is no batch, or each example needs its own integral; values do, as they are SciPy's.
         """
         traces, count = batches_of(leaves), len(self.moving)
         if not (self.is_derived and traces and count == 2):
