@@ -8,12 +8,14 @@ results(report)           what pytest's report in XML says of each test
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import subprocess
 import sys
 import tarfile
 import xml.etree.ElementTree as ElementTree
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +25,7 @@ from clients.packages import AUTOGRAD, EXCEPTIONS, Client
 ROOT = Path(__file__).parents[2]
 PATIENCE = 3600.0
 """The seconds after which the tests of a package are stopped."""
+OBJECT = re.compile("<[^\\[]*? at 0x[0-9a-f]+>", re.DOTALL)
 VARIABLES = {"MPLBACKEND": "Agg", "PYTHONHASHSEED": "0", "PYTHONUNBUFFERED": "1"}
 MODULES = {"autograd": ("-m",), "fgrad": ("-m", "fgrad.compat.autograd", "-m")}
 """How Python runs a module so that `import autograd` finds one or the other."""
@@ -221,12 +224,18 @@ def spent() -> float:
 
 
 def results(report: Path) -> Results:
-    """Return what pytest's report in XML says of each test."""
+    """Return what pytest's report in XML says of each test.
+
+    Objects in the names of tests are left out, which differ from run to run and from library to library; tests whose
+    names are the same then are counted.
+    """
     tree = ElementTree.parse(report).getroot()
-    found = Results()
+    found, times = Results(), Counter[str]()
     for case in tree.iter("testcase"):
         said = [part.tag for part in case if part.tag in ("failure", "error", "skipped")]
-        found.outcomes[f"{case.get('classname')}::{case.get('name')}"] = said[0] if said else "passed"
+        name = OBJECT.sub("<object>", f"{case.get('classname')}::{case.get('name')}")
+        times[name] += 1
+        found.outcomes[name if times[name] == 1 else f"{name} ({times[name]})"] = said[0] if said else "passed"
     answers = [each.get("value", "") for each in tree.iter("property") if each.get("name") == "autograd"]
     found.answered = answers[0] if answers else "nothing"
     return found

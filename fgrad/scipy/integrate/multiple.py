@@ -11,7 +11,7 @@ seconds for three variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -182,7 +182,9 @@ class _Nested:
         options = dict(_at(self._options[place], *outer))
         if "points" in options:
             options["points"] = [x for x in options["points"] if low <= x <= high]
-        inner = self._function if place == 0 else partial(self._value, place - 1)
+        inner = self._function
+        if place:  # under the user's name, for messages
+            inner = update_wrapper(partial(self._value, place - 1), self._function, ("__name__",), ())
         value, estimate, *further = quad(inner, low, high, args=outer, full_output=self._counts, **options)
         self._errors.append(_largest(estimate))
         if self._counts and place == 0:

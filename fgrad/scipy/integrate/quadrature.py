@@ -527,8 +527,8 @@ class _Integral:
     def _of_batch(self, leaves: Leaves) -> Any:
         """Return the integrals of a derivative for all examples of a batch: those of one vector-valued function.
 
-        Each interval is mapped onto that from 0 to 1. So an integral of integrals, whose inner ones are a batch, takes
-        one evaluation of the integrand for all their nodes.
+        Intervals that differ are mapped onto that from 0 to 1. So an integral of integrals, of which the inner ones are
+        a batch, takes one evaluation of the integrand for all their nodes.
 
         Raises:
             NotTogether: there is no batch, or each example needs its own integral; values do, as they are SciPy's.
@@ -538,14 +538,22 @@ class _Integral:
             raise NotTogether
         low, high, *inputs = [floating(x) if x.dtype.kind in "fc" else x for x in leaves]
         ends = np.array([unbatched(end, traces) for end in (low, high)])
-        if ends[0].size > FEW_EXAMPLES or not np.isfinite(ends).all():
+        first, last = ends.reshape(2, -1)[:, 0]
+        are_same = first < last and bool((ends[0] == first).all() and (ends[1] == last).all())
+        if ends[0].size > FEW_EXAMPLES or not (are_same or np.isfinite(ends).all()):
             raise NotTogether
 
-        def of_nodes(u: Any) -> Any:
-            found = in_one_batch(lambda u: self.integrand(low + (high - low) * u, *inputs) * (high - low), [u])
-            return np.moveaxis(unbatched(found, traces), len(traces), 0)
+        start, end = (first, last) if are_same else (0.0, 1.0)
 
-        found = self._cubature(of_nodes, [0.0], [1.0], [])
+        def integrand(x: Any) -> Any:
+            if are_same:
+                return self.integrand(x, *inputs)
+            return self.integrand(low + (high - low) * x, *inputs) * (high - low)
+
+        def of_nodes(x: Any) -> Any:
+            return np.moveaxis(unbatched(in_one_batch(integrand, [x]), traces), len(traces), 0)
+
+        found = self._cubature(of_nodes, start, end, [])
         if not np.isfinite(found).all():
             raise NotTogether
         return batched(found, traces)
@@ -560,7 +568,7 @@ class _Integral:
         def of_nodes(x: Any) -> Any:
             return in_one_batch(lambda x: self.integrand(x, *inputs), [x])
 
-        return self._cubature(of_nodes, [low], [high], points)
+        return self._cubature(of_nodes, low, high, points)
 
     def _cubature(self, of_nodes: Callable[[Any], Any], low: Any, high: Any, points: Leaves) -> Any:
         """Return the integral of a function of many nodes.
@@ -580,8 +588,8 @@ class _Integral:
 
         found = SCIPYS.cubature(
             integrand,
-            low,
-            high,
+            [low],
+            [high],
             rtol=self.options["epsrel"],
             atol=self.options["epsabs"],
             points=[[point] for point in points],
