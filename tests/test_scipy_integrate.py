@@ -237,6 +237,11 @@ def test_derivatives_of_a_batch_are_integrated_together(monkeypatch):
     slopes = [fg.vmap(fg.grad(integral))(away + sign * step).numpy() for sign in (1, -1)]
     np.testing.assert_allclose(twice, (slopes[0] - slopes[1]) / (2 * step), atol=1e-6)
 
+    monkeypatch.setattr(quadrature, "FEW_NUMBERS", 30)  # so that they do not fit into memory together
+    calls.clear()
+    np.testing.assert_allclose(fg.vmap(fg.grad(integral))(b), found, rtol=1e-10, atol=1e-12)
+    assert len(calls) > 30
+
     a, ends = np.full(3, 1.5), np.array([1.0, np.inf, 2.0])
     found = fg.vmap(fg.grad(lambda a, end: integrate.quad(lambda x: np.exp(-a * x), 0.0, end)[0]))(a, ends)
     left = [np.exp(-1.5 * end) * (1 / 1.5**2 + end / 1.5) if np.isfinite(end) else 0.0 for end in ends]

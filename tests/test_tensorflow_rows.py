@@ -221,3 +221,27 @@ def test_networks_that_cannot_be_built():
             tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), tf.placeholder(tf.float32, [2, None, 3]), dtype=tf.float32)
         with pytest.raises(errors.ShapeError, match="last size of the inputs of a cell"):
             tf.nn.dynamic_rnn(tf.nn.rnn_cell.GRUCell(2), tf.placeholder(tf.float32, [2, 3, None]), dtype=tf.float32)
+
+
+@pytest.mark.parametrize("kind", [tf.nn.rnn_cell.BasicRNNCell, tf.nn.rnn_cell.GRUCell, tf.nn.rnn_cell.BasicLSTMCell])
+def test_variables_of_a_cell_have_the_dtype_that_is_given(kind):
+    for dtype, x in ((tf.float64, X.astype(np.float64)), (None, X), (None, X.astype(np.float64))):
+        cell = kind(2, dtype=dtype)
+        cell(tf.constant(x), cell.zero_state(2, x.dtype))
+        assert {variable.dtype for variable in cell.variables} == {x.dtype}
+    cell = kind(2, dtype=tf.float64)
+    cell(tf.constant(X), cell.zero_state(2, tf.float32))
+    assert {variable.dtype for variable in cell.variables} == {np.dtype(np.float64)}
+
+
+def test_variables_of_a_scope_are_not_those_of_scopes_whose_names_begin_like_it():
+    with tf1.Graph().as_default():
+        with tf1.variable_scope("a") as scope:
+            tf1.get_variable("w", [1])
+            with tf1.variable_scope("inner"):
+                tf1.get_variable("w", [1], trainable=False)
+        with tf1.variable_scope("ab"):
+            tf1.get_variable("w", [1])
+        assert [each.name for each in scope.global_variables()] == ["a/w:0", "a/inner/w:0"]
+        assert [each.name for each in scope.trainable_variables()] == ["a/w:0"]
+        assert len(tf1.get_variable_scope().global_variables()) == 3

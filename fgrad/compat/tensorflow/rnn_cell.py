@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
+from fgrad.compat.deferred.convert import as_dtype
 from fgrad.compat.tensorflow.arrays import (
     concat,
     convert_to_tensor,
@@ -53,6 +54,7 @@ class RNNCell:
 
     Args:
         name: the name of the scope of its variables.
+        dtype: of the variables, by default that of the first inputs.
 
     Attributes:
         variables: the variables, empty before the first call.
@@ -63,8 +65,8 @@ class RNNCell:
 
     _scope = "rnn_cell"
 
-    def __init__(self, name: str | None = None) -> None:
-        self._name = name
+    def __init__(self, name: str | None = None, dtype: Any = None) -> None:
+        self._name, self._dtype = name, as_dtype(dtype)
         self.variables: list[Any] = []
         self._is_built = False
 
@@ -102,7 +104,8 @@ class RNNCell:
         size = getattr(inputs.shape, "ndims", 2) and inputs.shape[-1]
         if size is None:
             raise errors.ShapeError(f"the last size of the inputs of a cell must be known; they are {inputs!r}.")
-        dtype = np.dtype(np.float32) if inputs.dtype is None else inputs.dtype
+        dtype = self._dtype if self._dtype is not None else inputs.dtype
+        dtype = np.dtype(np.float32) if dtype is None else dtype
         width = int(size) + self.output_size
         self.variables.append(get_variable(f"{name}kernel", [width, units], dtype))
         self.variables.append(get_variable(f"{name}bias", [units], dtype, bias))
@@ -113,17 +116,8 @@ class RNNCell:
         return add(matmul(concat(parts, axis=1), kernel), bias)
 
 
-class BasicRNNCell(RNNCell):
-    """A cell whose output is `activation([inputs, state] @ kernel + bias)`.
-
-    Args:
-        num_units: the size of the output.
-        activation: by default `tf.tanh`.
-        reuse: ignored: a cell keeps its variables.
-        name: the name of the scope of its variables.
-    """
-
-    _scope = "basic_rnn_cell"
+class _CellOfUnits(RNNCell):
+    """A cell whose state is its last output."""
 
     def __init__(
         self,
@@ -133,9 +127,23 @@ class BasicRNNCell(RNNCell):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, dtype)
         self.state_size = self.output_size = num_units
         self._activation = activation or tanh
+
+
+class BasicRNNCell(_CellOfUnits):
+    """A cell whose output is `activation([inputs, state] @ kernel + bias)`.
+
+    Args:
+        num_units: the size of the output.
+        activation: by default `tf.tanh`.
+        reuse: ignored: a cell keeps its variables.
+        name: the name of the scope of its variables.
+        dtype: of the variables, by default that of the first inputs.
+    """
+
+    _scope = "basic_rnn_cell"
 
     def _build(self, inputs: Any) -> None:
         self._linear("", inputs, self.output_size)
@@ -146,7 +154,7 @@ class BasicRNNCell(RNNCell):
         return output, output
 
 
-class GRUCell(RNNCell):
+class GRUCell(_CellOfUnits):
     """A cell with gates for resetting and updating its state (https://arxiv.org/abs/1406.1078).
 
     Args:
@@ -154,21 +162,10 @@ class GRUCell(RNNCell):
         activation: by default `tf.tanh`.
         reuse: ignored: a cell keeps its variables.
         name: the name of the scope of its variables.
+        dtype: of the variables, by default that of the first inputs.
     """
 
     _scope = "gru_cell"
-
-    def __init__(
-        self,
-        num_units: int,
-        activation: Callable[[Any], Any] | None = None,
-        reuse: Any = None,
-        name: str | None = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(name)
-        self.state_size = self.output_size = num_units
-        self._activation = activation or tanh
 
     def _build(self, inputs: Any) -> None:
         self._linear("gates/", inputs, 2 * self.output_size, Ones)
@@ -192,6 +189,7 @@ class BasicLSTMCell(RNNCell):
         activation: by default `tf.tanh`.
         reuse: ignored: a cell keeps its variables.
         name: the name of the scope of its variables.
+        dtype: of the variables, by default that of the first inputs.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
@@ -213,7 +211,7 @@ class BasicLSTMCell(RNNCell):
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__(name)
+        super().__init__(name, dtype)
         self.output_size = num_units
         self.state_size = LSTMStateTuple(num_units, num_units) if state_is_tuple else 2 * num_units
         self._is_tuple, self._forget_bias, self._activation = state_is_tuple, forget_bias, activation or tanh

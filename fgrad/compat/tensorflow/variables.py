@@ -312,11 +312,12 @@ class VariableScope:
         self.reuse = True
 
     def global_variables(self) -> list[GraphVariable]:
-        """Return the graph's variables whose names begin with that of the scope."""
-        return [each for each in default_graph().variables if each.name.startswith(self.name)]
+        """Return the graph's variables in the scope, and in the scopes within it."""
+        start = f"{self.name}/" if self.name else ""
+        return [each for each in default_graph().variables if each.name.startswith(start)]
 
     def trainable_variables(self) -> list[GraphVariable]:
-        """Return the graph's trainable variables whose names begin with that of the scope."""
+        """Return the trainable ones of `global_variables`."""
         return [each for each in self.global_variables() if each.trainable]
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -413,7 +414,9 @@ class _Integral:
         elif any(moving):
             switches = Switches(name_of(self.function), self.integrand, moving, REMEDY)
             values = values_of(leaves)
-            if not batches_of(values) or switches.is_needed([np.unique(self.visited)], values[len(self.moving) :]):
+            traces, points = batches_of(values), [np.unique(self.visited)]
+            is_together = traces and self._are_few(values, traces)
+            if not is_together or switches.is_needed(points, values[len(self.moving) :]):
                 for_each_example(lambda leaves: self._warn_of_steps(switches, leaves), values)
         return apply_rule(self._rule(), leaves)[0]
 
@@ -534,13 +537,13 @@ class _Integral:
             NotTogether: there is no batch, or each example needs its own integral; values do, as they are SciPy's.
         """
         traces, count = batches_of(leaves), len(self.moving)
-        if not (self.is_derived and traces and count == 2):
+        if not (self.is_derived and traces and count == 2 and self._are_few(leaves, traces)):
             raise NotTogether
         low, high, *inputs = [floating(x) if x.dtype.kind in "fc" else x for x in leaves]
         ends = np.array([unbatched(end, traces) for end in (low, high)])
         first, last = ends.reshape(2, -1)[:, 0]
         are_same = first < last and bool((ends[0] == first).all() and (ends[1] == last).all())
-        if ends[0].size > FEW_EXAMPLES or not (are_same or np.isfinite(ends).all()):
+        if not (are_same or np.isfinite(ends).all()):
             raise NotTogether
 
         start, end = (first, last) if are_same else (0.0, 1.0)
@@ -557,6 +560,10 @@ class _Integral:
         if not np.isfinite(found).all():
             raise NotTogether
         return batched(found, traces)
+
+    def _are_few(self, leaves: Leaves, traces: Sequence[Any]) -> bool:
+        """Return whether all examples of a batch fit into memory together, at each of many nodes."""
+        return bool(prod(trace.size for trace in traces) * sum(leaf.size for leaf in leaves) <= FEW_NUMBERS)
 
     def _by_cubature(self, inputs: Leaves, low: Any, high: Any, points: Leaves) -> Any:
         """Return an integral between plain limits, with the integrand evaluated at all nodes of an interval together.
@@ -610,8 +617,8 @@ class _Integral:
         return value
 
 
-FEW_EXAMPLES = 20_000
-"""Number of examples whose derivatives are integrated together: the integrand has 21 nodes for each."""
+FEW_NUMBERS = 100_000
+"""Number of limits and inputs, of all examples, up to which these are evaluated together, at 200 nodes at most."""
 FEW_INTERVALS, MANY_INTERVALS = 60, 400
 """For derivatives less smooth than the function, many are needed: SciPy's quad_vec does not extrapolate."""
 
