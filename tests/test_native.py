@@ -498,3 +498,60 @@ def test_places_in_long_rows_are_left_to_numpy(axis):
     (found,), (wanted,), refused = results(lambda x: np.argmax(x, axis=axis), x)
     np.testing.assert_array_equal(found, wanted)
     assert bool(refused) == (axis != 0)
+
+
+def _single_in_rows(dtype, shape=(40, 30)):
+    """Return an array of which each row but one has one number that is not zero."""
+    rng = np.random.default_rng(0)
+    value = np.zeros(shape, dtype)
+    rows = value.reshape(-1, shape[-1])
+    rows[np.arange(len(rows)), rng.integers(shape[-1], size=len(rows))] = rng.integers(1, 9, size=len(rows))
+    rows[3] = 0
+    return value
+
+
+CONSTANTS = {
+    "identity": np.eye(40),
+    "shifted": np.eye(40, 37, 2),
+    "weights": _single_in_rows(np.float64),
+    "single precision": _single_in_rows(np.float32),
+    "integers": _single_in_rows(np.int64),
+    "truths": _single_in_rows(np.bool_),
+    "three axes": _single_in_rows(np.float64, (4, 20, 30)),
+    "infinite": np.where(np.eye(40), np.inf, 0.0),
+}
+
+
+@pytest.mark.parametrize("constant", CONSTANTS.values(), ids=CONSTANTS)
+def test_constants_with_one_number_in_a_row_are_not_read(constant):
+    x = np.random.default_rng(1).normal(size=constant.shape)
+    for function in (lambda x: constant * x, lambda x: (x + constant).T, lambda x: np.maximum(constant[::-1], x)):
+        program = fg.compile(function)
+        np.testing.assert_array_equal(program(x), function(x))
+        assert program.inspect(x).bytes < 2 * x.nbytes + constant.nbytes
+
+
+def test_other_constants_are_read():
+    x = np.random.default_rng(1).normal(size=(40, 40))
+    for constant in (-np.eye(40), np.eye(40) + np.eye(40, k=1), np.where(np.eye(40, dtype=bool), 2.0, -0.0)):
+        program = fg.compile(lambda x, constant=constant: np.copysign(x, constant))
+        np.testing.assert_array_equal(program(x), np.copysign(x, constant))
+        assert program.inspect(x).bytes == (2 * x.nbytes + constant.nbytes)
+
+
+@pytest.mark.parametrize("slope", [2.0, np.inf, np.nan])
+def test_zeros_of_a_mask_win_over_known_numbers(slope):
+    x = np.array([-1.0, 0.0, 2.0])
+    gradient = fg.grad(lambda x: np.sum(np.where(x > 0, x * slope, 0.0)))
+    np.testing.assert_array_equal(gradient(x), [0.0, 0.0, slope])
+    np.testing.assert_array_equal(fg.compile(gradient)(x), [0.0, 0.0, slope])
+
+
+def test_a_hessian_reads_nothing_but_its_argument():
+    def rosenbrock(x):
+        return np.sum(100.0 * (x[1:] - x[:-1] ** 2) ** 2 + (1.0 - x[:-1]) ** 2)
+
+    x = np.random.default_rng(0).normal(size=60)
+    hessian = fg.compile(fg.hessian(rosenbrock))
+    np.testing.assert_allclose(hessian(x), fg.hessian(rosenbrock)(x), rtol=1e-14)
+    assert hessian.inspect(x).bytes < 1.1 * hessian(x).nbytes

@@ -86,6 +86,7 @@ class Program(Nodes):
         self.failures: list[Node] = []
         self.refused: dict[int, str] = {}
         self._arrays: dict[Any, Given] = {}
+        self._by_index: dict[Node, Node] = {}
 
     # What rules are made of
 
@@ -176,6 +177,25 @@ class Program(Nodes):
             self.constants[given] = value
             self.add(given)
         return self._arrays[key]
+
+    def by_index(self, x: Any) -> Any:
+        """Return an argument of an elementwise operation; a constant with one number in a row by the number's place.
+
+        Those are the seeds of Jacobians and Hessians. To compare two indices takes less time than to read the elements.
+        """
+        value = self.constants.get(x) if isinstance(x, Given) else None
+        if value is None or value.ndim < 2 or value.size < _LEAST_BY_INDEX:
+            return x
+        if x not in self._by_index:
+            found = _single_in_rows(value)
+            self._by_index[x] = x if found is None else self._chosen(x, *found)
+        return self._by_index[x]
+
+    def _chosen(self, x: Node, columns: Any, numbers: Any) -> Node:
+        """Return an array with `numbers` at `columns` of its rows, of which the last axis has size 1, and zeros."""
+        here = self.repeat(self.array(np.arange(x.shape[-1])), x.shape)
+        is_it = self.pointwise("equal", here, self.array(columns), dtype=np.bool_)
+        return self.pointwise("select", is_it, self.array(numbers), self.node(0, x.dtype), dtype=x.dtype)
 
     def zeros(self, shape: Shape, dtype: Any) -> Node:
         """Return zeros."""
@@ -272,7 +292,7 @@ class Program(Nodes):
             return None
         if not is_native(dtype):
             return None
-        return self.pointwise(name, *[self.cast(x, dtype) for x in arguments], dtype=out.dtype)
+        return self.pointwise(name, *[self.cast(self.by_index(x), dtype) for x in arguments], dtype=out.dtype)
 
     def step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Let NumPy run an equation."""
@@ -285,6 +305,23 @@ class Program(Nodes):
 
 def _is_array(x: Any) -> bool:
     return hasattr(x, "dtype")
+
+
+_LEAST_BY_INDEX = 1024
+"""Elements of a constant below which it stays in the fastest cache."""
+
+
+def _single_in_rows(value: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the column and the number of the only nonzero element in each row, along an axis of size 1.
+
+    Rows of zeros have the column -1, and the number of another row. None if a row has more, or negative zeros.
+    """
+    is_there = (value != 0) | np.signbit(value)
+    if is_there.sum(axis=-1).max() > 1:
+        return None
+    columns = is_there.argmax(axis=-1, keepdims=True)
+    numbers, is_any = np.take_along_axis(value, columns, axis=-1), is_there.any(axis=-1, keepdims=True)
+    return np.where(is_any, columns, -1), np.where(is_any, numbers, value[is_there][0])
 
 
 def _stand_in(function: Callable[..., Any], equation: Equation) -> Block:

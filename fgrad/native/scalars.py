@@ -7,6 +7,7 @@ SCALAR_OPERATIONS["add"].emit(code, kind, a, b)    appends the instructions, and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -232,6 +233,8 @@ def _sign(code: Builder, kind: Scalar, a: Value) -> Value:
 def _scale(code: Builder, kind: Scalar, cotangent: Value, slope: Value) -> Value:
     """Return the product, in which an exact zero of the cotangent wins over infinities and NaN."""
     product = _multiply(code, kind, cotangent, slope)
+    if isinstance(slope, Constant) and all(map(math.isfinite, slope.numbers)):
+        return product
     lost = code.both(_is_zero(code, kind, cotangent), _is_nan(code, kind, product))
     return code.select(lost, _zero(kind), product)
 
