@@ -278,6 +278,10 @@ def integers_added_as_floats():
     return [Instruction(Op.FADD, Type.I64, [integer(1), integer(1)])]
 
 
+def atomic_change_of_a_float():
+    return [Instruction(Op.ATOMIC, Type.F64, [P, real(1.0, Type.F64)], "add")]
+
+
 def undefined():
     return [Instruction(Op.ADD, Type.I64, [Value(Type.I64), integer(1)])]
 
@@ -337,9 +341,9 @@ def vector_and_number():
 
 
 WRONG = [
-    of_two_kinds, integers_added_as_floats, undefined, used_outside_of_its_loop, used_under_another_condition,
-    next_of_another_type, next_that_is_not_defined, past_its_stop, without_iterations, condition_that_is_a_number,
-    read_too_early, vector_and_number,
+    of_two_kinds, integers_added_as_floats, atomic_change_of_a_float, undefined, used_outside_of_its_loop,
+    used_under_another_condition, next_of_another_type, next_that_is_not_defined, past_its_stop, without_iterations,
+    condition_that_is_a_number, read_too_early, vector_and_number,
 ]  # fmt: skip
 
 

@@ -1,6 +1,11 @@
 """The loops that native programs are made of: which there are, how they lie, and how they are shared out."""
 
+import ctypes
 import re
+import subprocess
+import sys
+import threading
+import time
 from unittest import mock
 
 import numpy as np
@@ -9,7 +14,7 @@ import pytest
 import fgrad as fg
 from fgrad.core.tree import flatten
 from fgrad.graphs.record import recorded
-from fgrad.native import parallel
+from fgrad.native import parallel, pool
 from fgrad.native import rows as native_rows
 from fgrad.native.executable import Executable
 from fgrad.native.machine import Machine
@@ -220,6 +225,92 @@ def test_parts_of_a_loop(threads):
 def test_gradients_in_parts():
     check(fg.value_and_grad(rosenbrock), RNG.normal(size=500), threads=3)
     check(fg.grad(lambda x, i: np.sum(x[i] ** 2)), RNG.normal(size=30), RNG.integers(0, 30, 100), threads=3)
+
+
+_POOLS = []
+"""Programs refer to the memory of their pool, which has to stay."""
+
+
+@pytest.fixture
+def new_pool(monkeypatch):
+    _POOLS.append(pool._Pool())
+    monkeypatch.setattr(pool, "_pool", lambda: _POOLS[-1])
+    return _POOLS[-1]
+
+
+def sums(x):
+    return np.sum(np.exp(np.sin(x))), np.exp(x)
+
+
+@pytest.mark.parametrize("is_refused", [False, True])
+@pytest.mark.usefixtures("all_are_worth_parts")
+def test_parts_that_no_helper_begins_are_run_by_the_caller(monkeypatch, new_pool, is_refused):
+    def start(function, args):
+        if is_refused:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(pool._thread, "start_new_thread", start)
+    new_pool.grow(3)
+    monkeypatch.undo()
+    monkeypatch.setattr(parallel, "_WORTH_PARTS", 1)
+    monkeypatch.setattr(parallel, "address_with_helpers", lambda count: new_pool.run_parts)
+    check(sums, RNG.normal(size=500), threads=4)
+    assert new_pool._memory[pool._DONE] == pool.MOST_PARTS  # they were not run one after the other without the pool
+
+
+@pytest.mark.usefixtures("all_are_worth_parts")
+def test_helpers_run_parts(new_pool):
+    threads = set()
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    def job(_shared, part):
+        threads.add(threading.get_ident())
+        parts.append(part)
+        if len(threads) < 3:
+            time.sleep(0.01)
+
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(new_pool.run_parts)
+    new_pool.grow(3)
+    for _ in range(100):  # on a busy machine, helpers may be late
+        parts = []
+        run(ctypes.cast(job, ctypes.c_void_p), None, 3)
+        assert sorted(parts) == list(range(pool.MOST_PARTS))
+        if len(threads) >= 3:
+            break
+    assert len(threads) >= 3
+
+
+PARTS_OF_MANY = """
+import os
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np, fgrad as fg
+from fgrad.native import parallel
+
+parallel._WORTH_PARTS = 1
+x = np.random.default_rng(0).normal(size=500)
+
+def made(threads):
+    return fg.compile(lambda x: np.sum(np.exp(np.sin(x))), threads=threads)
+
+program = made(4)
+wanted = np.asarray(program(x)).tobytes()
+
+def is_right(program):
+    return all([np.asarray(program(x)).tobytes() == wanted for _ in range(100)])
+
+with ThreadPoolExecutor(4) as others:
+    running = [others.submit(is_right, program) for _ in range(4)]
+    child = os.fork()
+    if not child:
+        os._exit(0 if is_right(program) and is_right(made(3)) else 1)
+    print([each.result() for each in running], os.waitpid(child, 0)[1])
+"""
+
+
+def test_parts_of_several_threads_and_of_children():
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PARTS_OF_MANY]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ran.stdout, ran.stderr) == ("[True, True, True, True] 0\n", "")
 
 
 def test_threads_of_the_environment(monkeypatch):

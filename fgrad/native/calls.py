@@ -158,7 +158,8 @@ class Calls:
         totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
         begins = fills(function.begins, pointers)
         parameters, threads = list(pointers.order.values()), self._functions.threads
-        parts = Parts(function, begins, parameters, totals, threads, self._functions.widths)
+        widths, linkage = self._functions.widths, self._functions.linkage
+        parts = Parts(function, begins, parameters, totals, threads, widths, linkage)
         return parts.text, parts.used, function.is_wide
 
 

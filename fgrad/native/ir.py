@@ -57,8 +57,9 @@ _BITS = dict(zip(Type, (64, 32, 64, 32, 16, 8, 1, 64), strict=True))
 class Op(StrEnum):
     """The operations; those of arithmetic, comparisons and conversions have LLVM's names.
 
-    SPREAD repeats a number in all lanes. REDUCE makes one number of all lanes. IS defines its first argument, the
-    result of a loop that was replaced, as the second one.
+    ATOMIC reads an integer in memory and changes it, in one step for all threads. SPREAD repeats a number in all lanes.
+    REDUCE makes one number of all lanes. IS defines its first argument, the result of a loop that was replaced, as the
+    second one.
     """
 
     ADD = "add"
@@ -96,6 +97,7 @@ class Op(StrEnum):
     ADDRESS = "getelementptr"
     LOAD = "load"
     STORE = "store"
+    ATOMIC = "atomicrmw"
     ROOM = "alloca"
     SPREAD = "spread"
     EXTRACT = "extractelement"
@@ -247,7 +249,7 @@ class Callee(NamedTuple):
     """A function that is called.
 
     Attributes:
-        name: with "@".
+        name: with "@"; empty if the first argument is its address.
         is_declared: whether it must be declared; not if `name` is an expression for its address.
     """
 
@@ -419,6 +421,10 @@ class Builder:
         """Append a call of a function, whose result has the type of the first argument unless another one is given."""
         return self.do(Op.CALL, result or args[0].type, *args, attribute=Callee(f"@{name}"))
 
+    def call_at(self, function: Value, *args: Value) -> Instruction:
+        """Append a call of a function that is known by its address, without a result."""
+        return self.do(Op.CALL, None, function, *args, attribute=Callee("", is_declared=False))
+
     def intrinsic(self, name: str, *args: Value) -> Instruction:
         """Append a call of one of LLVM's functions for numbers of one type."""
         assert args[0].type is not None
@@ -437,6 +443,10 @@ class Builder:
     def store(self, value: Value, address: Value) -> Instruction:
         """Append a write."""
         return self.do(Op.STORE, None, value, address)
+
+    def atomic(self, change: str, address: Value, value: Value) -> Instruction:
+        """Append the integer in memory, which is changed in one step for all threads: "add", or "xchg" for another."""
+        return self.do(Op.ATOMIC, value.type, address, value, attribute=change)
 
     def room(self, type: Type, count: int = 1) -> Instruction:
         """Append memory of the function's own."""

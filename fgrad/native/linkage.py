@@ -37,6 +37,9 @@ class Linkage(Protocol):
     def routine(self, name: str) -> str:
         """Return the address of a function of BLAS or LAPACK, as LLVM reads it."""
 
+    def function(self, name: str, address: int) -> str:
+        """Return the address of a function of fgrad's own in this process, as LLVM reads it."""
+
     def of_ufunc(self, address: int) -> str:
         """Return the address of the inner loop of a ufunc, or of what it is given, where they can be called."""
 
@@ -55,6 +58,9 @@ class _InProcess:
 
     def routine(self, name: str) -> str:
         return _pointer(address(name) or 0)
+
+    def function(self, name: str, address: int) -> str:
+        return _pointer(address)
 
     def of_ufunc(self, address: int) -> str:
         return _pointer(address)
@@ -120,6 +126,11 @@ class Cached:
         self.symbols[f"fgrad_{name}"] = address(name) or 0
         return f"@fgrad_{name}"
 
+    def function(self, name: str, address: int) -> str:
+        """Return the symbol of a function of fgrad's own."""
+        self.symbols[f"fgrad_{name}"] = address
+        return f"@fgrad_{name}"
+
     def text(self) -> str:
         """Return the declarations of the symbols."""
         return "\n".join(f"@{name} = external global i8" for name in self.symbols)
@@ -134,6 +145,10 @@ class Standalone(_OwnConstants):
     def routine(self, name: str) -> str:
         """Return the address of a function."""
         return IN_PROCESS.routine(name)
+
+    def function(self, name: str, address: int) -> str:
+        """Return the address of a function of fgrad's own."""
+        return _pointer(address)
 
     def of_ufunc(self, address: int) -> str:
         """Return the address of an inner loop."""
@@ -166,6 +181,10 @@ class Exported(_OwnConstants):
             return f"@{name}_"
         self._loops[name] = None
         return f"@fgrad.own_{name}"
+
+    def function(self, name: str, address: int) -> str:
+        """Return nothing: exported code runs in one thread."""
+        raise NotImplementedError
 
     def of_ufunc(self, address: int) -> str:
         """Return nothing: `calls_ufuncs` is False."""

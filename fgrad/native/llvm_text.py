@@ -138,12 +138,19 @@ class _Printer:
     def _store(self, item: Instruction) -> str:
         return f"store {self.typed(item.args[0])}, {self.typed(item.args[1])}{_alignment(item.args[0])}"
 
+    def _atomic(self, item: Instruction) -> str:
+        address, value = map(self.typed, item.args)
+        return f"{item.op} {item.attribute} {address}, {value} seq_cst"
+
     def _room(self, item: Instruction) -> str:
         kind, count = item.attribute
         return f"alloca {kind}, i64 {count}"
 
     def _call(self, item: Instruction) -> str:
         result = "void" if item.type is None else kind_of(item)
+        if not item.attribute.name:
+            function, *args = item.args
+            return f"call {result} {self._name(function)}({', '.join(map(self.typed, args))})"
         if item.attribute.is_declared:
             self.used.setdefault(item.attribute.name[1:], (result, *map(kind_of, item.args)))
         return f"call {result} {item.attribute.name}({', '.join(map(self.typed, item.args))})"
@@ -271,6 +278,7 @@ _WRITERS: dict[Op, Callable[[_Printer, Instruction], str]] = {
     Op.ADDRESS: _Printer._address,
     Op.LOAD: _Printer._load,
     Op.STORE: _Printer._store,
+    Op.ATOMIC: _Printer._atomic,
     Op.ROOM: _Printer._room,
     Op.SPREAD: _Printer._spread,
     Op.EXTRACT: _Printer._extract,

@@ -1,7 +1,7 @@
 """Large nests on several cores: the iterations of the outermost loop in parts, on threads of the operating system.
 
-The parts are the same for any number of threads, and what is added up along the loop is added up in their order, so the
-result is the same to the last bit.
+The threads are those of `pool`. The parts are the same for any number of threads, and what is added up along the loop
+is added up in their order, so the result is the same to the last bit.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from fgrad.native.ir import (
     Variable,
     integer,
 )
+from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.nests import MOST_PARTS
 from fgrad.native.nodes import Reduced
+from fgrad.native.pool import address_with_helpers
 from fgrad.native.scalars import literal, loaded, scalar_of, store
 from fgrad.native.widening import Widths
 
 _WORTH_PARTS = 2_500_000
-"""Instructions from which on a nest is worth to be parted: some 0.2 ms, where to start a thread takes 0.02 ms."""
+"""Instructions from which on a nest is worth to be parted: some 0.2 ms, much more than to wake threads."""
 _MOST_MEMORY = 1 << 22
 
 CAN_BE_PARTED = sys.platform.startswith(("linux", "darwin"))
@@ -74,6 +76,7 @@ class Parts:
         places: which of these is the memory of each total.
         threads: how many run at once.
         widths: how many elements are computed at once.
+        linkage: how the function of the pool is reached.
 
     Attributes:
         used: the functions of libraries that they call.
@@ -87,10 +90,14 @@ class Parts:
         places: Sequence[int],
         threads: int,
         widths: Widths | None,
+        linkage: Linkage,
     ) -> None:
         self._function, self._parameters, self._places = function, list(parameters), list(places)
         self._count = min(MOST_PARTS, function.iterations)
-        self._threads, self._widths = min(threads, self._count), widths
+        self._helpers, self._widths = min(threads, self._count) - 1, widths
+        self._run_parts = None
+        if self._helpers:
+            self._run_parts = linkage.function("run_parts", address_with_helpers(self._helpers))
         self._stride = sum(map(_bytes, function.totals))
         self._offsets = [0, *accumulate(map(_bytes, function.totals))][:-1]
 
@@ -103,33 +110,29 @@ class Parts:
         functions = {
             f"internal void @{name}_fill({given}) noinline": self._fills[0],
             f"internal void @{name}_part({given}, {taken(PART)}) noinline": self._part[0],
-            f"internal ptr @{name}_worker({taken([_CONTEXT])})": printed(self._worker(name), NULL)[0],
+            f"internal void @{name}_job({taken([_SHARED, _NUMBER])})": printed(self._job(name))[0],
             f"hidden void @{name}({given}) noinline": printed(self._whole(name))[0],
         }
         return "\n".join(f"define {head} #0 {{\n{body}\n}}" for head, body in functions.items())
 
-    def _worker(self, name: str) -> list[Item]:
-        """Return what one thread does: every so-manieth part."""
+    def _job(self, name: str) -> list[Item]:
+        """Return what runs one part, of the arrays whose addresses lie in `_SHARED`."""
         code, function = Builder(), self._function
-        shared = code.load(Type.PTR, _CONTEXT)
-        first = code.load(Type.I64, code.address(_CONTEXT, Type.I64, integer(1)))
         *arrays, partial = [
-            code.load(Type.PTR, code.address(shared, Type.PTR, integer(place)))
+            code.load(Type.PTR, code.address(_SHARED, Type.PTR, integer(place)))
             for place in range(len(self._parameters) + 1)
         ]
-        left = code.add(code.sub(integer(self._count), first), integer(self._threads - 1))
-        with code.loop(code.binary(Op.SDIV, left, integer(self._threads))) as iteration:
-            part = code.add(first, code.mul(iteration, integer(self._threads)))
-            low = code.mul(part, integer(function.iterations))
+        with code.when(code.compare("slt", _NUMBER, integer(self._count))):
+            low = code.mul(_NUMBER, integer(function.iterations))
             ends = [
                 code.binary(Op.SDIV, each, integer(self._count))
                 for each in (low, code.add(low, integer(function.iterations)))
             ]
-            base = code.address(partial, Type.I8, code.mul(part, integer(self._stride)))
+            base = code.address(partial, Type.I8, code.mul(_NUMBER, integer(self._stride)))
             given = list(arrays)
             for place, offset in zip(self._places, self._offsets, strict=True):
                 given[place] = code.address(base, Type.I8, integer(offset))
-            code.do(Op.CALL, None, *given, part, *ends, attribute=_own(f"{name}_part"))
+            code.do(Op.CALL, None, *given, _NUMBER, *ends, attribute=_own(f"{name}_part"))
         return code.body
 
     def _whole(self, name: str) -> list[Item]:
@@ -139,7 +142,7 @@ class Parts:
         partial: Value = NULL
         if self._stride:
             partial = code.call("malloc", integer(self._stride * self._count), result=Type.PTR)
-        self._run_threads(code, f"{name}_worker", [*self._parameters, partial])
+        self._run_job(code, f"{name}_job", [*self._parameters, partial])
         for place, total, offset in zip(self._places, self._function.totals, self._offsets, strict=True):
             add_up = self._add_up_number if total.size == 1 else self._add_up_array
             add_up(code, self._parameters[place], partial, total, offset)
@@ -147,30 +150,16 @@ class Parts:
             code.do(Op.CALL, None, partial, attribute=Callee("@free"))
         return code.body
 
-    def _run_threads(self, code: Builder, worker: str, given: Sequence[Value]) -> None:
-        """Start threads, do the share of one, and wait; what a thread that cannot be started would do is done here."""
+    def _run_job(self, code: Builder, job: str, given: Sequence[Value]) -> None:
+        """Append the run of all parts."""
         shared = code.room(Type.PTR, len(given))
         for place, each in enumerate(given):
             code.store(each, code.address(shared, Type.PTR, integer(place)))
-        contexts = [code.room(Type.I64, 2) for _ in range(self._threads)]
-        for thread, context in enumerate(contexts):
-            code.store(shared, context)
-            code.store(integer(thread), code.address(context, Type.I64, integer(1)))
-        started = []
-        for context in contexts[1:]:
-            handle, begin = code.room(Type.I64), Symbol(f"@{worker}")
-            started.append((handle, code.call("pthread_create", handle, NULL, begin, context, result=Type.I32)))
-
-        def work(context: Value) -> None:
-            code.do(Op.CALL, Type.PTR, context, attribute=_own(worker))
-
-        work(contexts[0])
-        for context, (handle, state) in zip(contexts[1:], started, strict=True):
-            runs = code.compare("eq", state, integer(0, Type.I32))
-            with code.when(runs):
-                code.call("pthread_join", code.load(Type.I64, handle), NULL, result=Type.I32)
-            with code.when(code.negated(runs)):
-                work(context)
+        if self._run_parts is None:
+            with code.loop(self._count) as part:
+                code.do(Op.CALL, None, shared, part, attribute=_own(job))
+        else:
+            code.call_at(Symbol(self._run_parts), Symbol(f"@{job}"), shared, integer(self._helpers))
 
     def _add_up_number(self, code: Builder, target: Value, partial: Value, total: Reduced, offset: int) -> None:
         """Append a loop over the parts, which adds up a single number."""
@@ -200,5 +189,5 @@ def _own(name: str) -> Callee:
     return Callee(f"@{name}", is_declared=False)
 
 
-_CONTEXT = Parameter("context")
-"""What a thread takes: the address of what all share, and the number of the thread."""
+_SHARED, _NUMBER = Parameter("shared"), Parameter("number", type=Type.I64)
+"""What a part takes: where the addresses of arrays and of partial sums lie, and the number of the part."""

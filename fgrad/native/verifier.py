@@ -161,6 +161,8 @@ def _is_well_typed(item: Instruction) -> bool:
         return is_typed and type is not None and type.is_float is op.startswith("f")
     if op is Op.LOAD:
         return args[0].type is Type.PTR and args[0].lanes == 1
+    if op is Op.ATOMIC:
+        return args[0].type is Type.PTR and args[1].type is type is Type.I64 and args[0].lanes == lanes == 1
     if op is Op.ADDRESS:
         return args[0].type is Type.PTR is type and args[1].type is Type.I64 and lanes == args[1].lanes == 1
     if op is Op.STORE:
