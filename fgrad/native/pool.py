@@ -31,7 +31,7 @@ _LINE = 8
 """Integers in a line of the cache: what several threads change lies in lines of its own."""
 _BUSY, _BEGUN, _DONE, _JOB, _SHARED, _READ, _WRITE, _SIZE = (_LINE * place for place in range(8))
 """Where the memory holds: whether a nest has the helpers, the numbers of parts that have been begun and are done, the
-function and what it takes, and the two ends of the pipe through which helpers are woken."""
+function and its argument, and the two ends of the pipe through which helpers are woken."""
 
 
 class _Pool:
