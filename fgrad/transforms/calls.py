@@ -158,15 +158,18 @@ def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:
     """
     for option in ("argnums", "params"):
         if option in options:
-            _check_selection(_name(run), option, options[option])
+            _check_selection(run, option, options[option])
     if function is None:
         return lambda function: Transformed(run, function, options)
     return Transformed(run, function, options)
 
 
-def _check_selection(name: str, option: str, selection: Any) -> None:
+def _check_selection(run: Any, option: str, selection: Any) -> None:
+    if selection is None or type(selection) is int:  # common cases
+        return
     several = list(selection) if isinstance(selection, (list, tuple, set, frozenset, range)) else [selection]
-    if selection is not None and not all(isinstance(each, (int, str, np.integer)) for each in several):
+    if not all(isinstance(each, (int, str, np.integer)) for each in several):
+        name = _name(run)
         raise errors.ParameterError(
             f"{option} of {name} must be positions or names of parameters, such as 0 or 'x'; "
             f"it is {selection!r:.200}.\n"
