@@ -40,6 +40,16 @@ class Client:
 
 CLIENTS = (
     Client(
+        "autograd",
+        AUTOGRAD,
+        ("tests",),
+        repository="https://github.com/HIPS/autograd",
+        commit="a9a0c434a2b09a1aaf880638fc73c42dca8b0ea8",
+        needs=("pytest-cov", "pytest-xdist", "scipy", "xarray"),
+        options=("-n0", "--no-cov"),  # in one process, which says to which module the name `autograd` led
+        note="its own tests",
+    ),
+    Client(
         "lifelines",
         "0.30.3",
         ("lifelines/tests/test_estimation.py",),
@@ -134,6 +144,17 @@ CLIENTS = (
 )
 
 EXCEPTIONS = {
+    ("autograd", "tests.test_fft::test_rfftn_odd_not_implemented"): "expects an error where fgrad has the derivative",
+    ("autograd", "tests.test_graphs::test_assignment_raises_error"): "expects that `x[0] = y` raises; fgrad follows it",
+    (
+        "autograd",
+        "tests.test_misc::test_const_graph_args",
+    ): "the first call records the function and then runs the record, so that primitives run twice in it",
+    (
+        "autograd",
+        "tests.test_numpy::test_cast_to_int",
+    ): "`np.int64(x)` of a traced array asks NumPy for a plain one, which fgrad refuses: `x.astype(int)` does the same",
+    ("autograd", "tests.test_wrappers::test_wrapped_name_and_docs"): "compares the first words of a docstring",
     (
         "paragami",
         "paragami.tests.test_autograd_supplement_lib.TestAutogradSupplement::test_slogdet_3d",
