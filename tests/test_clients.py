@@ -179,7 +179,7 @@ def test_names_of_packages(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["clients", "pandas"])
     with pytest.raises(SystemExit):
         command.main()
-    assert "no package is called pandas; there are lifelines" in capsys.readouterr().err
+    assert "no package is called pandas; there are autograd, lifelines" in capsys.readouterr().err
 
 
 def test_the_version_beside_which_fgrad_is_set_is_the_one_whose_names_it_has():
