@@ -3,7 +3,9 @@
 #   make demo     train the digits classifier; pictures in out/
 #   make cluster  two regressions on two worker processes; ROWS=200000 COLUMNS=20 CHUNKS=16 WORKERS=2 are the sizes
 #   make test     the whole suite
-#   make check    style, types and the core of the suite, in about two minutes
+#   make check    style, types and the fast tests that find most faults, in about two minutes
+#   make faults   how many of a hundred planted faults those tests catch, by planting one after the other, for half an hour;
+#                 ALL=1 takes the whole suite; ONLY="7,scipy" are numbers of faults, or words of their files or areas
 #   make test-pythons
 #                 what depends on Python itself, on each other Python of this machine; an error if there is none, except
 #                 with ALLOW_NONE=1
@@ -53,7 +55,7 @@ CHECKED = README.md docs/tutorial.md fgrad/core fgrad/transforms fgrad/tapes fgr
 	tests/test_words.py
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
-.PHONY: demo cluster test check test-pythons package-test peers-test clients-test tensorflow-tests fuzz lint bench docs \
+.PHONY: demo cluster test check faults test-pythons package-test peers-test clients-test tensorflow-tests fuzz lint bench docs \
 	docs-look pictures notebooks clean
 
 demo: $(DEMO_READY)
@@ -67,7 +69,10 @@ test: $(READY)
 	$(BIN)/python -m pytest -n 2
 
 check: lint
-	$(BIN)/python -m pytest -n 2 $(CHECKED)
+	$(BIN)/python -m pytest -n 2 -m "not slow" $(CHECKED)
+
+faults: $(READY)
+	PYTHONPATH=tools $(BIN)/python -m faults $(if $(ONLY),--only $(ONLY)) $(if $(ALL),,--mark "not slow" $(CHECKED))
 
 test-pythons:
 	$(PYTHON) tools/pythons.py $(if $(ALLOW_NONE),--allow-none)

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad.core import variable
 from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, UFUNCS
+from fgrad.core.trace import running
 
 
 def pytest_collection_finish() -> None:
@@ -34,6 +35,7 @@ def nothing_older_is_looked_at() -> None:
 def nothing_left_open() -> Iterator[None]:
     yield
     assert variable.open_watches() == []
+    assert (running.call, running.maps) == (None, ())
 
 
 @pytest.fixture(scope="module")

@@ -69,6 +69,7 @@ print(float(value), float(np.sum(gradient)), float(np.sum(scanned)))
 """
 
 
+@pytest.mark.slow
 def test_other_processes_find_the_same_files(tmp_path):
     told, program = set(), PROGRAM.format(tests=str(Path(__file__).parent))
     for seed in range(3):

@@ -1083,6 +1083,7 @@ def run(*arguments):
     return found.stdout + found.stderr
 
 
+@pytest.mark.slow
 def test_a_program_that_imports_autograd(tmp_path):
     script = tmp_path / "client.py"
     script.write_text(CLIENT)

@@ -303,6 +303,7 @@ def test_containers_of_traced_arrays_are_differentiated():
         assert_same(fg.grad(compiled)(params), {"w": fg.Tensor(2 * ROW * (ROW + 1)), "b": fg.Tensor(ROW**2)})
 
 
+@pytest.mark.slow
 def test_more_arrays_than_python_may_recurse():
     count = 1100
     values = [float(i) for i in range(count)]
@@ -874,6 +875,7 @@ SHORT_PROGRAMS = st.tuples(st.sampled_from(programs.SHAPES), st.lists(programs.S
 
 @settings(programs.UNHURRIED, max_examples=30)
 @given(SHORT_PROGRAMS)
+@pytest.mark.slow
 def test_random_programs_are_what_they_are_without_compile(program):
     f, x = programs.compiled(programs.source(program)), programs.X[program[0]]
     compiled, before = fg.compile(f), x.tobytes()
@@ -1041,6 +1043,7 @@ def test_nothing_is_assigned_when_an_error_comes():
         s.assign(1.0), u.assign(np.ones(4))
 
 
+@pytest.mark.slow
 def test_interrupts_assign_all_or_nothing():
     s, u = fg.Variable(0.0), fg.Variable(np.zeros(3))
     x = np.array([1.0, 2.0, 3.0])
@@ -1306,6 +1309,7 @@ def test_items_and_attributes_of_pythons_own_objects_may_be_others():
         check_like_plain(compiled, function, X)
 
 
+@pytest.mark.slow
 def test_an_estimator_that_is_fitted_again_is_another():
     linear_model = pytest.importorskip("sklearn.linear_model")
     estimator = linear_model.LinearRegression()
@@ -1951,6 +1955,7 @@ print(memory() - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.slow
 def test_programs_that_are_dropped_free_their_memory():
     grown = int(subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True, check=True).stdout)
     assert grown < 6 << 20  # it would be 15 MB if pass managers were not freed
@@ -1973,6 +1978,7 @@ print(memory() - before)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+@pytest.mark.slow
 def test_the_numbers_of_programs_that_are_dropped_are_forgotten():
     grown = int(subprocess.run([sys.executable, "-c", NUMBERS], capture_output=True, text=True, check=True).stdout)
     assert grown < 4 << 20  # it would be 14 MB if all modules shared what LLVM keeps of numbers

@@ -1481,6 +1481,7 @@ def nested(names, f):
 
 
 @pytest.mark.parametrize("rule", [by_gradient, by_residuals, by_tangents])
+@pytest.mark.slow
 def test_rules_at_any_order(rule):
     """Of an argument that is computed, and to second order of the argument itself."""
     for depth, inner in ((3, np.cos), (2, lambda x: x)):

@@ -504,6 +504,7 @@ def test_pickling(g, args, expected):
 def test_grad_and_value_and_grad():
     assert plain(fg.grad(f)(2.0, 3.0)) == 27.0
     assert plain(fg.grad(f, argnums=1)(2.0, 3.0)) == -4.0
+    assert plain(fg.grad(f, argnums=np.int64(1))(2.0, 3.0)) == -4.0  # not a tuple
     assert plain(fg.grad(f, argnums=-1)(2.0, 3.0)) == -4.0
     assert plain(fg.grad(f, argnums=(0, 1))(2.0, 3.0)) == (27.0, -4.0)
     assert plain(fg.grad(f, argnums=[1])(2.0, 3.0)) == (-4.0,)

@@ -221,6 +221,7 @@ def test_two_transforms(program):
         compare(outer, inner, program)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", ["scan, segments", "while_loop", "nested"])
 def test_compiled_programs_of_two_transforms(program):
     """`test_native_loops.py` has more of them."""
@@ -492,6 +493,7 @@ def test_checkpoint_keeps_the_gradient_and_draws_the_same_numbers():
         assert found[1].item() == pytest.approx(gradient.item(), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_checkpoint_takes_memory_like_the_square_root():
     xs = np.linspace(-1.0, 1.0, 3_600)
 

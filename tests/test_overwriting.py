@@ -882,7 +882,7 @@ def rows_one_after_the_other(count):
 @pytest.mark.parametrize("derivative", [
     lambda f, x: fg.grad(f)(x),
     lambda f, x: fg.jvp(f, (x,), (x,)),
-    lambda f, x: fg.hvp(f)(x, x),
+    pytest.param(lambda f, x: fg.hvp(f)(x, x), marks=pytest.mark.slow),
     lambda f, x: f(fg.constant(x)),
 ], ids=["grad", "jvp", "hvp", "value"])  # fmt: skip
 def test_rows_are_written_without_a_copy_of_the_whole(derivative):

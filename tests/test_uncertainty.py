@@ -378,6 +378,7 @@ def test_against_curve_fit():
     close([ours[name] for name in best], np.sqrt(np.diag(known)), rtol=0.03)
 
 
+@pytest.mark.slow
 def test_errors_cover_the_truth():
     rng, deviations = np.random.default_rng(2), []
     for _ in range(300):

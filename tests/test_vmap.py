@@ -39,6 +39,19 @@ def test_containers():
     assert fg.vmap(lambda p: p[0] * p[1], in_axes=([1, 0],))([Y, X]).tolist() == (X * Y.T).tolist()
 
 
+def test_axes_in_a_dict_belong_to_its_keys_in_whatever_order():
+    def f(p):
+        return p["a"] * p["b"]
+
+    assert (
+        fg.vmap(f, in_axes=({"b": None, "a": 1},))({"b": np.array([1.0, 10.0]), "a": X.T}).tolist()
+        == (X * [1.0, 10.0]).tolist()
+    )
+    pair = fg.vmap(lambda x: {"b": x, "a": x * 2}, out_axes={"b": 1, "a": 0})(X)
+    assert pair["b"].tolist() == X.T.tolist()
+    assert pair["a"].tolist() == (2 * X).tolist()
+
+
 def test_a_result_that_is_the_same_for_all():
     assert fg.vmap(lambda x: np.array([1.0, 2.0]))(X).tolist() == [[1.0, 2.0]] * 3
     assert fg.vmap(lambda x: 7.0)(X).tolist() == [7.0] * 3

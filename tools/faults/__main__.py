@@ -5,11 +5,10 @@
     --only       numbers of faults, or words of their files or areas, with commas between; all if not told
     --workers    processes for the first run; 2 if not told
 
-The faults are in `table.toml`. The tests run in a copy of the tree, in build/faults: first once, with a probe at each
-fault in place of it (`probes.py`), to know which test files run its line. Then each fault is planted, and those files
-run until a test fails; those that run few faults come first, since they test something in particular. A fault that no
-test file runs is not caught. Prints each fault with the test that has caught it, and a table; the exit status is 1 if
-fewer are caught than a share of them, `--least`.
+The faults are in `table.toml`. The tests run in a copy of the tree, in build/faults: first all of them, with a probe
+at each fault in place of it (`probes.py`), to know which tests run its line. Then each fault is planted, and these
+tests run until one fails. A fault that no test runs is not caught. Prints each fault with the test that has caught it,
+and a table; the exit status is 1 if fewer are caught than a share of them, `--least`.
 """
 
 from __future__ import annotations
@@ -46,12 +45,12 @@ class Outcome(NamedTuple):
     Attributes:
         fault: the fault.
         test: the test that has caught it, or "".
-        files: how many test files run its line.
+        tests: how many tests run its line.
     """
 
     fault: Fault
     test: str
-    files: int
+    tests: int
 
 
 def copied(source: Path = ROOT, tree: Path = TREE) -> None:
@@ -65,23 +64,22 @@ def copied(source: Path = ROOT, tree: Path = TREE) -> None:
             shutil.copy2(source / name, tree / name)
 
 
-def ran(tree: Path, *words: str) -> tuple[int, str]:
+def ran(tree: Path, *words: str, wanted: Path | None = None) -> tuple[int, str]:
     """Run pytest in a tree, and return its exit status and what it prints.
+
+    Args:
+        tree: the folder.
+        words: of pytest's command line.
+        wanted: the file that names the tests to run.
 
     Raises:
         RuntimeError: it has not run the tests.
     """
     paths = os.pathsep.join(filter(None, (str(tree), os.environ.get("PYTHONPATH", ""))))
     command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", *words]
+    known = {**os.environ, "PYTHONPATH": paths, "FAULT_TESTS": str(wanted)}
     try:
-        done = subprocess.run(
-            command,
-            cwd=tree,
-            env={**os.environ, "PYTHONPATH": paths},
-            timeout=_PATIENCE,
-            capture_output=True,
-            text=True,
-        )
+        done = subprocess.run(command, cwd=tree, env=known, timeout=_PATIENCE, capture_output=True, text=True)
     except subprocess.TimeoutExpired:
         return _FAILING, f"FAILED {words[-1]} - does not end\n"
     if done.returncode not in (_PASSED, _FAILING, _STOPPED, _NOTHING):
@@ -95,8 +93,8 @@ def first_failure(printed: str) -> str:
     return found[1] if found else "a test that is not named"
 
 
-def files_that_run(chosen: Sequence[Fault], tree: Path, log: Path, words: Sequence[str]) -> dict[int, list[str]]:
-    """Return for each fault the test files that run its line, those that run few faults first.
+def tests_that_run(chosen: Sequence[Fault], tree: Path, log: Path, words: Sequence[str]) -> dict[int, list[str]]:
+    """Return for each fault the tests that run its line; those of files that run few faults come first.
 
     Raises:
         RuntimeError: a test fails without any fault.
@@ -112,31 +110,34 @@ def files_that_run(chosen: Sequence[Fault], tree: Path, log: Path, words: Sequen
         (tree / name).write_text(source)
     if status not in (_PASSED, _NOTHING):
         raise RuntimeError(f"tests fail without a fault:\n{printed[-3000:]}")
-    found = probes.files_by_probe(log)
-    many = Counter(file for files in found.values() for file in files)
-    everywhere = sorted(filter(None, many), key=lambda file: (many[file], file))
-    return {
-        fault.number: [f for f in everywhere if f in found.get(fault.number, ()) or "" in found.get(fault.number, ())]
-        for fault in chosen
-    }
+    return in_order(probes.tests_by_probe(log))
 
 
-def outcome_of(fault: Fault, tree: Path, files: Sequence[str], words: Sequence[str] = ()) -> Outcome:
-    """Plant a fault, run test files until one fails, and take the fault out again."""
-    path = tree / fault.file
+def in_order(found: dict[int, set[str]]) -> dict[int, list[str]]:
+    """Return tests by fault as lists: those of files that run few faults, which test something in particular, first."""
+    many = Counter(file for tests in found.values() for file in {_file(test) for test in tests})
+    return {number: sorted(filter(None, tests), key=lambda t: (many[_file(t)], t)) for number, tests in found.items()}
+
+
+def _file(test: str) -> str:
+    return test.partition("::")[0]
+
+
+def outcome_of(fault: Fault, tree: Path, tests: Sequence[str]) -> Outcome:
+    """Plant a fault, run tests until one fails, and take the fault out again."""
+    if not tests:
+        return Outcome(fault, "", 0)
+    path, wanted = tree / fault.file, tree / "wanted.txt"
     source = path.read_text()
     path.write_text(fault.planted(source))
     # Python tells stale bytecode by the size of the source and the second of its last change.
     os.utime(path, (time.time(), time.time() + 10 * fault.number))
-    test = ""
+    wanted.write_text("\n".join(tests))
     try:
-        for some in (files[:2], files[2:8], files[8:]):
-            status, printed = ran(tree, "-x", *words, *some) if some and not test else (_PASSED, "")
-            if status in (_FAILING, _STOPPED):
-                test = first_failure(printed)
+        status, printed = ran(tree, "-x", "-p", probes.MODULE, *dict.fromkeys(map(_file, tests)), wanted=wanted)
     finally:
         path.write_text(source)
-    return Outcome(fault, test, len(files))
+    return Outcome(fault, first_failure(printed) if status in (_FAILING, _STOPPED) else "", len(tests))
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -153,9 +154,7 @@ def line(outcome: Outcome) -> str:
     """Return what is known of a fault, in one line."""
     fault, how = outcome.fault, f"caught by {outcome.test}"
     if not outcome.test:
-        how = (
-            f"NOT CAUGHT by {outcome.files} test files that run it" if outcome.files else "NOT CAUGHT: nothing runs it"
-        )
+        how = f"NOT CAUGHT by {outcome.tests} tests that run it" if outcome.files else "NOT CAUGHT: nothing runs it"
     return f"{fault.number:>3}  {fault.file}: {fault.breaks}\n     {how}"
 
 
@@ -176,10 +175,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = [each for each in faults() if _is_chosen(each, [word for word in given.only.split(",") if word])]
     words = ["-m", given.mark] if given.mark else []
     copied()
-    files = files_that_run(chosen, TREE, LOG, [*words, "-n", given.workers, *given.files])
+    tests = tests_that_run(chosen, TREE, LOG, [*words, "-n", given.workers, *given.files])
     outcomes = []
     for fault in chosen:
-        outcomes.append(outcome_of(fault, TREE, files[fault.number], words))
+        outcomes.append(outcome_of(fault, TREE, tests.get(fault.number, [])))
         print(line(outcomes[-1]), flush=True)
     print(table(outcomes))
     return int(sum(bool(each.test) for each in outcomes) < given.least * len(outcomes))

@@ -1,4 +1,4 @@
-"""Probes: expressions that write down which test files run a line.
+"""Probes: expressions that write down which tests run a line.
 
 A probe stands around the expression that holds the line, `(__import__("fault_probe").hit(7), (x + y))[1]`, so that what
 a fault in it would change is known to have run. The value, and the numbers of all lines, stay the same.
@@ -12,20 +12,26 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 MODULE = "fault_probe"
-SOURCE = '''"""Writes down which test files run which probes."""
+SOURCE = '''"""Writes down which tests run which probes; as a plugin of pytest, leaves out all tests but those given."""
 
 import os
+import pathlib
 
 _seen = set()
 _log = {log!r}
 
 
 def hit(number):
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").partition("::")[0]
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" (")[0]
     if (number, test) not in _seen:
         _seen.add((number, test))
         with open(_log, "a") as file:
             file.write(f"{{number}}\\t{{test}}\\n")
+
+
+def pytest_collection_modifyitems(items):
+    wanted = set(pathlib.Path(os.environ["FAULT_TESTS"]).read_text().splitlines())
+    items[:] = [item for item in items if item.nodeid in wanted]
 '''
 """The module that the probes import; pytest names the test in the environment, also for processes that it starts."""
 
@@ -87,10 +93,10 @@ def _holds(node: ast.expr | ast.stmt, place: Place) -> bool:
     return (node.lineno, node.col_offset) <= place < (node.end_lineno, node.end_col_offset)
 
 
-def files_by_probe(log: Path) -> dict[int, set[str]]:
-    """Return the test files that have run each probe; "" is the time in which tests are collected."""
+def tests_by_probe(log: Path) -> dict[int, set[str]]:
+    """Return the tests that have run each probe; "" is the time in which tests are collected."""
     found: dict[int, set[str]] = {}
     for line in log.read_text().splitlines() if log.exists() else ():
-        number, _, file = line.partition("\t")
-        found.setdefault(int(number), set()).add(file)
+        number, _, test = line.partition("\t")
+        found.setdefault(int(number), set()).add(test)
     return found
