@@ -253,6 +253,12 @@ def test_aux_and_dicts_of_gradients():
     assert found == {"x": 30.0, "rest": (20.0,), "scale": 30.0, "other": {"z": 12.0}}
 
 
+def test_a_complex_result_has_no_gradient():
+    for transform in (grad, value_and_grad, grad_and_aux):
+        with pytest.raises(TypeError, match="needs a function with a real result, but .* returned"):
+            transform(lambda x: (np.sum(x * 1j), None) if transform is grad_and_aux else np.sum(x * 1j))(VECTOR)
+
+
 def test_checkpoint():
     runs = []
 

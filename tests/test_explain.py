@@ -817,3 +817,12 @@ def test_it_sees_into_checkpoints():
     assert [step.operation for step in explanation.path][-2:] == ["multiply", "add"]
     (found,) = fg.explain(lambda x: fg.checkpoint(inside)(x), 2.0)
     assert "return np.sin(x)" in str(found)
+
+
+def test_a_mask_that_leaves_out_nothing_is_no_reason():
+    def f(x):
+        return np.sum(np.maximum(x, -10.0) * np.array([0.0, 1.0]))
+
+    found = fg.explain(f, np.array([1.0, 2.0]), argnums=0)
+    assert "1 of 2 elements are 0" in str(found)
+    assert found.reasons == ()

@@ -320,3 +320,12 @@ def test_series_through_a_batch_of_solutions_that_close_over_an_example():
     np.testing.assert_allclose(
         fg.vmap(fg.laplacian(total))(np.stack([x, 2 * x])), np.sum(-0.25 * np.stack([x, 2 * x]) ** -1.5, 1)
     )
+
+
+def test_a_solution_of_equations_that_are_not_symmetric():
+    a, b = np.array([[2.0, 1.0], [0.0, 4.0]]), np.array([1.0, 2.0])
+
+    def first(a):
+        return fg.implicit_diff(lambda a: np.linalg.solve(a, b), lambda x, a: a @ x - b)(a)[0]
+
+    np.testing.assert_allclose(fg.grad(first)(a).numpy(), [[-0.125, -0.25], [0.03125, 0.0625]], rtol=1e-12)

@@ -588,3 +588,14 @@ def test_a_mask_wins_over_quotients(f):
 def test_arcsinh_of_large_numbers(x):
     for first in (fg.grad(np.arcsinh)(x), fg.jvp(np.arcsinh, (x,), (1.0,))[1]):
         np.testing.assert_allclose(float(first), 1 / np.hypot(x, 1.0), rtol=1e-15)
+
+
+def test_a_sum_is_masked_only_if_all_its_terms_are():
+    """In both modes: a slope of 0 is not a mask, and what it hides stays unknown."""
+
+    def f(x):
+        return np.sqrt(np.where(x > 0, x, 0.0) + 0.0 * x)
+
+    assert np.isnan(fg.grad(f)(0.0))
+    assert np.isnan(fg.jvp(f, (0.0,), (1.0,))[1])
+    assert fg.jvp(lambda x: np.sqrt(np.where(x > 0, x, 0.0) + np.where(x > 0, x, 0.0)), (0.0,), (1.0,))[1] == 0.0

@@ -216,6 +216,7 @@ INTERPRETED = [name for name in TRANSFORMS if name != "compile"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.slow
 def test_two_transforms(program):
     for outer, inner in itertools.product(INTERPRETED, repeat=2):
         compare(outer, inner, program)
@@ -311,6 +312,7 @@ BY_ONE_ARGUMENT = {
 
 @pytest.mark.parametrize("argnum", [0, 1])
 @pytest.mark.parametrize("name", IGNORING)
+@pytest.mark.slow
 def test_programs_of_iterations_that_ignore_what_they_are_handed_have_the_derivatives_of_plain_loops(name, argnum):
     """The compiled derivative is that of the plain loop, and so is the derivative of the compiled loop.
 
@@ -706,3 +708,10 @@ def test_what_one_branch_writes_to_is_batched():
 
     found = fg.vmap(lambda size: fg.cond(size > 1, write, lambda t: t, np.array([5.0, 6.0])))(np.array([1.0, 2.0]))
     np.testing.assert_array_equal(found, [[5.0, 6.0], [9.0, 6.0]])
+
+
+def test_an_index_beyond_the_ends_selects_the_nearest_function_of_a_program():
+    ways = [np.sort, lambda x: np.linalg.solve(np.outer(x, x) + np.eye(3), x), lambda x: np.cumsum(np.sort(np.sin(x)))]
+    compiled, x = fg.compile(lambda index, x: fg.switch(index, ways, x)), np.array([0.3, 0.1, 0.2])
+    for index, place in ((-3, 0), (0, 0), (1, 1), (2, 2), (9, 2)):
+        np.testing.assert_allclose(compiled(np.array(index), x), ways[place](x), rtol=1e-13)

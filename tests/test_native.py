@@ -124,6 +124,7 @@ TOLERANCES = {"float64": 1e-12, "float32": 2e-5}
 
 
 @pytest.mark.parametrize("name", [name for name in SAMPLED if name not in DRAWS])
+@pytest.mark.slow
 def test_values_of_every_primitive(name):
     function, arrays = together([*recordable(name, np.float64), *recordable(name, np.float32)])
     found, wanted, refused = results(function, *arrays)
@@ -134,6 +135,7 @@ def test_values_of_every_primitive(name):
 
 @pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None and name not in DRAWS])
+@pytest.mark.slow
 def test_gradients_of_every_primitive(name):
     group = recordable(name, np.float64, derived=True)
     function, arrays = together(group)
@@ -276,6 +278,7 @@ def points_between(low, high, dtype, count=1201):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", RANGES)
+@pytest.mark.slow
 def test_last_places_of_elementary_functions(name, dtype):
     """At most 4 units in the last place, in vectors and in what is left of them."""
     points = points_between(*RANGES[name], dtype)
@@ -311,6 +314,7 @@ def bits_at_random(dtype, count=400):
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="there are no longer numbers to compute in")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", sorted(RANGES))
+@pytest.mark.slow
 def test_precise_functions_are_off_by_one_unit_in_the_last_place_at_most(name, dtype):
     points = bits_at_random(dtype)
     function = PRIMITIVES[name].implementation
@@ -555,3 +559,35 @@ def test_a_hessian_reads_nothing_but_its_argument():
     hessian = fg.compile(fg.hessian(rosenbrock))
     np.testing.assert_allclose(hessian(x), fg.hessian(rosenbrock)(x), rtol=1e-14)
     assert hessian.inspect(x).bytes < 1.1 * hessian(x).nbytes
+
+
+def test_arrays_apart_in_a_key_put_their_axes_where_numpy_does():
+    x, rows, columns = np.arange(120.0).reshape(2, 3, 4, 5), np.array([0, 2]), np.array([4, 1])
+    for look in (lambda x, i, j: x[:, i, :, j], lambda x, i, j: x[i % 2, :, :, j], lambda x, i, j: x[:, :, i, j]):
+        assert fg.compile(look)(x, rows, columns).tolist() == look(x, rows, columns).tolist()
+
+
+def test_zeros_of_a_mask_win_over_infinities_in_products():
+    matrix, mask = np.array([[np.inf, 1.0], [1.0, 2.0]]), np.array([False, True])
+
+    def f(x, matrix):
+        return np.sum(np.where(mask, matrix @ x, 0.0))
+
+    assert fg.compile(fg.grad(f))(np.ones(2), matrix).tolist() == [1.0, 2.0]
+
+
+def test_equations_whose_rows_are_exchanged_have_their_derivatives():
+    a, b = np.array([[0.0, 1.0, 2.0], [3.0, 0.5, 1.0], [1.0, 4.0, 0.0]]), np.array([1.0, 2.0, 4.0])
+
+    def f(a, b):
+        return np.sum(np.linalg.solve(a, b) ** 2)
+
+    for found, expected in zip(fg.compile(fg.grad(f, (0, 1)))(a, b), fg.grad(f, (0, 1))(a, b), strict=True):
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-12)
+
+
+def test_the_first_of_equal_extrema_and_sums_along_every_axis():
+    x = np.array([[[2.0, 1.0], [2.0, 3.0], [0.0, 3.0]], [[2.0, 1.0], [-1.0, 3.0], [5.0, 3.0]]])
+    for axis in (0, 1, 2):
+        for f in (np.argmax, np.argmin, np.cumsum, np.cumprod):
+            assert fg.compile(lambda x: f(x, axis=axis))(x).tolist() == f(x, axis=axis).tolist(), (f, axis)

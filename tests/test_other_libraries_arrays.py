@@ -281,6 +281,7 @@ PROGRAMS_OF_COLUMNS = {
     "cumsum": (lambda p, s, t, u, d: ((p * s - u).cumsum() * s).sum(), ()),
     "groupby": (lambda p, s, t, u, d: ((p * s).groupby([0, 0, 1]).sum() ** 2).sum(), ()),
     "reindex": (lambda p, s, t, u, d: (p * s).reindex(list("zab")).sum(), ()),
+    "mean of a reindex": (lambda p, s, t, u, d: (p * s).reindex(list("zab")).mean(), ()),
     "sorted by index": (lambda p, s, t, u, d: (p * t).sort_index().iloc[0], ()),
     "sorted by value": (lambda p, s, t, u, d: (p * t).sort_values().iloc[0], MANY),
     "product": (lambda p, s, t, u, d: (p * s).dot(t) + np.dot(p * s, t), ()),

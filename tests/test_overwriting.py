@@ -1209,3 +1209,15 @@ def test_a_longer_argument_is_read_only_while_a_transform_runs(derivative):
     x[:] = 2.0
     np.testing.assert_array_equal(derivative(lambda t: np.sum(t**3))(x), np.full((1, 10_000), 12.0))
     assert x.flags.writeable
+
+
+def test_each_use_of_an_array_has_the_elements_of_its_time():
+    """Of an array that is large enough for its copies to be shared between its uses."""
+    weights = np.ones(10_000)
+
+    def f(x):
+        first = np.sum(x * weights)
+        weights[:] = 5.0
+        return first + np.sum(x * weights)
+
+    assert fg.grad(f)(np.zeros(10_000)).tolist() == [6.0] * 10_000

@@ -885,6 +885,7 @@ def test_third_derivatives_at_equal_eigenvalues():
 
 
 @pytest.mark.parametrize("values", EQUAL.values(), ids=EQUAL)
+@pytest.mark.slow
 def test_a_function_of_a_matrix_and_parameters_agrees_with_differences(values):
     a = of_values(values)
     check_grads(lambda a: L.funm(even(a), lambda w: 1 / (1 + w * w)), (a,), order=2)

@@ -561,6 +561,7 @@ SLOPES = [*EXACT, *((name, f, of(reference), points) for name, f, reference, poi
 
 
 @pytest.mark.parametrize("cases", by_function(SLOPES))
+@pytest.mark.slow
 def test_first_derivatives_have_ten_digits(cases):
     for name, f, derivative, points in cases:
         for x in points:
@@ -630,6 +631,7 @@ CURVATURES = [
 
 
 @pytest.mark.parametrize(("f", "reference", "points"), [pytest.param(*row[1:], id=row[0]) for row in CURVATURES])
+@pytest.mark.slow
 def test_second_derivatives_have_nine_digits(f, reference, points):
     for x in points:
         assert_derivative(f, of(reference, 2), x, 2, 1e-9)

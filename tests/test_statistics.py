@@ -159,6 +159,7 @@ def test_of_two_arrays(f, x, y):
 
 @pytest.mark.filterwarnings("ignore:every gradient of")
 @pytest.mark.parametrize("method", METHODS)
+@pytest.mark.slow
 def test_every_method_of_quantiles(method):
     holes = C.copy()
     holes[0, 0, 0] = holes[1, 2, 1] = np.nan

@@ -708,6 +708,7 @@ DIFFERENTIATED = [each for each in NAMED if any(x.dtype.kind in "fc" for x in ea
 
 @pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 @pytest.mark.parametrize("row", DIFFERENTIATED)
+@pytest.mark.slow
 def test_gradient_equals_finite_differences_or_is_none(row):
     if lacks_rule(row):
         with pytest.raises(errors.MissingRuleError, match=r"np\.linalg\."):

@@ -87,6 +87,10 @@ def test_indices_that_differ():
     found = fg.vmap(lambda x, i: x[i, :, [0, 1]])(np.stack([three, three + 1]), columns)
     expected = np.stack([three[1, :, [0, 1]], (three + 1)[0, :, [0, 1]]])
     assert found.tolist() == expected.tolist()
+    five = np.arange(240.0).reshape(2, 3, 4, 5, 2)
+    rows, columns = np.array([[0, 2, 1], [1, 1, 0]]), np.array([[1, 0, 1], [0, 1, 1]])
+    found = fg.vmap(lambda x, i, j: x[:, i, :, j])(five, rows, columns)
+    assert found.tolist() == [x[:, i, :, j].tolist() for x, i, j in zip(five, rows, columns, strict=True)]
 
 
 @pytest.mark.parametrize("axis", range(-4, 4))

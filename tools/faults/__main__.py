@@ -35,6 +35,8 @@ LEAST = 0.9
 _PATIENCE = 900
 """Seconds that the tests of one fault may take; a fault with which they hang is caught."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+_OWN = "tests/test_faults.py"
+"""The tests that the faults can be planted, which would catch each one."""
 _PASSED, _FAILING, _STOPPED, _NOTHING = 0, 1, 2, 5
 """Exit statuses of pytest: a file that cannot be imported stops it, and markers may leave out all tests."""
 
@@ -76,7 +78,8 @@ def ran(tree: Path, *words: str, wanted: Path | None = None) -> tuple[int, str]:
         RuntimeError: it has not run the tests.
     """
     paths = os.pathsep.join(filter(None, (str(tree), os.environ.get("PYTHONPATH", ""))))
-    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", *words]
+    command = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider"]
+    command += ["--deselect", _OWN, *words]
     known = {**os.environ, "PYTHONPATH": paths, "FAULT_TESTS": str(wanted)}
     try:
         done = subprocess.run(command, cwd=tree, env=known, timeout=_PATIENCE, capture_output=True, text=True)
@@ -123,6 +126,16 @@ def _file(test: str) -> str:
     return test.partition("::")[0]
 
 
+def _named(test: str) -> str:
+    """Return the file of a test for pytest's command line; a module that only has examples by its folder.
+
+    Pytest would take a module that is named itself for one of tests.
+    """
+    path = Path(_file(test))
+    is_of_tests = path.name.startswith("test_") or path.suffix != ".py"
+    return str(path if is_of_tests else path.parent)
+
+
 def outcome_of(fault: Fault, tree: Path, tests: Sequence[str]) -> Outcome:
     """Plant a fault, run tests until one fails, and take the fault out again."""
     if not tests:
@@ -134,7 +147,7 @@ def outcome_of(fault: Fault, tree: Path, tests: Sequence[str]) -> Outcome:
     os.utime(path, (time.time(), time.time() + 10 * fault.number))
     wanted.write_text("\n".join(tests))
     try:
-        status, printed = ran(tree, "-x", "-p", probes.MODULE, *dict.fromkeys(map(_file, tests)), wanted=wanted)
+        status, printed = ran(tree, "-x", "-p", probes.MODULE, *dict.fromkeys(map(_named, tests)), wanted=wanted)
     finally:
         path.write_text(source)
     return Outcome(fault, first_failure(printed) if status in (_FAILING, _STOPPED) else "", len(tests))
@@ -154,7 +167,7 @@ def line(outcome: Outcome) -> str:
     """Return what is known of a fault, in one line."""
     fault, how = outcome.fault, f"caught by {outcome.test}"
     if not outcome.test:
-        how = f"NOT CAUGHT by {outcome.tests} tests that run it" if outcome.files else "NOT CAUGHT: nothing runs it"
+        how = f"NOT CAUGHT by {outcome.tests} tests that run it" if outcome.tests else "NOT CAUGHT: nothing runs it"
     return f"{fault.number:>3}  {fault.file}: {fault.breaks}\n     {how}"
 
 
