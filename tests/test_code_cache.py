@@ -180,9 +180,10 @@ def test_code_of_other_versions_and_options_is_another(tmp_path, monkeypatch):
 def test_a_folder_into_which_others_may_write_is_refused(tmp_path):
     shared = tmp_path / "shared"
     shared.mkdir()
-    shared.chmod(0o777)
-    with pytest.raises(errors.ParameterError, match=r"others may write into '.*shared', so the code in it"):
-        fg.compile(np.sin, cache=shared)(1.0)
+    for access in (0o777, 0o770, 0o702):  # for all, for a group, for all but the group
+        shared.chmod(access)
+        with pytest.raises(errors.ParameterError, match=r"others may write into '.*shared', so the code in it"):
+            fg.compile(np.sin, cache=shared)(1.0)
     (tmp_path / "file").write_text("")
     with pytest.raises(errors.ParameterError, match="the cache of compile cannot be made"):
         fg.compile(np.sin, cache=tmp_path / "file")(1.0)

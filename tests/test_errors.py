@@ -916,7 +916,7 @@ def test_what_errors_hold_is_pickled_with_them():
         assert len(again.history) == len(caught.value.history)
 
 
-def test_masked_arrays_and_matrices_have_another_meaning_in_operations():
-    for other in (np.ma.array([1.0, 2.0], mask=[False, True]), np.matrix([1.0, 2.0])):
-        with pytest.raises(errors.StructureError, match=f"cannot be combined with a {type(other).__name__}"):
-            fg.grad(lambda x: np.sum(x * other))(np.ones(2))
+def test_a_masked_array_has_another_meaning_in_operations():
+    other = np.ma.array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(errors.StructureError, match="cannot be combined with a MaskedArray"):
+        fg.grad(lambda x: np.sum(x * other))(np.ones(2))

@@ -593,9 +593,13 @@ def test_arcsinh_of_large_numbers(x):
 def test_a_sum_is_masked_only_if_all_its_terms_are():
     """In both modes: a slope of 0 is not a mask, and what it hides stays unknown."""
 
-    def f(x):
-        return np.sqrt(np.where(x > 0, x, 0.0) + 0.0 * x)
+    def positive(x):
+        return np.where(x > 0, x, 0.0)
 
-    assert np.isnan(fg.grad(f)(0.0))
-    assert np.isnan(fg.jvp(f, (0.0,), (1.0,))[1])
-    assert fg.jvp(lambda x: np.sqrt(np.where(x > 0, x, 0.0) + np.where(x > 0, x, 0.0)), (0.0,), (1.0,))[1] == 0.0
+    for f in (
+        lambda x: np.sum(np.sqrt(positive(x) + 0.0 * x)),
+        lambda x: np.sqrt(np.dot(positive(x), 0.0 * x + 1.0)),
+    ):
+        assert np.isnan(fg.grad(f)(np.zeros(2))).all()
+        assert np.isnan(fg.jvp(f, (np.zeros(2),), (np.ones(2),))[1])
+    assert fg.jvp(lambda x: np.sqrt(positive(x) + positive(x)), (0.0,), (1.0,))[1] == 0.0

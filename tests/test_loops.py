@@ -715,3 +715,10 @@ def test_an_index_beyond_the_ends_selects_the_nearest_function_of_a_program():
     compiled, x = fg.compile(lambda index, x: fg.switch(index, ways, x)), np.array([0.3, 0.1, 0.2])
     for index, place in ((-3, 0), (0, 0), (1, 1), (2, 2), (9, 2)):
         np.testing.assert_allclose(compiled(np.array(index), x), ways[place](x), rtol=1e-13)
+
+
+def test_a_carry_that_becomes_an_integer_is_not_rounded_before():
+    def f(x):
+        return fg.fori_loop(0, 3, lambda i, carry: (carry > 0.4) * 1, 0.5) * x
+
+    assert f(2.0) == fg.compile(f)(2.0) == 2.0

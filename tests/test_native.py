@@ -591,3 +591,10 @@ def test_the_first_of_equal_extrema_and_sums_along_every_axis():
     for axis in (0, 1, 2):
         for f in (np.argmax, np.argmin, np.cumsum, np.cumprod):
             assert fg.compile(lambda x: f(x, axis=axis))(x).tolist() == f(x, axis=axis).tolist(), (f, axis)
+
+
+def test_nested_lists_of_other_lengths_have_other_programs():
+    compiled = fg.compile(lambda tree: tree[0] + (10 * tree[2] if len(tree) == 3 else 100 * tree[1][1]) + tree[1][0])
+    for _ in range(3):
+        assert compiled([1.0, [2.0], 4.0]) == 43.0
+        assert compiled([1.0, [2.0, 4.0]]) == 403.0

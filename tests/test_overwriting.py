@@ -1221,3 +1221,13 @@ def test_each_use_of_an_array_has_the_elements_of_its_time():
         return first + np.sum(x * weights)
 
     assert fg.grad(f)(np.zeros(10_000)).tolist() == [6.0] * 10_000
+
+
+def test_each_use_of_an_array_in_a_recording_has_the_elements_of_its_time():
+    def f(x):
+        weights = np.ones(100)
+        first = x * weights
+        weights[:] = 5.0
+        return first + x * weights
+
+    assert fg.trace(f)(np.ones(100))(np.ones(100)).tolist() == [6.0] * 100

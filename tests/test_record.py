@@ -965,13 +965,3 @@ def test_a_second_recording_shares_memory_as_the_first():
         return np.sum(np.sin(x)) + np.sum(np.sin(v))
 
     assert float(fg.compile(f)(np.arange(4.0))) == pytest.approx(f(np.arange(4.0)))
-
-
-def test_each_use_of_an_array_has_the_elements_of_its_time():
-    def f(x):
-        weights = np.ones(100)
-        first = x * weights
-        weights[:] = 5.0
-        return first + x * weights
-
-    assert fg.trace(f)(np.ones(100))(np.ones(100)).tolist() == [6.0] * 100

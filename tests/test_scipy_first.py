@@ -31,7 +31,7 @@ def as_number(function):
 
 @pytest.mark.parametrize("row", with_calls(ROWS))
 def test_the_derivative_along_a_direction(row):
-    for call in {id(each): each for each in (row.calls[0], row.calls[-1])}.values():
+    for call in row.calls:
         number, points = as_number(call.function), [np.asarray(x) for x in call.points]
         direction = [weights(x) * np.maximum(np.abs(x), 0.1) for x in points]
         forward = float(fg.jvp(number, points, direction)[1])

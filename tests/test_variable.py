@@ -335,3 +335,16 @@ def test_parts_of_a_variable_are_read():
     assert (w.real.tolist(), w.imag.tolist(), list(w.flat)) == ([1.0], [2.0], [1.0 + 2.0j])
     w += 1.0
     assert isinstance(w, fg.Tensor)
+
+
+def test_additions_and_subtractions_in_a_program():
+    w = fg.Variable(5.0, name="w")
+
+    @fg.compile
+    def step(x):
+        w.assign_sub(x)
+        w.assign_add(3 * x)
+        return w * 2.0
+
+    assert [step(1.0).item(), step(10.0).item()] == [14.0, 54.0]
+    assert w.numpy() == 27.0

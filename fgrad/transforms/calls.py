@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import operator
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -265,7 +266,7 @@ def select(
         if isinstance(each, str):
             place = _by_name(function, each, args, keywords)
         else:
-            place = _by_position(function, each, args)
+            place = _by_position(function, operator.index(each), args)
         if isinstance(place, str) and place not in keywords:
             default = inspect.signature(function).parameters[place].default
             if default is inspect.Parameter.empty:
