@@ -10,9 +10,10 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed, strip_ended
+from fgrad.typing import Array, ArrayLike, Operand
 
 
-def _array(x: Any) -> Any:
+def _array(x: Array) -> Any:
     """Return a number, array or tensor as an array or tensor.
 
     Raises:
@@ -37,7 +38,7 @@ def _tensor(x: Any) -> Any:
     return boxed(strip_ended(x))
 
 
-def in_shape(result: Any, t: Any, **limits: Any) -> Any:
+def in_shape(result: ArrayLike, t: ArrayLike, **limits: Any) -> Any:
     """Return a clipped array, after a check of its shape.
 
     Args:
@@ -164,11 +165,11 @@ def clip_by_global_norm(t_list: Iterable[Any], clip_norm: Any, use_norm: Any = N
     return [None if t is None else _scaled(_array(t), scale) for t in t_list], norm
 
 
-def _scaled(t: Any, scale: Any) -> Any:
+def _scaled(t: Array, scale: Array) -> Any:
     return _tensor((t * scale).astype(t.dtype) if t.dtype.kind in "fc" else t * scale)
 
 
-def _check_norm(clip_norm: Any) -> None:
+def _check_norm(clip_norm: Operand) -> None:
     if not np.all(np.asarray(clip_norm) >= 0):
         raise errors.ParameterError(f"clip_norm must not be negative, and it is {clip_norm}.")
 

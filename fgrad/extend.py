@@ -36,6 +36,7 @@ from fgrad.ops.families import register
 from fgrad.ops.patterns import as_einsum
 from fgrad.rules.rule import settled, zeros_of
 from fgrad.transforms.reverse import vjp
+from fgrad.typing import Array, ArrayLike
 
 __all__ = ["Operation", "defbatch", "defjvp", "deflowering", "defpattern", "defvjp", "register_primitive"]
 
@@ -103,14 +104,14 @@ class _ByTransposing:
         return functools.reduce(_added, parts) if parts else ZERO
 
 
-def _pushed(pullback: Callable[[Any], Any], tangent: Any, ans: Any) -> Any:
+def _pushed(pullback: Callable[[Any], Any], tangent: Array, ans: ArrayLike) -> Any:
     """Return the pushforward of a tangent by the transpose of a pullback; rules do not conjugate, but `vjp` does."""
     results = tuple(map(zeros_of, ans)) if type(ans) is tuple else zeros_of(ans)
     (found,) = vjp(lambda ct: settled(pullback(ct)) * 1.0, results)[1](np.conjugate(tangent))
     return tree_map(np.conjugate, found)
 
 
-def _added(tangent: Any, other: Any) -> Any:
+def _added(tangent: ArrayLike, other: Any) -> Any:
     """Return the sum of two tangents of a result, or of several results in a tuple."""
     return tuple(map(operator.add, tangent, other)) if type(tangent) is tuple else tangent + other
 
@@ -163,14 +164,14 @@ def _with_dtypes(implementation: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function return NumPy numbers in place of Python numbers."""
 
     @functools.wraps(implementation)
-    def computed(*args: Any, **metadata: Any) -> Any:
+    def computed(*args: object, **metadata: object) -> Any:
         result = implementation(*args, **metadata)
         return tuple(map(_with_dtype, result)) if type(result) is tuple else _with_dtype(result)
 
     return computed
 
 
-def _with_dtype(x: Any) -> Any:
+def _with_dtype(x: object) -> Any:
     return np.asarray(x)[()] if isinstance(x, (bool, int, float, complex)) else x
 
 
@@ -225,7 +226,7 @@ def defjvp(operation: Operation, *rules: Rule | None) -> None:
         (Tensor(6.), Tensor(2.))
     """
 
-    def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: ArrayLike, *args: object, **metadata: object) -> Any:
         total: Any = ZERO
         for rule, t in zip(rules, tangents, strict=True):
             if t is not ZERO and rule is not None:
@@ -315,12 +316,12 @@ def defpattern(operation: Operation, subscripts: str) -> None:
     _define(primitive, "pattern", as_einsum(subscripts))
 
 
-def _define(primitive: Primitive, name: str, rule: Any) -> None:
+def _define(primitive: Primitive, name: str, rule: object) -> None:
     """Set an attribute of a user's operation, again if a notebook cell runs again."""
     object.__setattr__(primitive, name, rule)
 
 
-def _checked(operation: Any) -> Primitive:
+def _checked(operation: object) -> Primitive:
     if not isinstance(operation, Operation):
         raise errors.StructureError(f"{operation!r} is not an operation: pass a result of register_primitive.")
     return operation.primitive

@@ -38,7 +38,7 @@ _BYTES_KINDS = "USMm"
 """The kinds of arrays that are stored as bytes: strings, dates, and time differences."""
 
 
-def save(path: str | os.PathLike[str], tree: Any) -> None:
+def save(path: str | os.PathLike[str], tree: object) -> None:
     """Write a container to a file atomically.
 
     Args:
@@ -72,7 +72,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     _replace(os.path.realpath(path), data)
 
 
-def load(path: str | os.PathLike[str], like: Any = _ANY) -> Any:
+def load(path: str | os.PathLike[str], like: object = _ANY) -> Any:
     """Read a file written by `save`.
 
     Args:
@@ -196,7 +196,7 @@ def _written(tree: Any, place: str, arrays: dict[str, Any]) -> Any:
     )
 
 
-def _checked_key(key: Any, place: str) -> Any:
+def _checked_key(key: str, place: str) -> Any:
     if type(key) not in (str, int, bool) and key is not None:
         raise errors.SaveError(f"{_place(place)} has the key {key!r}; keys must be strings or integers.")
     return key
@@ -313,7 +313,7 @@ def _contents(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     return outline, arrays
 
 
-def _read(node: Any, arrays: dict[str, Any], like: Any, place: str) -> Any:
+def _read(node: object, arrays: dict[str, Any], like: object, place: str) -> Any:
     """Return the tree of an outline, in the containers of `like`.
 
     Raises:

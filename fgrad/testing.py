@@ -23,6 +23,7 @@ from fgrad.ops.families import Domain, Sample
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.reverse import vjp
+from fgrad.typing import Array, ArrayLike
 
 __all__ = ["Call", "calls", "check_grads", "check_primitive"]
 
@@ -98,7 +99,7 @@ def _check_value(f: Callable[..., Any], args: tuple[Any, ...], mode: str) -> Any
 
 def _check(
     f: Callable[..., Any],
-    value: Any,
+    value: ArrayLike,
     args: tuple[Any, ...],
     order: int,
     modes: Sequence[str],
@@ -143,11 +144,11 @@ def _along(f: Callable[..., Any], direction: tuple[Any, ...]) -> Callable[..., A
     return lambda *args: jvp(f, args, direction)[1]
 
 
-def _weighed(f: Callable[..., Any], weights: Any) -> Callable[..., Any]:
+def _weighed(f: Callable[..., Any], weights: object) -> Callable[..., Any]:
     return lambda *args: vjp(f, *args)[1](weights)
 
 
-def _arrays(tree: Any) -> list[npt.NDArray[Any]]:
+def _arrays(tree: ArrayLike) -> list[npt.NDArray[Any]]:
     return [leaf.numpy() if type(leaf) in BOXES else np.asarray(leaf) for leaf in flatten(tree)[0]]
 
 
@@ -167,7 +168,7 @@ def _random_like(tree: Any, rng: np.random.Generator) -> Any:
 
 
 def _difference(
-    f: Callable[..., Any], value: Any, args: tuple[Any, ...], direction: tuple[Any, ...]
+    f: Callable[..., Any], value: ArrayLike, args: tuple[Any, ...], direction: tuple[Any, ...]
 ) -> tuple[Any, list[Any]]:
     """Return the derivative of `f` along a direction, and by how much it may be off.
 
@@ -216,7 +217,7 @@ def _compare(found: Any, expected: Any, rtol: float, bounds: Any, what: str) -> 
             )
 
 
-def check_primitive(operation: Callable[..., Any], *args: Any, **metadata: Any) -> None:
+def check_primitive(operation: Callable[..., Any], *args: ArrayLike, **metadata: object) -> None:
     """Check the rules of an operation at one call, as fgrad's own tests do for its primitives.
 
     Both modes are compared with finite differences to second order, also with respect to single arguments; gradients
@@ -235,7 +236,7 @@ def check_primitive(operation: Callable[..., Any], *args: Any, **metadata: Any) 
         >>> check_primitive(np.arctan2, np.array([0.5, 1.0]), np.array([1.0, 2.0]))
     """
 
-    def f(*arrays: Any) -> Any:
+    def f(*arrays: Array) -> Any:
         return operation(*arrays, **metadata)
 
     arrays = tuple(np.asarray(x) for x in args)

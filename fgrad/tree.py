@@ -27,6 +27,7 @@ from fgrad.core.tree import paths
 from fgrad.core.tree import tree_leaves as leaves
 from fgrad.core.tree import tree_map as map
 from fgrad.core.tree import unflatten as _unflatten
+from fgrad.typing import Array, Operand
 
 __all__ = ["flatten", "leaves", "map", "ravel", "structure", "unflatten"]
 
@@ -55,7 +56,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     return _flatten(tree)
 
 
-def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
+def unflatten(treedef: object, leaves: Iterable[Any]) -> Any:
     """Return a tree with a given structure and leaves.
 
     Args:
@@ -94,7 +95,7 @@ def structure(tree: Any) -> Any:
     return _flatten(tree)[1]
 
 
-def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+def ravel(tree: object) -> tuple[Any, Callable[[Any], Any]]:
     """Return all numbers of a tree as one vector, and a function that converts a vector back to a tree.
 
     Both are differentiable, so that a function of containers can be passed to a solver for vectors.
@@ -126,7 +127,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     parts = [np.reshape(x, -1).astype(dtype) for x in arrays]
     vector = np.concatenate(parts) if parts else np.zeros(0)
 
-    def unravel(vector: Any) -> Any:
+    def unravel(vector: Array) -> Any:
         vector = as_array(vector)
         if vector.shape != (size,):
             raise errors.ShapeError(
@@ -141,7 +142,7 @@ def ravel(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     return vector, unravel
 
 
-def _numbers(leaf: Any, path: str) -> Any:
+def _numbers(leaf: Operand, path: str) -> Any:
     x = as_array(leaf)
     if x.dtype.kind not in "biufc":
         raise errors.NonNumericInputError(
@@ -151,7 +152,7 @@ def _numbers(leaf: Any, path: str) -> Any:
     return x
 
 
-def _in_form(x: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+def _in_form(x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return part of a vector in the shape and dtype of a leaf."""
     x = np.real(x) if dtype.kind != "c" else x
     return np.reshape(x if x.dtype == dtype else x.astype(dtype), shape)[()]

@@ -25,6 +25,7 @@ from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
 from fgrad.transforms.reverse import value_and_grad
 from fgrad.transforms.running import check_result
+from fgrad.typing import Array
 
 __all__ = ["parameter_covariance", "propagate", "standard_errors"]
 
@@ -90,7 +91,7 @@ def _real(name: str, leaf: Any) -> Any:
     return value
 
 
-def _is_false(condition: Any) -> bool:
+def _is_false(condition: object) -> bool:
     """Return whether a condition is known to be false; under `vmap` and in a recording it is unknown."""
     try:
         return not bool(condition)
@@ -120,7 +121,7 @@ def _matrix(covariance: Any, flat: _Flat) -> Any:
     return matrix
 
 
-def _as_matrix(covariance: Any, flat: _Flat) -> Any:
+def _as_matrix(covariance: object, flat: _Flat) -> Any:
     if flat.treedef.is_leaf() or type(covariance) in (np.ndarray, Tensor):
         array = _real("covariance", covariance)
         if flat.treedef.is_leaf() and array.shape == flat.shapes[0] * 2:
@@ -140,14 +141,14 @@ def _as_matrix(covariance: Any, flat: _Flat) -> Any:
     return np.concatenate([_block_row(row, place, flat) for place, row in enumerate(blocks)])
 
 
-def _diagonal(variances: Sequence[Any], flat: _Flat) -> Any:
+def _diagonal(variances: Sequence[Any], flat: _Flat) -> Array:
     arrays = [_real("covariance", each) for each in variances]
     if [array.shape for array in arrays] != flat.shapes:
         raise _misfit(flat, f"its parts have the shapes {[array.shape for array in arrays]}")
     return np.diag(np.concatenate([np.ravel(array) for array in arrays]))
 
 
-def _block_row(blocks: Sequence[Any], place: int, flat: _Flat) -> Any:
+def _block_row(blocks: Sequence[Any], place: int, flat: _Flat) -> Array:
     row = []
     for block, other in zip(blocks, flat.shapes, strict=True):
         array = _real("covariance", block)
@@ -216,7 +217,7 @@ def propagate(f: Callable[[Any], Any], mean: Any, covariance: Any, order: int = 
     out = _Flat(f"the result of {name_of(f)}", result)
 
     @functools.wraps(f)
-    def of_vector(vector: Any) -> Any:
+    def of_vector(vector: Any) -> Array:
         return np.concatenate([np.ravel(leaf) for leaf in flatten(f(flat.tree(vector)))[0]])
 
     point, center = flat.vector(), out.vector()
@@ -250,7 +251,7 @@ def _check_variances(variances: Any, out: _Flat) -> None:
         )
 
 
-def _boxes(tree: Any) -> Any:
+def _boxes(tree: object) -> Any:
     leaves, treedef = flatten(tree)
     return unflatten(treedef, [boxed(strip_ended(leaf)[()]) for leaf in leaves])
 

@@ -59,7 +59,7 @@ class Docstrings(griffe.Extension):
     def on_function(self, *, func: griffe.Function, **_: Any) -> None:
         """Leave out types that say nothing; what comes back is described by a sentence."""
         for parameter in func.parameters:
-            if str(parameter.annotation) == "Any":
+            if str(parameter.annotation) in ("Any", "object"):
                 parameter.annotation = None
         func.returns = None
 

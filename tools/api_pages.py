@@ -44,6 +44,7 @@ PUBLIC = (
     "fgrad.scipy.stats",
     "fgrad.testing",
     "fgrad.tree",
+    "fgrad.typing",
     _TENSORFLOW,
     *(f"{_TENSORFLOW}.{name}" for name in ("linalg", "math", "nn", "random", "train", "contrib.eager")),
     "fgrad.compat.tensorflow1",

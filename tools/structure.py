@@ -28,7 +28,7 @@ PACKAGE = ROOT / "fgrad"
 LONGEST_BODY = 40
 
 LAYERS = [
-    "_locks", "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes",
+    "_locks", "typing", "errors", "core", "ops", "transforms", "rules", "graphs", "native", "engines", "loops", "tapes",
     "debugging", "progress", "clipping", "optimizers", "numpy", "scipy", "random", "extend", "saving", "exported",
     "distributed", "testing", "uncertainty", "patterns", "plot", "interop", "sparse", "tree", "", "compat",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from fgrad import errors
 from fgrad.core.foreign import FOREIGN, OBJECT, OVERRIDES, Objects, as_objects, holds_numbers
 from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS
+from fgrad.typing import Array, Operand
 
 OPERANDS: set[type] = {float, int}
 """Types that operations take unchanged, as they do arrays of numbers; an object of another type is converted."""
@@ -55,7 +56,7 @@ def defers_to(x: Any) -> bool:
     return has_operators and PARTNERS[kind] is None
 
 
-def changes_operations(x: Any) -> bool:
+def changes_operations(x: object) -> bool:
     """Return whether operations have another meaning for an array: whether it is masked, or a matrix.
 
     There are no masked arrays before `numpy.ma` is imported, which NumPy does when the module is first used. A function
@@ -102,7 +103,7 @@ def as_operand(x: Any) -> Any:
     return x
 
 
-def _as_constant(x: Any) -> Any:
+def _as_constant(x: Operand) -> Array:
     """Return the constant array of an object of another library that defers to the tensor.
 
     Raises:
@@ -127,7 +128,7 @@ def as_exact_operand(x: Any) -> Any:
     return as_objects(x) if is_of_objects(x) and holds_numbers(x) else x
 
 
-def is_exact(x: Any) -> bool:
+def is_exact(x: object) -> bool:
     """Return whether an argument of an operation is an object array, possibly below traces."""
     return type(below(x)) is Objects
 
@@ -141,7 +142,7 @@ def _as_floats(x: Any) -> Any:
     return x.astype(complex if any(isinstance(element, complex) for element in x.flat) else float)
 
 
-def is_of_objects(x: Any) -> bool:
+def is_of_objects(x: object) -> bool:
     """Return whether `x` is an object array, such as one of traced numbers."""
     return type(x) is np.ndarray and x.dtype is OBJECT
 
@@ -178,7 +179,7 @@ def holds_tensors(x: Any) -> bool:
     return type(x) in BOXES or (is_of_objects(x) and holds_tensors(x.ravel().tolist()))
 
 
-def as_array(x: Any, dtype: Any = None) -> Any:
+def as_array(x: Any, dtype: object = None) -> Any:
     """Return `x` as an array or tensor; nested lists that contain tensors are stacked."""
     if type(x) not in BOXES:
         if not hasattr(x, "dtype"):

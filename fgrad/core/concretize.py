@@ -34,6 +34,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.errors import places
+from fgrad.typing import Array
 
 
 class _Wanted(threading.local):
@@ -144,7 +145,7 @@ def _error_of_number(frame: FrameType, step: places.Step, how: str) -> errors.De
     return errors.DetachedError.of_number(_name_of(callee, step, how), line)
 
 
-def _name_of(callee: Any, step: places.Step, how: str) -> str:
+def _name_of(callee: object, step: places.Step, how: str) -> str:
     """Return the name of the function that requests a number, as users write it; empty if it is unknown."""
     if callee is float or callee is complex:
         return str(callee.__name__)
@@ -169,7 +170,7 @@ def is_collected(tensor: Any) -> bool:
     return tensor.dtype.kind in ("fbui" if trace.is_map or trace.is_program else "f")
 
 
-def collecting(tensor: Any) -> None:
+def collecting(tensor: Array) -> None:
     """Remember where an array of traced numbers is built, for messages."""
     refuse_strides(sys._getframe(2))
     _wanted.collected, _wanted.is_exact = errors.users_place(), tensor.dtype.kind in "bui"
@@ -193,7 +194,7 @@ def is_left_to_operand(frame: FrameType) -> bool:
     return frame.f_code.co_name in _OPERATORS_OF_SPARSE and _module_of(frame).startswith("scipy.sparse.")
 
 
-def refuse_nan(frame: FrameType, *compared: Any) -> None:
+def refuse_nan(frame: FrameType, *compared: object) -> None:
     """Refuse a comparison with NaN where NumPy computes a maximum or minimum of an array of objects.
 
     For floating-point numbers the result would be NaN; for objects it is either of them.
@@ -211,7 +212,7 @@ def refuse_nan(frame: FrameType, *compared: Any) -> None:
     raise errors.ObjectArrayError("one of them is NaN, which is neither larger nor smaller", errors.users_line(), built)
 
 
-def refuse_reciprocal(frame: FrameType, tensor: Any) -> None:
+def refuse_reciprocal(frame: FrameType, tensor: Array) -> None:
     """Refuse `1 / x` of an integer where NumPy computes the reciprocal of an array of objects.
 
     For integers the result would be an integer; for objects it is the quotient.

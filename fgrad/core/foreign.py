@@ -33,6 +33,7 @@ from fgrad import errors
 from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.shapes import broadcast_shapes
+from fgrad.typing import Array, Operand
 
 OBJECT = np.dtype(object)
 """The dtype of arrays of traced numbers, such as `np.array([x, y])`, and of exact numbers."""
@@ -108,7 +109,7 @@ class Objects(np.ndarray[Any, np.dtype[Any]]):
         super().__setitem__(key, np.asarray(value)[()] if isinstance(value, np.ndarray) else value)
 
     @override
-    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, keywords: Any) -> Any:
         kinds = () if function in _FACTS else _NUMBERS
         return _as_results(super().__array_function__(function, types, args, keywords), kinds)
 
@@ -117,11 +118,11 @@ class Objects(np.ndarray[Any, np.dtype[Any]]):
         return _as_results(np.asarray(self).astype(dtype, *args, **keywords), ())
 
     @override
-    def dot(self, other: Any, out: Any = None) -> Any:
+    def dot(self, other: Any, out: object = None) -> Any:
         return as_objects(super().dot(other))
 
 
-def _bare(x: Any) -> Any:
+def _bare(x: Objects) -> Array | Objects:
     return np.asarray(x) if type(x) is Objects else x
 
 
@@ -130,7 +131,7 @@ _FACTS = {np.shape, np.ndim, np.size, np.count_nonzero}
 """Functions whose integer results are not elements."""
 
 
-def _as_results(x: Any, kinds: tuple[type, ...]) -> Any:
+def _as_results(x: object, kinds: tuple[type, ...]) -> Any:
     """Return a result of NumPy with exact numbers, and numbers of the types `kinds`, as `Objects`."""
     if type(x) is tuple:
         return tuple(_as_results(each, kinds) for each in x)
@@ -138,19 +139,19 @@ def _as_results(x: Any, kinds: tuple[type, ...]) -> Any:
     return as_objects(x) if is_ours else x
 
 
-def _quotient(x: Any, y: Any) -> Any:
+def _quotient(x: Operand, y: Operand) -> Any:
     return Fraction(x, y) if type(x) is int is type(y) and y else x / y  # for two integers Python returns a float
 
 
 _exact_quotient: Any = np.frompyfunc(_quotient, 2, 1)
 
 
-def is_exact_number(x: Any) -> bool:
+def is_exact_number(x: object) -> bool:
     """Return whether `x` is a number that NumPy keeps as an object, such as a fraction."""
     return isinstance(x, Number) and not isinstance(x, (int, float, complex, np.generic))
 
 
-def as_objects(x: Any) -> Any:
+def as_objects(x: object) -> Any:
     """Return an object array, or one object, as `Objects`."""
     if not isinstance(x, np.ndarray):
         array = np.empty((), OBJECT)
@@ -159,19 +160,19 @@ def as_objects(x: Any) -> Any:
     return x.view(Objects)
 
 
-def holds_numbers(x: Any) -> bool:
+def holds_numbers(x: Operand) -> bool:
     """Return whether all elements of an object array are numbers, with no tensors among them."""
     return all(isinstance(element, Number) for element in np.asarray(x).flat)
 
 
-def exact_numbers(x: Any) -> Any:
+def exact_numbers(x: Operand) -> Any:
     """Return an exact number, or an object array of numbers, as `Objects`; otherwise None."""
     if isinstance(x, np.ndarray):
         return as_objects(x) if x.dtype is OBJECT and holds_numbers(x) else None
     return as_objects(x) if is_exact_number(x) else None
 
 
-def as_payload(x: Any) -> Any:
+def as_payload(x: Operand) -> Any:
     """Return `x` as a payload: arrays of other libraries unchanged, all other values as a NumPy array."""
     if FOREIGN[type(x)] or (type(x) is np.ndarray and x.dtype is not OBJECT):
         return x
@@ -194,12 +195,12 @@ def in_memory(x: Any) -> Any:
     return x.todense() if is_sparse(x) else x
 
 
-def is_at_hand(x: Any) -> bool:
+def is_at_hand(x: object) -> bool:
     """Return whether an array or number is NumPy's, so that reading its values is cheap."""
     return not FOREIGN[type(x)]
 
 
-def library_of(x: Any) -> str:
+def library_of(x: Operand) -> str:
     """Return the name in messages for an array or tensor that is not NumPy's."""
     if type(x) is Objects:
         kinds = sorted({type(element).__name__ for element in x.flat} - {"int"})
@@ -207,7 +208,7 @@ def library_of(x: Any) -> str:
     return f"an array of {type(x).__module__.partition('.')[0]}"
 
 
-def known_shape(x: Any) -> None:
+def known_shape(x: Objects) -> None:
     """Refuse an array with an unknown size: derivatives are converted to the shapes of their primals.
 
     Raises:
@@ -276,17 +277,17 @@ def _computed(primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, 
     return primitive.implementation(*args, **metadata)
 
 
-def is_lazy(x: Any) -> bool:
+def is_lazy(x: Operand) -> bool:
     """Return whether an array is lazy: a plan of a computation, by dask's protocol."""
     return hasattr(type(x), "__dask_graph__")
 
 
-def is_sparse(x: Any) -> bool:
+def is_sparse(x: object) -> bool:
     """Return whether an array is one of the package sparse: it stores elements that differ from the fill value."""
     return hasattr(type(x), "todense") and hasattr(x, "fill_value")
 
 
-def _is_bare(x: Any) -> bool:
+def _is_bare(x: object) -> bool:
     """Return whether a result is a number that NumPy has taken out of an object array, or an array of such numbers."""
     return not hasattr(x, "dtype") or (x.dtype is OBJECT and type(x) is not Objects)
 
@@ -367,14 +368,14 @@ _OF_ARRAYS: dict[Any, Callable[..., Any]] = {
 """The functions that do what `ufunc.reduce` does; other libraries have only these."""
 
 
-def reduced_by(ufunc: np.ufunc, x: Any, **keywords: Any) -> Any:
+def reduced_by(ufunc: np.ufunc, x: Array, **keywords: Any) -> Any:
     """Return `ufunc.reduce(x, **keywords)`, for arrays of any library."""
     if FOREIGN[type(x)] and type(x) is not Objects:
         return _OF_ARRAYS[ufunc](x, **{"axis": 0, **keywords})
     return ufunc.reduce(x, **keywords)
 
 
-def total(x: Any, **keywords: Any) -> Any:
+def total(x: Array, **keywords: object) -> Any:
     """Return `np.add.reduce(x, **keywords)`, for arrays of any library."""
     return _total(x, **keywords) if type(x) is np.ndarray else reduced_by(np.add, x, **keywords)
 
@@ -382,7 +383,7 @@ def total(x: Any, **keywords: Any) -> Any:
 _total: Any = np.add.reduce
 
 
-def accumulated_by(ufunc: np.ufunc, x: Any, axis: int) -> Any:
+def accumulated_by(ufunc: np.ufunc, x: Array, axis: int) -> Array:
     """Return `ufunc.accumulate(x, axis)`, for arrays of any library."""
     if FOREIGN[type(x)] and type(x) is not Objects:
         return (np.cumsum if ufunc is np.add else np.cumprod)(x, axis=axis)

@@ -15,6 +15,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply, box, boxed, strip_ended
 from fgrad.core.trace import Call, Trace, is_seen, observing, running, through_observers
 from fgrad.core.unbroadcast import is_finite
+from fgrad.typing import Array, ArrayLike
 
 _ARRAY = np.ndarray
 _PLAIN_TANGENTS = {_ARRAY, np.float64, np.float32, type(ZERO)}
@@ -62,7 +63,7 @@ class ForwardTrace(Trace):
     def known_of(self, tensor: Tensor) -> Sequence[Any]:
         return tensor._payload, unmasked(tensor._mark)
 
-    def root(self, value: Any, tangent: Any) -> Tensor:
+    def root(self, value: Any, tangent: object) -> Tensor:
         """Return `value` as an input of this trace that moves along `tangent`."""
         return box(value, self, mark_of(tangent))
 
@@ -99,7 +100,9 @@ class ForwardTrace(Trace):
             return tuple(self.moving(x, t, is_masked) for x, t in zip(ans, tangent, strict=False))
         return self.moving(ans, tangent, is_masked)
 
-    def _scaled(self, primitive: Primitive, tangents: Sequence[Any], ans: Any, values: Sequence[Any]) -> Tensor | None:
+    def _scaled(
+        self, primitive: Primitive, tangents: Sequence[Any], ans: Array, values: Sequence[Any]
+    ) -> Tensor | None:
         """Return the result with its tangent, if the tangents are plain arrays or batches of them; else None.
 
         A batch is unboxed for the rule: an elementwise rule treats it like any other array.
@@ -131,7 +134,7 @@ class ForwardTrace(Trace):
         self,
         primitive: Primitive,
         tangents: Sequence[Any],
-        ans: Any,
+        ans: ArrayLike,
         values: Sequence[Any],
         metadata: Mapping[str, Any],
     ) -> Any:
@@ -149,7 +152,7 @@ class ForwardTrace(Trace):
             explain_refusal(primitive, (*values, *bare), error)
             raise
 
-    def moving(self, value: Any, tangent: Any, is_masked: bool) -> Tensor:
+    def moving(self, value: Array, tangent: Any, is_masked: bool) -> Tensor:
         """Box a value with its tangent, converted to the shape and dtype of the value."""
         if tangent is ZERO or value.dtype.kind not in INEXACT:
             return boxed(value)  # type: ignore[no-any-return]
@@ -160,11 +163,11 @@ class ForwardTrace(Trace):
             tangent = np.broadcast_to(tangent, shape)
         return box(value, self, Masked(tangent) if is_masked else tangent)
 
-    def direction(self, tangent: Any) -> Any:
+    def direction(self, tangent: object) -> Any:
         """Return the tangent of an input that the rule of a call receives."""
         return unmasked(tangent)
 
-    def moved(self, value: Any, tangent: Any) -> Tensor:
+    def moved(self, value: Array, tangent: Any) -> Tensor:
         """Box a result of a call with its tangent, taken out of the layer of this trace.
 
         A user's rule does not declare which zeros come from a mask, so all may.
@@ -177,7 +180,7 @@ class ForwardTrace(Trace):
         return call.followed(self, leaves)
 
 
-def mark_of(tangent: Any) -> Any:
+def mark_of(tangent: object) -> Any:
     """Return the mark of an input with a tangent; exact zeros in the tangent mean "does not move"."""
     return Masked(tangent) if type(tangent) is not Masked and may_hold_zeros(tangent) else tangent
 

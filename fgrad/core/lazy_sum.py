@@ -43,7 +43,7 @@ class Gathered:
             self.array, self.part = self.part.alone(), None
         return self.array
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: Any) -> Gathered:
         array = self.finished()
         if type(other) is Gathered and other.part is not None:
             self.array = other.part.add_to(array)
@@ -57,6 +57,6 @@ class Gathered:
     __radd__ = __add__
 
 
-def finished(cotangent: Any) -> Any:
+def finished(cotangent: object) -> Any:
     """Return a cotangent as an array or tensor."""
     return cotangent.finished() if type(cotangent) is Gathered else cotangent

@@ -25,6 +25,7 @@ from fgrad.core.snapshots import ChecksumGuard
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import running
 from fgrad.core.unbroadcast import is_finite
+from fgrad.typing import Array, Operand
 
 _ARRAY = np.ndarray
 _PLAIN = {_ARRAY, np.float64}
@@ -48,31 +49,31 @@ class Masked:
     def __init__(self, derivative: Any) -> None:
         self.derivative = derivative
 
-    def __mul__(self, slope: Any) -> Any:
+    def __mul__(self, slope: Operand) -> Any:
         return PRODUCTS[np.multiply](self.derivative, slope)
 
     __rmul__ = __mul__
 
-    def __truediv__(self, divisor: Any) -> Any:
+    def __truediv__(self, divisor: Operand) -> Any:
         if not hasattr(divisor, "dtype"):
             dtype = complex if type(divisor) is complex else self.dtype
             divisor = as_payload(np.asarray(divisor, dtype))  # the quotient of two integer objects is a fraction
         return self * (1 / divisor)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: Array) -> Any:
         return PRODUCTS[np.matmul](self, other)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: Array) -> Any:
         return PRODUCTS[np.matmul](other, self)
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
         result = function(*map(unmasked, args), **keywords)
         return Masked(result) if hasattr(result, "dtype") else result
 
-    def __getitem__(self, key: Any) -> Masked:
+    def __getitem__(self, key: object) -> Masked:
         return Masked(self.derivative[key])
 
-    def reshape(self, shape: Any) -> Masked:
+    def reshape(self, shape: object) -> Masked:
         return Masked(self.derivative.reshape(shape))
 
     @property
@@ -86,7 +87,7 @@ class Masked:
     T = property(lambda self: Masked(self.derivative.T))
 
 
-def unmasked(x: Any) -> Any:
+def unmasked(x: object) -> Any:
     """Return a masked derivative as an array or tensor, otherwise `x`."""
     return x.derivative if type(x) is Masked else x
 
@@ -104,7 +105,7 @@ _PURE = {FunctionType, ChecksumGuard}
 """Types of pullbacks that may be called twice, since no observer wraps them."""
 
 
-def pulled_by_masked(rule: ReverseRule, saved: Any, cotangent: Any) -> Any:
+def pulled_by_masked(rule: ReverseRule, saved: object, cotangent: Array) -> Any:
     """Return the cotangent that a rule with `scales` gives for a masked cotangent.
 
     If all of the result is finite, the common case, no zero has met an infinity. A check of the result takes less time
@@ -119,14 +120,14 @@ def pulled_by_masked(rule: ReverseRule, saved: Any, cotangent: Any) -> Any:
     return rule.pull(Masked(cotangent), saved)
 
 
-def _is_known_to_be_finite(x: Any) -> bool:
+def _is_known_to_be_finite(x: Array) -> bool:
     if type(x) in _PLAIN:
         return is_finite(x)
     known = _known(x)
     return bool(known) and all(map(is_finite, known))
 
 
-def _known(x: Any) -> Sequence[Any]:
+def _known(x: object) -> Sequence[Any]:
     """Return all plain arrays and numbers in a cotangent and its traces; empty if they are unknown."""
     if type(x) is not Tensor:
         return (x,) if type(x) in _PLAIN else ()

@@ -15,7 +15,7 @@ rules of NEP 13 and NEP 18, so a function has the same value as for plain arrays
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from fgrad import errors
 from fgrad.core.coerce import PARTNERS, changes_operations, collected, holds_tensors
 from fgrad.core.foreign import OBJECT, OVERRIDES
 from fgrad.core.primitive import BOXES, UFUNCS
+from fgrad.typing import Array, Operand
 
 PLAIN_FORMS = {
     "astropy": "x.to_value(unit)",
@@ -36,7 +37,7 @@ PLAIN_FORMS = {
 """How to convert objects of a package to plain arrays, for messages."""
 
 
-def refused(x: Any, reason: str = "") -> errors.StructureError:
+def refused(x: Operand, reason: str = "") -> errors.StructureError:
     """Return the error for an operand that overrides operations and does not accept tensors."""
     kind = type(x)
     return errors.StructureError(
@@ -55,7 +56,7 @@ def _plain_form(kind: type) -> str:
     return PLAIN_FORMS.get(_package(kind), "such as np.asarray(x)")
 
 
-def reflected_by(x: Any, twin: str, ufunc: np.ufunc, tensor: Any) -> Any:
+def reflected_by(x: Any, twin: str, ufunc: np.ufunc, tensor: Array) -> Any:
     """Return the result of an operator with a tensor on its left, by the right operand's own method.
 
     Args:
@@ -96,7 +97,9 @@ def overridden(x: Any, ufunc: np.ufunc, method: str, inputs: Sequence[Any], keyw
     return result
 
 
-def answered(function: Any, types: Iterable[type], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+def answered(
+    function: Callable[..., Any], types: Iterable[type], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> Any:
     """Return the result of a NumPy function that an argument overrides.
 
     Raises:
@@ -120,7 +123,7 @@ def _arguments(args: Iterable[Any]) -> Iterable[Any]:
             yield x
 
 
-def as_arguments(function: Any, args: Iterable[Any]) -> tuple[Any, ...]:
+def as_arguments(function: object, args: Iterable[Any]) -> tuple[Any, ...]:
     """Return the arguments of a NumPy function, with plain numbers for objects that do not override it."""
     if function is np.clip:  # a ufunc for everything but tensors
         return tuple(args)
@@ -143,7 +146,7 @@ def as_leaf(x: Any) -> Any:
     return collected(x)
 
 
-def _as_labelled_leaf(x: Any) -> Any:
+def _as_labelled_leaf(x: Callable[..., Any]) -> Any:
     held = next((each for each in _held_by(x) if type(each) in BOXES and each._trace.level), None)
     if held is None:
         return x
@@ -168,7 +171,7 @@ def _held_by(x: Any) -> list[Any]:
     return [getattr(x, "_magnitude", None)]
 
 
-def refuse_masked(x: Any) -> None:
+def refuse_masked(x: object) -> None:
     """Raise if a masked array or a matrix would become a tensor, which would lose its own meaning of the operations.
 
     Raises:

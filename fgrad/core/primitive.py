@@ -81,7 +81,7 @@ class ReverseRule:
         return self.function(ct, *saved) if self.count else self.function(ct)
 
 
-def _nothing(values: Any) -> None:
+def _nothing(values: Sequence[Any]) -> None:
     return None
 
 
@@ -206,7 +206,7 @@ class Primitive:
         if isinstance(self.vjps, tuple):
             object.__setattr__(self, "vjps", self.owned(self.vjps))
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         if getattr(self, name, None):
             raise AttributeError(f"{name} of the primitive {self.name!r} is defined already")
         object.__setattr__(self, name, value)

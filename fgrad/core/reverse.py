@@ -25,6 +25,7 @@ from fgrad.core.snapshots import LARGE, ChecksumGuard, Copies, is_large, snapsho
 from fgrad.core.tensor import Tensor, apply, box, boxed, own_handle
 from fgrad.core.trace import NOTHING, Call, Trace, is_seen, observing, recorded, running
 from fgrad.core.unbroadcast import FEW_PRODUCTS, SUMMED, summed
+from fgrad.typing import Array, ArrayLike
 
 Pullback = Callable[[Any], Any]
 _ARRAY = np.ndarray
@@ -116,7 +117,7 @@ class ReverseTrace(Trace):
         self._keys = itertools.count()
 
     @override
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if error is not None:
             self.record = []  # tensors that outlive the error hold no graph
         self.copies.clear()
@@ -212,7 +213,7 @@ class ReverseTrace(Trace):
     def _inside(self, tensor: Tensor) -> Any:
         return tensor._payload if tensor._trace is self else own_handle(tensor)
 
-    def _handles(self, result: Any, args: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
+    def _handles(self, result: ArrayLike, args: Sequence[Any], values: Sequence[Any]) -> Sequence[Any]:
         """Return the arguments of rules in a persistent trace: tensors of it, so that it records what they do."""
         return _own_handles([result, *(arg if type(arg) is Tensor else x for arg, x in zip(args, values, strict=True))])
 
@@ -261,8 +262,8 @@ class ReverseTrace(Trace):
         return result
 
     def _joined(
-        self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
-    ) -> Any:
+        self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Array, metadata: Mapping[str, Any]
+    ) -> Tensor:
         """Return the joined arrays, recording one pullback for all of them."""
         assert primitive.parted is not None
         result = self.root(ans)
@@ -360,7 +361,7 @@ class ReverseTrace(Trace):
         return outputs
 
     def _left(
-        self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: Any, metadata: Mapping[str, Any]
+        self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any], ans: object, metadata: Mapping[str, Any]
     ) -> Any:
         """Return the result of an operation without a derivative, and record that its arguments left the trace."""
         for arg in args:
@@ -391,7 +392,7 @@ def _rule_and_form(primitive: Primitive, argnum: int, ans: Any, value: Any) -> t
     return primitive.vjps[argnum], (value.shape, value.dtype)
 
 
-def _pullback(rule: Any, values: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
+def _pullback(rule: Callable[..., Any] | None, values: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
     """Return the pullback of a rule for `(ans, *args)`."""
     pullback = rule and (rule(*values, **metadata) if metadata else rule(*values))
     return pullback or _cut()
@@ -414,7 +415,7 @@ class Parts:
 
     __slots__ = ("likes", "parts")
 
-    def __init__(self, likes: list[Form], place: int, cotangent: Any) -> None:
+    def __init__(self, likes: list[Form], place: int, cotangent: Array) -> None:
         self.likes = likes
         self.parts: dict[int, Any] = {place: cotangent}
 
@@ -523,7 +524,7 @@ def _for_rule(cotangent: Any, rule: ReverseRule) -> Any:
     return cotangent if type(cotangent) in _SEVERAL else payload_of(cotangent)
 
 
-def _held(saved: Any) -> list[Any]:
+def _held(saved: object) -> list[Any]:
     """Return the residuals of an edge: an array among them may belong to the library that raised the error."""
     held, cells = list(getattr(saved, "args", ())), getattr(saved, "__closure__", None) or ()
     return held + [cell.cell_contents for cell in cells] + (list(saved) if type(saved) is tuple else [saved])

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.typing import Array
+
 _MOST = 32
 """Number of axes beyond which NumPy's `broadcast_shapes` and `flat` raise, though arrays may have twice as many."""
 
@@ -30,6 +32,6 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(found))
 
 
-def first_of(x: Any) -> Any:
+def first_of(x: Array) -> Any:
     """Return the first element of a nonempty array."""
     return x[(0,) * x.ndim]

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.typing import Array
 
 LARGE = 1 << 20
 """Size in bytes above which an array is not copied."""
@@ -140,7 +141,7 @@ def _lineage(array: Any) -> list[Any]:
     return arrays
 
 
-def _can_be_locked(array: Any) -> bool:
+def _can_be_locked(array: Array) -> bool:
     """Return whether the memory belongs to NumPy: otherwise the array could not be made writable again."""
     root = _lineage(array)[-1]
     return (root.base is None and root.flags.owndata) or isinstance(root.base, mmap.mmap)
@@ -156,7 +157,7 @@ class Locks:
         self._uses: dict[int, tuple[Any, str, tuple[str, int], Any]] = {}
         self._owners: list[Any] = []
 
-    def hold(self, array: Any, name: str) -> bool:
+    def hold(self, array: Array, name: str) -> bool:
         """Make an array and its bases read-only.
 
         Args:
@@ -259,5 +260,5 @@ def fingerprint(array: Any) -> tuple[int, ...]:
 
 
 @functools.lru_cache(maxsize=4)
-def _weights(count: int) -> Any:
+def _weights(count: int) -> Array:
     return np.random.default_rng(0).integers(0, 2**64, count, np.uint64, endpoint=False) | np.uint64(1)

@@ -50,6 +50,7 @@ from fgrad.core.trace import (
 )
 from fgrad.core.tree import LEAVES, flatten, unflatten
 from fgrad.errors import hints
+from fgrad.typing import Array, ArrayLike, DTypeLike, Operand
 
 _ARRAY = np.ndarray
 
@@ -160,18 +161,18 @@ def strip_ended(x: Any) -> Any:
     return x
 
 
-def renewed(x: Any) -> Any:
+def renewed(x: Array) -> Any:
     """Return an up-to-date view if the root of `x` has been written to, otherwise `x`."""
     return x._trace.renewed(x) if type(x) is Tensor else x
 
 
-def is_weak(x: Any) -> bool:
+def is_weak(x: Array) -> bool:
     """Return whether `x` stands for a Python number."""
     value = strip_ended(x)
     return type(value) is Tensor and value._trace.is_weak(value)
 
 
-def settled(leaf: Any) -> Any:
+def settled(leaf: Array | float) -> Any:
     """Return `strip_ended(leaf)`, with an array of traced numbers made into one tensor."""
     return strip_ended(collected(leaf))
 
@@ -196,7 +197,7 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
     """Make an operator and its reflected one, the method named `twin`, from the ufunc that NumPy would call."""
     primitive: Any = None  # found at the first call: the table is not filled yet
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: Array, other: Any) -> Any:
         nonlocal primitive
         primitive = primitive or UFUNCS[ufunc]
         kind = type(other)
@@ -211,7 +212,7 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
             return reflected_by(other, twin, ufunc, strip_ended(self) if OVERRIDES[kind] else self)
         return apply(primitive, (self, other))
 
-    def reflected(self: Any, other: Any) -> Any:
+    def reflected(self: Array, other: Any) -> Any:
         nonlocal primitive
         primitive = primitive or UFUNCS[ufunc]
         if type(other) in OPERANDS and type(self) is Tensor and self._trace.level and not (observing and is_seen()):
@@ -224,7 +225,7 @@ def _binary(ufunc: np.ufunc, twin: str) -> tuple[Callable[[Any, Any], Tensor], C
 def _quotient(divide: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tensor]:
     """Make `other / self`, which NumPy calls for the reciprocal of an array of objects."""
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: Array, other: object) -> Any:
         if type(other) is int:
             concretize.refuse_reciprocal(sys._getframe(1), self)
         return divide(self, other)
@@ -235,7 +236,7 @@ def _quotient(divide: Callable[[Any, Any], Tensor]) -> Callable[[Any, Any], Tens
 def _comparison(ufunc: np.ufunc, twin: str) -> Callable[[Any, Any], Tensor]:
     compare, _ = _binary(ufunc, twin)
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: Any, other: Any) -> Tensor:
         result = compare(self, other)
         if type(result) is Tensor and type(truth := result._shown()) is np.bool_ and not truth:
             concretize.refuse_nan(sys._getframe(1), self._shown(), other._shown() if type(other) in BOXES else other)
@@ -247,7 +248,7 @@ def _comparison(ufunc: np.ufunc, twin: str) -> Callable[[Any, Any], Tensor]:
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     """Make the operator that writes its result into the tensor; a tensor of shape `()` is immutable, as a number is."""
 
-    def operator(self: Any, other: Any) -> Any:
+    def operator(self: Any, other: Array) -> Any:
         if not self._trace.shape_of(self):
             return apply(UFUNCS[ufunc], (self, other)) if type(other) in OPERANDS else NotImplemented
         if type(other) not in OPERANDS and type(other) not in BOXES:
@@ -262,7 +263,7 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
 
 
 def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
-    def operator(self: Any) -> Any:
+    def operator(self: Array) -> Any:
         return ANSWERS[ufunc](self) if ufunc in ANSWERS else apply(UFUNCS[ufunc], (self,))
 
     return operator
@@ -277,14 +278,14 @@ def _rounding(function: Callable[[Any], int]) -> Callable[[Any], int]:
     return method
 
 
-def _unpacked(arguments: tuple[Any, ...]) -> Any:
+def _unpacked(arguments: tuple[Any, ...]) -> tuple[Any, ...] | list[Any] | None:
     """Return the only tuple argument, or the tuple of all arguments, as NumPy's methods do."""
     if len(arguments) == 1 and (arguments[0] is None or isinstance(arguments[0], (tuple, list))):
         return arguments[0]
     return arguments
 
 
-def _answer(function: Any, *args: Any, **keywords: Any) -> Tensor:
+def _answer(function: Callable[..., Any], *args: object, **keywords: object) -> Tensor:
     """Call the function of fgrad that replaces a NumPy function on tensors."""
     return FUNCTIONS[function](*args, **keywords)  # type: ignore[no-any-return]
 
@@ -292,7 +293,7 @@ def _answer(function: Any, *args: Any, **keywords: Any) -> Tensor:
 def _member(name: str) -> Callable[..., Any]:
     """Make the method that replaces the ndarray method of that name."""
 
-    def method(self: Any, *args: Any, **keywords: Any) -> Any:
+    def method(self: Array, *args: object, **keywords: object) -> Any:
         return METHODS[name](self, *args, **keywords)
 
     method.__name__ = name
@@ -300,10 +301,10 @@ def _member(name: str) -> Callable[..., Any]:
     return method
 
 
-def _method(function: Any) -> Callable[..., Tensor]:
+def _method(function: Callable[..., Any]) -> Callable[..., Tensor]:
     """Make the method that calls the NumPy function with the tensor as first argument."""
 
-    def method(self: Any, *args: Any, **keywords: Any) -> Any:
+    def method(self: Array, *args: object, **keywords: Operand) -> Any:
         return _answer(function, self, *args, **keywords)
 
     method.__name__ = function.__name__
@@ -314,7 +315,7 @@ def _method(function: Any) -> Callable[..., Tensor]:
 def _writer(name: str) -> Callable[[Any, Any], None]:
     """Make the setter of an attribute that is a view."""
 
-    def write(self: Any, value: Any) -> None:
+    def write(self: Any, value: object) -> None:
         getattr(self, name)[...] = value
 
     return write
@@ -375,14 +376,14 @@ class TensorLike:
             return self._object_array if self.size else self._plain_array
         raise AttributeError("__array__")  # NumPy then takes the number itself as an object
 
-    def _plain_array(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def _plain_array(self, dtype: np.dtype[Any] | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         value = self._settled()
         if type(value) is Tensor and not value.size:  # an empty tensor has no values to lose
             return np.empty(value.shape, value.dtype if dtype is None else dtype)
         array = _read_only(value._trace.plain_array(value) if type(value) is Tensor else value)
         return array.astype(array.dtype if dtype is None else dtype, copy=bool(copy))
 
-    def _as_object(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+    def _as_object(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
         whole = np.empty((), OBJECT)
         whole[()] = self
         return whole
@@ -570,12 +571,12 @@ class TensorLike:
     conj = conjugate = _unary(np.conjugate)
     _square = _unary(np.square)
 
-    def __pow__(self, exponent: Any) -> Tensor:
+    def __pow__(self, exponent: object) -> Tensor:
         # NumPy's own ** takes the same shortcut. A tensor that stands for a Python number does not, and remains one.
         takes_square = type(exponent) is int and exponent == 2 and (self.shape or not is_weak(self))
         return self._square() if takes_square else self._power(exponent)
 
-    def __getitem__(self, key: Any) -> Tensor:
+    def __getitem__(self, key: object) -> Tensor:
         return METHODS["__getitem__"](self, key)  # type: ignore[no-any-return]
 
     # Methods that call the NumPy function of the same name
@@ -585,10 +586,10 @@ class TensorLike:
     real = property(_method(np.real), _writer("real"))
     imag = property(_method(np.imag), _writer("imag"))
 
-    def reshape(self, *shape: Any, order: str = "C") -> Tensor:
+    def reshape(self, *shape: object, order: str = "C") -> Tensor:
         return _answer(np.reshape, self, _unpacked(shape), order=order)
 
-    def transpose(self, *axes: Any) -> Tensor:
+    def transpose(self, *axes: object) -> Tensor:
         return _answer(np.transpose, self, _unpacked(axes) or None)
 
     sum = _method(np.sum)
@@ -671,7 +672,7 @@ class Tensor(TensorLike):
         self._payload, self._mark, self._squared = other._payload, other._mark, None
         self._trace = other._trace  # last: other threads read the trace first
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: object, value: ArrayLike) -> None:
         METHODS["__setitem__"](self, key, value)
 
     def _assign(self, other: Tensor) -> None:
@@ -731,12 +732,12 @@ def own_handle(x: Tensor) -> Tensor:
     return notify_copy(handle) if observing and is_seen() else handle
 
 
-def as_now(x: Any) -> Any:
+def as_now(x: Array) -> Array:
     """Return a tensor as a new object that later assignments of the user do not change, otherwise `x`."""
     return own_handle(x) if type(x) is Tensor else x
 
 
-def _read_only(value: Any) -> npt.NDArray[Any]:
+def _read_only(value: Array) -> npt.NDArray[Any]:
     array: npt.NDArray[Any] = np.asarray(value).view()
     array.flags.writeable = False
     return array

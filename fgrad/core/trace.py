@@ -28,6 +28,7 @@ from fgrad.core import concretize
 from fgrad.core.foreign import FOREIGN
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.snapshots import SMALL, Locks
+from fgrad.typing import Array, ArrayLike
 
 _levels = itertools.count(1)
 
@@ -199,7 +200,7 @@ class Trace:
         self.level = self.rank
         return self
 
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.level = 0
         self.outdated = bool(self.belongs_to)
         if error is not None:
@@ -209,7 +210,7 @@ class Trace:
             if self.locks is not None:
                 self.locks.explain(error)
 
-    def lock(self, array: Any, name: str) -> bool:
+    def lock(self, array: Array, name: str) -> bool:
         """Make a plain array that `name` uses read-only until the call ends; return whether this is possible."""
         if not self.may_lock:
             return False
@@ -254,7 +255,7 @@ class Trace:
             f"Define {type(self).__name__}.process_call."
         )
 
-    def renewed(self, tensor: Any) -> Any:
+    def renewed(self, tensor: Array) -> Any:
         """Return the up-to-date tensor for a tensor of this trace: itself, unless it is outdated."""
         if self.outdated:
             raise errors.LeakedTensorError(self.belongs_to, errors.users_line())
@@ -303,31 +304,35 @@ class Observer:
         """An operation runs; `go_on(args)` gives its result. A nested tensor is reported at each level."""
         return go_on(args)
 
-    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Callable[..., Any]) -> Any:
         """A function with a custom derivative runs; `go_on(leaves)` gives its results. Reported at each level."""
         return go_on(leaves)
 
-    def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
+    def rule(
+        self, primitive: Primitive, name: str, pullback: Callable[..., Any], args: Sequence[Any], ans: Array | None
+    ) -> Any:
         """A reverse trace records a pullback; the returned one is recorded instead."""
         return pullback
 
-    def push(self, primitive: Primitive, tangents: Sequence[Any], args: Sequence[Any], ans: Any, go_on: Any) -> Any:
+    def push(
+        self, primitive: Primitive, tangents: Sequence[Any], args: Sequence[Any], ans: Array, go_on: Callable[..., Any]
+    ) -> Any:
         """A forward rule runs; `go_on()` gives the tangent of the result."""
         return go_on()
 
-    def stand_in(self, x: Any) -> Any:
+    def stand_in(self, x: Array) -> Any:
         """Return the value to use in place of a tensor or variable."""
         return x
 
-    def assigned(self, x: Any, value: Any) -> bool:
+    def assigned(self, x: Any, value: object) -> bool:
         """A tensor is written to; return whether the observer stores the new value itself."""
         return False
 
-    def watched(self, x: Any, value: Any) -> bool:
+    def watched(self, x: Any, value: object) -> bool:
         """A tape or accumulator has watched a tensor; return whether the observer stores the new value itself."""
         return False
 
-    def copied(self, x: Any) -> None:
+    def copied(self, x: Array) -> None:
         """A tensor was made from another one without an operation: a copy, or the same value with one more layer."""
 
     wants_all: ClassVar[bool] = False
@@ -392,32 +397,34 @@ def _leave(around: _Block) -> None:
     _block.set(around)
 
 
-def through_observers(method: str, *given: Any, go_on: Callable[..., Any]) -> Any:
+def through_observers(method: str, *given: object, go_on: Callable[..., Any]) -> Callable[..., Any]:
     """Call a method of each observer of this context, nested, with `go_on` as the innermost continuation."""
     for observer in reversed(running.observers):
         go_on = partial(_looked_at, getattr(observer, method), given, go_on)
     return go_on
 
 
-def _looked_at(look: Callable[..., Any], given: tuple[Any, ...], go_on: Callable[..., Any], *values: Any) -> Any:
+def _looked_at(look: Callable[..., Any], given: tuple[Any, ...], go_on: Callable[..., Any], *values: ArrayLike) -> Any:
     return look(*given, *values, go_on)
 
 
-def recorded(primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
+def recorded(
+    primitive: Primitive, name: str, pullback: Callable[..., Any], args: Sequence[Any], ans: Array | None
+) -> Callable[..., Any]:
     """Return the pullback to record: the given one, or an observer's replacement."""
     for observer in running.observers:
         pullback = observer.rule(primitive, name, pullback, args, ans)
     return pullback
 
 
-def substituted(x: Any) -> Any:
+def substituted(x: Array) -> Array:
     """Return the value to use in place of a tensor or variable."""
     for observer in running.observers:
         x = observer.stand_in(x)
     return x
 
 
-def notify_copy(x: Any) -> Any:
+def notify_copy(x: Array) -> Any:
     """Notify observers of a tensor that was made from another one without an operation, and return it."""
     for observer in running.observers:
         observer.copied(x)

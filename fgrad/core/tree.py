@@ -69,12 +69,12 @@ def paths(tree: Any) -> list[str]:
     return [accessor.codify("") for accessor in optree.tree_accessors(tree, namespace=NAMESPACE)]
 
 
-def outline(tree: Any) -> str:
+def outline(tree: object) -> str:
     """Return the nesting of a tree, with a star for each leaf."""
     return outline_of(flatten(tree)[1])
 
 
-def outline_of(treedef: Any) -> str:
+def outline_of(treedef: object) -> str:
     """Return the nesting of a structure returned by `flatten`, with a star for each leaf."""
     return re.sub(r"^PyTreeSpec\((.*?)(, namespace='[^']*')?\)$", r"\1", str(treedef), flags=re.DOTALL)
 
@@ -100,7 +100,7 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     return optree.tree_map(f, tree, *rest, namespace=NAMESPACE)
 
 
-def tree_leaves(tree: Any) -> list[Any]:
+def tree_leaves(tree: object) -> list[Any]:
     """Return the leaves of a tree as a list.
 
     Args:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fgrad.core.foreign import Objects, is_at_hand, total
 from fgrad.core.primitive import Primitive, Rules
+from fgrad.typing import Array
 
 SUMMED: dict[Primitive, Rules] = {}
 """Like `Primitive.vjps`, for broadcast arguments: the pullback returns the cotangent in the shape of its argument, so
@@ -50,7 +51,7 @@ def is_finite(x: Any) -> bool:
     return is_at_hand(x) and isfinite(x)  # unknown for a lazy array
 
 
-def summed(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
+def summed(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
     """Return the sum over axes, given in ascending order; many short rows are summed by a product with ones."""
     # Not for complex numbers: there infinity times 1 is not infinity.
     if type(x) is np.ndarray and x.size >= _MANY and x.flags.c_contiguous and x.dtype.char in "fd":
@@ -63,7 +64,7 @@ def summed(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return total(x, axis=axes, keepdims=keepdims)
 
 
-def _sum_of_rows(x: Any) -> Any:
+def _sum_of_rows(x: Array) -> Any:
     """Return the sum over the middle axis."""
     _, length, rest = x.shape
     step = _BLOCK // rest
@@ -72,7 +73,7 @@ def _sum_of_rows(x: Any) -> Any:
     return functools.reduce(operator.add, [ones[: part.shape[1]] @ part for part in parts])
 
 
-def summed_product(x: Any, y: Any, shape: tuple[int, ...]) -> Any:
+def summed_product(x: object, y: Array, shape: tuple[int, ...]) -> Any:
     """Return the sum of products over the axes along which an array of `shape` was repeated; None if unsupported.
 
     The products are summed as they are computed, without an array of them. Both are plain arrays of the same shape.

@@ -21,6 +21,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, TensorLike, box, boxed
 from fgrad.core.trace import UNTRACED, is_seen, running
+from fgrad.typing import Array, ArrayLike
 
 _creation = itertools.count()
 
@@ -76,7 +77,7 @@ class VariableWatch:
         if variable not in self.chosen:
             self.chosen[variable] = self.trace.root(None)._mark
 
-    def read(self, variable: Variable, value: Any) -> Any:
+    def read(self, variable: Variable, value: Array) -> Any:
         """Return `value` as an input of this watch's trace, if the variable is watched."""
         key = self.chosen.get(variable)
         if key is None:
@@ -199,11 +200,11 @@ class Variable(TensorLike):
             raise errors.ConcretizationError(".numpy()", errors.users_line())
         return self._value.copy()[()]
 
-    def projected(self, value: Any) -> Any:
+    def projected(self, value: ArrayLike) -> Any:
         """Return the value to assign for an updated value of an optimizer: a subclass may project it."""
         return value
 
-    def assign(self, value: Any) -> Variable:
+    def assign(self, value: ArrayLike) -> Variable:
         """Replace the value.
 
         Args:
@@ -232,7 +233,7 @@ class Variable(TensorLike):
                 watch.assigns(self)
         return self
 
-    def assign_add(self, delta: Any) -> Variable:
+    def assign_add(self, delta: ArrayLike) -> Variable:
         """Add to the value in place; see `assign`."""
         if recording() is not None:
             return self.assign(self + delta)
@@ -240,7 +241,7 @@ class Variable(TensorLike):
         with self.lock:
             return self.assign(self._value + delta)
 
-    def assign_sub(self, delta: Any) -> Variable:
+    def assign_sub(self, delta: ArrayLike) -> Variable:
         """Subtract from the value in place; see `assign`."""
         if recording() is not None:
             return self.assign(self - delta)
@@ -287,7 +288,7 @@ class Variable(TensorLike):
             "w.assign(new), where new = w.numpy(); new[key] = value"
         )
 
-    def _set_part(self, value: Any) -> None:
+    def _set_part(self, value: object) -> None:
         self[...] = value
 
     real = property(TensorLike.real.fget, _set_part)
@@ -298,7 +299,7 @@ class Variable(TensorLike):
         # A copy is a new variable, created when it is copied.
         return Variable, (self._value, self.trainable, self.name)
 
-    def __deepcopy__(self, memo: Any) -> Variable:
+    def __deepcopy__(self, memo: object) -> Variable:
         return Variable(self._value, self.trainable, self.name)
 
     def __repr__(self) -> str:
@@ -368,7 +369,7 @@ class Counter(Cell):
 BOXES.update({Variable, Cell, Counter})
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: ArrayLike) -> Any:
     """Return the array inside all layers; raise for a batch or a recorded value, which has no single value."""
     if isinstance(value, Variable):
         return value._value

@@ -32,6 +32,7 @@ from fgrad.core.masked import Masked, unmasked
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, strip_ended
 from fgrad.core.trace import Trace, is_seen, observing
+from fgrad.typing import Array
 
 # Plain tuples: each slice makes a view, and named tuples take five times as long to make.
 
@@ -147,7 +148,7 @@ def part_of(root: Tensor, part: Tensor) -> Tensor:
     return part
 
 
-def view(primitive: Primitive, x: Any, metadata: Mapping[str, Any]) -> Any:
+def view(primitive: Primitive, x: Array, metadata: Mapping[str, Any]) -> Any:
     """Return the result of an operation on `x`, as a view of `x` if that is a tensor."""
     if type(x) is Tensor and hidden_value(origin(x)[0]) is not None and not is_seen():
         found = later(primitive, x, metadata)
@@ -165,7 +166,7 @@ def later(primitive: Primitive, x: Tensor, metadata: Mapping[str, Any]) -> Tenso
 
 
 def seen(
-    result: Any, x: Any, primitive: Primitive, metadata: Mapping[str, Any], shape: tuple[int, ...] | None = None
+    result: Array, x: Array, primitive: Primitive, metadata: Mapping[str, Any], shape: tuple[int, ...] | None = None
 ) -> Any:
     """Make a tensor a view of `x`: the result of an operation on `x` alone.
 
@@ -222,7 +223,7 @@ def origin(x: Tensor) -> View:
     return x._alias if type(x._alias) is tuple else (x, ())
 
 
-def along(x: Any, path: Path) -> Any:
+def along(x: Array, path: Path) -> Any:
     """Return the view of `x` to which steps lead."""
     for primitive, metadata, _ in path:
         x = apply(primitive, (x,), metadata)
@@ -261,7 +262,7 @@ def apart(x: Any, root: Tensor) -> Any:
     return copy
 
 
-def in_memory_of_its_own(x: Any) -> Any:
+def in_memory_of_its_own(x: Array) -> Array:
     """Return an array, or a new tensor object, that shares no memory with others."""
     if type(x) is Tensor:
         _copy_views(x)
@@ -311,7 +312,7 @@ class Writing(threading.local):
         self.arrays: list[Any] = []
         self.copies: list[Any] = []
 
-    def own(self, array: Any) -> Any:
+    def own(self, array: Array) -> Any:
         """Return an array to write into: `array` itself if it may be overwritten, otherwise a copy."""
         for each in self.arrays:
             if each is array:

@@ -138,7 +138,7 @@ class CheckReport:
 
 
 def check(
-    function: Callable[..., Any], /, *args: Any, argnums: Selection = None, order: int = 1, **keywords: Any
+    function: Callable[..., Any], /, *args: object, argnums: Selection = None, order: int = 1, **keywords: object
 ) -> CheckReport:
     """Return a report on whether the derivatives of a function at a point are correct.
 
@@ -252,7 +252,7 @@ class _Call:
         return self.function(*args, **keywords)
 
 
-def _plain_copy(leaf: Any) -> Any:
+def _plain_copy(leaf: object) -> Any:
     if type(leaf) is Tensor:
         return leaf.numpy()
     return leaf.copy() if type(leaf) is np.ndarray else leaf

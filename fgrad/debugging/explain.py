@@ -10,7 +10,7 @@ For gradients that are zero or not finite, a pass over the record is repeated, w
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -38,6 +38,7 @@ from fgrad.transforms.calls import Selection, check_point, name_of, place_name, 
 from fgrad.transforms.cuts import DEPARTURES, STOP, Exit, Outline, name_of_source
 from fgrad.transforms.linearization import differentiable, gradient_at_edge
 from fgrad.transforms.running import check_result, is_number
+from fgrad.typing import Array, ArrayLike
 
 _ONE_LINE = 8
 _MOST_REASONS = 5
@@ -120,7 +121,7 @@ def explain(tape: GradientTape, /, target: Any, source: Any) -> Any: ...
 def explain(function: Callable[..., Any], /, *args: Any, argnums: None = None, **keywords: Any) -> Explanations: ...
 @overload
 def explain(function: Callable[..., Any], /, *args: Any, argnums: Selection, **keywords: Any) -> Any: ...
-def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any) -> Any:
+def explain(tape: object, /, *args: ArrayLike, argnums: Selection = None, **keywords: object) -> Any:
     """Return why a gradient is None, zero or not finite: the operation responsible, and its line.
 
     The record of a tape is not consumed. The lines of all operations are known if they were recorded inside `with
@@ -174,7 +175,7 @@ def explain(tape: Any, /, *args: Any, argnums: Selection = None, **keywords: Any
         return _of_function(tape, args, keywords, argnums)
 
 
-def reasons_of_none(tape: GradientTape, target: Any, sources: Any) -> str:
+def reasons_of_none(tape: GradientTape, target: Array, sources: Sequence[Any]) -> str:
     """Return why gradients are None, as list items; each reason once."""
     return bullets(dict.fromkeys(reason for source in sources for reason in explain(tape, target, source).reasons))
 
@@ -186,7 +187,7 @@ def _target_and_source(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple
     return named["target"], named["source"]
 
 
-def _of_tape(tape: GradientTape, target: Any, source: Any) -> Any:
+def _of_tape(tape: GradientTape, target: Array, source: Array) -> Explanation | Explanations:
     check_tensors("target", target)
     check_tensors("source", source)
     leaves, treedef = flatten(source)
@@ -199,7 +200,9 @@ def _of_tape(tape: GradientTape, target: Any, source: Any) -> Any:
     return found[0] if treedef.is_leaf() else Explanations(found)
 
 
-def _of_function(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection) -> Any:
+def _of_function(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection
+) -> Explanation | Explanations:
     places, keywords = select(function, argnums, args, keywords)
     positional, keywords = list(args), dict(keywords)
     sources: list[tuple[str, Any, Any]] = []
@@ -236,7 +239,7 @@ def _of_function(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
     return found[0] if alone and found else Explanations(found)
 
 
-def _as_source(leaf: Any) -> Any:
+def _as_source(leaf: object) -> Any:
     """Return a leaf as a new tensor if it can be differentiated, otherwise unchanged."""
     value = differentiable(leaf)
     if value is None:
@@ -259,7 +262,7 @@ class _Question:
         plain: a message if there is no target because a function returned no tensor.
     """
 
-    def __init__(self, tape: GradientTape, targets: list[Any], source: Any, name: str, plain: str = "") -> None:
+    def __init__(self, tape: GradientTape, targets: list[Any], source: Array, name: str, plain: str = "") -> None:
         self.tape, self.targets, self.source, self.name, self.plain = tape, targets, source, name, plain
 
     def answer(self) -> Explanation:
@@ -387,17 +390,17 @@ def _sentence(name: str) -> str:
     return name[0].upper() + name[1:]
 
 
-def _of_integers(name: str, source: Any) -> Reason:
+def _of_integers(name: str, source: object) -> Reason:
     dtype = getattr(source, "dtype", type(source).__name__)
     return Reason("integer", f"{_sentence(name)} is of type {dtype}, which has no derivative. Make it a float.")
 
 
-def _traces_of(x: Any) -> list[Trace]:
+def _traces_of(x: Array) -> list[Trace]:
     """Return the reverse traces that have boxed a tensor, running or not."""
     return [layer._trace for layer in layers(renewed(x)) if layer._trace.remembers]
 
 
-def _not_watched(contents: Contents, source: Any, name: str) -> Reason:
+def _not_watched(contents: Contents, source: object, name: str) -> Reason:
     """Return why a source is not in the record of a tape."""
     if not isinstance(source, Variable):
         return Reason(

@@ -235,7 +235,7 @@ def debug_nans() -> contextlib.AbstractContextManager[None]:
 # Checks
 
 
-def _parts(value: Any) -> list[Any]:
+def _parts(value: object) -> list[Any]:
     """Return the arrays in the arguments or results of a rule."""
     if isinstance(value, Parts):
         return list(value.parts.values())
@@ -248,7 +248,7 @@ def _parts(value: Any) -> list[Any]:
     return [value] if hasattr(value, "dtype") or isinstance(value, (float, complex)) else []
 
 
-def arrays_in(value: Any) -> list[Any]:
+def arrays_in(value: object) -> list[Any]:
     """Return the plain arrays in a cotangent, in any form that rules take."""
     return [raw_array(part) for part in _parts(value)]
 

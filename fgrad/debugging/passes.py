@@ -209,7 +209,7 @@ class Pass:
         return _once(_of_zero(event) for event in masked if event.left[0] < event.came[0])
 
 
-def _is_finite(value: Any) -> bool:
+def _is_finite(value: object) -> bool:
     return not any(_total(arrays_in(value))[1:])
 
 

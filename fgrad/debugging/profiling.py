@@ -185,7 +185,7 @@ class _Profiler(Observer):
         return result
 
     @override
-    def rule(self, primitive: Primitive, name: str, pullback: Any, args: Sequence[Any], ans: Any) -> Any:
+    def rule(self, primitive: Primitive, name: str, pullback: object, args: Sequence[Any], ans: Any) -> Any:
         return _Timed(pullback, self._users_line(sys._getframe(1)))
 
     def _users_line(self, frame: FrameType | None) -> int:
@@ -210,7 +210,7 @@ class _Timed:
         return passed
 
 
-def _kept_by(pullback: Any) -> list[Any]:
+def _kept_by(pullback: object) -> list[Any]:
     """Return the arrays that a reverse rule keeps alive, whole ones in place of their views."""
     found: list[Any] = []
     seen: set[int] = set()
@@ -246,7 +246,7 @@ def _owner(array: Any) -> Any:
     return array
 
 
-def _run_profile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Profile:
+def _run_profile(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Profile:
     code, first, source = _source_of(function)
     profiler = _Profiler(code, range(first, first + len(source)))
     with observed_by(profiler):
@@ -269,7 +269,7 @@ def _run_profile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any])
     return profile
 
 
-def _source_of(function: Any) -> tuple[CodeType, int, list[str]]:
+def _source_of(function: Callable[..., Any]) -> tuple[CodeType, int, list[str]]:
     inner = inspect.unwrap(function)
     inner = inner.func if isinstance(inner, functools.partial) else inner
     inner = getattr(inner, "__func__", inner)

@@ -23,6 +23,7 @@ from fgrad.core.trace import Trace
 from fgrad.core.variable import Variable, open_watches
 from fgrad.debugging.reports import escaped
 from fgrad.transforms.calls import Transformed
+from fgrad.typing import Array
 
 _USUAL = (np.float64, np.int64, np.bool_, np.complex128)
 
@@ -35,7 +36,7 @@ _MOST_CORNERS = 8
 # Names of traces
 
 
-def traced_by(x: Any) -> str:
+def traced_by(x: Array) -> str:
     """Return the names of transforms that trace a tensor, or watch a variable, the innermost first; or ""."""
     if isinstance(x, Variable):
         watching = [watch.trace for watch in reversed(open_watches()) if x in watch.chosen and watch.trace.level]
@@ -43,7 +44,7 @@ def traced_by(x: Any) -> str:
     return " in ".join(_names(_running(x)))
 
 
-def _running(x: Any) -> Iterator[Trace]:
+def _running(x: Array) -> Iterator[Trace]:
     """Return the running traces of a tensor, the innermost first."""
     return (layer._trace for layer in layers(renewed(x)) if layer._trace.level)
 
@@ -83,7 +84,7 @@ def _calls(trace: Trace) -> Iterator[Transformed]:
 # Parts of the text
 
 
-def _facts(x: Any, array: npt.NDArray[Any]) -> list[str]:
+def _facts(x: Array, array: npt.NDArray[Any]) -> list[str]:
     """Return facts about a tensor besides its value, which may be a batch of values."""
     facts = []
     batch = _batch_of(x, array)
@@ -96,17 +97,17 @@ def _facts(x: Any, array: npt.NDArray[Any]) -> list[str]:
     return [*facts, *_tracing(x)]
 
 
-def _tracing(x: Any) -> list[str]:
+def _tracing(x: Array) -> list[str]:
     names = traced_by(x)
     return [f"{'watched' if isinstance(x, Variable) else 'traced'} by {names}"] if names else []
 
 
-def _batch_of(x: Any, array: npt.NDArray[Any]) -> tuple[int, ...]:
+def _batch_of(x: Array, array: npt.NDArray[Any]) -> tuple[int, ...]:
     """Return the sizes of the batch axes, which the tensor's shape does not include."""
     return array.shape[: array.ndim - len(x.shape)]
 
 
-def _has_value(x: Any) -> bool:
+def _has_value(x: Array) -> bool:
     """Return whether there is a value: a recorded tensor stands for all values of its shape."""
     return not any(each.is_program for each in _running(x))
 

@@ -29,18 +29,20 @@ from fgrad.transforms.linearization import Input, refuse_integers
 # The work of a worker for one part
 
 
-def _gradient(function: Any, trees: list[Any], part: Any, chosen: list[Variable], has_aux: bool) -> Any:
+def _gradient(
+    function: Callable[..., Any], trees: list[Any], part: object, chosen: list[Variable], has_aux: bool
+) -> Any:
     slopes: Any = reverse.value_and_grad(function, has_aux=has_aux)
     value, gradient = slopes(trees[0], part)
     number, aux = value if has_aux else (value, None)
     return [number, *flatten(gradient)[0]], aux
 
 
-def _product(function: Any, trees: list[Any], part: Any, chosen: list[Variable]) -> Any:
+def _product(function: Callable[..., Any], trees: list[Any], part: object, chosen: list[Variable]) -> Any:
     return flatten(jacobians.hvp(function)(trees[0], trees[1], part))[0], None
 
 
-def _variable_gradients(function: Any, trees: list[Any], part: Any, chosen: list[Variable]) -> Any:
+def _variable_gradients(function: Callable[..., Any], trees: list[Any], part: object, chosen: list[Variable]) -> Any:
     with GradientTape(watch_accessed_variables=False) as tape:
         tape.watch(chosen)
         number = function(part)
@@ -57,7 +59,7 @@ def _variable_gradients(function: Any, trees: list[Any], part: Any, chosen: list
 
 
 def _run_value_and_grad(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], totals: Totals, has_aux: bool
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], totals: Totals, has_aux: bool
 ) -> Any:
     params, partitions = _arguments("value_and_grad", ("params", "partitions"), args, keywords)
     refuse_integers("value_and_grad", function, {0: Input(ReverseTrace(), params)})
@@ -67,7 +69,7 @@ def _run_value_and_grad(
     return (number, aux) if has_aux else number, unflatten(flatten(params)[1], gradients)
 
 
-def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], totals: Totals) -> Any:
+def _run_hvp(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], totals: Totals) -> Any:
     params, v, partitions = _arguments("hvp", ("params", "v", "partitions"), args, keywords)
     refuse_integers("hvp", function, {0: Input(ReverseTrace(), params)})
     leaves, treedef = flatten(params)

@@ -165,7 +165,7 @@ def checked_client(client: Any) -> Any:
     return client
 
 
-def _checked_parts(parts: Any, client: Any) -> list[Any]:
+def _checked_parts(parts: object, client: object) -> list[Any]:
     """Return parts as a list.
 
     Raises:
@@ -190,7 +190,7 @@ def _checked_parts(parts: Any, client: Any) -> list[Any]:
     return found
 
 
-def _is_lazy(part: Any) -> bool:
+def _is_lazy(part: object) -> bool:
     return bool(is_dask_collection(part))
 
 

@@ -120,7 +120,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
         self._file = io.BytesIO()
         super().__init__(self._file)
 
-    def persistent_id(self, obj: Any) -> int | None:
+    def persistent_id(self, obj: object) -> int | None:
         if not isinstance(obj, Variable):
             return None
         if type(obj) is not Variable:
@@ -134,7 +134,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
             self.variables.append(obj)
         return place
 
-    def bytes_of(self, what: Any) -> bytes:
+    def bytes_of(self, what: object) -> bytes:
         self.dump(what)
         return self._file.getvalue()
 
@@ -222,7 +222,7 @@ class _Twins(VariableWatch):
         self._known = set(twins)
         self._first = creation_number()
 
-    def read(self, variable: Variable, value: Any) -> Any:
+    def read(self, variable: Variable, value: object) -> Any:
         if variable not in self._known and variable.number < self._first:
             raise errors.ParameterError(
                 f"the loss reads the variable {variable.name!r} of a module, but a worker that imports the module has "

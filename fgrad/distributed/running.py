@@ -157,7 +157,7 @@ class _File:
         count: the number of partitions, which determines the order of sums.
     """
 
-    def __init__(self, path: str, every: int, params: Any, optimizer: Optimizer, count: int) -> None:
+    def __init__(self, path: str, every: int, params: object, optimizer: Optimizer, count: int) -> None:
         self._path, self._every, self._optimizer, self._count = path, every, optimizer, count
         self._leaves, self._treedef = flatten(params)
         self._names = [path or "params" for path in paths(params)]
@@ -185,7 +185,7 @@ class _File:
         saving.save(self._path, content)
         self._steps = steps
 
-    def restored(self, history: History, params: Any, state: State | None) -> tuple[Any, State | None]:
+    def restored(self, history: History, params: object, state: State | None) -> tuple[Any, State | None]:
         """Return the initial parameters and state, and fill the history; without a file, the given ones.
 
         Raises:
@@ -211,7 +211,7 @@ class _File:
         like = flatten(self._optimizer.init(params))[1]
         return params, unflatten(like, content["state"])
 
-    def _check(self, content: Any, planned: int) -> None:
+    def _check(self, content: object, planned: int) -> None:
         """Reject the file of another run.
 
         Raises:

@@ -240,7 +240,7 @@ _FOR_NUMBA = (
 )
 
 
-def missing_attribute(owner: Any, name: str, is_traced: bool = False) -> Exception:
+def missing_attribute(owner: object, name: str, is_traced: bool = False) -> Exception:
     """Return the error for an unknown attribute of an object, with its equivalent."""
     if name == "_numba_type_":  # arrays of the package sparse, which ask for it, then leave @ to the tensor
         if is_traced:
@@ -339,7 +339,7 @@ def names_keywords(function: F) -> F:
     most = len(positional) if positional[:1] in (["function"], ["residuals"]) and not takes_all else sys.maxsize
 
     @functools.wraps(function)
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: object, **keywords: object) -> Any:
         if len(args) > most:
             name = function.__name__
             point = "x, v" if name in ("hvp", "gauss_newton_vp") else "x"

@@ -15,6 +15,7 @@ from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.linearization import differentiable
+from fgrad.typing import Operand
 
 
 class Arguments:
@@ -116,7 +117,7 @@ class Arguments:
         )
 
 
-def texts_of(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
+def texts_of(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
     """Return the text of each leaf of a call, such as `p['w']`."""
     return _texts(function, _labels(_places(args, keywords)))
 
@@ -125,12 +126,12 @@ def _labels(places: Mapping[Place, Any]) -> list[tuple[Place, str]]:
     return [(place, path) for place, tree in places.items() for path in paths(tree)]
 
 
-def _texts(function: Any, labels: Iterable[tuple[Place, str]]) -> list[str]:
+def _texts(function: Callable[..., Any], labels: Iterable[tuple[Place, str]]) -> list[str]:
     names = [(place_name(function, place), path) for place, path in labels]
     return [(name[1:-1] if name[0] == "'" else f"argument {name}") + path for name, path in names]
 
 
-def _array_of(leaf: Any) -> Any:
+def _array_of(leaf: Operand) -> Any:
     """Return a leaf as the array or tensor of an input, or None if it is static."""
     if type(leaf) in BOXES and type(leaf) is not Tensor:
         return None  # a variable, which is read when the graph runs

@@ -177,7 +177,9 @@ class Body:
         metadata = {key: x for key, x in metadata.items() if key != "path"}
         return [*inputs[:lead], *arrays], {**metadata, "template": tuple(template)}
 
-    def _of_slice(self, item: slice, k: int, metadata: Mapping[str, Any], places: Any, shape: tuple[int, ...]) -> Any:
+    def _of_slice(
+        self, item: slice, k: int, metadata: Mapping[str, Any], places: object, shape: tuple[int, ...]
+    ) -> Any:
         """Return the indices of a moving slice, a row for each iteration, if they may replace it in the key."""
         template = template_of(metadata)
         alone = all(type(each) is slice for each in template[:k]) and not any(
@@ -226,7 +228,7 @@ class Body:
 
     # Inputs of the body
 
-    def _shared_one(self, each: Any) -> Any:
+    def _shared_one(self, each: object) -> Any:
         if type(each) is not Name:
             return each
         if each not in self._shared:
@@ -245,7 +247,7 @@ class Body:
         """Return the name of the current iteration's element of an array."""
         return self._read_of((array if type(array) is Name else id(array), along, is_weak), array, along, is_weak)
 
-    def _read_of(self, key: Any, array: Any, along: Along | None = None, is_weak: bool = False) -> Name:
+    def _read_of(self, key: object, array: Any, along: Along | None = None, is_weak: bool = False) -> Name:
         if key not in self._read:
             row = np.broadcast_to(np.zeros((), array.dtype), array.shape[1:])
             array = array if type(array) is Name else self._program.constant(array)

@@ -62,7 +62,7 @@ class Columns:
         self.is_same = (self.sources == self.sources[0]).all(0)
         self._check(is_inside)
 
-    def _check(self, is_inside: Any) -> None:
+    def _check(self, is_inside: object) -> None:
         count, first, last = self.run.count, self.first, self.sources[-1]
         expected = last - self.size * (count - 1 - np.arange(count)[:, None])
         follows = np.where(is_inside & (expected >= first), self.sources == expected, self.sources < first)
@@ -176,7 +176,7 @@ class Way(NamedTuple):
         return (*self.before, slice(start, end if end >= 0 else None, step), *self.after)
 
 
-def _is_whole(item: Any) -> bool:
+def _is_whole(item: object) -> bool:
     return type(item) is slice and item == slice(None)
 
 

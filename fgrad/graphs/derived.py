@@ -26,6 +26,7 @@ from fgrad.graphs.record import recorded
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
+from fgrad.typing import Array
 
 Leaves = Sequence[Any]
 Places = tuple[bool, ...]
@@ -48,7 +49,7 @@ def recorded_block(function: Callable[..., Any], leaves: Leaves) -> Block:
     return Block(graph.inputs, graph.constants, graph.equations, list(map(unboxed, graph.outputs)))
 
 
-def unboxed(result: Any) -> Any:
+def unboxed(result: object) -> Any:
     """Return a constant result of a graph without its box."""
     value = strip_ended(result)
     return result if type(value) in (Name, Tensor) else value
@@ -99,7 +100,7 @@ class Directions:
     def pushed(self) -> Block:
         """Return the program that maps leaves and tangents to the results and their tangents."""
 
-        def push(*given: Any) -> Any:
+        def push(*given: Array) -> Any:
             leaves, tangents = given[: len(self.ours)], given[len(self.ours) :]
             found = jvp(self._moving(leaves), chosen(leaves, self.ours), list(tangents), has_aux=True)
             return self._merged(found[0], found[2]), found[1]
@@ -116,7 +117,7 @@ class Directions:
         count = len(self.ours)
         connected: list[bool] = []
 
-        def both(*given: Any) -> Any:
+        def both(*given: Array) -> Any:
             leaves, cotangents = given[:count], given[count:]
             moving = tuple(chosen(leaves, self.ours))
             traced = Linearization(self._moving(leaves), moving, {}, range(len(moving)), has_aux=True)
@@ -133,7 +134,7 @@ class Directions:
     def _moving(self, leaves: Leaves) -> Callable[..., Any]:
         """Return the function of the differentiated leaves; other results are aux."""
 
-        def function(*moving: Any) -> tuple[list[Any], list[Any]]:
+        def function(*moving: Array) -> tuple[list[Any], list[Any]]:
             rest = iter(moving)
             results = computed(self.block, [next(rest) if own else x for x, own in zip(leaves, self.ours, strict=True)])
             return chosen(results, self.moves), chosen(results, [not each for each in self.moves])

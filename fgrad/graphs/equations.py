@@ -13,6 +13,7 @@ from fgrad import errors
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.indexing import ARRAY
+from fgrad.typing import Array
 
 _LONGEST_INLINE = 4
 _WORTH_NO_COPY = 1 << 14
@@ -134,7 +135,7 @@ class Equation:
     __repr__ = __str__
 
 
-def in_pythons_way(value: Any) -> Any:
+def in_pythons_way(value: Array) -> Any:
     """Return a NumPy number as a Python number; tensors unchanged."""
     is_number = isinstance(value, np.generic) or (type(value) is np.ndarray and not value.shape)
     return value.item() if is_number else value
@@ -170,7 +171,7 @@ def of_integers(primitive: Primitive, values: Sequence[Any]) -> Any:
     return OPERATORS[primitive.name](*values)
 
 
-def _in_numpys_way(value: Any, name: Any) -> Any:
+def _in_numpys_way(value: Array, name: object) -> Any:
     """Return a Python number as a NumPy number if it is the value of a name; other values unchanged."""
     return name.dtype.type(value) if type(name) is Name and name.is_weak and type(value) in _PYTHONS else value
 
@@ -232,5 +233,5 @@ def _same_long(one: Any, other: Any) -> bool:
     return np.array_equal(one, other, equal_nan=True) and np.array_equal(np.signbit(one), np.signbit(other))
 
 
-def _same_object(one: Any, other: Any) -> bool:
+def _same_object(one: object, other: Any) -> bool:
     return one is other or (type(one) is type(other) and repr(one) == repr(other) and bool(np.all(one == other)))

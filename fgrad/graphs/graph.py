@@ -21,6 +21,7 @@ from fgrad.graphs.equations import Equation, Name, shown
 from fgrad.graphs.weakness import shortened
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.running import is_number, owned
+from fgrad.typing import Operand
 
 
 class Block:
@@ -212,7 +213,7 @@ def _output(trace: Any, leaf: Any) -> Any:
     return leaf if type(leaf) is Tensor or not is_number(leaf) else Tensor(leaf)
 
 
-def _fresh(value: Any) -> Any:
+def _fresh(value: Operand) -> Any:
     """Return a result as a new tensor object, so that an assignment to it changes no other."""
     value = strip_ended(value)
     if type(value) is not Tensor and not is_number(value):

@@ -20,6 +20,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.graphs.equations import Equation, Name
+from fgrad.typing import DTypeLike, Operand
 
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     name: getattr(np, name) for name in ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
@@ -38,19 +39,19 @@ SHIFT = {"left_shift", "right_shift"}
 """Operators that raise for a negative number on the right; the first is a product with a power of 2."""
 
 
-def promoted(x: Any) -> Any:
+def promoted(x: object) -> Any:
     """Return the operand from which NumPy determines a result dtype: a dtype, or a Python number."""
     if type(x) is Name and x.is_weak:
         return {"f": 1.0, "i": 1, "b": True, "c": 1j}[x.dtype.kind]
     return x.dtype if hasattr(x, "dtype") else 1 if type(x) is int else x
 
 
-def is_integer(x: Any) -> bool:
+def is_integer(x: object) -> bool:
     """Return whether an input of an equation is a Python integer, or the name of one."""
     return type(x) is int or (type(x) is Name and x.is_weak and x.dtype.kind == "i")
 
 
-def holds(dtype: Any, value: int) -> bool:
+def holds(dtype: DTypeLike, value: int) -> bool:
     """Return whether an integer dtype can represent a value."""
     info = np.iinfo(dtype)
     return bool(info.min <= value <= info.max)
@@ -100,7 +101,7 @@ def is_by_sign(equation: Equation) -> bool:
     return all(map(is_integer, equation.inputs)) and type(equation.inputs[1]) is Name
 
 
-def check_holds(value: Any, name: str) -> None:
+def check_holds(value: Operand, name: str) -> None:
     """Raise for a Python integer that no array can hold.
 
     Args:

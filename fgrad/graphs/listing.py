@@ -86,16 +86,16 @@ class Listing:
         self.first_value = np.array(first_value)
         self.maker = np.repeat(np.arange(len(kinds)), np.diff(self.first_value))
 
-    def _form(self, *form: Any) -> int:
+    def _form(self, *form: object) -> int:
         return self._forms.setdefault(form, len(self._forms))
 
-    def _added(self, each: Any, form: int) -> int:
+    def _added(self, each: object, form: int) -> int:
         self.outside.append(each)
         number = -len(self.outside)
         self._form_of[number] = form
         return number
 
-    def _constant(self, name: Name, value: Any) -> int:
+    def _constant(self, name: Name, value: object) -> int:
         form = self._form(name.shape, name.dtype, name.is_weak)
         if type(value) is not np.ndarray or value.nbytes > _LARGEST_COMPARED or value.dtype.kind == "O":
             return self._added(name, form)
@@ -104,7 +104,7 @@ class Listing:
             self._met[key] = self._added(name, form)
         return self._met[key]
 
-    def _literal(self, value: Any) -> int:
+    def _literal(self, value: object) -> int:
         """Return the number of an inline constant."""
         kind = type(value)
         key: Any = (kind, repr(value)) if kind in _PYTHONS else (kind, frozen(value))
@@ -113,7 +113,7 @@ class Listing:
             self._met[key] = number = self._added(value, self._form_of_literal(value))
         return number
 
-    def _form_of_literal(self, value: Any) -> int:
+    def _form_of_literal(self, value: object) -> int:
         if type(value) in _PYTHONS or isinstance(value, (np.generic, np.ndarray)):
             array = np.asarray(value)
             if array.dtype.kind in "biufc":

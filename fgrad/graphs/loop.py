@@ -119,7 +119,7 @@ class Iterations:
         """Return whether the iterations together read each element of all arrays exactly once."""
         return all(along in (Along(), Along().backwards(self.count)) for along in self.reads)
 
-    def once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def once(self, key: object, make: Callable[[], Any]) -> Any:
         """Return a value derived from the loop, which is computed once."""
         with self._lock:
             if key not in self._derived:

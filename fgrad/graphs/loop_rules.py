@@ -25,6 +25,7 @@ from fgrad.graphs.loop import CALLED, UNLIMITED, Along, Iterations, is_slight
 from fgrad.graphs.tidying import varying
 from fgrad.rules.rule import Rule, Transparent, Variables
 from fgrad.transforms.batch import vmap
+from fgrad.typing import Array
 
 
 def reached(block: Block, moving: Sequence[bool]) -> list[bool]:
@@ -108,7 +109,7 @@ def _constant(iterations: Iterations, leaves: Leaves) -> Any:
     return list(iterations(*leaves)), pull, push
 
 
-def _zeros(x: Any) -> Any:
+def _zeros(x: Any) -> Array:
     return np.zeros(np.shape(x), x.dtype if getattr(x, "dtype", np.dtype(int)).kind in "fc" else None)
 
 
@@ -276,7 +277,7 @@ class _BackAndForth:
         """Return the positions of shared values with cotangents."""
         return [place for place in range(self._iterations.shared) if self._parted.connected[place]]
 
-    def _iteration(self, *given: Any) -> Any:
+    def _iteration(self, *given: object) -> Any:
         """Compute an iteration of the backward loop."""
         iterations, moving, rest = self._iterations, self._moving, iter(given)
         middle = iterations.shared + iterations.carried
@@ -372,7 +373,7 @@ class _Once:
     def _summed_names(self) -> list[Name]:
         return [self._iterations.body.inputs[place] for place in self._summed()]
 
-    def _iteration(self, *given: Any) -> Any:
+    def _iteration(self, *given: object) -> Any:
         """Compute an iteration of the backward loop, from residuals, leaves, cotangents, and zeros to be replaced."""
         iterations, parted = self._iterations, self._parted
         found = iter(computed(parted.backward, given[: len(parted.backward.inputs)]))

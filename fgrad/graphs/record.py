@@ -41,6 +41,7 @@ from fgrad.ops.tracing import first_example
 from fgrad.rules.rule import Rule, Transparent
 from fgrad.transforms.calls import Transformed
 from fgrad.transforms.running import call_users, run
+from fgrad.typing import Array, ArrayLike
 
 P = ParamSpec("P")
 
@@ -169,7 +170,7 @@ class RecordTrace(Trace):
         self._computed = len(self.equations)
         return self._real[arg._mark]
 
-    def _example(self, arg: Any) -> Any:
+    def _example(self, arg: object) -> Any:
         if type(arg) is not Tensor:
             return arg
         return arg._payload if arg._trace is self else self._lifted(arg, False)
@@ -310,7 +311,7 @@ def _may_be_kept(primitive: Primitive, example: Any) -> bool:
     return primitive.is_ufunc and type(memory) is _ARRAY and memory.nbytes <= _SMALL
 
 
-def _is_traced(example: Any) -> bool:
+def _is_traced(example: ArrayLike) -> bool:
     """Return whether an example is a tensor of another trace."""
     if type(example) is tuple:
         return any(map(_is_traced, example))
@@ -341,7 +342,7 @@ class _PlacedRecord(list[Any]):
         super().__init__(entries)
         self._trace, self._places = trace, list(places)
 
-    def append(self, entry: Any) -> None:
+    def append(self, entry: tuple[Any, ...]) -> None:
         list.append(self, entry)  # twice as fast as super()
         self._places.append(self._trace.place)
 
@@ -389,7 +390,7 @@ class _Reads(VariableWatch):
     def assigns(self, variable: Variable) -> None:
         self._assigned.add(variable)
 
-    def read(self, variable: Variable, value: Any) -> Any:
+    def read(self, variable: Variable, value: Array) -> Any:
         found = below(value)
         if variable not in self.names:
             name, known = Name(value, variable.is_weak), self._known.get(variable)
@@ -404,7 +405,7 @@ class _Reads(VariableWatch):
             )
         return box(found, self.trace, self.names[variable])  # an example, without the layers of outer traces
 
-    def __exit__(self, kind: Any = None, *exception: object) -> None:
+    def __exit__(self, kind: object = None, *exception: object) -> None:
         try:
             for variable in self.names if kind is None else ():
                 strip_ended(variable)  # raises if it has been assigned since it was read
@@ -428,12 +429,12 @@ class Assignments(_Reads):
         variable.check_fits(new)
         self.values[variable] = new if new.dtype == variable.dtype else new.astype(variable.dtype)
 
-    def _of_this_recording(self, value: Any) -> Any:
+    def _of_this_recording(self, value: Array) -> Any:
         """Return a value in this recording, without the data of other traces."""
         return below(strip_ended(value), lambda trace: trace is self.trace)
 
     @override
-    def read(self, variable: Variable, value: Any) -> Any:
+    def read(self, variable: Variable, value: Array) -> Any:
         found = super().read(variable, value)
         new = self.values.get(variable)
         return found if new is None else boxed(new)
@@ -445,7 +446,7 @@ def new_recording(lifts: bool = False) -> RecordTrace:
 
 
 def recorded(
-    function: Any,
+    function: Callable[..., Any],
     args: tuple[Any, ...],
     keywords: dict[str, Any],
     integers: bool = False,
@@ -468,7 +469,7 @@ def recorded(
         arguments.take_names(leaf for leaf, _ in trace.first.leaves)
     state = Assignments(trace)
 
-    def with_state(*args: Any, **keywords: Any) -> Any:
+    def with_state(*args: object, **keywords: Any) -> Any:
         result = call_users(function, args, keywords)
         return tree_map(_itself, result), list(state.values.values())
 
@@ -484,7 +485,7 @@ REMEDY = (
 """A hint for compiled functions where a value is requested."""
 
 
-def _itself(leaf: Any) -> Any:
+def _itself(leaf: Array) -> _Held | Array:
     return _Held(leaf) if type(leaf) is Variable else leaf
 
 
@@ -495,12 +496,12 @@ class _Held:
     variable: Variable
 
 
-def held(result: Any) -> Any:
+def held(result: object) -> Any:
     """Return a variable among the results of a graph of `recorded` as itself, other results unchanged."""
     return result.variable if type(result) is _Held else result
 
 
-def _run_trace(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Graph:
+def _run_trace(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Graph:
     arguments = Arguments(function, args, keywords)
     trace = RecordTrace()
     reads = _Reads(trace)

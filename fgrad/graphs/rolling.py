@@ -23,6 +23,7 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
 from fgrad.graphs.loop import Along, iterations_of
 from fgrad.graphs.periods import FEWEST_ITERATIONS, FEWEST_SAVED, Run, runs_of
+from fgrad.typing import Array
 
 
 class Loop(NamedTuple):
@@ -323,7 +324,7 @@ class Rewriting:
             return each if type(each) is np.ndarray else None
         return None if each is None else np.asarray(each)
 
-    def _form(self, number: int) -> Any:
+    def _form(self, number: int) -> Array:
         """Return an object with the shape and dtype of a value."""
         each = self.listing.names[number] if number >= 0 else self.listing.outside[-1 - number]
         each = each if hasattr(each, "dtype") else np.asarray(each)

@@ -64,7 +64,7 @@ def register_dataclass(cls: Any = None, static: Sequence[str] = ()) -> Any:
     children = tuple(name for name in names if name not in static)
     kept = tuple(name for name in names if name in static)
 
-    def flatten_node(node: Any) -> Any:
+    def flatten_node(node: object) -> Any:
         values = [getattr(node, name) for name in children]
         return values, tuple([getattr(node, name) for name in kept]), children
 

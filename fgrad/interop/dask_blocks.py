@@ -28,7 +28,7 @@ def on_blocks(function: Callable[..., Any], args: Sequence[Any], metadata: Mappi
     return library.core.elemwise(functools.partial(_as_array, of_block), *args, dtype=example.dtype)
 
 
-def _as_array(function: Callable[..., Any], *blocks: Any) -> Any:
+def _as_array(function: Callable[..., Any], *blocks: object) -> Any:
     with np.errstate(all="ignore"):
         return np.asarray(function(*blocks))
 

@@ -11,6 +11,7 @@ from typing import Any
 from fgrad.core.tensor import TensorLike
 from fgrad.interop.imported import load
 from fgrad.ops.creation import constant
+from fgrad.typing import Array
 
 
 @functools.cache
@@ -37,10 +38,10 @@ def register_einops() -> None:
 
         framework_name = "fgrad"
 
-        def is_appropriate_type(self, tensor: Any) -> bool:
+        def is_appropriate_type(self, tensor: object) -> bool:
             return isinstance(tensor, TensorLike)
 
-        def from_numpy(self, x: Any) -> Any:
+        def from_numpy(self, x: Any) -> Array:
             return constant(x)
 
         def to_numpy(self, x: Any) -> Any:

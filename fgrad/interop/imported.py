@@ -126,7 +126,7 @@ def call(library: Library, function: Callable[..., Any], args: tuple[Any, ...], 
     return unflatten(structure[0], [boxed(x) for x in results])
 
 
-def _known(leaf: Any) -> Any:
+def _known(leaf: object) -> Any:
     """Return a leaf converted to a tensor or array if it represents one."""
     return settled(leaf) if isinstance(leaf, (Tensor, Variable)) else leaf
 
@@ -191,7 +191,7 @@ class _Operation(Rule):
     def name(self) -> str:
         return self.title
 
-    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Rule:
+    def mapped(self, ours: Sequence[bool], trace: object = None) -> Rule:
         """Return the batched rule; the library maps the function itself."""
         axes = [0 if own else None for own in ours]
         theirs = self.library.mapped(self.theirs, axes, self.title)
@@ -213,7 +213,7 @@ def _operation(
         with library.mode(arrays):
             return library.run(theirs, arrays)
 
-    def linearize(arrays: Leaves) -> Any:
+    def linearize(arrays: Leaves) -> tuple[Any, Any, Any]:
         return _Linearization(operation, True)(arrays)
 
     operation = _Operation(function, compute, linearize, library=library, theirs=theirs, title=title, is_own=is_own)

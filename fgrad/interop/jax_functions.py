@@ -17,6 +17,7 @@ from fgrad import errors
 from fgrad.interop.imported import Library, Numbers, Theirs, call, load
 from fgrad.rules.rule import Leaves
 from fgrad.transforms.calls import decorator
+from fgrad.typing import DTypeLike
 
 P = ParamSpec("P")
 
@@ -156,7 +157,7 @@ def _is_wide(dtype: np.dtype[Any]) -> bool:
     return dtype.itemsize >= (16 if dtype.kind == "c" else 8)
 
 
-def _no_such_dtype(dtype: Any, instead: Any) -> errors.DtypeError:
+def _no_such_dtype(dtype: DTypeLike, instead: object) -> errors.DtypeError:
     return errors.DtypeError(
         f"JAX has no arrays of dtype {dtype}" + (f", and would convert it to {instead}" if instead else "") + ".\n"
         "Convert it before the call: x.astype(np.float64)."
@@ -166,7 +167,7 @@ def _no_such_dtype(dtype: Any, instead: Any) -> errors.DtypeError:
 _jax = cache(_Jax)
 
 
-def _run_from_jax(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _run_from_jax(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     return call(_jax(), function, args, keywords)
 
 

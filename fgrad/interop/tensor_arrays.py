@@ -20,6 +20,7 @@ from fgrad.core.coerce import as_array
 from fgrad.core.layers import below, is_undecided
 from fgrad.core.overrides import refused
 from fgrad.core.tensor import Tensor, boxed, strip_ended
+from fgrad.typing import DTypeLike
 
 _SKIPPING: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (np.nansum, np.sum),
@@ -84,10 +85,10 @@ class TensorDtype(ExtensionDtype):  # type: ignore[misc]
         return bool(self.numbers.kind == "b")
 
     @classmethod
-    def construct_array_type(cls) -> Any:
+    def construct_array_type(cls) -> Callable[[Any], Any]:
         return TensorArray
 
-    def _get_common_dtype(self, dtypes: Sequence[Any]) -> Any:
+    def _get_common_dtype(self, dtypes: Sequence[Any]) -> TensorDtype | None:
         numbers = [getattr(dtype, "numbers", dtype) for dtype in dtypes]
         if all(isinstance(dtype, np.dtype) and dtype.kind in "biufc" for dtype in numbers):
             return TensorDtype(np.result_type(*numbers))
@@ -108,7 +109,7 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         self.tensor = tensor
 
     @classmethod
-    def _from_sequence(cls, scalars: Any, *, dtype: Any = None, copy: bool = False) -> TensorArray:
+    def _from_sequence(cls, scalars: Any, *, dtype: DTypeLike | None = None, copy: bool = False) -> TensorArray:
         values = scalars.tensor if isinstance(scalars, TensorArray) else as_array(list(scalars))
         tensor = boxed(as_array(values, getattr(dtype, "numbers", None)))
         return cls(tensor.copy() if copy else tensor)
@@ -177,7 +178,7 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
             return TensorArray(self.tensor.astype(numbers))
         return super().astype(dtype, copy)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         """Return an array of traced numbers.
 
         Raises:
@@ -186,7 +187,7 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         return self.tensor._object_array(dtype, copy)
 
     @override
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **keywords: object) -> Any:
         if any(isinstance(x, (pd.Series, pd.DataFrame, pd.Index)) for x in inputs):
             return NotImplemented
         result = getattr(ufunc, method)(*map(self._operand, inputs), **keywords)

@@ -81,7 +81,7 @@ class _Lent:
 def _split(function: Flat, arrays: list[Any], wanted: Sequence[bool]) -> tuple[list[Any], Callable[..., Any]]:
     """Return the differentiated arrays, and the function of them to the floating-point results, and to all."""
 
-    def run(*moved: Any) -> tuple[list[Any], list[Any]]:
+    def run(*moved: object) -> tuple[list[Any], list[Any]]:
         rest = iter(moved)
         results = function([next(rest) if own else x for x, own in zip(arrays, wanted, strict=True)])
         results = [settled(x) for x in results]
@@ -106,7 +106,7 @@ def _operation() -> Any:
         """A call of a function of arrays."""
 
         @staticmethod
-        def forward(lent: _Lent, *tensors: Any) -> Any:
+        def forward(lent: _Lent, *tensors: object) -> Any:
             return tuple(_tensor(torch, x, lent.device) for x in lent.run(_arrays(tensors)))
 
         @staticmethod
@@ -130,7 +130,7 @@ def _operation() -> Any:
             return (None, *(next(found) if own else None for own in wanted))
 
         @staticmethod
-        def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
+        def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, ...]:
             lent, tensors = ctx.lent, ctx.saved_tensors
             moving = [t is not None and _is_moving(x) for t, x in zip(tangents, tensors, strict=True)]
             given = [t for t, own in zip(tangents, moving, strict=True) if own]
@@ -138,7 +138,7 @@ def _operation() -> Any:
             return tuple(next(found) if own else None for own in lent.outside)
 
         @staticmethod
-        def vmap(info: Any, in_dims: Any, lent: _Lent, *tensors: Any) -> Any:
+        def vmap(info: object, in_dims: Any, lent: _Lent, *tensors: Any) -> Any:
             axes = in_dims[1:]
             moved = [x if axis is None else x.movedim(axis, 0) for x, axis in zip(tensors, axes, strict=True)]
             mapped = lent.mapped([None if axis is None else 0 for axis in axes])
@@ -193,7 +193,7 @@ def _tensor(torch: Any, x: Any, device: Any) -> Any:
     return torch.from_numpy(np.array(x)).to(device)
 
 
-def _run_to_torch(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _run_to_torch(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     torch = load("torch")
     leaves, treedef = flatten((args, keywords))
     places = [isinstance(x, torch.Tensor) for x in leaves]

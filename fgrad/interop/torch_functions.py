@@ -246,7 +246,9 @@ def _detached(name: str) -> errors.DetachedError:
 _library = functools.cache(_Torch)
 
 
-def _run_from_torch(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], device: Any) -> Any:
+def _run_from_torch(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], device: object
+) -> Any:
     return call(_library(device), function, args, keywords)
 
 

@@ -20,6 +20,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, own_handle, strip_ended
 from fgrad.core.tree import flatten, outline, paths, unflatten
 from fgrad.transforms.calls import name_of
+from fgrad.typing import DTypeLike
 
 Kind = tuple[tuple[int, ...], Any]
 """A shape and a dtype, which is WEAK for a Python number."""
@@ -47,7 +48,7 @@ def kind_of(leaf: Any) -> Kind | None:
     return _OF_DTYPES.get(leaf.dtype, ((), leaf.dtype)) if leaf.shape == () else (leaf.shape, leaf.dtype)
 
 
-def _is_alike(leaf: Any, kind: Kind, trace: Any) -> bool:
+def _is_alike(leaf: object, kind: Kind, trace: object) -> bool:
     """Return whether a leaf has a shape and dtype, as far as a quick test shows.
 
     Args:
@@ -77,7 +78,7 @@ class Form:
         StructureError: a TypeError; a leaf is neither a number nor an array.
     """
 
-    def __init__(self, what: str, function: Callable[..., Any], tree: Any) -> None:
+    def __init__(self, what: str, function: Callable[..., Any], tree: object) -> None:
         self._what, self._function = what, function
         self.leaves, self.treedef = flatten(tree)
         self._outline = outline(tree)
@@ -87,7 +88,7 @@ class Form:
         self._is_tuple = type(tree) is tuple and all(child == _LEAF for child in self.treedef.children())
         self._trace: Any = None  # of a previous leaf, if its tensors have the shape and dtype of their payloads
 
-    def fitted(self, tree: Any) -> Any:
+    def fitted(self, tree: object) -> Any:
         """Return a tree returned by the function, with Python numbers converted to the earlier dtype.
 
         Raises:
@@ -115,7 +116,7 @@ class Form:
         self.leaves = [self._adapted(leaf, place, tree) for place, leaf in enumerate(leaves)]
         return unflatten(treedef, self.leaves)
 
-    def _is_fitting(self, tree: Any) -> bool:
+    def _is_fitting(self, tree: object) -> bool:
         """Return whether a tree is a plain tuple with the expected leaves, as far as a quick test shows."""
         if type(tree) is not tuple or len(tree) != len(self.kinds):
             return False
@@ -125,7 +126,7 @@ class Form:
         self.leaves = list(tree)
         return True
 
-    def _adapted(self, leaf: Any, place: int, tree: Any) -> Any:
+    def _adapted(self, leaf: object, place: int, tree: object) -> Any:
         """Return a leaf in the earlier dtype; if that was a Python number, the leaf's dtype is used from now on."""
         kind, before = self._kind(leaf, place, tree), self.kinds[place]
         if kind[0] != before[0]:
@@ -147,7 +148,7 @@ class Form:
             )
         return leaf
 
-    def _kind(self, leaf: Any, place: int, tree: Any) -> Kind:
+    def _kind(self, leaf: object, place: int, tree: object) -> Kind:
         kind = kind_of(leaf)
         if kind is None:
             raise errors.StructureError(
@@ -156,7 +157,7 @@ class Form:
             )
         return kind
 
-    def _path(self, place: int, tree: Any) -> str:
+    def _path(self, place: int, tree: object) -> str:
         return self._what.rpartition(" ")[2] + paths(tree)[place]
 
 
@@ -171,7 +172,7 @@ def holds(dtype: Any, number: Any) -> bool:
     return bool(np.result_type(dtype, example) == dtype)
 
 
-def strong(leaf: Any, dtype: Any) -> Any:
+def strong(leaf: Any, dtype: DTypeLike) -> Any:
     """Return a Python number, or a weak tensor, in a dtype; other leaves unchanged."""
     if type(leaf) in _PYTHONS:
         return np.asarray(leaf, dtype)[()]
@@ -179,13 +180,13 @@ def strong(leaf: Any, dtype: Any) -> Any:
     return np.subtract(leaf, np.zeros((), dtype)[()]) if kind_of(leaf) == ((), WEAK) else leaf
 
 
-def own(tree: Any) -> Any:
+def own(tree: object) -> Any:
     """Return a tree on which a function may work in place: writes do not change the user's arrays and tensors."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, map(_own_leaf, leaves))
 
 
-def _own_leaf(leaf: Any) -> Any:
+def _own_leaf(leaf: object) -> Any:
     if type(leaf) is np.ndarray:
         return leaf.copy()
     if type(leaf) not in BOXES:
@@ -194,7 +195,7 @@ def _own_leaf(leaf: Any) -> Any:
     return own_handle(value) if type(value) is Tensor else boxed(np.array(value)[()])
 
 
-def combined(one: Any, other: Any, choose: Callable[[Any, Any], Any], names: tuple[str, str]) -> Any:
+def combined(one: object, other: Any, choose: Callable[[Any, Any], Any], names: tuple[str, str]) -> Any:
     """Return the tree of selections from each pair of leaves, in their common dtype.
 
     Args:
@@ -257,5 +258,5 @@ def _check_alike(x: Any, y: Any, path: Callable[[], str], names: tuple[str, str]
     )
 
 
-def _dtype_text(leaf: Any, dtype: Any) -> str:
+def _dtype_text(leaf: object, dtype: DTypeLike) -> str:
     return f"a Python {type(leaf).__name__}" if dtype is WEAK else str(dtype)

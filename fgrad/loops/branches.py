@@ -83,7 +83,7 @@ def _common(one: Kind, other: Kind) -> Kind:
     return other if one[0] is WEAK else one
 
 
-def _dtype(kind: Kind) -> Any:
+def _dtype(kind: Kind) -> np.dtype[Any]:
     return np.dtype(kind[1] if kind[0] is WEAK else kind[0])
 
 
@@ -98,7 +98,7 @@ def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequ
     results: list[Any] = []
     found: list[Kind] = []
 
-    def way(carry: Any, elements: Sequence[Any]) -> Any:
+    def way(carry: object, elements: Sequence[Any]) -> Any:
         with observed_by(_Claimed(strip_ended(elements[0])._trace)):
             leaves, treedef = flatten(function(*own(tuple(operands))))
         if kinds is not None:
@@ -112,7 +112,7 @@ def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequ
     return _Way(graph, results[0], found)
 
 
-def _form(leaf: Any) -> Any:
+def _form(leaf: object) -> Any:
     """Return zeros like a leaf, weak for a Python number; a leaf that is neither number nor array unchanged."""
     kind = kind_of(leaf)
     if kind is None:
@@ -144,7 +144,7 @@ class _Claimed(Observer):
         return self._trace.process_call(call, leaves) if self._is_claimed(leaves) else go_on(leaves)
 
 
-def _run(graph: Graph, condition: Any, carry: Sequence[Any]) -> list[Any]:
+def _run(graph: Graph, condition: object, carry: Sequence[Any]) -> list[Any]:
     """Return the results of a program if a condition holds, otherwise the carry."""
     shared, names, constants, outputs = lifted(graph)
     (flag,) = graph.inputs

@@ -21,7 +21,7 @@ from fgrad.transforms.callbacks import check_callback, check_function, plainly_t
 from fgrad.transforms.calls import name_of
 
 
-def chosen(holds: Any, one: Any, other: Any, names: tuple[str, str]) -> Any:
+def chosen(holds: object, one: object, other: Any, names: tuple[str, str]) -> Any:
     """Return a tree whose leaves are those of `one` where `holds` is true, and those of `other` elsewhere.
 
     Leaves that are not selected contribute exactly 0 to a derivative, since `np.where` masks them.
@@ -47,7 +47,7 @@ def _check_functions(name: str, functions: Sequence[Any], called: Sequence[str],
 _NOT_CALLED = "\nPass the functions themselves, without calling them, and their arguments after them."
 
 
-def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any) -> Any:
+def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: object) -> Any:
     """Return the result of one of two functions, selected by a condition.
 
     If the condition has a value, this is a Python `if`, and the other function does not run. In a recording both are
@@ -95,7 +95,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     return chosen(pred, one, other, names)
 
 
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object) -> Any:
     """Return the result of one of several functions, selected by its index.
 
     If the index has a value, one function runs. In a recording all are recorded, and the program runs one; under `vmap`

@@ -70,10 +70,10 @@ class _Loop:
             iteration += 1
         return carry
 
-    def _as_program(self, leaves: Sequence[Any], nested: Any) -> Any:
+    def _as_program(self, leaves: Sequence[Any], nested: object) -> tuple[list[Any], list[Any]] | None:
         """Return the results of a recorded loop, the carry first; None if iterations are recorded separately."""
 
-        def prepared(leaves: Sequence[Any]) -> Any:
+        def prepared(leaves: Sequence[Any]) -> Callable[[Any, Any], Any]:
             form = Form("the carry", self._function, unflatten(nested, leaves))
 
             def iteration(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
@@ -89,7 +89,7 @@ class _Loop:
             return None
         return as_loop(self._function, prepared, leaves, (), Along(), count, has_condition=True)
 
-    def _any(self, running: Any, iteration: int, carry: Any) -> bool:
+    def _any(self, running: Any, iteration: int, carry: object) -> bool:
         """Return whether any example needs another iteration, as far as this is known."""
         if not is_of_program(running):
             return bool(np.any(raw_array(running)))
@@ -98,7 +98,7 @@ class _Loop:
             raise errors.ConcretizationError(self._what, errors.users_line())
         return True
 
-    def _turned(self, form: Form, running: Any, iteration: int, carry: Any) -> Any:
+    def _turned(self, form: Form, running: object, iteration: int, carry: Any) -> Any:
         """Return the carry after another iteration, unchanged for finished examples."""
         with np.errstate(all="ignore"):  # finished examples still compute
             after = form.fitted(self._body(iteration, own(carry)))
@@ -169,7 +169,7 @@ def _counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any)
     return _Loop(_BOUND, goes_on, counting, body, None).run((lower, init))[1]
 
 
-def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any:
+def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: object) -> Any:
     carry = own(init)
     if numbers and is_recorded(flatten(carry)[0]) and (found := _as_program(numbers, body, carry)) is not None:
         return found
@@ -179,11 +179,11 @@ def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any
     return carry
 
 
-def _as_program(numbers: range, body: Callable[[Any, Any], Any], init: Any) -> Any:
+def _as_program(numbers: range, body: Callable[[Any, Any], Any], init: object) -> Any:
     """Return the carry as a result of a recorded loop; None if iterations are recorded separately."""
     leaves, nested = flatten(init)
 
-    def prepared(leaves: Sequence[Any]) -> Any:
+    def prepared(leaves: Sequence[Any]) -> Callable[[Any, Any], Any]:
         form = Form("the carry", body, unflatten(nested, leaves))
 
         def iteration(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
@@ -257,7 +257,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 _CONDITION = "the condition of while_loop"
 
 
-def check_function(name: str, parameter: str, function: Any, *given: str) -> None:
+def check_function(name: str, parameter: str, function: Callable[..., Any], *given: str) -> None:
     """Raise if an argument of a loop is not a function of what it is called with, whose names are `given`.
 
     Raises:

@@ -37,14 +37,14 @@ def is_recorded(leaves: Leaves) -> bool:
 
 
 def as_loop(
-    function: Any,
+    function: Callable[..., Any],
     iteration: Callable[[Leaves], Iteration],
     carry: Leaves,
     arrays: Leaves,
     along: Along,
     count: int,
     has_condition: bool = False,
-    **options: Any,
+    **options: object,
 ) -> tuple[list[Any], list[Any]] | None:
     """Return the last carry and the outputs of all iterations, as results of one equation of a program.
 
@@ -84,7 +84,7 @@ _TYPES = (bool, int, float, complex)
 """The types of Python numbers; each can represent values of those before it."""
 
 
-def kind_in_turn(leaf: Any) -> Kind:
+def kind_in_turn(leaf: object) -> Kind:
     """Return the dtype and the Python type of a leaf."""
     kind, dtype = kind_of(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return (None if kind is None else kind[1]), type(np.zeros((), dtype).item())
@@ -107,12 +107,12 @@ def _like_after(x: Any, after: Kind) -> Any:
 
 
 def recorded_iteration(
-    function: Any, iteration: Iteration, carry: Leaves, elements: Leaves, kinds: list[Any]
+    function: Callable[..., Any], iteration: Iteration, carry: Leaves, elements: Leaves, kinds: list[Any]
 ) -> Graph | None:
     """Return the program of one iteration, or None if it is not representative; set `kinds` of the next carry."""
     count = len(carry)
 
-    def flat(*leaves: Any) -> tuple[list[Any], list[Any]]:
+    def flat(*leaves: object) -> tuple[list[Any], list[Any]]:
         following, outputs = iteration(leaves[:count], leaves[count:])
         kinds[:] = map(kind_in_turn, following)
         return list(following), list(outputs)

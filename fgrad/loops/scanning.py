@@ -27,6 +27,7 @@ from fgrad.rules.checkpoint import checkpoint as checkpointed
 from fgrad.rules.closures import bound_now
 from fgrad.rules.randomness import RandomStates, generators_of
 from fgrad.transforms.calls import name_of
+from fgrad.typing import DTypeLike
 
 
 class _Scan:
@@ -38,13 +39,13 @@ class _Scan:
         treedef: the structure of the elements for an iteration.
     """
 
-    def __init__(self, function: Callable[..., Any], init: Any, treedef: Any) -> None:
+    def __init__(self, function: Callable[..., Any], init: Any, treedef: object) -> None:
         self._function, self._treedef = function, treedef
         self._carries = Form("the carry", function, init)
         self._outputs: Form | None = None
         self._is_silent = False  # the output is None
 
-    def iterations(self, carry: Any, xs: Sequence[Any], places: range) -> tuple[Any, list[list[Any]]]:
+    def iterations(self, carry: object, xs: Sequence[Any], places: range) -> tuple[Any, list[list[Any]]]:
         """Return the carry after some iterations, and the leaves of the output of each; no rows if it is None."""
         rows = []
         for x in _elements(xs, self._treedef, places):
@@ -53,7 +54,7 @@ class _Scan:
                 rows.append(self.row(y))
         return carry, rows
 
-    def iteration(self, carry: Any, x: Any) -> tuple[Any, Any]:
+    def iteration(self, carry: object, x: Any) -> tuple[Any, Any]:
         """Return the next carry, and the output of one iteration."""
         result = self._function(carry, x)
         carry, y = result if type(result) is tuple and len(result) == 2 else self._parted(result)
@@ -85,7 +86,7 @@ class _Scan:
             return own_handle(value) if type(value) is Tensor else np.array(value)
         return leaf
 
-    def _is_carry(self, leaf: Any) -> bool:
+    def _is_carry(self, leaf: object) -> bool:
         return any([leaf is each for each in self._carries.leaves])  # noqa: C419  # half the time
 
     def stacked(self, rows: Sequence[list[Any]]) -> list[Any]:
@@ -99,7 +100,7 @@ class _Scan:
         """Return leaves in the containers of the function's output."""
         return None if self._outputs is None else unflatten(self._outputs.treedef, outputs)
 
-    def without_iterations(self, carry: Any, xs: Sequence[Any]) -> tuple[Any, Any]:
+    def without_iterations(self, carry: object, xs: Sequence[Any]) -> tuple[Any, Any]:
         """Return the carry, and empty outputs, whose shapes and dtypes are determined by a discarded iteration."""
         examples = [np.zeros(x.shape[1:], x.dtype)[None] for x in xs]
         with np.errstate(all="ignore"), RandomStates(self._function).put_back():
@@ -108,7 +109,7 @@ class _Scan:
         empty = [np.zeros((0, *shape), _dtype(dtype, [leaf])) for (shape, dtype), leaf in facts]
         return self._carries.fitted(carry), self.nested(empty)
 
-    def in_segments(self, carry: Any, xs: Sequence[Any], places: range, size: int) -> tuple[Any, Any]:
+    def in_segments(self, carry: object, xs: Sequence[Any], places: range, size: int) -> tuple[Any, Any]:
         """Return the carry after all iterations, and the outputs; only the ends of each segment are stored."""
         function = self._function
         self._function = bound_now(function)  # with the current values of its closure, for when a segment runs again
@@ -130,7 +131,7 @@ class _Scan:
         It takes the generators that the user's function uses as arguments, so that checkpoint restores their states.
         """
 
-        def segment(carry: Any, xs: Sequence[Any], generators: Sequence[Any]) -> Any:
+        def segment(carry: object, xs: Sequence[Any], generators: Sequence[Any]) -> Any:
             carry, rows = self.iterations(own(carry), xs, places)
             return carry, self.stacked(rows[:: places.step])
 
@@ -138,7 +139,7 @@ class _Scan:
         return checkpointed(segment)
 
 
-def _elements(xs: Sequence[Any], treedef: Any, places: range) -> Iterator[Any]:
+def _elements(xs: Sequence[Any], treedef: object, places: range) -> Iterator[Any]:
     """Return the elements for iterations at some positions, in containers."""
     if treedef == _NUMBER:
         (x,) = xs
@@ -151,7 +152,7 @@ def _elements(xs: Sequence[Any], treedef: Any, places: range) -> Iterator[Any]:
 _NUMBER = flatten(0.0)[1]
 
 
-def _stacked(column: list[Any], dtype: Any, is_weak: bool) -> Any:
+def _stacked(column: list[Any], dtype: DTypeLike, is_weak: bool) -> Any:
     """Return a column of leaves stacked along a new first axis; Python numbers get the dtype of the others."""
     if is_weak and dtype is not WEAK:
         dtype = np.result_type(dtype, *[kind(0) for kind in {int, float, complex} & {type(x) for x in column}])
@@ -163,12 +164,12 @@ def _stacked(column: list[Any], dtype: Any, is_weak: bool) -> Any:
     return stack(column)
 
 
-def _dtype(dtype: Any, column: list[Any]) -> Any:
+def _dtype(dtype: DTypeLike, column: list[Any]) -> Any:
     """Return a dtype, or the one that Python numbers have in an array."""
     return np.result_type(*[_own_dtype(leaf) for leaf in column]) if dtype is WEAK else dtype
 
 
-def _own_dtype(leaf: Any) -> Any:
+def _own_dtype(leaf: object) -> Any:
     return leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
 
 
@@ -264,14 +265,19 @@ class _Program:
         self._function, self._treedef, self._reverse = function, treedef, reverse
 
     def run(
-        self, carry: Any, xs: Sequence[Any], count: int, function: Any = None, recomputes: bool = False
+        self,
+        carry: Any,
+        xs: Sequence[Any],
+        count: int,
+        function: Callable[..., Any] | None = None,
+        recomputes: bool = False,
     ) -> tuple[Any, Any] | None:
         """Return the last carry and the outputs; None if iterations must be recorded one by one."""
         function = function or self._function
         leaves, nested = flatten(carry)
         loops = []
 
-        def prepared(carry: Sequence[Any]) -> Any:
+        def prepared(carry: Sequence[Any]) -> Callable[[Any, Any], Any]:
             loop = _Scan(function, unflatten(nested, carry), self._treedef)
             loops.append(loop)
 
@@ -285,11 +291,11 @@ class _Program:
         found = as_loop(function, prepared, leaves, xs, along, count, recomputes=recomputes)
         return None if found is None else (unflatten(nested, found[0]), loops[-1].nested(found[1]))
 
-    def in_segments(self, carry: Any, xs: Sequence[Any], count: int, size: int) -> tuple[Any, Any] | None:
+    def in_segments(self, carry: object, xs: Sequence[Any], count: int, size: int) -> tuple[Any, Any] | None:
         """Return the same, storing only the ends of each segment of iterations."""
         function = self._function
 
-        def segment(carry: Any, xs: Any) -> tuple[Any, Any]:
+        def segment(carry: object, xs: object) -> tuple[Any, Any]:
             return scan(function, carry, xs, length=size, reverse=self._reverse)
 
         segment.__name__ = name_of(function)
@@ -322,7 +328,7 @@ def _read_only(x: Any) -> Any:
     return array
 
 
-def _count(xs: Any, leaves: list[Any], length: Any) -> int:
+def _count(xs: object, leaves: list[Any], length: object) -> int:
     """Return the number of iterations for arrays.
 
     Raises:
@@ -348,7 +354,7 @@ def _count(xs: Any, leaves: list[Any], length: Any) -> int:
     return count
 
 
-def _segment_size(checkpoint: Any, count: int) -> int:
+def _segment_size(checkpoint: object, count: int) -> int:
     """Return the number of iterations between stored carries; 0 means that none are rerun."""
     if isinstance(checkpoint, (bool, np.bool_)):
         return math.isqrt(count - 1) + 1 if checkpoint else 0

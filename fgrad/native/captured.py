@@ -172,7 +172,7 @@ class Captured:
             if name in names or is_special or (names & _FREE and not name.startswith("__")):
                 self._place(attributes, name, value, f"{owner}.{name}")
 
-    def _place(self, owner: Any, key: Any, value: Any, what: str) -> None:
+    def _place(self, owner: object, key: str, value: object, what: str) -> None:
         """Note that a value is found under a key, and what it refers to."""
         self._places.setdefault(id(owner), _Places(owner)).known[key] = value, what
         self._waiting.append((what, value))
@@ -226,7 +226,7 @@ class _Places:
         self.known = {key: each for key, each in self.known.items() if _is_same(self._get(key), each[0])}
         self._fast = None
 
-    def _get(self, key: Any) -> Any:
+    def _get(self, key: object) -> Any:
         return self.owner.get(key, _NOTHING)
 
 
@@ -246,7 +246,7 @@ class _Slots(dict[str, Any]):
             self._owner = lambda: owner
 
     @override
-    def get(self, key: str, nothing: Any = None) -> Any:
+    def get(self, key: str, nothing: object = None) -> Any:
         """Return what is there now."""
         return getattr(self._owner(), key, _NOTHING)
 
@@ -259,7 +259,7 @@ class _Cell:
     def __init__(self, cell: types.CellType) -> None:
         self._cell = cell
 
-    def get(self, key: Any, nothing: Any = None) -> Any:
+    def get(self, key: Any, nothing: object = None) -> Any:
         """Return what is in it."""
         try:
             return self._cell.cell_contents
@@ -269,7 +269,7 @@ class _Cell:
     __getitem__ = get
 
 
-def _is_same(found: Any, value: Any) -> bool:
+def _is_same(found: object, value: object) -> bool:
     """Return whether two values are the same for a program: 0.0 is not -0.0, and nan is nan."""
     if found is value:
         return True
@@ -302,7 +302,7 @@ def _as_before(tensor: Tensor) -> Check:
     return holds
 
 
-def _is_librarys(x: Any) -> bool:
+def _is_librarys(x: object) -> bool:
     """Return whether something is a module or class of a library or of Python's, or an object of such a class."""
     name = x.__name__ if type(x) is types.ModuleType else (x if isinstance(x, type) else type(x)).__module__
     module = sys.modules.get(name)

@@ -72,7 +72,7 @@ class Compiled(Transformed, Generic[P, R]):
         """The programs so far, for callers that run them without the transforms of this function."""
         return self._programs
 
-    def inspect(self, *args: Any, measure: bool = False, **keywords: Any) -> Inspection:
+    def inspect(self, *args: object, measure: bool = False, **keywords: object) -> Inspection:
         """Return what the program for these arguments consists of; it is compiled if there is none yet.
 
         Args:
@@ -92,7 +92,7 @@ class Compiled(Transformed, Generic[P, R]):
         return call(*args, **keywords)  # type: ignore[no-any-return]
 
     def export(
-        self, path: str | os.PathLike[str], *args: Any, keywords: Mapping[str, Any] | None = None,
+        self, path: str | os.PathLike[str], *args: object, keywords: Mapping[str, Any] | None = None,
         results: str | Sequence[str] | None = None, target: str | None = None, cpu: str = "", features: str = "",
         blas: bool = False, library: bool = True,
     ) -> ExportedFiles:  # fmt: skip
@@ -142,7 +142,7 @@ class Compiled(Transformed, Generic[P, R]):
         call = Transformed(_run_export, self._function, options, is_kept=False)
         return call(*args, **(keywords or {}))  # type: ignore[no-any-return]
 
-    def low_level(self, signature: str, *args: Any, keywords: Mapping[str, Any] | None = None) -> Any:
+    def low_level(self, signature: str, *args: object, keywords: Mapping[str, Any] | None = None) -> Any:
         """Return the program for these arguments as a C function, for libraries that call one in their inner loops.
 
         `scipy.LowLevelCallable(f)` is made of it, Numba calls it in compiled functions, and `f.address` is for other
@@ -192,7 +192,9 @@ class Compiled(Transformed, Generic[P, R]):
         return whole if isinstance(whole, str) or whole[0] is getattr else (Compiled, (self._function, self._given))
 
 
-def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
+def _run_compile(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
+) -> Any:
     if any(observer.wants_python for observer in running.observers):
         return _run_python(function, args, keywords, programs)
     engine = programs.engine
@@ -224,7 +226,7 @@ def _run_compile(function: Any, args: tuple[Any, ...], keywords: dict[str, Any],
 
 
 def _run_inspect(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, measure: bool
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, measure: bool
 ) -> Inspection:
     if programs.engine is not None:
         raise errors.ParameterError(
@@ -240,7 +242,7 @@ def _run_inspect(
 
 
 def _run_export(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, path: Path,
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, path: Path,
     results: str | Sequence[str] | None, target: Target, library: bool,
 ) -> ExportedFiles:  # fmt: skip
     exporting: Any = importlib.import_module("fgrad.native.exporting")  # which few ask for
@@ -252,7 +254,7 @@ def _run_export(
 
 
 def _run_low_level(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, signature: str
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, signature: str
 ) -> Any:
     lowlevel: Any = importlib.import_module("fgrad.native.lowlevel")
     if signature not in lowlevel.SIGNATURES:
@@ -264,7 +266,7 @@ def _run_low_level(
 
 
 def _program_alone(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
 ) -> tuple[Program, Form]:
     """Return the program for arguments, to be run without this process's Python."""
     if programs.engine is not None:
@@ -276,7 +278,9 @@ def _program_alone(
     return program, form
 
 
-def _run_python(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
+def _run_python(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
+) -> Any:
     """Run the function itself, on tensors as when it is recorded, for observers of its operations."""
     form = Form(function, programs.static, args, keywords)
     inputs = [x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs]
@@ -311,7 +315,7 @@ def compile(
 ) -> Compiled[P, R]: ...
 @names_keywords
 def compile(
-    function: Any = None,
+    function: Callable[..., Any] | None = None,
     *,
     static: Any = (),
     threads: int | None = None,
@@ -396,7 +400,7 @@ def compile(
     return (lambda function: Compiled(function, options)) if function is None else Compiled(function, options)
 
 
-def _check_backend(backend: str, threads: int | None, precise: bool, device: Any) -> None:
+def _check_backend(backend: str, threads: int | None, precise: bool, device: object) -> None:
     """Refuse what is no backend, and options that it does not have.
 
     Raises:

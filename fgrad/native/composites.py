@@ -15,6 +15,7 @@ from fgrad.graphs.equations import Equation
 from fgrad.graphs.record import trace
 from fgrad.native.lowering import OTHERWISE, Program
 from fgrad.native.nodes import Node
+from fgrad.typing import Array
 
 COMPOSITES = {
     "derivative_of_power", "log_of_quotient", "absolute_power",
@@ -37,7 +38,7 @@ def _by_recording(program: Program, equation: Equation, arguments: list[Any]) ->
         return None
     places = [place for place, x in enumerate(arguments) if isinstance(x, Node)]
 
-    def implementation(*given: Any) -> Any:
+    def implementation(*given: Array) -> Any:
         inputs = list(arguments)
         for place, x in zip(places, given, strict=True):
             inputs[place] = x

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import combinations
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from fgrad.native.lowering import Program
 from fgrad.native.memory import matrices_of, strides_of
 from fgrad.native.nodes import Called, Literal, Moved, Node, Place, Reduced, Term
 from fgrad.native.routines import Product
+from fgrad.typing import DTypeLike
 
 _LEAST_FOR_BLAS = 1000
 """Multiplications below which loops have ended before BLAS has begun."""
@@ -57,7 +58,7 @@ def sizes_of(sides: Sequence[Side]) -> Sizes:
 
 
 def contraction(
-    program: Program, sides: Sequence[Side], output: str, dtype: Any, guard: int | None = None
+    program: Program, sides: Sequence[Side], output: str, dtype: DTypeLike, guard: int | None = None
 ) -> Node | None:
     """Return the sum of products of operands, with an axis for each label of the output; None where NumPy is faster.
 
@@ -108,7 +109,7 @@ def _unturned(side: Side) -> Side:
     return Side(node, labels)
 
 
-def _contracted(program: Program, sides: list[Side], output: str, dtype: Any, guard: int | None) -> Node | None:
+def _contracted(program: Program, sides: list[Side], output: str, dtype: DTypeLike, guard: int | None) -> Node | None:
     sizes = sizes_of(sides)
     is_small = sizes.of(sizes) <= _LEAST_FOR_BLAS or set(output) == set(sizes)
     if len(sides) > 2 and not is_small:
@@ -147,7 +148,7 @@ def _summed_alone(program: Program, side: Side, others: str, output: str) -> Sid
     return Side(program.add(Reduced("sum", node, alone, node.dtype)), kept)
 
 
-def _by_pairs(program: Program, sides: list[Side], output: str, dtype: Any, guard: int | None) -> Node | None:
+def _by_pairs(program: Program, sides: list[Side], output: str, dtype: DTypeLike, guard: int | None) -> Node | None:
     """Contract two operands at a time, those first that take the fewest multiplications.
 
     What a zero of the guard has met on the way is not known any more in the end: a result that is not finite is void.
@@ -176,7 +177,7 @@ def _by_pairs(program: Program, sides: list[Side], output: str, dtype: Any, guar
 
 
 def _looped(
-    program: Program, sides: list[Side], output: str, dtype: Any, guard: int | None = None, is_view: bool = False
+    program: Program, sides: list[Side], output: str, dtype: DTypeLike, guard: int | None = None, is_view: bool = False
 ) -> Node:
     """Return the sum of products as loops over all labels, or the elements of one operand in another order."""
     sizes = sizes_of(sides)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,7 @@ class _Function(Body):
         given: these.
     """
 
-    def __init__(self, dtype: Any, count: int) -> None:
+    def __init__(self, dtype: object, count: int) -> None:
         super().__init__(dtype)
         self.given = [Parameter(f"a{place}") for place in range(count)]
         self.zero = Constant(self.kind.type, 0)

@@ -48,7 +48,7 @@ from fgrad.native.widening import Widths, widened
 _IDENTITIES = {"sum": 0, "prod": 1, "any": False, "all": True}
 
 
-def identity(kind: str, dtype: Any) -> Any:
+def identity(kind: str, dtype: np.dtype[Any]) -> Any:
     """Return what changes no sum, product, ..."""
     if kind in _IDENTITIES:
         return _IDENTITIES[kind]
@@ -237,7 +237,7 @@ class _Body:
         self.values.store(target, place, accumulated(self.code, "sum", scalar_of(target.dtype), before, value))
 
 
-def flat_index(shape: Shape, x: Any) -> Index:
+def flat_index(shape: Shape, x: Variable) -> Index:
     """Return an index that goes through all elements as they lie in memory."""
     last = max(axis for axis, size in enumerate(shape) if size != 1)
     return tuple(variable(x) if axis == last else ZERO for axis in range(len(shape)))
@@ -493,7 +493,7 @@ def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
     return body.is_flat or not gone or [body.variables[sizes.index(axis)] for axis in gone] == [body.inner]
 
 
-def _fill(code: Builder, target: Node, start: Any, pointers: Pointers) -> None:
+def _fill(code: Builder, target: Node, start: int, pointers: Pointers) -> None:
     """Append what fills an array with a number."""
     if not target.size:
         return

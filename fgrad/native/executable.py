@@ -33,8 +33,8 @@ from fgrad.native.parallel import default_threads
 from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment, check_layout
+from fgrad.typing import Array, Shape
 
-Array = Any
 empty = np.empty
 _NO_ARENA = (None, 0)
 _TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
@@ -147,7 +147,7 @@ class Executable:
         }
 
 
-def _under(array: Array, shape: Any) -> Array:
+def _under(array: Array, shape: Shape) -> Array:
     return array if array.shape == shape else array.reshape(shape)
 
 
@@ -203,7 +203,7 @@ class Native:
         made = self.called([values[node] for node in self.segment.needs])
         values.update(zip(self.segment.makes, made, strict=True))
 
-    def called(self, given: Sequence[Array]) -> list[Array]:
+    def called(self, given: Sequence[Array]) -> Sequence[Array]:
         """Return new arrays that the function has written into."""
         made = [empty(*form) for form in self._made]
         arena = self._arena() if self._arena_size else _NO_ARENA
@@ -250,7 +250,7 @@ class Step:
             values[part] = _own_array(found[part.place], part, inputs)
 
 
-def _own_array(found: Any, part: Part, inputs: list[Any]) -> Array:
+def _own_array(found: Array, part: Part, inputs: list[Any]) -> Array:
     """Return a result of NumPy's as an array in C order, which shares no memory with what it was made of."""
     array = np.ascontiguousarray(found, part.dtype).reshape(part.shape)
     is_shared = any(type(x) is np.ndarray and np.may_share_memory(array, x) for x in inputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +67,7 @@ class Form:
             fixed = tuple(Static(leaf) for leaf, kind in pairs if kind is None)
             self.key = self._treedef, self.inside, self.key, fixed
 
-    def described(self, function: Any, names: Sequence[Name]) -> list[tuple[str, str]]:
+    def described(self, function: Callable[..., Any], names: Sequence[Name]) -> list[tuple[str, str]]:
         """Return what to call each leaf, and its form by the name of its input, or its value."""
         rest = iter(names)
         forms = [kind_of(next(rest)) if own else shown(x) for x, own in zip(self._leaves, self.is_input, strict=True)]
@@ -103,7 +103,7 @@ class _Outline:
         return unflatten(self.treedef, [next(rest) if leaf is _INPUT else leaf for leaf in self.leaves])
 
 
-def _fixed(function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
+def _fixed(function: Callable[..., Any], static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
     """Return which leaves are part of the program because the user says so."""
     try:
         names = set(select(function, static, args, keywords)[0])

@@ -19,6 +19,7 @@ from fgrad.graphs.equations import Equation, Name, same_bits
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.loop import Iterations, iterations_of, loop_of
 from fgrad.graphs.record import REMEDY, RecordTrace, held, recorded
+from fgrad.typing import Array
 
 
 def check_repeats(
@@ -129,7 +130,7 @@ class _Repeat(RecordTrace):
             metadata.keys() == known.keys() and all(_alike(x, known[key]) for key, x in metadata.items())
         )
 
-    def _is_constant(self, value: Any, first: Any) -> bool:
+    def _is_constant(self, value: Array | float, first: Any) -> bool:
         """Return whether a value is a constant of the first recording, which an equation holds in short or by name."""
         known = self._constants_first.get(first) if type(first) is Name else None
         if known is not None and _alike(known, value):  # which needs no copy of its own
@@ -147,7 +148,7 @@ class _Repeat(RecordTrace):
         found = tuple([each for each in outputs if each is not None])
         return found if len(found) == len(outputs) else ()
 
-    def _named(self, value: Any, name: Name) -> Tensor | None:
+    def _named(self, value: Array, name: Name) -> Tensor | None:
         """Return a result by a name; None if the name stands for another form."""
         if type(value) is np.ndarray:  # which most are: a name for it, to compare, takes longer
             return box(value, self, name) if (value.shape, value.dtype, False) == name.form else None
@@ -178,7 +179,7 @@ class _Same:
         self._names.update(zip(one.outputs, other.outputs, strict=False))
         return is_same
 
-    def values(self, one: Any, other: Any) -> bool:
+    def values(self, one: object, other: object) -> bool:
         """Return whether two constants or names mean the same."""
         if type(one) is Name and type(other) is Name:
             if one in self._constants[0] and other in self._constants[1]:

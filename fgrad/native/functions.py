@@ -29,6 +29,7 @@ from fgrad.native.options import DEFAULT, NATIVE, Options
 from fgrad.ops.tracing import first_example
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables
+from fgrad.typing import Operand
 
 Places = tuple[bool, ...]
 
@@ -113,7 +114,7 @@ class Function:
         finally:  # also where these have failed: LLVM is not to run on when Python ends
             executable.ready()
 
-    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """Return what belongs to a key, which is made once."""
         found = self._derived.get(key)
         if found is None:
@@ -216,7 +217,7 @@ def _first(examples: Any) -> Any:
     return examples[0] if len(examples) else np.ones(examples.shape[1:], examples.dtype)
 
 
-def _array(x: Any, name: Name) -> Any:
+def _array(x: Operand, name: Name) -> Any:
     """Return a number, or what is like an array, as an array of the form that the program knows."""
     if type(x) is float or type(x) is np.float64:
         return np.array(x, name.dtype)
@@ -268,7 +269,7 @@ class _NativeRule(Rule):
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)
 
     @override
-    def mapped(self, ours: Sequence[bool], trace: Any = None) -> _NativeRule:
+    def mapped(self, ours: Sequence[bool], trace: object = None) -> _NativeRule:
         places = tuple(ours)
 
         def found(leaves: Leaves) -> Function:

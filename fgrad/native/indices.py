@@ -25,7 +25,7 @@ ZERO = Affine(0)
 Index = tuple[Affine, ...]
 
 
-def variable(x: Any) -> Affine:
+def variable(x: object) -> Affine:
     """Return an integer as an index."""
     return Affine(0, ((x, 1),))
 

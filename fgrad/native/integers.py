@@ -10,6 +10,7 @@ from fgrad.graphs.equations import Equation
 from fgrad.graphs.integers import DIVIDE, EXACT, GROW, LARGEST, compared_in, is_integer, narrow_dtype
 from fgrad.native.lowering import CHECKS, Program
 from fgrad.native.nodes import Node
+from fgrad.typing import DTypeLike
 
 
 def _check(program: Program, equation: Equation, arguments: list[Any]) -> None:
@@ -22,7 +23,7 @@ def _check(program: Program, equation: Equation, arguments: list[Any]) -> None:
         _check_python(program, equation.primitive.name, arguments)
 
 
-def _check_range(program: Program, x: Node, dtype: Any) -> None:
+def _check_range(program: Program, x: Node, dtype: DTypeLike) -> None:
     """Make runs void in which an array of the dtype does not hold an integer."""
     info = np.iinfo(dtype)
     program.fails(program.pointwise("less", x, program.cast(int(info.min), np.int64), dtype=np.bool_))

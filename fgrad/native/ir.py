@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgrad.typing import Operand
+
 
 class Type(StrEnum):
     """The type of a number, by its name in LLVM."""
@@ -167,7 +169,7 @@ class Constant(Value):
         return self if lanes == 1 else Constant(self.type, *self.numbers * lanes)
 
 
-def _literal(number: Any, type: Type | None) -> str:
+def _literal(number: Operand, type: Type | None) -> str:
     if type is Type.I1:
         return "true" if number else "false"
     if type is Type.PTR:
@@ -275,7 +277,7 @@ class Instruction(Value):
         op: Op,
         type: Type | None,
         args: Sequence[Value],
-        attribute: Any = None,
+        attribute: object = None,
         flags: str = "",
         lanes: int = 1,
         order: tuple[int, int] = (1, 0),
@@ -348,7 +350,7 @@ class Builder:
 
     # Operations
 
-    def do(self, op: Op, type: Type | None, *args: Value, attribute: Any = None, flags: str = "") -> Instruction:
+    def do(self, op: Op, type: Type | None, *args: Value, attribute: object = None, flags: str = "") -> Instruction:
         """Append an operation whose result has the lanes of its last argument."""
         self._count += 1
         lanes = args[-1].lanes if args else 1

@@ -74,7 +74,7 @@ def _is_together(template: Sequence[Any]) -> bool:
     return places[-1] - places[0] == len(places) - 1
 
 
-def _is_advanced(item: Any) -> bool:
+def _is_advanced(item: object) -> bool:
     return item is ARRAY or isinstance(item, (int, np.integer))
 
 
@@ -111,7 +111,9 @@ def places_of(program: Program, template: Sequence[Any], arrays: Sequence[Node],
     return program.repeat(total, (*lengths[:before], *own, *lengths[before:]))
 
 
-def _without_masks(program: Program, template: Any, arrays: Sequence[Node]) -> tuple[list[Any], list[Node]] | None:
+def _without_masks(
+    program: Program, template: tuple[Any, ...], arrays: Sequence[Node]
+) -> tuple[list[Any], list[Node]] | None:
     """Return a key with integers in place of masks that are known; None where one is not."""
     items: list[Any] = []
     nodes: list[Node] = []
@@ -142,7 +144,7 @@ def _key(program: Program, template: Any, arrays: Sequence[Any], shape: Shape) -
     return places_of(program, found[0], found[1], shape)
 
 
-def gathered(program: Program, x: Node, template: Any, arrays: Sequence[Any]) -> Node | None:
+def gathered(program: Program, x: Node, template: tuple[Any, ...], arrays: Sequence[Any]) -> Node | None:
     """Return `x[key]` for a key with arrays."""
     if all(each is ARRAY for each in template) and all(program.node(each).dtype.kind != "b" for each in arrays):
         if 0 in x.shape:
@@ -158,7 +160,7 @@ def gathered(program: Program, x: Node, template: Any, arrays: Sequence[Any]) ->
 
 
 @lowers("index")
-def _index(program: Program, out: Any, x: Node, *arrays: Any, template: tuple[Any, ...]) -> Node | None:
+def _index(program: Program, out: object, x: Node, *arrays: object, template: tuple[Any, ...]) -> Node | None:
     return gathered(program, x, template, arrays) if arrays else sliced(program, x, template)
 
 
@@ -182,7 +184,14 @@ def _added(program: Program, values: Node, places: Node, shape: Shape) -> Node:
 
 @lowers("replace")
 def _replace(
-    program: Program, out: Any, x: Node, value: Any, *arrays: Any, template: Any, path: Any = (), lead: int = 0
+    program: Program,
+    out: Any,
+    x: Node,
+    value: Any,
+    *arrays: Any,
+    template: tuple[Any, ...],
+    path: tuple[Any, ...] = (),
+    lead: int = 0,
 ) -> Node | None:
     """Return an array with another value at a key of a view, which is found by steps from the array."""
     x, value = program.cast(x, out.dtype), program.cast(value, out.dtype)

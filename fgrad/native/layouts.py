@@ -18,6 +18,7 @@ import optree
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import FLATTENED, NAMESPACE
 from fgrad.native.static import Static
+from fgrad.typing import Array
 
 
 def form_of(x: Any) -> Any:
@@ -71,7 +72,7 @@ def _enter(trees: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
     return True
 
 
-def _enter_registered(x: Any, key: list[Any], leaves: list[Any]) -> bool:
+def _enter_registered(x: Array, key: list[Any], leaves: list[Any]) -> bool:
     """Add None, a named tuple, or an object of a registered class; False: it is none of them."""
     if x is None:
         key.append(None)
@@ -107,7 +108,7 @@ def _in_order(names: tuple[Any, ...], key: list[Any]) -> list[Any]:
     return order
 
 
-def _besides(metadata: Any) -> tuple[Static, ...]:
+def _besides(metadata: object) -> tuple[Static, ...]:
     """Return what tells metadata apart: nothing if there are none, as mostly."""
     return () if metadata is None or (type(metadata) is tuple and not metadata) else (Static(metadata),)
 

@@ -32,7 +32,7 @@ def _capsules() -> list[dict[str, Any]]:
     return [importlib.import_module(module).__pyx_capi__ for module in _MODULES]
 
 
-def _address_in(capsule: Any) -> int | None:
+def _address_in(capsule: object) -> int | None:
     """Return what a capsule points to; its name is the type of the function."""
     name_of, pointer_of = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     name_of.restype, name_of.argtypes = ctypes.c_char_p, [ctypes.py_object]

@@ -40,6 +40,7 @@ from fgrad.native.nodes import (
 )
 from fgrad.native.scalars import SCALAR_OPERATIONS, is_native
 from fgrad.native.users import USERS
+from fgrad.typing import Array, Axes, DTypeLike
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}
 """How primitives are lowered, by name."""
@@ -90,11 +91,11 @@ class Program(Nodes):
 
     # What rules are made of
 
-    def node(self, x: Any, dtype: Any = None) -> Node:
+    def node(self, x: Any, dtype: DTypeLike | None = None) -> Node:
         """Return an argument as a node; a number of Python's gets a dtype."""
         return x if isinstance(x, Node) else self.add(Literal(x, np.result_type(x) if dtype is None else dtype))
 
-    def cast(self, x: Any, dtype: Any) -> Node:
+    def cast(self, x: object, dtype: DTypeLike) -> Node:
         """Return an array in another dtype."""
         dtype = np.dtype(dtype)
         if not isinstance(x, Node):
@@ -107,7 +108,7 @@ class Program(Nodes):
             return self.repeat(self.cast(x.arguments[0], dtype), x.shape)
         return self.add(Pointwise("cast", x.shape, dtype, [x]))
 
-    def pointwise(self, operation: str, *arguments: Any, dtype: Any = None) -> Node:
+    def pointwise(self, operation: str, *arguments: Any, dtype: DTypeLike | None = None) -> Node:
         """Return an operation on arrays of one dtype, which are broadcast; `dtype` is that of the result."""
         nodes = [self.node(x) for x in arguments]
         shape = broadcast_shapes(*[x.shape for x in nodes])
@@ -153,7 +154,7 @@ class Program(Nodes):
             return self.reshaped(x.arguments[0], shape)
         return self.add(Reshaped(x, shape))
 
-    def reduced(self, kind: str, x: Node, axis: Any, keepdims: bool, dtype: Any) -> Node:
+    def reduced(self, kind: str, x: Node, axis: Any, keepdims: bool, dtype: DTypeLike) -> Node:
         """Reduce along axes."""
         axes = axes_of(x.shape, axis)
         if not axes and kind == "sum" and np.dtype(dtype).kind in "fc":
@@ -197,7 +198,7 @@ class Program(Nodes):
         is_it = self.pointwise("equal", here, self.array(columns), dtype=np.bool_)
         return self.pointwise("select", is_it, self.array(numbers), self.node(0, x.dtype), dtype=x.dtype)
 
-    def zeros(self, shape: Shape, dtype: Any) -> Node:
+    def zeros(self, shape: Shape, dtype: DTypeLike) -> Node:
         """Return zeros."""
         return self.repeat(self.add(Literal(0, dtype)), shape)
 
@@ -331,7 +332,7 @@ def _stand_in(function: Callable[..., Any], equation: Equation) -> Block:
         StructureError: its results have other forms than those of the operation.
     """
 
-    def flat(*arrays: Any) -> Any:
+    def flat(*arrays: object) -> Any:
         rest = iter(arrays)
         inputs = [next(rest) if _is_array(x) else x for x in equation.inputs]
         ans = function(*inputs, **equation.metadata)
@@ -365,7 +366,7 @@ def _repeats_number(x: Moved) -> bool:
     return x.arguments[0].shape == () and not x.bounds
 
 
-def _is_one_number(value: Any) -> bool:
+def _is_one_number(value: Array) -> bool:
     """Return whether all elements of an array are the same, bit for bit."""
     if value.size == 1:
         return True
@@ -373,7 +374,7 @@ def _is_one_number(value: Any) -> bool:
     return bool((bits == bits[0]).all())
 
 
-def axes_of(shape: Shape, axis: Any) -> tuple[int, ...]:
+def axes_of(shape: Shape, axis: Axes) -> tuple[int, ...]:
     """Return axes as numbers from 0 on."""
     if axis is None:
         return tuple(range(len(shape)))

@@ -284,12 +284,12 @@ class Machine:
         whole = "\0".join([self.triple, self.cpu, self.features, str(versions), self.attributes(), *texts])
         return hashlib.sha256(whole.encode()).hexdigest()
 
-    def _target(self, **options: Any) -> Any:
+    def _target(self, **options: object) -> Any:
         return self._llvm.Target.from_triple(self.triple).create_target_machine(
             cpu=self.cpu, features=self.features, opt=1, **options
         )
 
-    def _optimized(self, text: str, narrow: str, has_iterations: bool, context: Any, target: Any) -> Any:
+    def _optimized(self, text: str, narrow: str, has_iterations: bool, context: object, target: object) -> Any:
         """Return a module on which LLVM's passes have run."""
         module = self._parsed(text, context)
         builder = self._pipeline(target, 1, vectors=False)
@@ -328,7 +328,7 @@ class Machine:
             context.close()
         return code
 
-    def _pipeline(self, target: Any, level: int, vectors: bool) -> Any:
+    def _pipeline(self, target: object, level: int, vectors: bool) -> Any:
         """Return what makes LLVM's own passes of a level, which may compute several elements of a loop at once."""
         options = self._llvm.create_pipeline_tuning_options(speed_level=level)
         options.loop_vectorization = vectors
@@ -343,13 +343,13 @@ class Machine:
             tidies()
         return passes
 
-    def _parsed(self, text: str, context: Any) -> Any:
+    def _parsed(self, text: str, context: object) -> Any:
         whole = f'target triple = "{self.triple}"\n{text}\n{self.attributes()}\n'
         module = self._llvm.parse_assembly(whole, context)
         module.verify()
         return module
 
-    def _widened(self, text: str, context: Any, target: Any) -> Any:
+    def _widened(self, text: str, context: object, target: object) -> Any:
         """Return a module whose loops compute several elements at once."""
         module = self._parsed(text, context)
         builder = self._pipeline(target, 2, vectors=True)
@@ -369,7 +369,7 @@ def _passes() -> str:
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
-def _free(passes: Any) -> None:
+def _free(passes: object) -> None:
     """Free a pass manager, 70 kB, which llvmlite does not: the method that should comes second among its bases."""
     first, *bases = type(passes).__mro__[1:]
     if "_dispose" not in vars(type(passes)) and "_dispose" in vars(first):

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgrad.typing import Array, DTypeLike
+
 Shape = tuple[int, ...]
-DType = Any
 
 
 class Term(NamedTuple):
@@ -62,7 +63,7 @@ class Node:
 
     __slots__ = ("shape", "dtype", "arguments", "number", "equation")
 
-    def __init__(self, shape: Shape, dtype: DType, arguments: Sequence[Node] = ()) -> None:
+    def __init__(self, shape: Shape, dtype: DTypeLike, arguments: Sequence[Node] = ()) -> None:
         self.shape, self.dtype, self.arguments = shape, np.dtype(dtype), tuple(arguments)
         self.number, self.equation = -1, -1
 
@@ -87,7 +88,7 @@ class Literal(Node):
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any, dtype: DType) -> None:
+    def __init__(self, value: Array | float, dtype: DTypeLike) -> None:
         super().__init__((), dtype)
         self.value = np.asarray(value, dtype)[()]
 
@@ -101,7 +102,7 @@ class Pointwise(Node):
 
     __slots__ = ("operation",)
 
-    def __init__(self, operation: str, shape: Shape, dtype: DType, arguments: Sequence[Node]) -> None:
+    def __init__(self, operation: str, shape: Shape, dtype: DTypeLike, arguments: Sequence[Node]) -> None:
         super().__init__(shape, dtype, arguments)
         self.operation = operation
 
@@ -181,7 +182,7 @@ class Reduced(Node):
 
     __slots__ = ("kind", "axes")
 
-    def __init__(self, kind: str, source: Node, axes: Sequence[int], dtype: DType) -> None:
+    def __init__(self, kind: str, source: Node, axes: Sequence[int], dtype: DTypeLike) -> None:
         shape = tuple(size for axis, size in enumerate(source.shape) if axis not in axes)
         super().__init__(shape, dtype, (source,))
         self.kind, self.axes = kind, frozenset(axes)
@@ -239,7 +240,9 @@ class Called(Node):
 
     __slots__ = ("routine", "options")
 
-    def __init__(self, routine: str, shape: Shape, dtype: DType, arguments: Sequence[Node], options: Any = ()) -> None:
+    def __init__(
+        self, routine: str, shape: Shape, dtype: DTypeLike, arguments: Sequence[Node], options: tuple[Any, ...] = ()
+    ) -> None:
         super().__init__(shape, dtype, arguments)
         self.routine, self.options = routine, options
 
@@ -273,7 +276,7 @@ class Looped(Node):
     __slots__ = ("iterations", "program", "results", "condition")
 
     def __init__(
-        self, iterations: Any, program: Any, results: Sequence[Node], condition: Any, arguments: Sequence[Node]
+        self, iterations: Any, program: Any, results: Sequence[Node], condition: object, arguments: Sequence[Node]
     ) -> None:
         super().__init__((0,), np.uint8, arguments)
         self.iterations, self.program, self.results, self.condition = iterations, program, list(results), condition
@@ -284,7 +287,7 @@ class Part(Node):
 
     __slots__ = ("place",)
 
-    def __init__(self, maker: Stepped | Looped, place: int, shape: Shape, dtype: DType) -> None:
+    def __init__(self, maker: Stepped | Looped, place: int, shape: Shape, dtype: DTypeLike) -> None:
         super().__init__(shape, dtype, (maker,))
         self.place = place
 

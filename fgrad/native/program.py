@@ -66,7 +66,7 @@ class Program:
         self._assigning = assigning
         outline, users = form.outline, [function]
 
-        def flat(*inputs: Any) -> Any:
+        def flat(*inputs: Array) -> Any:
             args, keywords = outline.whole(inputs)
             return call_users(users[0], args, keywords)
 
@@ -176,7 +176,9 @@ class Program:
         whole = [result_of(next(rest)) if own else x for x, own in zip(self._template, self._is_number, strict=True)]
         return self._nested(whole)
 
-    def signature(self, name: str, function: Any, form: Form, results: str | Sequence[str] | None) -> Signature:
+    def signature(
+        self, name: str, function: Callable[..., Any], form: Form, results: str | Sequence[str] | None
+    ) -> Signature:
         """Return the signature of the program as a C function."""
         self.check_pure()
         given, made = (

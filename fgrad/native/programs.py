@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from fgrad import errors
@@ -46,14 +46,14 @@ class Programs:
         self._change = ""  # what the function refers to and was another one, the last time
         self._lock, self._assigning = Lock(), Lock()
 
-    def for_form(self, function: Any, form: Form) -> tuple[Program, Form]:
+    def for_form(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
         """Return the program for arguments of a form, and the form in which they go into it."""
         if form.key in self._with_integers_fixed:
             form = form.with_integers_fixed()
         program = self.known.get(form.key)
         return self._added(function, form) if program is None or not program.is_current() else (program, form)
 
-    def for_form_with_integers_fixed(self, function: Any, form: Form) -> tuple[Program, Form]:
+    def for_form_with_integers_fixed(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
         """Return the program in which the integers of a form are part of it, as they are from now on."""
         self._with_integers_fixed.add(form.key)
         return self.for_form(function, form)
@@ -66,7 +66,7 @@ class Programs:
         return program if program is not None and program.is_current() else None
 
     def for_arrays(
-        self, engine: Engine, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+        self, engine: Engine, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[Program, list[Any]]:
         """Return the program for arguments of which some are arrays of an engine, and what goes into it.
 
@@ -104,7 +104,7 @@ class Programs:
     def _dropped(self, program: Program | None) -> None:
         self.by_layout = {layout: each for layout, each in list(self.by_layout.items()) if each is not program}
 
-    def _added(self, function: Any, form: Form) -> tuple[Program, Form]:
+    def _added(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
         with self._lock:
             program = self.known.get(form.key)
             if program is None or not program.is_current():
@@ -118,7 +118,7 @@ class Programs:
                     self._warn(function)
             return program, form
 
-    def _made(self, function: Any, form: Form) -> tuple[Program, Form]:
+    def _made(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
         try:
             return Program(function, form, self._options, self._assigning), form
         except Exception:
@@ -130,7 +130,7 @@ class Programs:
         self._with_integers_fixed.add(form.key)
         return program, fixed
 
-    def _warn(self, function: Any) -> None:
+    def _warn(self, function: Callable[..., Any]) -> None:
         if self._change:
             warnings.warn(
                 f"{name_of(function)} was compiled for the {self.count}th time: {self._change}, which it refers to, "
@@ -148,7 +148,7 @@ class Programs:
         )
 
 
-def no_program(function: Any) -> errors.ClosureError:
+def no_program(function: Callable[..., Any]) -> errors.ClosureError:
     """Return the error for a function that has no program, since it closes over what a transform follows."""
     return errors.ClosureError(
         f"{name_of(function)} uses a traced value that is not one of its arguments, so it has no program.\n"

@@ -16,7 +16,7 @@ Rule = Callable[..., Node | None]
 
 def _reduction_of(kind: str) -> Rule:
     def rule(
-        program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: Any
+        program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: object
     ) -> Node | None:
         if others:
             return None
@@ -39,7 +39,7 @@ def _mean(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool 
 def _extremum_of_numbers(kind: str, worst: float) -> Rule:
     """Return how an extremum is lowered that leaves NaNs out, and is NaN where there is nothing else."""
 
-    def rule(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False) -> Node | None:
+    def rule(program: Program, out: object, x: Node, axis: Any = None, keepdims: bool = False) -> Node | None:
         if x.dtype.kind != "f":
             return _reduction_of(kind)(program, out, x, axis, keepdims)
         unknown = program.pointwise("isnan", x, dtype=np.bool_)
@@ -168,7 +168,7 @@ def _segment_sums(program: Program, out: Any, x: Node, starts: Sequence[int], ax
 
 
 @lowers("abs_squared")
-def _abs_squared(program: Program, out: Any, x: Node) -> Node | None:
+def _abs_squared(program: Program, out: object, x: Node) -> Node | None:
     return program.pointwise("square", x) if x.dtype.kind == "f" else None
 
 

@@ -69,7 +69,7 @@ def scalar_of(dtype: Any) -> Scalar:
     return _by_dtype[dtype]
 
 
-def is_native(dtype: Any) -> bool:
+def is_native(dtype: np.dtype[Any]) -> bool:
     """Return whether there are registers for a dtype."""
     return dtype in _by_dtype
 

@@ -10,15 +10,16 @@ import numpy as np
 
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.nodes import Bound, Joined, Literal, Moved, Node, Place, Shape, Term
+from fgrad.typing import Operand
 
 
 @lowers("broadcast_to")
-def _broadcast_to(program: Program, out: Any, x: Node, shape: Any) -> Node:
+def _broadcast_to(program: Program, out: Any, x: Node, shape: tuple[int, ...]) -> Node:
     return program.repeat(program.node(x), out.shape)
 
 
 @lowers("reshape")
-def _reshape(program: Program, out: Any, x: Node, shape: Any, order: str = "C") -> Node | None:
+def _reshape(program: Program, out: Any, x: Node, shape: tuple[int, ...], order: str = "C") -> Node | None:
     if order == "C":
         return program.reshaped(x, out.shape)
     if order == "F":
@@ -28,25 +29,25 @@ def _reshape(program: Program, out: Any, x: Node, shape: Any, order: str = "C") 
 
 
 @lowers("transpose")
-def _transpose(program: Program, out: Any, x: Node, axes: Any = None) -> Node:
+def _transpose(program: Program, out: object, x: Node, axes: Any = None) -> Node:
     count = len(x.shape)
     return program.permuted(x, range(count)[::-1] if axes is None else [each % count for each in axes])
 
 
 @lowers("astype")
-def _astype(program: Program, out: Any, x: Node, dtype: Any) -> Node | None:
+def _astype(program: Program, out: Any, x: Node, dtype: object) -> Node | None:
     if x.dtype.kind == "f" and out.dtype.kind in "iu":
         return None  # what is out of range is the processor's to say
     return program.cast(x, out.dtype)
 
 
 @lowers("stop_gradient", "sealed", "real", "conjugate", "positive")
-def _same(program: Program, out: Any, x: Node, *others: Any, **metadata: Any) -> Node:
+def _same(program: Program, out: Any, x: Node, *others: object, **metadata: object) -> Node:
     return program.node(x, out.dtype)
 
 
 @lowers("where")
-def _where(program: Program, out: Any, condition: Node, a: Any, b: Any) -> Node:
+def _where(program: Program, out: Any, condition: Node, a: Operand, b: Any) -> Node:
     chosen = program.cast(a, out.dtype), program.cast(b, out.dtype)
     return program.pointwise("select", program.cast(condition, np.bool_), *chosen, dtype=out.dtype)
 
@@ -111,7 +112,7 @@ def put_into(program: Program, values: Node, template: tuple[Any, ...], shape: S
 
 
 @lowers("split")
-def _split(program: Program, out: Any, x: Node, sections: Any, axis: int) -> tuple[Node, ...]:
+def _split(program: Program, out: object, x: Node, sections: Any, axis: int) -> tuple[Node, ...]:
     axis %= len(x.shape)
     size = x.shape[axis]
     cuts = [size // sections * k for k in range(1, sections)] if isinstance(sections, int) else list(sections)
@@ -143,7 +144,7 @@ def _stack(program: Program, out: Any, *arrays: Any, axis: int) -> Node:
 
 
 @lowers("roll")
-def _roll(program: Program, out: Any, x: Node, shift: Sequence[int], axis: Sequence[int]) -> Node:
+def _roll(program: Program, out: object, x: Node, shift: Sequence[int], axis: Sequence[int]) -> Node:
     for each, along in zip(shift, axis, strict=True):
         along %= len(x.shape)
         size = x.shape[along]
@@ -156,7 +157,7 @@ def _roll(program: Program, out: Any, x: Node, shift: Sequence[int], axis: Seque
 
 
 @lowers("difference")
-def _difference(program: Program, out: Any, x: Node, axis: int) -> Node | None:
+def _difference(program: Program, out: object, x: Node, axis: int) -> Node | None:
     if x.dtype.kind == "b":
         return None
     lead = (slice(None),) * (axis % len(x.shape))
@@ -216,7 +217,7 @@ def _imag(program: Program, out: Any, x: Node) -> Node:
 
 
 @lowers("round")
-def _round(program: Program, out: Any, x: Node, decimals: int = 0) -> Node | None:
+def _round(program: Program, out: object, x: Node, decimals: int = 0) -> Node | None:
     """Round as NumPy does: what is scaled by a power of ten to a whole number."""
     if x.dtype.kind != "f":
         return x if decimals >= 0 else None

@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import keyword
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,7 +160,9 @@ def _named_results(results: Any, named: Sequence[str]) -> list[tuple[str, Any]]:
     return list(zip(names, parts, strict=True))
 
 
-def arguments_by_name(function: Any, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Argument]:
+def arguments_by_name(
+    function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
+) -> dict[str, Argument]:
     """Return arguments by the names of the parameters; what there is no name for is called `x0`, `x1`, ..."""
     try:
         bound = inspect.signature(function).bind(*args, **keywords)
@@ -184,7 +186,7 @@ def _children(tree: Any) -> list[tuple[str, Any, Any]] | None:
     return None
 
 
-def _arrays(tree: Any, path: str) -> Iterator[tuple[str, Array]]:
+def _arrays(tree: object, path: str) -> Iterator[tuple[str, Array]]:
     """Yield each array in a container, with its path."""
     if isinstance(tree, Array):
         yield path, tree
@@ -192,7 +194,7 @@ def _arrays(tree: Any, path: str) -> Iterator[tuple[str, Array]]:
         yield from _arrays(child, path + step)
 
 
-def _tree(tree: Any) -> Any:
+def _tree(tree: object) -> Any:
     """Return how arrays are nested, as JSON: the number of an array, or a kind of container with its children."""
     if isinstance(tree, Array):
         return tree.number

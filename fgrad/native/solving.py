@@ -59,7 +59,7 @@ def _fails_at_zeros(program: Program, x: Node) -> None:
 
 
 @lowers("cholesky")
-def _cholesky(program: Program, out: Any, a: Node) -> Node | None:
+def _cholesky(program: Program, out: object, a: Node) -> Node | None:
     if not a.size or not libraries.has(a.dtype, "potrf"):
         return None
     root, lies = matrices_of(a)
@@ -94,7 +94,7 @@ def _has_factors(a: Node) -> bool:
 
 
 @lowers("lu_factors")
-def _lu_factors(program: Program, out: Any, a: Node, warns: bool) -> tuple[Node, Node] | None:
+def _lu_factors(program: Program, out: object, a: Node, warns: bool) -> tuple[Node, Node] | None:
     """Return factors, unless it is to be said how well they are known."""
     if warns or not _has_factors(a):
         return None
@@ -169,7 +169,7 @@ def _solve_both(program: Program, out: Any, joined: Node, columns: int) -> Node 
 
 
 @lowers("inv")
-def _inv(program: Program, out: Any, a: Node, strict: bool) -> Node | None:
+def _inv(program: Program, out: object, a: Node, strict: bool) -> Node | None:
     if not _has_factors(a):
         return None
     return _solution(program, a, program.array(np.eye(a.shape[-1], dtype=a.dtype)))
@@ -194,12 +194,12 @@ def _sign_and_logarithm(program: Program, a: Node) -> tuple[Node, Node]:
 
 
 @lowers("slogdet")
-def _slogdet(program: Program, out: Any, a: Node) -> tuple[Node, Node] | None:
+def _slogdet(program: Program, out: object, a: Node) -> tuple[Node, Node] | None:
     return _sign_and_logarithm(program, a) if _has_factors(a) else None
 
 
 @lowers("det")
-def _det(program: Program, out: Any, a: Node) -> Node | None:
+def _det(program: Program, out: object, a: Node) -> Node | None:
     if not _has_factors(a):
         return None
     sign, logarithm = _sign_and_logarithm(program, a)
@@ -207,7 +207,7 @@ def _det(program: Program, out: Any, a: Node) -> Node | None:
 
 
 @lowers("cofactors")
-def _cofactors(program: Program, out: Any, a: Node, *directions: Node) -> Node | None:
+def _cofactors(program: Program, out: object, a: Node, *directions: Node) -> Node | None:
     """Return cofactors by the inverse; where that is not well known, the run is void."""
     det = _det(program, out, a) if not directions else None
     inverse = _inv(program, out, a, True) if not directions else None

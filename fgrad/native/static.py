@@ -77,7 +77,7 @@ class OfInstances(Generic[T]):
         self._known: OrderedDict[int, tuple[Callable[[], Any], T]] = OrderedDict()
         self._lock = Lock()
 
-    def __getitem__(self, instance: Any) -> T:
+    def __getitem__(self, instance: object) -> T:
         found = self._known.get(id(instance))
         if found is not None and found[0]() is instance:
             return found[1]
@@ -87,10 +87,10 @@ class OfInstances(Generic[T]):
                 found = self._known[id(instance)] = self._reference(instance), self._make()
             return found[1]
 
-    def _reference(self, instance: Any) -> Callable[[], Any]:
+    def _reference(self, instance: object) -> Callable[[], Any]:
         known, key = self._known, id(instance)
 
-        def forget(reference: Any) -> None:
+        def forget(reference: object) -> None:
             if key in known and known[key][0] is reference:
                 del known[key]
 

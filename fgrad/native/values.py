@@ -152,7 +152,7 @@ class OnValues:
         if self._tensors:
             self._programs = self._own  # those of a user's compiled function know nothing of its closure
 
-    def _explicit(self, *leaves: Any) -> Any:
+    def _explicit(self, *leaves: object) -> Any:
         """Call the function with other values in place of the tensors that it uses, which come first."""
         count = len(self._tensors)
         values = dict(zip(map(id, self._tensors), map(boxed, leaves[:count]), strict=True))

@@ -28,6 +28,7 @@ from fgrad.core.primitive import BOXES, FUNCTIONS, UFUNCS
 from fgrad.core.tensor import apply
 from fgrad.core.tree import flatten
 from fgrad.ops.creation import CONSTRUCTORS, EXTENSIONS
+from fgrad.typing import Operand
 
 
 def _direct(ufunc: _numpy.ufunc) -> Callable[..., Any]:
@@ -35,7 +36,7 @@ def _direct(ufunc: _numpy.ufunc) -> Callable[..., Any]:
     primitive = UFUNCS[ufunc]
 
     @functools.wraps(ufunc)
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: Operand, **keywords: object) -> Any:
         return ufunc(*args, **keywords) if keywords else apply(primitive, args)
 
     for method in ("reduce", "accumulate", "reduceat", "outer", "at"):
@@ -48,7 +49,7 @@ def _direct_function(function: Callable[..., Any]) -> Callable[..., Any]:
     answer = FUNCTIONS[function]
 
     @functools.wraps(function)
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: Operand, **keywords: object) -> Any:
         for arg in (*args, *keywords.values()) if keywords else args:
             if OVERRIDES[type(arg)]:
                 return function(*args, **keywords)

@@ -9,6 +9,7 @@ from numpy.fft import *  # noqa: F403
 from numpy.fft import __all__ as __all__
 
 from fgrad import errors
+from fgrad.typing import DTypeLike
 
 
 def fftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any:  # type: ignore[no-redef]
@@ -36,7 +37,7 @@ def rfftfreq(n: int, d: Any = 1.0, dtype: Any = None, device: Any = None) -> Any
     return _in_dtype(numpy.fft.rfftfreq(n, d, device=device), dtype)
 
 
-def _in_dtype(frequencies: Any, dtype: Any) -> Any:
+def _in_dtype(frequencies: Any, dtype: DTypeLike) -> Any:
     if dtype is None:
         return frequencies
     if numpy.dtype(dtype).kind != "f":

@@ -13,10 +13,11 @@ from fgrad.core.tensor import boxed
 from fgrad.ops.families import answers
 from fgrad.ops.matrices import as_matrices, conjugated
 from fgrad.ops.tracing import answers_traced, no_out
+from fgrad.typing import Array, ArrayLike, DTypeLike
 
 
 @answers_traced(np.linalg.matrix_power)
-def matrix_power(a: Any, n: Any) -> Any:
+def matrix_power(a: Array, n: int) -> Any:
     """Return an integer power of square matrices, by squaring."""
     try:
         n = index(n)
@@ -58,7 +59,7 @@ def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
 
 
 @answers_traced(np.linalg.multi_dot)
-def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+def multi_dot(arrays: Any, *, out: object = None) -> Any:
     """Return the product of several matrices in the cheapest order; the first and last may be vectors."""
     no_out("linalg.multi_dot", out)
     arrays = [as_array(x) for x in arrays]
@@ -110,7 +111,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 
 
 @answers_traced(np.linalg.trace)
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
     """Return the sums along a diagonal of the last two axes."""
     return np.trace(x, offset, -2, -1, dtype)
 
@@ -118,7 +119,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
 def _renamed(function: Callable[..., Any], same: Callable[..., Any]) -> None:
     """Register a name of `np.linalg` as an alias of a NumPy function."""
 
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: object, **keywords: object) -> Any:
         return same(*args, **keywords)
 
     answers_traced(function)(call)

@@ -23,6 +23,7 @@ from fgrad.core.trace import NOTHING, is_seen
 from fgrad.core.unbroadcast import is_finite
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.ops.patterns import without
+from fgrad.typing import Array
 
 _guarded: dict[Primitive, Primitive] = {}
 """Per operation: the variant in which exact zeros of one argument win."""
@@ -42,7 +43,7 @@ def multilinear(
     rule may receive `Masked` arrays; they may pass them to operators and to `contract`.
     """
 
-    def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, *args: Array, **metadata: object) -> Any:
         return _sum_over_tangents(primitive, tangents, args, metadata)
 
     primitive = Primitive(
@@ -62,7 +63,11 @@ def multilinear(
 
 @np.errstate(all="ignore")
 def _sum_over_tangents(
-    primitive: Primitive, tangents: Sequence[Any], args: Any, metadata: Mapping[str, Any], guard: int | None = None
+    primitive: Primitive,
+    tangents: Sequence[Any],
+    args: tuple[Any, ...],
+    metadata: Mapping[str, Any],
+    guard: int | None = None,
 ) -> Any:
     """Return the sum over tangents of the operation, with each in place of its argument; zeros at `guard` win."""
     total: Any = ZERO
@@ -105,15 +110,15 @@ def _guarded_twin(primitive: Primitive) -> Primitive:
     this argument, the cotangent or tangent is `Masked` instead.
     """
 
-    def implementation(*args: Any, guard: int, **metadata: Any) -> Any:
+    def implementation(*args: Array, guard: int, **metadata: object) -> Any:
         return _without_unused(primitive, args, metadata, guard)
 
-    def rule(argnum: int, ans: Any, *args: Any, guard: int, **metadata: Any) -> Callable[[Any], Any]:
+    def rule(argnum: int, ans: Array, *args: Array, guard: int, **metadata: object) -> Callable[[Any], Any]:
         guarded = [Masked(x) if place == guard != argnum else x for place, x in enumerate(args)]
         pullback = primitive.vjps[argnum](ans, *guarded, **metadata)  # type: ignore[index, misc]
         return lambda ct: pullback(Masked(ct) if argnum == guard else ct)
 
-    def forward(tangents: Sequence[Any], ans: Any, *args: Any, guard: int, **metadata: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, *args: Array, guard: int, **metadata: object) -> Any:
         return _sum_over_tangents(primitive, tangents, args, metadata, guard)
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
@@ -152,7 +157,7 @@ def _are_finite(args: Sequence[Any]) -> bool:
     return all(map(is_finite, args))
 
 
-def _by_counting(function: Callable[..., Any], ans: Any, args: Sequence[Any], guard: int) -> Any:
+def _by_counting(function: Callable[..., Any], ans: Array, args: Sequence[Any], guard: int) -> Any:
     """Return sums of products: finite if all factors in use are finite, otherwise an infinity or NaN.
 
     If the number of infinite products equals the absolute sum of their signs, all have one sign; otherwise the sum is

@@ -24,21 +24,22 @@ from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, check_device, plain_axis
 from fgrad.ops.indexing import to_write, values_of
 from fgrad.ops.shaping import broadcast_to, promoted, stack
+from fgrad.typing import Array, ArrayLike, DTypeLike, Operand, Shape
 
 
-def _like(function: Any) -> Callable[..., Any]:
+def _like(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make `zeros_like` and its kin, which depend on the shape and array type but not on the values."""
 
     @functools.wraps(function)
     def like(
         prototype: Any,
         /,
-        dtype: Any = None,
+        dtype: np.dtype[Any] | None = None,
         order: str = "K",
         subok: bool = True,
-        shape: Any = None,
+        shape: Shape | None = None,
         *,
-        device: Any = None,
+        device: object = None,
     ) -> Any:
         check_device(device)
         if type(prototype) not in BOXES:
@@ -61,10 +62,10 @@ empty_like = _like(np.empty_like)
 def full_like(
     a: Any,
     fill_value: Any,
-    dtype: Any = None,
+    dtype: np.dtype[Any] | None = None,
     order: str = "K",
     subok: bool = True,
-    shape: Any = None,
+    shape: object = None,
     *,
     device: Any = None,
 ) -> Any:
@@ -74,7 +75,9 @@ def full_like(
     return full(a.shape if shape is None else shape, fill_value, dtype, device=device)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, device: Any = None) -> Any:
+def full(
+    shape: object, fill_value: Operand, dtype: np.dtype[Any] | None = None, order: str = "C", *, device: object = None
+) -> Any:
     """Return a tensor filled with one value, which may be traced."""
     check_device(device)
     value = fill_value if dtype is None else to_write(fill_value, np.dtype(dtype))
@@ -90,14 +93,14 @@ def array(
     return result.reshape((*(1,) * (ndmin - result.ndim), *result.shape)) if result.ndim < ndmin else result
 
 
-def _array(object: Any, dtype: Any) -> Any:
+def _array(object: Any, dtype: object) -> Any:
     if not holds_tensors(object):
         return boxed(own_payload(object, dtype))
     result = copy_of(object) if type(object) in BOXES else stack(object)
     return result if dtype is None else result.astype(dtype)
 
 
-def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None, copy: Any = None) -> Any:
+def asarray(a: Any, dtype: DTypeLike | None = None, order: Any = None, *, device: Any = None, copy: Any = None) -> Any:
     """Return a value as a tensor; a tensor of the right dtype is returned unchanged."""
     check_device(device)
     if type(a) in BOXES and (dtype is None or a.dtype == dtype) and not copy:
@@ -105,14 +108,14 @@ def asarray(a: Any, dtype: Any = None, order: Any = None, *, device: Any = None,
     return array(a, dtype)
 
 
-def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+def asarray_chkfinite(a: Operand, dtype: DTypeLike | None = None, order: object = None) -> Any:
     """Return a tensor whose elements must all be finite; this needs concrete values."""
     result = asarray(a, dtype)
     np.asarray_chkfinite(values_of(result, "np.asarray_chkfinite"))
     return result
 
 
-def require(a: Any, dtype: Any = None, requirements: Any = None) -> Any:
+def require(a: Operand, dtype: DTypeLike | None = None, requirements: object = None) -> Any:
     """Return a tensor; the memory order is not visible to the caller."""
     return asarray(a, dtype)
 
@@ -129,7 +132,7 @@ class Joining:
     def __init__(self, axis: int, ndim: int, columns: bool) -> None:
         self.axis, self.ndim, self.columns = axis, ndim, columns
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: tuple[Any, ...]) -> Array:
         parts = key if isinstance(key, tuple) else (key,)
         if isinstance(parts[0], str):
             raise errors.ParameterError(
@@ -138,7 +141,7 @@ class Joining:
             )
         return np.concatenate([self._part(each) for each in parts], axis=self.axis)
 
-    def _part(self, part: Any) -> Any:
+    def _part(self, part: Operand) -> Any:
         x = _tensor(np.r_[part]) if isinstance(part, slice) else array(part)
         missing = self.ndim - x.ndim
         if missing <= 0:
@@ -146,7 +149,7 @@ class Joining:
         return x.reshape((*x.shape, *(1,) * missing) if self.columns and x.ndim else (*(1,) * missing, *x.shape))
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None) -> Tensor:
+def constant(value: ArrayLike, dtype: Any = None, shape: Any = None) -> Tensor:
     """Return a tensor with given values.
 
     Args:
@@ -196,7 +199,7 @@ def convert_to_tensor(value: Any, dtype: Any = None) -> Tensor:
     return made
 
 
-def is_traced(x: Any) -> bool:
+def is_traced(x: object) -> bool:
     """Return whether a running transform or an open tape traces a value.
 
     Args:
@@ -218,7 +221,7 @@ def is_traced(x: Any) -> bool:
     return type(x) in BOXES and type(strip_ended(x)) is Tensor
 
 
-def to_numpy(tree: Any) -> Any:
+def to_numpy(tree: object) -> Any:
     """Return nested containers with NumPy arrays in place of tensors, for example for another library.
 
     Args:
@@ -247,7 +250,7 @@ def _as_numpy(leaf: Any) -> Any:
     return leaf.numpy()
 
 
-def _tensor(x: Any) -> Any:
+def _tensor(x: Operand) -> Any:
     return x if type(x) in BOXES else boxed(as_array(x))
 
 
@@ -283,7 +286,7 @@ def linspace(
     return (row, step) if retstep else row
 
 
-def _of_dtype(x: Any, dtype: Any) -> Any:
+def _of_dtype(x: Array, dtype: np.dtype[Any] | None) -> Any:
     """Return an array in a dtype; for an integer dtype the values are rounded down."""
     if dtype is None:
         return x
@@ -323,12 +326,12 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
     return powers if dtype is None else astype(powers, dtype)
 
 
-def _creating(function: Any) -> Callable[..., Any]:
+def _creating(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a NumPy constructor return a Tensor, also for tensor arguments, which NumPy does not dispatch."""
     answer = FUNCTIONS.get(function, function)
 
     @functools.wraps(function)
-    def create(*args: Any, **keywords: Any) -> Any:
+    def create(*args: ArrayLike, **keywords: object) -> Any:
         has_tensors = any(map(holds_tensors, (*args, *keywords.values())))
         return boxed((answer if has_tensors else function)(*as_arguments(function, args), **keywords))
 

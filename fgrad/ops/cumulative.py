@@ -8,7 +8,7 @@ of a recurrence, `y[k] = a[k] * y[k - 1] + b[k]`, which needs no division, so ze
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, regist
 from fgrad.ops.indexing import written
 from fgrad.ops.patterns import so_far, windowed
 from fgrad.ops.tracing import answers_traced
+from fgrad.typing import Array, DTypeLike
 
 
 def _cut(ndim: int, axis: int, start: int | None, stop: int | None, step: int | None = None) -> tuple[slice, ...]:
@@ -32,7 +33,7 @@ def _cut(ndim: int, axis: int, start: int | None, stop: int | None, step: int | 
 # Sums
 
 
-def _cumsum_rule(ans: Any, x: Any, axis: int) -> Callable[[Any], Any]:
+def _cumsum_rule(ans: Array, x: Array, axis: int) -> Callable[[Any], Any]:
     backwards = _cut(x.ndim, axis, None, None, -1)
     return lambda ct: np.cumsum(ct[backwards], axis)[backwards]
 
@@ -50,14 +51,14 @@ _cumsum = linear(
 )
 
 
-def _flat_without_axis(a: Any, axis: Any, dtype: Any) -> tuple[Any, Any]:
+def _flat_without_axis(a: Array, axis: Any, dtype: DTypeLike) -> tuple[Any, Any]:
     a = as_array(a, dtype)
     axis = reduced_axis(axis, a)
     return (np.ravel(a), 0) if axis is None else (a, axis)
 
 
 @answers(np.cumsum)
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Any:
     """Return the cumulative sums along an axis, by default of the flattened array."""
     a, axis = _flat_without_axis(a, axis, dtype)
     result = as_array(apply(_cumsum, (a,), {"axis": axis}), dtype)
@@ -98,31 +99,31 @@ def _recurrence_value(a: Any, b: Any, axis: int, backwards: bool) -> Any:
     return np.moveaxis(solved, 0, axis)
 
 
-def _before(x: Any, axis: int, first: float) -> Any:
+def _before(x: Array, axis: int, first: float) -> Array:
     """Return the elements shifted one place towards the end, with a number in the first place."""
     lead = x[_cut(x.ndim, axis, 0, 1)]
     return np.concatenate([np.full_like(lead, first), x[_cut(x.ndim, axis, None, -1)]], axis)
 
 
-def _after(x: Any, axis: int) -> Any:
+def _after(x: Array, axis: int) -> Array:
     """Return the elements shifted one place towards the front, with 0 in the last place."""
     lead = x[_cut(x.ndim, axis, 0, 1)]
     return np.concatenate([x[_cut(x.ndim, axis, 1, None)], np.zeros_like(lead)], axis)
 
 
-def _factor_rule(ans: Any, a: Any, b: Any, axis: int, backwards: bool) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _factor_rule(ans: Array, a: Array, b: Array, axis: int, backwards: bool) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         moved = recurrence(a, ct, axis, not backwards)
         return scale(_before(moved, axis, 0), ans) if backwards else scale(moved, _before(ans, axis, 0))
 
     return pullback
 
 
-def _term_rule(ans: Any, a: Any, b: Any, axis: int, backwards: bool) -> Callable[[Any], Any]:
+def _term_rule(ans: Array, a: Array, b: Array, axis: int, backwards: bool) -> Callable[[Any], Any]:
     return lambda ct: recurrence(a, ct, axis, not backwards)
 
 
-def _recurrence_tangent(tangents: Any, ans: Any, a: Any, b: Any, axis: int, backwards: bool) -> Any:
+def _recurrence_tangent(tangents: Sequence[Any], ans: Array, a: Array, b: Array, axis: int, backwards: bool) -> Any:
     moved, total = tangents
     if moved is not ZERO:
         with np.errstate(all="ignore"):
@@ -147,7 +148,7 @@ _recurrence = register(
 )
 
 
-def _batched_recurrence(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_recurrence(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     a, b = all_mapped(values, mapped, size)
     return apply(_recurrence, (a, b), {**metadata, "axis": metadata["axis"] % (len(b.shape) - 1) + 1})
 
@@ -155,7 +156,7 @@ def _batched_recurrence(values: Any, mapped: Any, size: int, metadata: Any) -> A
 _recurrence.batch = _batched_recurrence
 
 
-def recurrence(a: Any, b: Any, axis: int, backwards: bool = False) -> Any:
+def recurrence(a: Array, b: Array, axis: int, backwards: bool = False) -> Any:
     """Return the solution of a linear recurrence along an axis.
 
     Args:
@@ -174,13 +175,13 @@ def recurrence(a: Any, b: Any, axis: int, backwards: bool = False) -> Any:
     return apply(_recurrence, (a, b), {"axis": axis, "backwards": backwards})
 
 
-def _cumprod_tangent(tangents: Any, ans: Any, x: Any, axis: int) -> Any:
+def _cumprod_tangent(tangents: Sequence[Any], ans: Array, x: Array, axis: int) -> Any:
     with np.errstate(all="ignore"):
         bent = scale(tangents[0], _before(ans, axis, 1))
     return recurrence(x, bent, axis)
 
 
-def _cumprod_rule(ans: Any, x: Any, axis: int) -> Callable[[Any], Any]:
+def _cumprod_rule(ans: Array, x: Array, axis: int) -> Callable[[Any], Any]:
     return lambda ct: scale(recurrence(x, ct, axis, True), _before(ans, axis, 1))
 
 
@@ -201,7 +202,7 @@ _cumprod.batch = reduction_batch(_cumprod)
 
 
 @answers(np.cumprod)
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Any:
     """Return the cumulative products along an axis, by default of the flattened array.
 
     The derivative is exact also where elements are 0.
@@ -239,7 +240,7 @@ _cumulative(np.cumulative_prod, cumprod, 1)
 def _without_nan(function: Any, accumulated: Callable[..., Any], neutral: int) -> None:
     """Make `nancumsum` or `nancumprod`: NaNs count as 0 or 1."""
 
-    def answer(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    def answer(a: Array, axis: int | None = None, dtype: object = None, out: object = None) -> Any:
         a = as_array(a)
         if a.dtype.kind in "fc":
             a = np.where(np.isnan(a), neutral, a)
@@ -262,10 +263,10 @@ def _as_slice(edge: Any, shape: tuple[int, ...], axis: int) -> Any:
     return np.broadcast_to(edge, (*shape[:axis], 1, *shape[axis + 1 :])) if edge.ndim == 0 else edge
 
 
-def _difference_rule(ans: Any, x: Any, axis: int) -> Callable[[Any], Any]:
+def _difference_rule(ans: Array, x: Array, axis: int) -> Callable[[Any], Any]:
     ndim = x.ndim
 
-    def pullback(ct: Any) -> Any:
+    def pullback(ct: Array) -> Any:
         edge = np.zeros_like(ct, shape=(*ct.shape[:axis], 1, *ct.shape[axis + 1 :]))
         padded = np.concatenate([edge, ct, edge], axis)
         return padded[_cut(ndim, axis, None, -1)] - padded[_cut(ndim, axis, 1, None)]
@@ -313,7 +314,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 @answers_traced(np.ediff1d)
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+def ediff1d(ary: Any, to_end: object = None, to_begin: object = None) -> Any:
     """Return the differences of neighbours in the flattened array, with others before and after them."""
     ary = np.ravel(as_array(ary))
     difference = apply(_difference, (ary,), {"axis": 0}) if ary.size else ary

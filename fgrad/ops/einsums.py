@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,7 @@ from fgrad.ops.families import ForEach, answers, sample
 from fgrad.ops.indexing import written
 from fgrad.ops.pairwise import contracted
 from fgrad.ops.patterns import as_einsum
+from fgrad.typing import Array, DTypeLike, Operand
 
 
 @lru_cache(maxsize=4096)
@@ -49,7 +50,7 @@ def _backward(
     return ",".join([output, *terms, *identities]) + "->" + kept, places if None in places else None, tuple(axes)
 
 
-def _rule(argnum: int, ans: Any, *operands: Any, subscripts: str, optimize: Any = False) -> Callable[[Any], Any]:
+def _rule(argnum: int, ans: Array, *operands: Array, subscripts: str, optimize: object = False) -> Callable[[Any], Any]:
     """The cotangent is an einsum of the result's cotangent with the other operands."""
     shape = operands[argnum].shape
     backward, places, axes = _backward(subscripts, argnum, tuple(size == 1 for size in shape))
@@ -58,7 +59,7 @@ def _rule(argnum: int, ans: Any, *operands: Any, subscripts: str, optimize: Any 
     is_path = isinstance(optimize, tuple) and "einsum_path" in optimize
     metadata = {"subscripts": backward, "optimize": is_path or optimize}
 
-    def pullback(ct: Any) -> Any:
+    def pullback(ct: Array) -> Any:
         eyes = [np.eye(shape[axis], dtype=ct.dtype) for axis in axes]
         spread = contract(primitive, (ct, *others, *eyes), metadata)
         if places:
@@ -93,7 +94,7 @@ primitive = multilinear(
 )
 
 
-def _batched(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     inputs, output = metadata["subscripts"].split("->")
     label = next(letter for letter in string.ascii_letters if letter not in metadata["subscripts"])
     terms = [label + term if m else term for term, m in zip(inputs.split(","), mapped, strict=True)]
@@ -107,10 +108,10 @@ primitive.batch = _batched
 def einsum(
     *arguments: Any,
     out: Any = None,
-    optimize: Any = False,
-    dtype: Any = None,
-    order: Any = "K",
-    casting: Any = "safe",
+    optimize: object = False,
+    dtype: DTypeLike | None = None,
+    order: object = "K",
+    casting: object = "safe",
 ) -> Any:
     """Return the sum of products that a string of subscripts describes."""
     if isinstance(arguments[0], str):
@@ -140,7 +141,7 @@ def _keeps_all(subscripts: str) -> bool:
     return set(inputs) == set(output)
 
 
-def _view(x: Any, lead: int, subscripts: str, optimize: Any = False) -> Any:
+def _view(x: Operand, lead: int, subscripts: str, optimize: object = False) -> Any:
     inputs, output = subscripts.split("->")
     return np.einsum(f"...{inputs}->...{output}", x)
 
@@ -151,7 +152,7 @@ VIEWS[primitive] = _view
 def _from_sublists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """Turn the form `einsum(a, [0, 1], b, [1, 2], [0, 2])` into a string and operands."""
 
-    def text(labels: Any) -> str:
+    def text(labels: Sequence[Any]) -> str:
         return "".join("..." if i is Ellipsis else string.ascii_letters[i] for i in labels)
 
     count = len(arguments) // 2

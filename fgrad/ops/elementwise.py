@@ -6,6 +6,7 @@ to a tangent is the forward rule. `None`: the derivative is 0. Formulas beyond s
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log, perm, pi
 from typing import Any
 
@@ -36,13 +37,14 @@ from fgrad.ops.families import (
 )
 from fgrad.ops.indexing import values_of, written
 from fgrad.ops.shaping import flattened, promoted
+from fgrad.typing import Array, ArrayLike, Operand
 
 
-def _negate(ct: Any) -> Any:
+def _negate(ct: Array) -> Any:
     return -ct
 
 
-def _halved(ct: Any, chosen: Any, tie: Any) -> Any:
+def _halved(ct: Array, chosen: Array, tie: Array) -> Array:
     """Return the cotangent where the element was chosen, half of it at a tie, and exact zeros elsewhere."""
     chosen, tie = strip_ended(chosen), strip_ended(tie)
     if type(tie) is not Tensor and is_at_hand(tie) and not np.count_nonzero(tie):
@@ -50,12 +52,12 @@ def _halved(ct: Any, chosen: Any, tie: Any) -> Any:
     return np.where(chosen, ct, np.where(tie, ct / 2, 0))
 
 
-def _multiples(ans: Any, x: Any, y: Any) -> Any:
+def _multiples(ans: Array, x: Array, y: Array) -> Any:
     """Return how many times `y` was subtracted from `x`, an integer; x / y may be rounded up to the next."""
     return np.rint((x - ans) / y)
 
 
-def share_in(x: Any, total: Any, power: np.ufunc = np.exp) -> Any:
+def share_in(x: Array, total: Array, power: np.ufunc = np.exp) -> Any:
     """Return exp(x - total) of plain arrays; where both are infinite, the limits 0 (below) and 1 (above)."""
     if not is_finite(total):
         lowest, highest = _LIMITS[total.dtype.char]
@@ -68,7 +70,7 @@ _LIMITS = {char: (np.array(np.finfo(char).min), np.array(np.finfo(char).max)) fo
 """Convert to arrays, which ufuncs handle faster than NumPy scalars."""
 
 
-def _unless_infinite(ans: Any, total: Any) -> Any:
+def _unless_infinite(ans: Array, total: Array) -> Array:
     """Return the share, and 0 where the sum is infinite: the shares there are constantly 0 or 1."""
     return np.where(np.isinf(total), 0, ans)
 
@@ -91,18 +93,18 @@ _share_of_2 = elementwise(
 )
 
 
-def share(x: Any, total: Any) -> Any:
+def share(x: Array, total: Array) -> Any:
     """Return the share of an element in a sum of exponentials, from its logarithm and that of the sum."""
     if type(x) is np.ndarray and type(total) is np.ndarray and not is_seen():
         return share_in(x, total)  # fast path; `apply` would have the same result
     return apply(_share, (x, total))
 
 
-def _share_2(x: Any, total: Any) -> Any:
+def _share_2(x: Array, total: Array) -> Any:
     return apply(_share_of_2, (x, total))
 
 
-def _squared_sech(x: Any) -> Any:
+def _squared_sech(x: Operand) -> Any:
     """Return 1 / cosh(x)**2. That is 1 - tanh(x)**2, which far from 0 is rounded to 0."""
     # np.iscomplexobj does not take arrays of other libraries; a number of Python's has no dtype.
     if not (x.dtype.kind == "c" if hasattr(x, "dtype") else isinstance(x, complex)):
@@ -120,7 +122,7 @@ _sech_square = elementwise(
 )
 
 
-def _tanh_slope(x: Any) -> Any:
+def _tanh_slope(x: Array) -> Any:
     return _squared_sech(x) if type(x) is np.ndarray and not is_seen() else apply(_sech_square, (x,))
 
 
@@ -128,11 +130,11 @@ NUMBERS = (int, float, complex)
 """Python numbers, which adapt to the dtype of an array operand unless a NumPy function has converted them."""
 
 
-def _squared(x: Any) -> Any:
+def _squared(x: Operand) -> Any:
     return x * x if type(x) in NUMBERS else np.square(x)
 
 
-def power_slope(x: Any, y: Any) -> Any:
+def power_slope(x: Array, y: Any) -> Any:
     """Return the derivative of x**y with respect to x; it is 0 for y = 0 whatever x is."""
     if type(y) in NUMBERS:
         return y * x ** (y - 1) if y else scale(0.0, x)
@@ -141,7 +143,7 @@ def power_slope(x: Any, y: Any) -> Any:
     return power_derivative(1, 0, x, y)
 
 
-def exponent_slope(ans: Any, x: Any, y: Any) -> Any:
+def exponent_slope(ans: Array, x: Any, y: Any) -> Any:
     """Return the derivative of x**y with respect to y; of plain arrays from the power, and 0 where that is 0."""
     if type(x) in (int, float) and x > 0:
         return ans * log(x)
@@ -151,12 +153,12 @@ def exponent_slope(ans: Any, x: Any, y: Any) -> Any:
     return power_derivative(0, 1, x, y)
 
 
-def power_derivative(by_x: int, by_y: int, x: Any, y: Any) -> Any:
+def power_derivative(by_x: int, by_y: int, x: Array, y: Any) -> Any:
     """Return the mixed derivative of x**y of the given orders."""
     return apply(_derivative_of_power, (by_x, by_y, x, y))
 
 
-def _derivative_value(by_x: int, by_y: int, x: Any, y: Any) -> Any:
+def _derivative_value(by_x: int, by_y: int, x: Array, y: Array) -> Any:
     """Return x**(y - by_x) times a polynomial in log(x), whose coefficients are polynomials in y.
 
     This is one operation, since at x = 0 the factors are zeros and infinities, and the product rule fails. There a
@@ -174,7 +176,7 @@ def _derivative_value(by_x: int, by_y: int, x: Any, y: Any) -> Any:
     return np.where(np.equal(power, 0), 0, scale(polynomial, power)) if by_y else scale(polynomial, power)
 
 
-def _of_result(ct: Any, ans: Any) -> Any:
+def _of_result(ct: object, ans: Array) -> Any:
     """Return a cotangent or tangent times the result, to be scaled further; after a mask its zeros win.
 
     This product comes first, as in `ct * ans / y`: `ans / y` may overflow where neither `ans` nor the derivative
@@ -183,39 +185,39 @@ def _of_result(ct: Any, ans: Any) -> Any:
     return ct * ans if type(ct) is not Masked else Masked(ct * ans)
 
 
-def _falling_power(ans: Any, x: Any, y: Any) -> Any:
+def _falling_power(ans: Array, x: Array, y: Operand) -> Callable[[Any], Any]:
     """Return the pullback of a negative power; the next lower power would overflow before `ans` does."""
     return lambda ct: _of_result(ct, ans) / x * y
 
 
-def _root_of_difference(x: Any) -> Any:
+def _root_of_difference(x: Array) -> Any:
     """Return sqrt(1 - x * x); for complex numbers on the correct side of the branch cut (Kahan 1987)."""
     if x.dtype.kind != "c":
         return np.sqrt((1 - x) * (1 + x))
     return np.sqrt(-(x - 1)) * np.sqrt(x + 1)
 
 
-def _root_of_sum(x: Any) -> Any:
+def _root_of_sum(x: Array) -> Any:
     """Return sqrt(1 + x * x); of real numbers without their square, which may overflow."""
     return np.sqrt(x * x + 1) if x.dtype.kind == "c" else np.hypot(x, 1.0)
 
 
-def _contracting_second(ans: Any, x: Any, y: Any) -> Any:
+def _contracting_second(ans: Array, x: Array, y: Array) -> Callable[[Any], Any]:
     shape = x.shape  # only the shape, since the pullback does not use the values of `x`
     return lambda ct: scaled_sum(ct, y, shape)
 
 
-def _contracting_first(ans: Any, x: Any, y: Any) -> Any:
+def _contracting_first(ans: Array, x: Array, y: Array) -> Callable[[Any], Any]:
     shape = y.shape
     return lambda ct: scaled_sum(ct, x, shape)
 
 
-def _negated_sum(ans: Any, x: Any, y: Any) -> Any:
+def _negated_sum(ans: Array, x: Array, y: Array) -> Callable[[Any], Any]:
     shape, dtype = y.shape, y.dtype
     return lambda ct: -conform(ct, shape, dtype)
 
 
-def _quotient_contracted(ct: Any, ans: Any, y: Any) -> Any:
+def _quotient_contracted(ct: object, ans: Array, y: Array) -> Any:
     """Return the cotangent of a broadcast divisor: divide the sum of products once, not each product."""
     total = summed_product(ct, ans, y.shape)
     return -total / y if total is not None else conform(-(_of_result(ct, ans) / y), y.shape, y.dtype)
@@ -224,10 +226,10 @@ def _quotient_contracted(ct: Any, ans: Any, y: Any) -> Any:
 def _two_results(ufunc: np.ufunc, place: int, *rules: Any) -> None:
     """Declare a ufunc with two results, of which only the one at `place` has a derivative."""
 
-    def reverse(rule: Any) -> Any:
+    def reverse(rule: Callable[..., Any]) -> Callable[..., Any]:
         return lambda ans, *args: lambda cts: rule(ans, *args)(cts[place])
 
-    def forward(tangents: Any, ans: Any, *args: Any) -> Any:
+    def forward(tangents: list[Any], ans: object, *args: object) -> Any:
         parts = [rule(ans, *args)(t) for rule, t in zip(rules, tangents, strict=True) if t is not ZERO]
         results: list[Any] = [ZERO, ZERO]
         results[place] = sum(parts[1:], parts[0])
@@ -371,7 +373,7 @@ for _kind, _ufuncs in {
 # Parts of complex numbers
 
 
-def _imaginary_part(ans: Any, x: Any) -> Any:
+def _imaginary_part(ans: Array, x: Array) -> Any:
     return (lambda ct: ct * -1j) if x.dtype.kind == "c" else None
 
 
@@ -388,7 +390,7 @@ def real(val: Any) -> Any:
 
 
 @answers(np.imag)
-def imag(val: Any) -> Any:
+def imag(val: Array) -> Any:
     """Return the imaginary part; of real numbers, zeros."""
     return view(_imag, val, {})
 
@@ -413,7 +415,7 @@ VIEWS[_imag] = lambda x, lead: np.imag(x)
 
 
 @answers(np.angle)
-def angle(z: Any, deg: bool = False) -> Any:
+def angle(z: Array, deg: bool = False) -> Any:
     """Return the angle of complex numbers in the plane, in radians or degrees."""
     radians = np.arctan2(imag(z), real(z))
     return radians * (180 / np.pi) if deg else radians
@@ -436,13 +438,13 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
 
 
 @answers(np.isreal)
-def isreal(x: Any) -> Any:
+def isreal(x: ArrayLike) -> Any:
     """Return where the imaginary part is 0."""
     return np.equal(np.imag(x), 0)
 
 
 @answers(np.iscomplex)
-def iscomplex(x: Any) -> Any:
+def iscomplex(x: ArrayLike) -> Any:
     """Return where the imaginary part is not 0."""
     return np.not_equal(np.imag(x), 0)
 
@@ -485,11 +487,11 @@ def _complex_where(leaves_domain: Any, x: Any, name: str) -> Any:
     return astype(x, np.result_type(x.dtype, np.complex64))
 
 
-def _is_negative(x: Any) -> Any:
+def _is_negative(x: Array) -> Any:
     return x < 0
 
 
-def _exceeds_one(x: Any) -> Any:
+def _exceeds_one(x: Operand) -> Any:
     return np.abs(x) > 1
 
 
@@ -531,7 +533,7 @@ _where.kind = "comparison"  # for its condition
 
 
 @answers(np.where)
-def where(condition: Any, *choices: Any) -> Any:
+def where(condition: Array | bool, *choices: Operand) -> Any:
     """Choose elements from two arrays; elements that are not chosen contribute exactly 0 to a derivative."""
     if not choices:
         return nonzero(condition)
@@ -539,7 +541,7 @@ def where(condition: Any, *choices: Any) -> Any:
 
 
 @answers(np.isclose)
-def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+def isclose(a: Array, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Return where two arrays are equal within a tolerance; the derivative is 0."""
     if type(b) is int:
         b = float(b)
@@ -552,13 +554,13 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 
 
 @answers(np.allclose)
-def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+def allclose(a: Array, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Return whether two arrays are equal within a tolerance; this needs concrete values."""
     return bool(np.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
 @answers(np.array_equal)
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+def array_equal(a1: Array, a2: Any, equal_nan: bool = False) -> bool:
     """Return whether two arrays have the same shape and equal elements; this needs concrete values."""
     if np.shape(a1) != np.shape(a2):
         return False
@@ -573,13 +575,21 @@ def array_equiv(a1: Any, a2: Any) -> bool:
 
 
 @answers(np.nonzero)
-def nonzero(a: Any) -> Any:
+def nonzero(a: ArrayLike) -> Any:
     """Return the indices of nonzero elements; this needs concrete values."""
     return np.nonzero(values_of(a, "np.nonzero"))
 
 
 @answers(np.clip)
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def clip(
+    a: Any,
+    a_min: float | None = None,
+    a_max: Array | float | None = None,
+    out: Any = None,
+    *,
+    min: Any = None,
+    max: Any = None,
+) -> Any:
     """Limit values to an interval; an element equal to a bound shares the derivative with it."""
     lower = a_min if a_min is not None else min
     upper = a_max if a_max is not None else max
@@ -620,14 +630,14 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
 
 
 @answers(np.astype)
-def astype_function(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
+def astype_function(x: Any, dtype: object, /, *, copy: bool = True, device: object = None) -> Any:
     """Convert to another dtype, like the method."""
     check_device(device)
     return astype(x, dtype, copy=copy)
 
 
 @answers(np.copy)
-def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+def copy(a: Array, order: str = "K", subok: bool = False) -> Any:
     """Return a new tensor with the same value, in the memory order of NumPy's copy."""
     value = boxed(strip_ended(a))
     array = layout(value)
@@ -646,7 +656,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 
 
 @answers_member("copy")
-def copied(x: Any, order: str = "C") -> Any:
+def copied(x: Array, order: str = "C") -> Any:
     """Return the result of the `copy` method, whose default order differs from `np.copy`."""
     return copy(x, order)
 
@@ -657,6 +667,6 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     return written("np.round", out, apply(_round, (a,), {"decimals": decimals}))
 
 
-def stop_gradient_of(x: Any) -> Any:
+def stop_gradient_of(x: Array | float) -> Any:
     """Return a tensor with the value of `x` that is not connected to its history."""
     return apply(_stop_gradient, (x,))

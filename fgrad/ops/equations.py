@@ -12,7 +12,7 @@ separate" (1973), https://doi.org/10.1137/0710036, equation 4.12, for `pinv` and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from math import prod as prod_of
 from typing import Any
 
@@ -40,11 +40,12 @@ from fgrad.ops.matrices import (
 from fgrad.ops.patterns import of_system
 from fgrad.ops.solving import by_factors
 from fgrad.ops.tracing import answers_traced, raw_array
+from fgrad.typing import Array, Operand
 
 # Solving
 
 
-def _solve_tangent(tangents: Any, ans: Any, a: Any, b: Any) -> Any:
+def _solve_tangent(tangents: Sequence[Any], ans: Array, a: Array, b: Array) -> Array:
     ta, tb = tangents
     if ta is ZERO:
         return np.linalg.solve(a, tb)
@@ -75,7 +76,7 @@ _solve = register(
 )
 
 
-def _batched_solve(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_solve(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     a, b = values
     if mapped[0] or ndim_of(b, mapped[1]) != 2 or a.ndim != 2:
         return apply(_solve, aligned(values, mapped, 2))
@@ -92,12 +93,12 @@ _SMALL = 32
 """Up to this size, solving again is faster than joining the right-hand sides."""
 
 
-def _joined_solve(joined: Any, columns: int) -> Any:
+def _joined_solve(joined: Array, columns: int) -> Array:
     return np.linalg.solve(joined[..., :columns], joined[..., columns:])
 
 
-def _joined_solve_rule(ans: Any, joined: Any, columns: int) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _joined_solve_rule(ans: Array, joined: Array, columns: int) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         moved = np.linalg.solve(transposed(joined[..., :columns]), ct)
         return np.concatenate([-moved @ transposed(ans), moved], axis=-1)
 
@@ -121,7 +122,7 @@ _solve_both = register(
 _solve_both.batch = stacked_batch(_solve_both)
 
 
-def _is_factored(a: Any, b: Any) -> bool:
+def _is_factored(a: Array, b: Array) -> bool:
     """Return whether the factors of a matrix are kept.
 
     LAPACK factors one matrix per call; NumPy loops over stacks in compiled code. With stored factors, each argument's
@@ -134,7 +135,7 @@ def _is_factored(a: Any, b: Any) -> bool:
 
 
 @answers_traced(np.linalg.solve)
-def solve(a: Any, b: Any) -> Any:
+def solve(a: Array, b: Array) -> Any:
     """Return the `x` with `a @ x = b`; stacks are broadcast, and a `b` with one axis is a vector."""
     a, b = as_array(a), as_array(b)
     if a.ndim < 2 or b.ndim == 0 or {*a.shape[-2:]} != {b.shape[-2 if b.ndim > 1 else 0]}:
@@ -155,11 +156,11 @@ def solve(a: Any, b: Any) -> Any:
 # Pseudo-inverses
 
 
-def _truncated_inverse(a: Any, cutoff: Any, hermitian: bool) -> Any:
+def _truncated_inverse(a: Array, cutoff: float, hermitian: bool) -> Array:
     return np.linalg.pinv(a, cutoff, hermitian)
 
 
-def _product(x: Any, y: Any, z: Any) -> Any:
+def _product(x: Array, y: Array, z: Array) -> Any:
     """Return the product of three matrices, in the order that is cheaper."""
     rows, (inner, outer), columns = x.shape[-2], y.shape[-2:], z.shape[-1]
     if rows * outer * (inner + columns) <= inner * columns * (rows + outer):
@@ -167,7 +168,7 @@ def _product(x: Any, y: Any, z: Any) -> Any:
     return x @ (y @ z)
 
 
-def _check_rank(a: Any, pinv: Any) -> None:
+def _check_rank(a: Array, pinv: Array) -> None:
     """Refuse a cutoff that drops singular values that are not zero to rounding.
 
     Raises:
@@ -185,8 +186,8 @@ def _check_rank(a: Any, pinv: Any) -> None:
         )
 
 
-def _pinv_rule(ans: Any, a: Any, cutoff: Any, hermitian: bool) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _pinv_rule(ans: Array, a: Array, cutoff: Operand, hermitian: bool) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         _check_rank(a, ans)
         p, p_t, turned, a_c = conjugated(ans), transposed(ans), adjoint(ct), conjugated(a)
         left, right = _product(turned, p, p_t), _product(p_t, p, turned)
@@ -195,7 +196,7 @@ def _pinv_rule(ans: Any, a: Any, cutoff: Any, hermitian: bool) -> Callable[[Any]
     return where_used(pullback, a)
 
 
-def _pinv_tangent(tangents: Any, ans: Any, a: Any, cutoff: Any, hermitian: bool) -> Any:
+def _pinv_tangent(tangents: Sequence[Any], ans: Array, a: Array, cutoff: Operand, hermitian: bool) -> Any:
     (t,) = tangents
     _check_rank(a, ans)
     turned, p_h = adjoint(t), adjoint(ans)
@@ -224,7 +225,7 @@ _NOT_GIVEN: Any = object()
 
 
 @answers_traced(np.linalg.pinv)
-def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT_GIVEN) -> Any:
+def pinv(a: Array, rcond: float | None = None, hermitian: bool = False, *, rtol: Any = _NOT_GIVEN) -> Any:
     """Return the pseudo-inverses of matrices.
 
     The derivative holds for changes that keep the rank; at matrices without full rank, other changes have none.
@@ -244,15 +245,15 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = _NOT
 # Least squares
 
 
-def _inverse_and_values(a: Any, cutoff: float) -> tuple[Any, Any]:
+def _inverse_and_values(a: Array, cutoff: float) -> tuple[Any, Any]:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     is_kept = s > cutoff * np.max(s, axis=-1, keepdims=True, initial=0)
     inverse = np.where(is_kept, 1 / np.where(is_kept, s, 1), np.zeros((), s.dtype))
     return (adjoint(vh) * inverse[..., None, :]) @ adjoint(u), s
 
 
-def _inverse_and_values_rule(ans: Any, a: Any, cutoff: float) -> Callable[[Any], Any]:
-    def pullback(cts: Any) -> Any:
+def _inverse_and_values_rule(ans: tuple[Any, ...], a: Array, cutoff: float) -> Callable[[Any], Any]:
+    def pullback(cts: object) -> Any:
         pinv, _ = ans
         ct_pinv, ct_s = cotangent_of(cts, 0), cotangent_of(cts, 1)
         back = ZERO if ct_pinv is None else _pinv_rule(pinv, a, cutoff, False)(ct_pinv)
@@ -265,7 +266,9 @@ def _inverse_and_values_rule(ans: Any, a: Any, cutoff: float) -> Callable[[Any],
     return pullback
 
 
-def _inverse_and_values_tangent(tangents: Any, ans: Any, a: Any, cutoff: float) -> tuple[Any, Any]:
+def _inverse_and_values_tangent(
+    tangents: Sequence[Any], ans: tuple[Any, ...], a: Array, cutoff: float
+) -> tuple[Any, Any]:
     u, _, vh = np.linalg.svd(a, full_matrices=False)
     moved = real(diagonal(adjoint(u) @ tangents[0] @ adjoint(vh)))
     return _pinv_tangent(tangents, ans[0], a, cutoff, False), moved

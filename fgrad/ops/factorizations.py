@@ -24,7 +24,7 @@ J. Townsend, "Differentiating the singular value decomposition" (2016), https://
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,7 @@ from fgrad.ops.matrices import (
 )
 from fgrad.ops.solving import by_triangle
 from fgrad.ops.tracing import answers_traced, raw_array
+from fgrad.typing import Array
 
 # Cholesky and QR
 
@@ -72,13 +73,13 @@ _SMALL_FOLLOWED = 128
 """The same, while operations are recorded one by one."""
 
 
-def _quarters(x: Any) -> tuple[Any, Any, Any]:
+def _quarters(x: Array) -> tuple[Any, Any, Any]:
     """Return the upper left, lower left and lower right quarter of matrices."""
     half = x.shape[-1] // 2
     return x[..., :half, :half], x[..., half:, :half], x[..., half:, half:]
 
 
-def _of_quarters(upper: Any, corner: Any, lower: Any) -> Any:
+def _of_quarters(upper: Any, corner: Any, lower: Any) -> Array:
     if type(upper) is np.ndarray:  # written in place; joining twice would copy twice
         half, size = upper.shape[-1], upper.shape[-1] + lower.shape[-1]
         whole = np.zeros((*corner.shape[:-2], size, size), corner.dtype)
@@ -89,7 +90,7 @@ def _of_quarters(upper: Any, corner: Any, lower: Any) -> Any:
     return np.concatenate([top, bottom], axis=-2)
 
 
-def _inverse_of_lower(x: Any) -> Any:
+def _inverse_of_lower(x: Array) -> Any:
     """Return the inverses of lower triangular matrices by halves, a third of the work of `inv`.
 
     Single small matrices are inverted by LAPACK, without the triangular equations of BLAS, which would wait for its
@@ -111,7 +112,7 @@ def _inverse_of_lower(x: Any) -> Any:
     return _of_quarters(upper, -lower @ (corner @ upper), lower)
 
 
-def _solver_of_transpose(lower: Any) -> Callable[[Any], Any]:
+def _solver_of_transpose(lower: Array) -> Callable[[Any], Any]:
     """Return a function of `side` that solves `transposed(lower) @ x = side` for lower triangular matrices.
 
     Single matrices that are traced are solved by LAPACK; others by halves, with inverses of small triangles.
@@ -132,7 +133,7 @@ def _solver_of_transpose(lower: Any) -> Callable[[Any], Any]:
     return solve
 
 
-def _half_triangle(x: Any) -> Any:
+def _half_triangle(x: Array) -> Any:
     """Return the lower triangle with half of the real diagonal."""
     if type(x) is not np.ndarray:
         return np.tril(x, -1) + on_diagonal(0.5 * real(diagonal(x)).astype(x.dtype))
@@ -142,7 +143,7 @@ def _half_triangle(x: Any) -> Any:
     return triangle
 
 
-def _cholesky_back(factor: Any, ct: Any) -> Any:
+def _cholesky_back(factor: Array, ct: Array) -> Any:
     """Return the cotangent of the lower triangle of the matrix that has this factor.
 
     Computed by halves, as in Murray's blocked algorithm (section 4): a sixth of the products of the formula for the
@@ -160,7 +161,7 @@ def _cholesky_back(factor: Any, ct: Any) -> Any:
     return _of_quarters(upper, adjoint(turned), lower)
 
 
-def _cholesky_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+def _cholesky_tangent(tangents: Sequence[Any], ans: Array, a: Array) -> Any:
     inverse = _inverse_of_lower(ans)
     return ans @ _half_triangle(inverse @ hermitian_from(tangents[0], "L") @ adjoint(inverse))
 
@@ -179,13 +180,13 @@ _cholesky.batch = stacked_batch(_cholesky)
 
 
 @answers_traced(np.linalg.cholesky)
-def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+def cholesky(a: Array, /, *, upper: bool = False) -> Any:
     """Return the triangular factors of positive definite matrices; only one triangle is read."""
     a = as_matrices(a)
     return adjoint(apply(_cholesky, (adjoint(a),))) if upper else apply(_cholesky, (a,))
 
 
-def _inverse_of_upper(r: Any) -> Any:
+def _inverse_of_upper(r: Array) -> Any:
     """Return the transposed inverses of the triangular factors of QR.
 
     Raises:
@@ -199,7 +200,7 @@ def _inverse_of_upper(r: Any) -> Any:
     )
 
 
-def _is_singular(r: Any) -> bool:
+def _is_singular(r: Array) -> bool:
     """Return whether a triangular factor is singular to rounding; False while recording, where it is unknown."""
     r = below(r, is_program)
     if type(r) is Tensor:
@@ -209,8 +210,8 @@ def _is_singular(r: Any) -> bool:
     return bool(np.any(sizes <= limit[..., None]))
 
 
-def _qr_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
-    def pullback(cts: Any) -> Any:
+def _qr_rule(ans: tuple[Any, ...], a: Array) -> Callable[[Any], Any]:
+    def pullback(cts: object) -> Any:
         q, r = ans
         ct_q, ct_r = cotangent_of(cts, 0), cotangent_of(cts, 1)
         inner = np.zeros_like(r) if ct_r is None else ct_r @ transposed(r)
@@ -223,7 +224,7 @@ def _qr_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     return pullback
 
 
-def _qr_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+def _qr_tangent(tangents: Sequence[Any], ans: tuple[Any, ...], a: Array) -> Any:
     q, r = ans
     moved = tangents[0] @ transposed(_inverse_of_upper(r))
     inner = adjoint(q) @ moved
@@ -274,8 +275,8 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 # Hermitian matrices
 
 
-def _eigh_rule(ans: Any, a: Any, triangle: str, vectors: bool = True) -> Callable[[Any], Any]:
-    def pullback(cts: Any) -> Any:
+def _eigh_rule(ans: tuple[Any, ...], a: Array, triangle: str, vectors: bool = True) -> Callable[[Any], Any]:
+    def pullback(cts: object) -> Any:
         w, v = ans
         v = sealed(v, a, w, v, triangle)
         ct_w, ct_v = cotangent_of(cts, 0), cotangent_of(cts, 1)
@@ -295,7 +296,7 @@ def _eigh_rule(ans: Any, a: Any, triangle: str, vectors: bool = True) -> Callabl
     return pullback
 
 
-def _eigh_tangent(tangents: Any, ans: Any, a: Any, triangle: str, vectors: bool = True) -> Any:
+def _eigh_tangent(tangents: Sequence[Any], ans: tuple[Any, ...], a: Array, triangle: str, vectors: bool = True) -> Any:
     w, v = ans
     v = sealed(v, a, w, v, triangle)
     inner = adjoint(v) @ hermitian_from(tangents[0], triangle) @ v
@@ -331,13 +332,13 @@ def _triangle(name: str) -> str:
 
 
 @answers_traced(np.linalg.eigh)
-def eigh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803  # NumPy's name
+def eigh(a: Array, UPLO: str = "L") -> Any:  # noqa: N803  # NumPy's name
     """Return eigenvalues and eigenvectors of Hermitian matrices; only one triangle is read."""
     return _EighResult(*apply(_eigh, (as_matrices(a),), {"triangle": _triangle(UPLO)}))
 
 
 @answers_traced(np.linalg.eigvalsh)
-def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
+def eigvalsh(a: Array, UPLO: str = "L") -> Any:  # noqa: N803
     """Return eigenvalues of Hermitian matrices, whose eigenvectors are kept for the rule; only one triangle is read."""
     return apply(_eigh, (as_matrices(a),), {"triangle": _triangle(UPLO), "vectors": False})[0]
 
@@ -345,7 +346,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Any:  # noqa: N803
 # General matrices
 
 
-def _refuse_defective(w: Any, v: Any) -> None:
+def _refuse_defective(w: Array, v: Array) -> None:
     """Refuse defective matrices: their eigenvectors of a repeated value are dependent.
 
     Raises:
@@ -361,8 +362,8 @@ def _refuse_defective(w: Any, v: Any) -> None:
         )
 
 
-def _eig_rule(ans: Any, a: Any, vectors: bool = True) -> Callable[[Any], Any]:
-    def pullback(cts: Any) -> Any:
+def _eig_rule(ans: tuple[Any, ...], a: Array, vectors: bool = True) -> Callable[[Any], Any]:
+    def pullback(cts: object) -> Any:
         w, v = ans
         _refuse_defective(w, v)
         v = sealed(v, a, w, v, "any")
@@ -385,7 +386,7 @@ def _eig_rule(ans: Any, a: Any, vectors: bool = True) -> Callable[[Any], Any]:
     return pullback
 
 
-def _eig_tangent(tangents: Any, ans: Any, a: Any, vectors: bool = True) -> Any:
+def _eig_tangent(tangents: Sequence[Any], ans: tuple[Any, ...], a: Array, vectors: bool = True) -> Any:
     w, v = ans
     _refuse_defective(w, v)
     v = sealed(v, a, w, v, "any")

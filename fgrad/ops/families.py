@@ -44,6 +44,7 @@ from fgrad.core.tensor import apply
 from fgrad.core.trace import is_seen
 from fgrad.core.unbroadcast import is_finite, summed_product
 from fgrad.ops.batching import Batch, elementwise_batch, joining_batch
+from fgrad.typing import Array, ArrayLike, Axes, Operand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -78,7 +79,7 @@ def sample(
     constants: tuple[Any, ...] = (),
     complex: bool = True,
     leading: tuple[Any, ...] = (),
-    **metadata: Any,
+    **metadata: object,
 ) -> Sample:
     """Describe one call of a primitive for the generic tests."""
     return Sample(shapes, metadata, domain, constants, complex, leading)
@@ -168,7 +169,7 @@ def checked_axis(axis: Any, x: Any) -> Any:
     return axis
 
 
-def reduced_axis(axis: Any, x: Any) -> Any:
+def reduced_axis(axis: Axes, x: Any) -> Any:
     """Return the axes of a reduction; for a scalar, 0 and -1 mean no axis, as in NumPy."""
     if axis is None or (type(axis) is int and -(ndim := x.ndim) <= axis < ndim):
         return axis
@@ -176,7 +177,7 @@ def reduced_axis(axis: Any, x: Any) -> Any:
     return None if type(axis) is int and -1 <= axis <= 0 and not x.ndim else checked_axis(axis, x)
 
 
-def identity(ct: Any) -> Any:
+def identity(ct: Array) -> Any:
     """The identity pullback."""
     return ct
 
@@ -191,7 +192,7 @@ def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
         first, second = rules
         return functools.partial(_tangent_of_two, first, second)
 
-    def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, *args: Operand) -> Any:
         values = (ans, *args)
         parts = [
             _taken(rule, t, values) for rule, t in zip(rules, tangents, strict=True) if not (t is ZERO or rule is None)
@@ -201,14 +202,16 @@ def _elementwise_tangent(rules: Sequence[Rule | None]) -> Rule:
     return forward
 
 
-def _taken(rule: Rule, tangent: Any, values: tuple[Any, ...]) -> Any:
+def _taken(rule: Rule, tangent: object, values: tuple[Any, ...]) -> Any:
     """Return a tangent pushed forward by a reverse rule, for `(ans, *args)`."""
     if type(rule) is ReverseRule:
         return rule.pull(tangent, rule.pick(values))
     return rule(*values)(tangent)
 
 
-def _tangent_of_two(first: Rule | None, second: Rule | None, tangents: Sequence[Any], ans: Any, x: Any, y: Any) -> Any:
+def _tangent_of_two(
+    first: Rule | None, second: Rule | None, tangents: Sequence[Any], ans: Array, x: Operand, y: Operand
+) -> Any:
     s, t = tangents
     if s is ZERO or first is None:
         return ZERO if t is ZERO or second is None else _taken(second, t, (ans, x, y))
@@ -273,7 +276,7 @@ def elementwise(
     return register(primitive)
 
 
-def scaled_sum(ct: Any, slope: Any, shape: tuple[int, ...]) -> Any:
+def scaled_sum(ct: Any, slope: Array, shape: tuple[int, ...]) -> Any:
     """Return the cotangent of a broadcast argument of the given shape: the sum of products with a slope."""
     total = summed_product(ct, slope, shape)
     return conform(ct * slope, shape, ct.dtype) if total is None else total
@@ -288,7 +291,7 @@ def without_closed_form(function: str, argument: str, instead: str = "") -> Rule
         instead: a sentence with the alternative.
     """
 
-    def rule(ans: Any, *args: Any) -> Any:
+    def rule(ans: ArrayLike, *args: Operand) -> Any:
         raise errors.NoClosedFormError(function, argument, instead, errors.users_line())
 
     return rule
@@ -305,7 +308,7 @@ def linear(
 ) -> Primitive:
     """Declare an operation that is linear in its only array; by default the forward rule is the operation itself."""
 
-    def forward(tangents: Sequence[Any], ans: Any, x: Any, **metadata: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, x: Array, **metadata: object) -> Any:
         return apply(primitive, tangents, metadata)
 
     primitive = Primitive(
@@ -348,7 +351,7 @@ def jointly_linear(
 ) -> Primitive:
     """Declare an operation that joins arrays: linear, with a pullback that splits the cotangent."""
 
-    def forward(tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, *args: Array, **metadata: Operand) -> Any:
         filled = [np.zeros_like(x) if t is ZERO else t for x, t in zip(args, tangents, strict=True)]
         return apply(primitive, filled, metadata)
 
@@ -365,7 +368,7 @@ def _scaled(cotangent: Any, slope: Any) -> Any:
     return product
 
 
-def _scale_tangent(tangents: Sequence[Any], ans: Any, cotangent: Any, slope: Any) -> Any:
+def _scale_tangent(tangents: Sequence[Any], ans: Array, cotangent: Array, slope: Any) -> Any:
     moved, bent = tangents
     if moved is ZERO or bent is ZERO:
         return scale(cotangent, bent) if moved is ZERO else scale(moved, slope)
@@ -385,7 +388,7 @@ _scale = elementwise(
 _scale.kind, _scale.linear = "guard", "each"
 
 
-def scale(cotangent: Any, slope: Any) -> Any:
+def scale(cotangent: Array | float, slope: Any) -> Any:
     """Return a cotangent or tangent times a slope; exactly 0 where the former is 0."""
     if type(cotangent) in PLAIN and type(slope) in PLAIN and not is_seen():
         return _scaled(cotangent, slope)  # fast path; `apply` would have the same result

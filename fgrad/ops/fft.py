@@ -14,7 +14,7 @@ cotangent is again a transform of the cotangent:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any
 
@@ -27,6 +27,7 @@ from fgrad.ops.batching import Batch
 from fgrad.ops.families import linear, sample
 from fgrad.ops.patterns import along_axis
 from fgrad.ops.tracing import answers_traced
+from fgrad.typing import Array
 
 
 def along_axis_batch(primitive: Primitive) -> Batch:
@@ -34,14 +35,14 @@ def along_axis_batch(primitive: Primitive) -> Batch:
     if primitive.pattern is None:
         primitive.pattern = along_axis
 
-    def batch(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+    def batch(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
         axis = metadata["axis"]
         return apply(primitive, values, {**metadata, "axis": axis + 1 if axis >= 0 else axis})
 
     return batch
 
 
-def _resized(x: Any, size: int, axis: int) -> Any:
+def _resized(x: Array, size: int, axis: int) -> Any:
     """Return `x` truncated or zero-padded to a size along an axis; the transpose has the same form."""
     missing = size - x.shape[axis]
     if missing == 0:
@@ -53,7 +54,7 @@ def _resized(x: Any, size: int, axis: int) -> Any:
     return np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis=axis)
 
 
-def _multiplicities(n: int, axis: int, like: Any) -> Any:
+def _multiplicities(n: int, axis: int, like: Array) -> Array:
     """Return how often each frequency of a real signal of `n` points occurs in its full spectrum.
 
     All but the first, and for even `n` the last, also represent their conjugates at negative frequencies.
@@ -68,33 +69,35 @@ def _multiplicities(n: int, axis: int, like: Any) -> Any:
 def _symmetric_rule(transform: Callable[..., Any]) -> Callable[..., Any]:
     """Return the reverse rule of a transform whose matrix is symmetric."""
 
-    def rule(ans: Any, x: Any, n: int, axis: int, norm: Any) -> Callable[[Any], Any]:
+    def rule(ans: Array, x: Array, n: int, axis: int, norm: str | None) -> Callable[[Any], Any]:
         size = x.shape[axis]
         return lambda ct: _resized(transform(ct, n, axis, norm), size, axis)
 
     return rule
 
 
-def _rfft_rule(ans: Any, x: Any, n: int, axis: int, norm: Any) -> Callable[[Any], Any]:
+def _rfft_rule(ans: Array, x: Array, n: int, axis: int, norm: Any) -> Callable[[Any], Any]:
     size = x.shape[axis]
 
-    def pullback(ct: Any) -> Any:
+    def pullback(ct: Array) -> Any:
         return _resized(np.fft.hfft(ct * (1 / _multiplicities(n, axis, ct)), n, axis, norm), size, axis)
 
     return pullback
 
 
-def _irfft_rule(ans: Any, x: Any, n: int, axis: int, norm: Any) -> Callable[[Any], Any]:
+def _irfft_rule(ans: Array, x: Array, n: int, axis: int, norm: Any) -> Callable[[Any], Any]:
     shape, dtype = x.shape, x.dtype
 
-    def pullback(ct: Any) -> Any:
+    def pullback(ct: Array) -> Any:
         spectrum = np.fft.ihfft(ct, n, axis, norm) * _multiplicities(n, axis, ct)
         return conform(_resized(spectrum, shape[axis], axis), shape, dtype)
 
     return pullback
 
 
-def _transform(function: Any, rule: Callable[..., Any], default_size: Callable[[int], int], *samples: Any) -> None:
+def _transform(
+    function: Callable[..., Any], rule: Callable[..., Any], default_size: Callable[[int], int], *samples: Any
+) -> None:
     """Declare a transform along one axis, and register it for NumPy's function."""
     name = function.__name__
     primitive = linear(
@@ -102,7 +105,7 @@ def _transform(function: Any, rule: Callable[..., Any], default_size: Callable[[
     )
 
     @answers_traced(function)
-    def transform(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+    def transform(a: Array, n: int | None = None, axis: int = -1, norm: str | None = None, out: object = None) -> Any:
         axis = index(axis)
         n = default_size(a.shape[axis]) if n is None else index(n)
         axis = np.lib.array_utils.normalize_axis_index(axis, a.ndim)
@@ -140,13 +143,13 @@ _OPPOSITE = {None: "forward", "backward": "forward", "forward": "backward"}
 
 
 @answers_traced(np.fft.hfft)
-def hfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+def hfft(a: Array, n: int | None = None, axis: int = -1, norm: Any = None, out: object = None) -> Array:
     """Return the real spectrum of a signal with Hermitian symmetry."""
     return np.fft.irfft(np.conjugate(a), n, axis, _OPPOSITE.get(norm, norm))
 
 
 @answers_traced(np.fft.ihfft)
-def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: object = None) -> Array:
     """Return the signal with Hermitian symmetry that has a real spectrum."""
     return np.conjugate(np.fft.rfft(a, n, axis, _OPPOSITE.get(norm, norm)))
 
@@ -154,7 +157,7 @@ def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = No
 # Several axes
 
 
-def _sizes_and_axes(a: Any, s: Any, axes: Any) -> tuple[list[int | None], list[int]]:
+def _sizes_and_axes(a: Array, s: tuple[int, ...] | None, axes: Any) -> tuple[list[int | None], list[int]]:
     """Return one size for each axis of a transform; None is the default of the transform along it.
 
     NumPy has deprecated two forms; the same warnings are given here.
@@ -185,7 +188,9 @@ def _in_turn(a: Any, sizes: Sequence[Any], axes: Sequence[int], transform: Calla
     return a
 
 
-def _complex_transform(function: Any, along_axis: Callable[..., Any], default_axes: Any) -> None:
+def _complex_transform(
+    function: Callable[..., Any], along_axis: Callable[..., Any], default_axes: tuple[int, ...] | None
+) -> None:
     """Make a complex transform of several axes from transforms along one axis."""
 
     @answers_traced(function)
@@ -197,11 +202,11 @@ def _complex_transform(function: Any, along_axis: Callable[..., Any], default_ax
     transform.__doc__ = f"Return NumPy's `{function.__name__}`."
 
 
-def _real_transform(function: Any, default_axes: Any) -> None:
+def _real_transform(function: Callable[..., Any], default_axes: tuple[int, ...] | None) -> None:
     """Make a transform of real signals from `rfft` of the last axis and `fft` of the others."""
 
     @answers_traced(function)
-    def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
+    def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: object = None) -> Any:
         sizes, axes = _sizes_and_axes(a, s, axes)
         halved = np.fft.rfft(a, sizes[-1], axes[-1], norm)
         return _in_turn(halved, sizes[-2::-1], axes[-2::-1], np.fft.fft, norm)
@@ -210,7 +215,7 @@ def _real_transform(function: Any, default_axes: Any) -> None:
     transform.__doc__ = f"Return NumPy's `{function.__name__}`."
 
 
-def _inverse_real_transform(function: Any, default_axes: Any) -> None:
+def _inverse_real_transform(function: Callable[..., Any], default_axes: tuple[int, ...] | None) -> None:
     """Make a transform to real signals from `ifft` of all axes but the last, then `irfft` of the last."""
 
     @answers_traced(function)
@@ -239,21 +244,21 @@ _inverse_real_transform(np.fft.irfft2, _PLANE)
 # Order of frequencies
 
 
-def _middle(x: Any, axes: Any) -> tuple[list[int], list[int]]:
+def _middle(x: Array, axes: int | Sequence[int] | None) -> tuple[list[int], list[int]]:
     """Return the axes of the shift, by default all, and half the size of each."""
     axes = list(np.lib.array_utils.normalize_axis_tuple(range(x.ndim) if axes is None else axes, x.ndim))
     return axes, [x.shape[axis] // 2 for axis in axes]
 
 
 @answers_traced(np.fft.fftshift)
-def fftshift(x: Any, axes: Any = None) -> Any:
+def fftshift(x: Array, axes: int | Sequence[int] | None = None) -> Any:
     """Return a spectrum with the frequency 0 in the middle."""
     axes, halves = _middle(x, axes)
     return np.roll(x, halves, axes)
 
 
 @answers_traced(np.fft.ifftshift)
-def ifftshift(x: Any, axes: Any = None) -> Any:
+def ifftshift(x: Array, axes: int | Sequence[int] | None = None) -> Any:
     """Undo `fftshift`."""
     axes, halves = _middle(x, axes)
     return np.roll(x, [-half for half in halves], axes)

@@ -7,6 +7,7 @@ smallest and the largest element depend on these two elements, and a density is 
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from fgrad.ops.batching import all_mapped
 from fgrad.ops.families import register, sample
 from fgrad.ops.indexing import getitem, values_of
 from fgrad.ops.tracing import answers_traced, raw_array
+from fgrad.typing import Array, ArrayLike
 
 
-def _tallied(weights: Any, places: Any, length: int) -> Any:
+def _tallied(weights: Array, places: Array, length: int) -> Array:
     """Return for each bin the sum of its weights."""
     if weights.dtype.kind == "c":
         parts = [np.bincount(places, part, length) for part in (weights.real, weights.imag)]
@@ -28,7 +30,7 @@ def _tallied(weights: Any, places: Any, length: int) -> Any:
     return np.bincount(places, weights, length)
 
 
-def _batched_tally(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_tally(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Array:
     weights, places = all_mapped(values, mapped, size)
     length = metadata["length"]
     # One count for the whole batch, with separate bins for each example.
@@ -58,7 +60,7 @@ def tally(weights: Any, places: Any, length: int) -> Any:
 
 
 @answers_traced(np.bincount)
-def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+def bincount(x: Array, /, weights: Array | None = None, minlength: int = 0) -> Any:
     """Return how often each integer occurs, or the sums of its weights."""
     x = as_array(x)
     value = values_of(x, "np.bincount")
@@ -73,7 +75,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
 # Edges
 
 
-def _span(a: Any, given: Any) -> tuple[Any, Any]:
+def _span(a: Array, given: tuple[Any, ...] | None) -> tuple[Any, Any]:
     """Return the outer edges: those given, or the smallest and the largest element."""
     if given is not None:
         first, last = (as_array(edge) for edge in given)
@@ -85,7 +87,7 @@ def _span(a: Any, given: Any) -> tuple[Any, Any]:
     return np.where(widened, first - 0.5, first), np.where(widened, last + 0.5, last)
 
 
-def _even_edges(first: Any, last: Any, count: int, dtype: Any) -> Any:
+def _even_edges(first: Array, last: Array, count: int, dtype: Any) -> Any:
     """Return the edges of bins of equal width, equal to those of `np.linspace` to the last digit."""
     step = (last - first) / count
     inner = np.arange(count).astype(step.dtype) * step + first
@@ -115,7 +117,7 @@ def _edges(a: Any, bins: Any, span: Any, weights: Any) -> Any:
     return _even_edges(first, last, count, dtype if dtype.kind in "fc" else np.float64)
 
 
-def _overall(span: Any) -> Any:
+def _overall(span: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
     """Return one interval for the checks; under `vmap` each example has its own."""
     return None if span is None else tuple(np.ravel(edge)[0] for edge in span)
 
@@ -135,17 +137,23 @@ def _bins_of(a: Any, edges: Any) -> Any:
     return np.where(np.equal(a, edges[-1]), edges.shape[0] - 1, places)
 
 
-def _counted(places: Any, weights: Any, length: int) -> Any:
+def _counted(places: Array, weights: Array | None, length: int) -> Any:
     return tally(np.ones(places.shape) if weights is None else weights, places, length)
 
 
-def _widely(weights: Any) -> Any:
+def _widely(weights: Array) -> Any:
     """Return weights in the dtype of NumPy's sums."""
     return as_array(weights, np.complex128 if weights.dtype.kind == "c" else np.float64)
 
 
 @answers_traced(np.histogram)
-def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+def histogram(
+    a: Array,
+    bins: Any = 10,
+    range: tuple[Any, ...] | None = None,
+    density: bool | None = None,
+    weights: Array | None = None,
+) -> Any:
     """Return how many elements are in each bin, or the sum of their weights, or the density; and the edges."""
     a = as_array(a)
     if weights is not None:
@@ -164,7 +172,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     return counted, edges
 
 
-def _are_several(bins: Any) -> bool:
+def _are_several(bins: ArrayLike) -> bool:
     """Return whether there is one entry per dimension rather than one number for all."""
     return isinstance(bins, (list, tuple)) or getattr(bins, "ndim", 0) > 0
 
@@ -199,7 +207,9 @@ def histogramdd(sample: Any, bins: Any = 10, range: Any = None, density: Any = N
 
 
 @answers_traced(np.histogram2d)
-def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:
+def histogram2d(
+    x: Array, y: Array, bins: Any = 10, range: object = None, density: bool | None = None, weights: Array | None = None
+) -> Any:
     """Return how many points are in each cell of a plane, or the sum of their weights; and the edges."""
     if len(x) != len(y):
         raise ValueError("x and y must have the same length.")

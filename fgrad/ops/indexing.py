@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -41,12 +41,13 @@ from fgrad.core.views import (
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
 from fgrad.ops.patterns import Chain, Step, added, moved, whole
+from fgrad.typing import Array, ArrayLike, Operand
 
 ARRAY = object()
 """Marks the position of an array in a template."""
 
 
-def _parted(key: Any) -> tuple[Any, list[Any]]:
+def _parted(key: object) -> tuple[Any, list[Any]]:
     """Split a key into template and arrays."""
     items = key if type(key) is tuple else (key,)
     if all([_is_plain(item) for item in items]):  # noqa: C419  # a generator takes twice the time
@@ -93,7 +94,7 @@ def _is_plain(item: Any) -> bool:
     return kind in _BOUNDS or item is Ellipsis
 
 
-def _index_array(item: Any) -> Any:
+def _index_array(item: object) -> Any:
     if type(item) in BOXES or isinstance(item, np.ndarray):
         return item
     array = np.asarray(item)
@@ -122,7 +123,7 @@ class _First:
         return self.rules[argnum] if argnum < len(self.rules) else None
 
 
-def _mask() -> Any:
+def _mask() -> Array:
     return np.array([True, False, True])
 
 
@@ -143,12 +144,12 @@ def _samples(with_value: Callable[[tuple[int, ...], Any], tuple[tuple[int, ...],
     )
 
 
-def _index_rule(ans: Any, x: Any, *arrays: Any, template: tuple[Any, ...]) -> Callable[[Any], Any]:
+def _index_rule(ans: Array, x: Array, *arrays: Array, template: tuple[Any, ...]) -> Callable[[Any], Any]:
     shape = x.shape
     return lambda ct: _scattering(ct, arrays, template, shape)
 
 
-def _scattering(ct: Any, arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def _scattering(ct: Array, arrays: tuple[Any, ...], template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
     """Return zeros with a cotangent added at a key; large zeros are delayed until more cotangents are added."""
     is_plain = type(ct) in _PLAIN and not (arrays and Tensor in map(type, arrays))
     if math.prod(shape) >= _FEW and (is_plain or _are_masks(arrays)):
@@ -200,7 +201,7 @@ _index: Primitive = register(
 )
 
 
-def _are_masks(arrays: Any) -> bool:
+def _are_masks(arrays: tuple[Any, ...]) -> bool:
     """Return whether a key has no integer array, the only kind in which an index could occur twice."""
     for array in arrays:  # noqa: SIM110  # all() takes four times as long
         if array.dtype.kind != "b":
@@ -208,7 +209,7 @@ def _are_masks(arrays: Any) -> bool:
     return True
 
 
-def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tuple[int, ...]) -> Any:
+def _scattered(values: Array, *arrays: Array, template: tuple[Any, ...], shape: tuple[int, ...]) -> Array:
     """Return zeros of `shape` to which `values` are added at a key."""
     if type(values) in _PLAIN:  # zeros of plain arrays are made faster
         result = np.zeros(shape, values.dtype)
@@ -224,7 +225,7 @@ def _scattered(values: Any, *arrays: Any, template: tuple[Any, ...], shape: tupl
     return result
 
 
-def _add_at(array: Any, values: Any, arrays: Any, template: tuple[Any, ...]) -> None:
+def _add_at(array: Any, values: Any, arrays: tuple[Any, ...], template: tuple[Any, ...]) -> None:
     """Add values to an array at a key, in which an integer may occur more than once."""
     key = _joined(template, arrays) if arrays else template
     if _are_masks(arrays):
@@ -273,14 +274,16 @@ _scatter: Primitive = register(
 )
 
 
-def _through(x: Any, path: Path, lead: int) -> Any:
+def _through(x: Array, path: Path, lead: int) -> Any:
     """Return the view of `x` after a series of steps; batch axes come first."""
     for primitive, metadata, _ in path:
         x = VIEWS[primitive](x, lead, **metadata)
     return x
 
 
-def _replaced(x: Any, value: Any, *arrays: Any, template: tuple[Any, ...], path: Path = (), lead: int = 0) -> Any:
+def _replaced(
+    x: Array, value: Array | float, *arrays: object, template: tuple[Any, ...], path: Path = (), lead: int = 0
+) -> Any:
     """Return `x` with `value` written at a key of one of its views."""
     return _assigned(now_written.own(x), value, _joined(template, arrays), path, lead)
 
@@ -314,7 +317,7 @@ def _assigned(array: Any, value: Any, key: Any, path: Path, lead: int) -> Any:
 _PARTS = ("real", "imag")
 
 
-def _replaced_rule(ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) -> Callable[[Any], Any]:
+def _replaced_rule(ans: Array, x: Array, value: Array, *arrays: Array, **metadata: object) -> Callable[[Any], Any]:
     return lambda ct: _cleared(ct, arrays, metadata)
 
 
@@ -334,15 +337,17 @@ def _cleared(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
     return ct
 
 
-def _value_rule(ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) -> Callable[[Any], Any]:
+def _value_rule(ans: Array, x: Array, value: Any, *arrays: object, **metadata: Any) -> Callable[[Any], Any]:
     return _as_written(np.shape(value), ans.dtype, lambda ct: _where_written(finished(ct), arrays, **metadata))
 
 
-def _as_written(shape: tuple[int, ...], dtype: Any, pull: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _as_written(shape: tuple[int, ...], dtype: np.dtype[Any], pull: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda ct: conform(pull(ct), shape, dtype)
 
 
-def _where_written(ct: Any, arrays: Any, template: Any, path: Path = (), lead: int = 0) -> Any:
+def _where_written(
+    ct: Array, arrays: tuple[Any, ...], template: tuple[Any, ...], path: Path = (), lead: int = 0
+) -> Any:
     """Return the cotangents of the written values that were not overwritten again: an index may occur twice."""
     view = _through(ct, path, lead)
     if any(primitive.name == "imag" for primitive, *_ in path):
@@ -355,7 +360,9 @@ def _where_written(ct: Any, arrays: Any, template: Any, path: Path = (), lead: i
     return np.where(np.equal(apply(_index, (last, *arrays), {"template": template}), order), found, 0)
 
 
-def _replaced_tangent(tangents: Any, ans: Any, x: Any, value: Any, *arrays: Any, **metadata: Any) -> Any:
+def _replaced_tangent(
+    tangents: Sequence[Any], ans: Array, x: Array, value: Array, *arrays: Array, **metadata: object
+) -> Any:
     into = np.zeros_like(ans) if tangents[0] is ZERO else tangents[0]
     into = into if into.dtype == ans.dtype else into.astype(ans.dtype)
     written = 0 if tangents[1] is ZERO else tangents[1]
@@ -405,7 +412,7 @@ class _BatchedKey:
     """
 
     def __init__(
-        self, template: tuple[Any, ...], arrays: Any, mapped: Any, size: int, ndim: int, with_examples: bool
+        self, template: tuple[Any, ...], arrays: Any, mapped: list[Any], size: int, ndim: int, with_examples: bool
     ) -> None:
         template, arrays, mapped = _without_masks(template, list(arrays), list(mapped))
         if not arrays:
@@ -439,11 +446,13 @@ class _BatchedKey:
         return np.moveaxis(found, self._place, 0) if self._place else found
 
 
-def _is_integer(item: Any) -> bool:
+def _is_integer(item: slice) -> bool:
     return isinstance(item, (int, np.integer))
 
 
-def _without_masks(template: Any, arrays: list[Any], mapped: list[bool]) -> tuple[Any, list[Any], list[bool]]:
+def _without_masks(
+    template: tuple[Any, ...], arrays: list[Any], mapped: list[bool]
+) -> tuple[Any, list[Any], list[bool]]:
     """Return a key with masks replaced by the indices of their true elements."""
     items: list[Any] = []
     indices: list[Any] = []
@@ -470,14 +479,14 @@ def _without_ellipsis(template: tuple[Any, ...], ndim: int) -> tuple[Any, ...]:
     return (*template[:place], *(slice(None),) * (ndim - named), *template[place + 1 :])
 
 
-def _batched_index(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_index(values: Sequence[Any], mapped: list[Any], size: int, metadata: dict[str, Any]) -> Any:
     x, *arrays = values
     key = _BatchedKey(metadata["template"], arrays, mapped[1:], size, ndim_of(x, mapped[0]), mapped[0])
     found = apply(_index, (x, *key.arrays), {"template": key.template})
     return key.in_order(found) if mapped[0] else key.examples_first(found)
 
 
-def _batched_scatter(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_scatter(values: Sequence[Any], mapped: list[Any], size: int, metadata: dict[str, Any]) -> Any:
     cotangent, *arrays = values
     shape = metadata["shape"]
     key = _BatchedKey(metadata["template"], arrays, mapped[1:], size, len(shape), True)
@@ -508,7 +517,7 @@ _index.batch, _scatter.batch, _replace.batch = _batched_index, _batched_scatter,
 # Writing into an argument: the handle of a tensor then refers to another value
 
 
-def values_of(x: Any, what: str) -> Any:
+def values_of(x: ArrayLike, what: str) -> Any:
     """Return the values as a plain array, for an operation that needs concrete values.
 
     Raises:
@@ -517,7 +526,7 @@ def values_of(x: Any, what: str) -> Any:
     return np.asarray(concrete(strip_ended(x), what))
 
 
-def traced(*values: Any) -> bool:
+def traced(*values: Array) -> bool:
     """Return whether any of the values is traced."""
     return any(type(strip_ended(x)) is Tensor for x in values)
 
@@ -542,7 +551,7 @@ def written(name: str, out: Any, result: Any) -> Any:
     return out
 
 
-def scatter_add(values: Any, key: Any, shape: tuple[int, ...]) -> Any:
+def scatter_add(values: Array, key: object, shape: tuple[int, ...]) -> Any:
     """Return zeros of `shape` with values added at a key; values at repeated indices are summed."""
     template, arrays = _parted(key)
     return apply(_scatter, (values, *arrays), {"template": template, "shape": shape})
@@ -564,7 +573,7 @@ def getitem(x: Any, key: Any) -> Any:
     return seen(result, x, _index, {"template": template})
 
 
-def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Any) -> Any:
+def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Sequence[Any]) -> Any:
     """Return elements of a modified tensor: a small part is copied, so that pending writes stay pending."""
     metadata = {"template": template}
     root, path = origin(x)
@@ -575,7 +584,7 @@ def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Any) -> Any:
     return seen(found if hidden is None else part_of(root, found), x, _index, metadata)
 
 
-def sliced(part: Any, x: Any, key: tuple[Any, ...]) -> Any:
+def sliced(part: Array, x: Any, key: tuple[Any, ...]) -> Any:
     """Mark a tensor as the view of `x` at a key of slices and integers, where it was computed differently."""
     return seen(part, x, _index, {"template": key})
 
@@ -591,7 +600,7 @@ def _names_truth(template: tuple[Any, ...], arrays: list[Any]) -> bool:
     return False
 
 
-def _with_axes_for_truth(key: Any) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+def _with_axes_for_truth(key: object) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
     """Return two keys in place of one with scalar booleans: each is the index 0, or none, along a new axis."""
     axes: list[Any] = []
     rest: list[Any] = []
@@ -651,7 +660,7 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     return apply(_replace, (x, value, *arrays), {"template": template})
 
 
-def to_write(value: Any, dtype: Any) -> Any:
+def to_write(value: Operand, dtype: np.dtype[Any]) -> Any:
     """Return a value as an array of the dtype that it is written into.
 
     A Python integer out of the dtype's range is NumPy's error, also if a program receives it later.
@@ -662,7 +671,7 @@ def to_write(value: Any, dtype: Any) -> Any:
     return np.add(dtype.type(0), value) if is_pythons else as_array(value)
 
 
-def _check_kind(x: Any, value: Any) -> None:
+def _check_kind(x: Array, value: Array) -> None:
     if value.dtype.kind in "fc" and not np.can_cast(value.dtype, x.dtype, "same_kind"):
         raise errors.DtypeError(
             f"x[...] = value would round a value of dtype {value.dtype} to the tensor's dtype {x.dtype} and "
@@ -671,7 +680,7 @@ def _check_kind(x: Any, value: Any) -> None:
         )
 
 
-def _is_there(value: Any, root: Any, path: Path, template: Any) -> bool:
+def _is_there(value: Array, root: Array, path: Path, template: tuple[Any, ...]) -> bool:
     """Return whether a value is the view that it is written to, as after `x[key] += y`."""
     if type(value) is not Tensor or origin(value)[0] is not root:
         return False
@@ -684,7 +693,7 @@ def _is_there(value: Any, root: Any, path: Path, template: Any) -> bool:
     return steps[:-1] == path and primitive is _index and metadata["template"] == template
 
 
-def _is_alike(x: Any, value: Any) -> bool:
+def _is_alike(x: Array, value: Array) -> bool:
     """Return whether a tensor can replace another one: same shape, dtype and order in memory."""
     return (
         type(value) is Tensor
@@ -696,7 +705,7 @@ def _is_alike(x: Any, value: Any) -> bool:
 
 
 @answers_member("computed_in_place")
-def compute_in_place(x: Any, ufunc: np.ufunc, other: Any) -> None:
+def compute_in_place(x: Array, ufunc: np.ufunc, other: Any) -> None:
     """Write the result of an operation on `x` into `x`, as `x += other` does."""
     result = apply(UFUNCS[ufunc], (x, other))
     if result.shape != x.shape or result.dtype != x.dtype:

@@ -10,7 +10,7 @@ differentiation" (2008), https://doi.org/10.1007/978-3-540-68942-3_4, sections 2
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -33,11 +33,12 @@ from fgrad.ops.matrices import (
     where_used,
 )
 from fgrad.ops.tracing import answers_traced
+from fgrad.typing import Array
 
 # Cofactors
 
 
-def _products_of_others(x: Any) -> Any:
+def _products_of_others(x: Array) -> Array:
     """Return for each element along the last axis the product of all others, without dividing."""
     ones = np.ones_like(x[..., :1])
     before = np.cumprod(np.concatenate([ones, x[..., :-1]], axis=-1), axis=-1)
@@ -45,7 +46,7 @@ def _products_of_others(x: Any) -> Any:
     return before * after
 
 
-def _cofactors_by_singular_values(a: Any, directions: tuple[Any, ...]) -> Any:
+def _cofactors_by_singular_values(a: Array, directions: tuple[Any, ...]) -> Array:
     """Return cofactors of a matrix of any rank, or their derivative along one direction.
 
     In the basis of singular vectors the matrix is diagonal, where both are products of all singular
@@ -66,7 +67,7 @@ def _cofactors_by_singular_values(a: Any, directions: tuple[Any, ...]) -> Any:
     return np.where(is_finite, unit[..., None, None] * (conjugated(u) @ inner @ conjugated(vh)), np.nan)
 
 
-def _cofactors_by_inverse(a: Any, inverse: Any, directions: tuple[Any, ...], det: Any) -> Any:
+def _cofactors_by_inverse(a: Array, inverse: Array, directions: tuple[Any, ...], det: Array | None) -> Any:
     """Return the derivative of the cofactors along directions, by the expansion of `X.T @ cof(X) = det(X)`."""
     moved = [inverse @ t for t in directions]
     one = np.eye(a.shape[-1], dtype=inverse.dtype)
@@ -80,7 +81,7 @@ def _cofactors_by_inverse(a: Any, inverse: Any, directions: tuple[Any, ...], det
     return scaled @ known[tuple(range(len(moved)))] if moved else scaled
 
 
-def _cofactors_of(a: Any, *directions: Any, det: Any = None) -> Any:
+def _cofactors_of(a: Array, *directions: Array, det: Array | None = None) -> Any:
     """Return the cofactors of matrices, differentiated along each of the directions; `det` may be given."""
     try:
         with np.errstate(all="ignore"):
@@ -99,13 +100,13 @@ def _cofactors_of(a: Any, *directions: Any, det: Any = None) -> Any:
     return _cofactors_by_singular_values(a, directions)
 
 
-def _cofactors_rule(argnum: int, ans: Any, a: Any, *directions: Any) -> Callable[[Any], Any]:
+def _cofactors_rule(argnum: int, ans: Array, a: Array, *directions: Array) -> Callable[[Any], Any]:
     """The form is symmetric in all directions; the cotangent is one more direction, or replaces one."""
     others = tuple(t for place, t in enumerate(directions, 1) if place != argnum)
     return where_used(lambda ct: cofactors(a, ct, *others), a)
 
 
-def _cofactors_tangent(tangents: Any, ans: Any, a: Any, *directions: Any) -> Any:
+def _cofactors_tangent(tangents: Sequence[Any], ans: Array, a: Array, *directions: Array) -> Any:
     parts = []
     for place, t in enumerate(tangents):
         if t is not ZERO:
@@ -128,13 +129,13 @@ _cofactors = register(
 _cofactors.batch = stacked_batch(_cofactors)
 
 
-def cofactors(a: Any, *directions: Any) -> Any:
+def cofactors(a: Array, *directions: Array) -> Any:
     """Return the cofactors of matrices, differentiated along each of the directions."""
     return apply(_cofactors, (a, *directions))
 
 
-def _det_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _det_rule(ans: Array, a: Array) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         is_plain = type(a) is np.ndarray  # the determinant is available
         return ct[..., None, None] * (_cofactors_of(a, det=ans) if is_plain else cofactors(a))
 
@@ -155,13 +156,13 @@ _det.batch = stacked_batch(_det)
 
 
 @answers_traced(np.linalg.det)
-def det(a: Any) -> Any:
+def det(a: Array) -> Any:
     """Return the determinants of matrices; the derivative is right for singular ones, too."""
     return apply(_det, (as_matrices(a),))
 
 
-def _slogdet_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
-    def pullback(cts: Any) -> Any:
+def _slogdet_rule(ans: tuple[Any, ...], a: Array) -> Callable[[Any], Any]:
+    def pullback(cts: object) -> Any:
         sign, _ = ans
         ct_sign, ct_log = cotangent_of(cts, 0), cotangent_of(cts, 1)
         slope = transposed(inverse(a, strict=False))
@@ -174,7 +175,7 @@ def _slogdet_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     return pullback
 
 
-def _slogdet_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+def _slogdet_tangent(tangents: Sequence[Any], ans: tuple[Any, ...], a: Array) -> Any:
     sign, _ = ans
     moved = np.sum(transposed(inverse(a, strict=False)) * tangents[0], axis=(-2, -1))
     return (sign * (1j * np.imag(moved)) if a.dtype.kind == "c" else ZERO), real(moved)
@@ -197,7 +198,7 @@ _Result = type(np.linalg.slogdet(np.eye(1)))
 
 
 @answers_traced(np.linalg.slogdet)
-def slogdet(a: Any) -> Any:
+def slogdet(a: Array) -> Any:
     """Return the signs of determinants, and the logarithms of their absolute values."""
     return _Result(*apply(_slogdet, (as_matrices(a),)))
 
@@ -205,7 +206,7 @@ def slogdet(a: Any) -> Any:
 # Inverses
 
 
-def _inverse(a: Any, strict: bool) -> Any:
+def _inverse(a: Array, strict: bool) -> Any:
     """Return inverses; for singular matrices, unless `strict`, their infinite limits."""
     try:
         return np.linalg.inv(a)
@@ -216,7 +217,7 @@ def _inverse(a: Any, strict: bool) -> Any:
         return transposed(_cofactors_of(a)) / np.linalg.det(a)[..., None, None]
 
 
-def _inverse_rule(ans: Any, a: Any, strict: bool) -> Callable[[Any], Any]:
+def _inverse_rule(ans: Array, a: Array, strict: bool) -> Callable[[Any], Any]:
     return where_used(lambda ct: -transposed(ans) @ ct @ transposed(ans), a)
 
 
@@ -238,12 +239,12 @@ _inv = register(
 _inv.batch = stacked_batch(_inv)
 
 
-def inverse(a: Any, strict: bool = True) -> Any:
+def inverse(a: Array, strict: bool = True) -> Any:
     """Return inverses; for singular matrices, unless `strict`, infinities instead of an error."""
     return apply(_inv, (a,), {"strict": strict})
 
 
 @answers_traced(np.linalg.inv)
-def inv(a: Any) -> Any:
+def inv(a: Array) -> Any:
     """Return the inverses of matrices."""
     return inverse(as_matrices(a))

@@ -12,29 +12,30 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.ops import elementwise as elementwise
 from fgrad.ops import lengths as lengths
 from fgrad.ops import reductions as reductions
+from fgrad.typing import Operand
 
 
-def _apart(metadata: Mapping[str, Any], x: Any, y: Any) -> float:
+def _apart(metadata: Mapping[str, Any], x: Operand, y: Operand) -> float:
     """Return how close two arguments are, relative to their size."""
     scale = np.maximum(np.maximum(np.abs(x), np.abs(y)), 1e-300)
     apart = np.abs(np.subtract(x, y, dtype=np.float64)) / np.where(scale > 1, scale, 1)
     return float(np.nanmin(apart, initial=math.inf))
 
 
-def _from_zero(metadata: Mapping[str, Any], x: Any) -> float:
+def _from_zero(metadata: Mapping[str, Any], x: Operand) -> float:
     return float(np.nanmin(np.abs(x), initial=math.inf))
 
 
-def _from_integer(metadata: Mapping[str, Any], x: Any, *others: Any) -> float:
+def _from_integer(metadata: Mapping[str, Any], x: Operand, *others: object) -> float:
     return float(np.nanmin(np.abs(x - np.rint(x)), initial=math.inf))
 
 
-def _from_other_integer(metadata: Mapping[str, Any], x: Any) -> float:
+def _from_other_integer(metadata: Mapping[str, Any], x: Operand) -> float:
     """Return how close a number is to a jump of its conversion to an integer, which truncates."""
     return _from_integer(metadata, x) if metadata["dtype"].kind in "iu" else math.inf
 
 
-def _from_half(metadata: Mapping[str, Any], x: Any) -> float:
+def _from_half(metadata: Mapping[str, Any], x: Operand) -> float:
     x = x * 10.0 ** metadata.get("decimals", 0)
     return float(np.nanmin(np.abs(x - np.floor(x) - 0.5), initial=math.inf))
 

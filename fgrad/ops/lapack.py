@@ -21,6 +21,7 @@ import numpy as np
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply, strip_ended
 from fgrad.ops.matrices import stacked_batch
+from fgrad.typing import Array, ArrayLike, Operand
 
 
 @functools.cache
@@ -35,7 +36,7 @@ def lapack(name: str, char: str) -> Any:
     return None if scipys() is None else scipys().get_lapack_funcs((name,), dtype=np.dtype(char))[0]
 
 
-def in_stacks(function: Callable[..., Any], *arrays: Any) -> Any:
+def in_stacks(function: Callable[..., Any], *arrays: Array) -> Any:
     """Apply a function of matrices to each matrix of a stack; stacks are broadcast.
 
     Args:
@@ -55,12 +56,12 @@ def in_stacks(function: Callable[..., Any], *arrays: Any) -> Any:
     return _joined(results, stack)
 
 
-def _joined(results: Any, stack: tuple[int, ...]) -> Any:
+def _joined(results: Any, stack: tuple[int, ...]) -> Array:
     joined = np.stack(results)
     return joined.reshape((*stack, *joined.shape[1:]))
 
 
-def _for_all(function: Callable[[Any], Any], result: Any) -> Any:
+def _for_all(function: Callable[[Any], Any], result: ArrayLike) -> Any:
     return tuple(map(function, result)) if type(result) is tuple else function(result)
 
 
@@ -74,7 +75,7 @@ def fixed(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
     primitive = Primitive(name, implementation)
     primitive.batch = stacked_batch(primitive)
 
-    def compute(*arrays: Any, **metadata: Any) -> Any:
+    def compute(*arrays: Array, **metadata: Operand) -> Any:
         return _for_all(strip_ended, apply(primitive, arrays, metadata))
 
     return compute

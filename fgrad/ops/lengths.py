@@ -12,7 +12,7 @@ its square.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,15 @@ from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import elementwise, register, sample, scale
 from fgrad.ops.matrices import conjugated
 from fgrad.ops.patterns import along_axis
+from fgrad.typing import Array, Axes, Operand
 
 
-def unless_zero(x: Any) -> Any:
+def unless_zero(x: Array) -> Array:
     """Return a divisor that turns 0 / 0 into 0: the subgradient of least norm."""
     return np.where(np.equal(x, 0), 1, x)
 
 
-def product_into(ct: Any, fresh: Any) -> Any:
+def product_into(ct: object, fresh: Array) -> Any:
     """Return a cotangent times a temporary array, which is overwritten where the result fits."""
     if not (type(ct) is np.ndarray and type(fresh) is np.ndarray and ct.dtype == fresh.dtype and ct.ndim == fresh.ndim):
         return ct * fresh
@@ -42,7 +43,7 @@ def product_into(ct: Any, fresh: Any) -> Any:
     return np.multiply(ct, fresh, out=fresh if fits else None)
 
 
-def along(ct: Any, x: Any, r: Any) -> Any:
+def along(ct: object, x: Array, r: Array) -> Any:
     """Return ct * x / r, where r is the length of x or of an array that contains x; 0 where r is 0."""
     return ct * apply(_along, (1.0, x, r)) if type(ct) is Masked else apply(_along, (ct, x, r))
 
@@ -63,7 +64,7 @@ _along.kind = "guard"
 # The square of a length
 
 
-def of_square(length: Any, square: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Any:
+def of_square(length: Array, square: Primitive, args: Sequence[Any], metadata: Mapping[str, Any] = NOTHING) -> Array:
     """Attach the square to a length, as an operation on the same arguments; return the tensor.
 
     With plain array arguments it is not attached: they may be overwritten before the square is computed.
@@ -75,7 +76,7 @@ def of_square(length: Any, square: Primitive, args: Sequence[Any], metadata: Map
     return length
 
 
-def _as_now(x: Any) -> Any:
+def _as_now(x: Operand) -> Any:
     """Return a value that later writes to tensors and assignments to variables do not change."""
     x = strip_ended(x) if type(x) in BOXES else x
     return own_handle(x) if type(x) is Tensor else x
@@ -87,7 +88,7 @@ def _knows(ufunc: np.ufunc, square: Primitive) -> None:
     ANSWERS[ufunc] = lambda *args: of_square(apply(primitive, args), square, args)
 
 
-def _squared(x: Any) -> Any:
+def _squared(x: Array) -> Any:
     square = x._squared if type(x) is Tensor else None
     return apply(UFUNCS[np.square], (x,)) if square is None else square()
 
@@ -99,7 +100,7 @@ ANSWERS[np.square] = _squared
 # dz -> a dz + b conj(dz), whose transpose maps ct to a ct + conj(b ct).
 
 
-def _along_number(ct: Any, x: Any, r: Any) -> Any:
+def _along_number(ct: object, x: Array, r: Array) -> Any:
     """Return a cotangent or tangent times the slope of r = |x|."""
     return ct * np.sign(x) if x.dtype.kind != "c" else along(ct, np.conjugate(x), r)
 
@@ -122,14 +123,14 @@ _knows(
 )
 
 
-def _unit_slope(ans: Any, x: Any) -> Any:
+def _unit_slope(ans: Array, x: Array) -> Callable[[Any], Any] | None:
     """Return the reverse rule of z / |z|, and None for real numbers, where it is constant."""
     if x.dtype.kind != "c":
         return None
     return lambda ct: (ct - np.conjugate(ct * ans * ans)) / (2 * np.absolute(x))
 
 
-def _unit_tangent(tangents: Any, ans: Any, x: Any) -> Any:
+def _unit_tangent(tangents: Sequence[Any], ans: Array, x: Array) -> Any:
     if x.dtype.kind != "c":
         return ZERO
     (t,) = tangents
@@ -142,7 +143,7 @@ elementwise(np.sign, _unit_slope, jvp=_unit_tangent, scales="")
 # Pairs
 
 
-def _turned(ct: Any, x: Any, r: Any) -> Any:
+def _turned(ct: Array, x: Array, r: Array) -> Any:
     """Return ct * x / r**2, also where the square would underflow or overflow; 0 where r is 0."""
     return along(ct, x, r) / unless_zero(r)
 
@@ -161,26 +162,26 @@ _knows(np.hypot, elementwise(lambda x, y: np.square(np.hypot(x, y)),
 # Vectors. Axes are kept, and counted from the end; the sum of squares is divided by `count`.
 
 
-def squared(x: Any) -> Any:
+def squared(x: Array) -> Any:
     """Return the squares of absolute values."""
     return np.real(x * np.conjugate(x)) if x.dtype.kind == "c" else np.square(x)
 
 
-def divided(total: Any, number: Any) -> Any:
+def divided(total: Array, number: Operand) -> Any:
     """Return a total divided by the number of its elements, in the dtype of the total."""
     result = np.true_divide(total, number)
     return result.astype(total.dtype) if total.dtype.kind in "fc" and result.dtype != total.dtype else result
 
 
-def _length_value(x: Any, count: Any, axis: tuple[int, ...]) -> Any:
+def _length_value(x: Array, count: Operand, axis: tuple[int, ...]) -> Any:
     return np.sqrt(divided(total(squared(x), axis=axis, keepdims=True), count))
 
 
-def _real_total(x: Any, axis: tuple[int, ...]) -> Any:
+def _real_total(x: Array, axis: tuple[int, ...]) -> Any:
     return np.real(total(x, axis=axis, keepdims=True))
 
 
-def _of_vectors(name: str, value: Any, rule: Any, jvp: Any) -> Primitive:
+def _of_vectors(name: str, value: Callable[..., Any], rule: Callable[..., Any], jvp: Callable[..., Any]) -> Primitive:
     samples = (
         sample((3,), constants=(1,), axis=(-1,)),
         sample((2, 3), constants=(3,), axis=(-1,)),
@@ -214,7 +215,7 @@ _length_squared = _of_vectors(
 )
 
 
-def length(x: Any, axis: Any, keepdims: bool = False, count: Any = 1) -> Any:
+def length(x: Array, axis: Axes, keepdims: bool = False, count: Operand = 1) -> Any:
     """Return the square roots of the sums of squares along axes, which are kept, divided by `count`."""
     axes = np.lib.array_utils.normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
     metadata = {"axis": tuple(a - x.ndim for a in axes)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,13 +18,14 @@ from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.families import answers, plain_axis, sample
 from fgrad.ops.indexing import written
 from fgrad.ops.patterns import Chain, Step, as_einsum
+from fgrad.typing import Array
 
 
-def _transposed(x: Any) -> Any:
+def _transposed(x: Array) -> Array:
     return x.T if x.ndim == 2 else np.swapaxes(x, -1, -2)
 
 
-def _ndims(x: Any, y: Any) -> tuple[int, int]:
+def _ndims(x: object, y: object) -> tuple[int, int]:
     return getattr(x, "ndim", 0), getattr(y, "ndim", 0)
 
 
@@ -46,7 +47,7 @@ def _pulled(argnum: int, shapes: Shapes) -> str:
     return f"{labels}{rows}{columns},{terms[1 - argnum]}->{kept}"
 
 
-def _stacked(argnum: int, ct: Any, other: Any, shapes: Shapes) -> Any:
+def _stacked(argnum: int, ct: Any, other: Array, shapes: Shapes) -> Any:
     """Return the cotangent of a broadcast argument, or of vectors: one sum over all products."""
     return contract(einsums.primitive, (ct, other), {"subscripts": _pulled(argnum, shapes)}).reshape(shapes[argnum])
 
@@ -56,7 +57,7 @@ def _are_pairs(x_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> bool:
     return len(x_shape) > 1 and len(y_shape) > 1 and x_shape[:-2] == y_shape[:-2]
 
 
-def _left_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
+def _left_rule(ans: Array, x: Array, y: Any) -> Callable[[Any], Any]:
     ndims = _ndims(x, y)
     if ndims == (2, 2):
         return lambda ct: ct @ y.T
@@ -72,7 +73,7 @@ def _left_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
     return lambda ct: _stacked(0, ct, y, shapes)
 
 
-def _right_rule(ans: Any, x: Any, y: Any) -> Callable[[Any], Any]:
+def _right_rule(ans: Array, x: Any, y: Any) -> Callable[[Any], Any]:
     ndims = _ndims(x, y)
     if ndims == (2, 2):
         return lambda ct: x.T @ ct
@@ -111,7 +112,7 @@ _matmul = multilinear(
 )
 
 
-def _batched_matmul(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_matmul(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     (x, y), (x_mapped, y_mapped) = values, mapped
     ndims = ndim_of(x, x_mapped), ndim_of(y, y_mapped)
     # One product with all examples as rows is much faster than one product per example.
@@ -135,7 +136,7 @@ _matmul.batch = _batched_matmul
 
 
 @answers(np.dot)
-def dot(a: Any, b: Any, out: Any = None) -> Any:
+def dot(a: Array, b: Any, out: Any = None) -> Any:
     """Return the dot product: over the last axis of `a` and the last but one axis of `b`."""
     a, b = as_array(a), as_array(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -147,27 +148,27 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     return written("np.dot", out, product)
 
 
-def _scaled(a: Any, b: Any) -> Any:
+def _scaled(a: Array, b: Array) -> Any:
     """Return an array times a number. BLAS adds products to zeros, which changes -0.0 to 0.0."""
     product = np.multiply(a, b)
     is_for_blas = product.dtype.char in "fdFD" and product.ndim <= 2 and product.size != 1
     return product + 0 if is_for_blas else product
 
 
-def _flat(x: Any) -> Any:
+def _flat(x: Array) -> Array:
     x = as_array(x)
     return x if x.ndim == 1 else np.ravel(x)
 
 
 @answers(np.vdot)
-def vdot(a: Any, b: Any, /) -> Any:
+def vdot(a: Array, b: Array, /) -> Any:
     """Return the dot product of the flattened arrays, the first one conjugated."""
     a, b = _flat(a), _flat(b)
     return np.matmul(np.conjugate(a) if a.dtype.kind == "c" else a, b)
 
 
 @answers(np.inner)
-def inner(a: Any, b: Any, /) -> Any:
+def inner(a: Array, b: Any, /) -> Any:
     """Return the products summed over the last axes."""
     a, b = as_array(a), as_array(b)
     if a.ndim == 0 or b.ndim == 0:

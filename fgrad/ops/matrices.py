@@ -34,9 +34,10 @@ from fgrad.ops.batching import aligned
 from fgrad.ops.families import identity, register, sample
 from fgrad.ops.patterns import of_matrices
 from fgrad.ops.tracing import raw_array
+from fgrad.typing import Array
 
 
-def as_matrices(x: Any) -> Any:
+def as_matrices(x: Array) -> Array:
     """Return `x` as a stack of matrices; raise NumPy's error for fewer than two axes."""
     x = as_array(x)
     if x.ndim < 2:
@@ -44,12 +45,12 @@ def as_matrices(x: Any) -> Any:
     return x
 
 
-def transposed(x: Any) -> Any:
+def transposed(x: Array) -> Array:
     """Exchange the last two axes."""
     return x.T if x.ndim == 2 else np.swapaxes(x, -1, -2)
 
 
-def conjugated(x: Any) -> Any:
+def conjugated(x: Array) -> Array:
     """Return the complex conjugate; real arrays are returned unchanged."""
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
@@ -64,17 +65,17 @@ def real(x: Any) -> Any:
     return np.real(x) if x.dtype.kind == "c" else x
 
 
-def diagonal(x: Any) -> Any:
+def diagonal(x: Array) -> Any:
     """Return the diagonals of matrices."""
     return np.diagonal(x, 0, -2, -1)
 
 
-def on_diagonal(x: Any) -> Any:
+def on_diagonal(x: Array) -> Array:
     """Return matrices with the last axis on their diagonals."""
     return np.where(np.eye(x.shape[-1], dtype=np.bool_), x[..., None], np.zeros((), x.dtype))
 
 
-def skew(x: Any) -> Any:
+def skew(x: Array) -> Any:
     """Return a matrix minus its adjoint."""
     return x - adjoint(x)
 
@@ -91,14 +92,14 @@ def hermitian_from(x: Any, triangle: str) -> Any:
     return np.where(rows == columns, real(whole), whole) if x.dtype.kind == "c" else whole
 
 
-def to_triangle(ct: Any, triangle: str) -> Any:
+def to_triangle(ct: Array, triangle: str) -> Any:
     """Return the cotangent of a triangle, where `ct` is that of the matrix made by `hermitian_from`."""
     both = ct + adjoint(ct)
     off_diagonal = np.tril(both, -1) if triangle == "L" else np.triu(both, 1)
     return off_diagonal + on_diagonal(0.5 * diagonal(both))
 
 
-def rounding(values: Any) -> Any:
+def rounding(values: Array) -> Any:
     """Return an error bound of computed eigenvalues or singular values, along the last axis, which is kept."""
     if not values.shape[-1]:
         return np.zeros((*values.shape[:-1], 1))
@@ -106,21 +107,21 @@ def rounding(values: Any) -> Any:
     return largest * ((values.shape[-1] + 10) * np.finfo(values.dtype).eps)
 
 
-def inverse_gaps(values: Any) -> tuple[Any, Any]:
+def inverse_gaps(values: Array) -> tuple[Any, Any]:
     """Return which pairs of values are equal to rounding, and 1 / (value j - value i) for all other pairs."""
     gaps = values[..., None, :] - values[..., :, None]
     equal = np.abs(gaps) <= rounding(values)[..., None]
     return equal, np.where(equal, 0, 1 / np.where(equal, 1, gaps))
 
 
-def _tolerance(x: Any) -> Any:
+def _tolerance(x: Array) -> Any:
     return np.cbrt(np.finfo(x.dtype).eps)
 
 
 CHOICE = "the phase of vectors, or the basis of those of a repeated value"
 
 
-def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what: str) -> None:
+def require_invariance(part: Array, cotangents: Sequence[Any], function: str, what: str) -> None:
     """Refuse a cotangent that depends on an arbitrary choice.
 
     Args:
@@ -142,7 +143,7 @@ def require_invariance(part: Any, cotangents: Sequence[Any], function: str, what
         )
 
 
-def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
+def refuse_unseen(turned: Array, equal: Array, vectors: Array, function: str) -> None:
     """Refuse a loss with different weights for the vectors of a repeated value, if they lie along coordinate axes.
 
     Where a component of a vector is 0, elementwise functions such as `v**2` have the derivative 0: a rotation of such a
@@ -186,7 +187,7 @@ def refuse_unseen(turned: Any, equal: Any, vectors: Any, function: str) -> None:
         )
 
 
-def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], function: str) -> None:
+def refuse_mixture(is_repeated: Array, ct_values: Array | None, ct_vectors: Sequence[Any], function: str) -> None:
     """Refuse a loss that uses both values and vectors where values are repeated.
 
     For `v @ diag(f(w)) @ v.T` the derivative is `f'(w)` times a full matrix, but the cotangents contain `f'(w)` times
@@ -210,7 +211,7 @@ def refuse_mixture(is_repeated: Any, ct_values: Any, ct_vectors: Sequence[Any], 
         )
 
 
-def warn_of_rounding(turned: Any, gaps: Any, values: Any, ct_values: Any, function: str) -> None:
+def warn_of_rounding(turned: Array, gaps: Array, values: Array, ct_values: Array | None, function: str) -> None:
     """Warn if quotients of differences of cotangents and small differences of values are mostly rounding.
 
     Args:
@@ -246,7 +247,7 @@ def _warn_of_close(function: str, what: str) -> None:
     )
 
 
-def warn_of_close_tangent(inner: Any, gaps: Any, values: Any, function: str) -> None:
+def warn_of_close_tangent(inner: Array, gaps: Array, values: Array, function: str) -> None:
     """Warn if a tangent mixes vectors of values so close that their difference is mostly rounding.
 
     Args:
@@ -264,12 +265,12 @@ def warn_of_close_tangent(inner: Any, gaps: Any, values: Any, function: str) -> 
         _warn_of_close(function, "what depends")
 
 
-def has_other(equal: Any) -> Any:
+def has_other(equal: Array) -> Any:
     """Return which values are equal to another value."""
     return np.any(equal & ~np.eye(equal.shape[-1], dtype=np.bool_), axis=-2)
 
 
-def unless_split(tangent: Any, split: Any) -> Any:
+def unless_split(tangent: Array, split: Array) -> Array:
     """Return the tangent of vectors; NaN for vectors of equal values that the change of the matrix mixes.
 
     The change splits the values in another basis than NumPy's, and a function of both values and vectors has `f'(w)`
@@ -282,7 +283,7 @@ def unless_split(tangent: Any, split: Any) -> Any:
     return np.where(np.any(split, axis=-2, keepdims=True), np.array(np.nan, tangent.dtype), tangent)
 
 
-def mixed(inner: Any, equal: Any) -> Any:
+def mixed(inner: Array, equal: Array) -> Any:
     """Return where the change of a matrix, in the basis of its vectors, mixes different vectors of equal values."""
     sizes = np.abs(inner)
     flat = np.reshape(sizes, (*sizes.shape[:-2], sizes.shape[-2] * sizes.shape[-1]))
@@ -290,13 +291,13 @@ def mixed(inner: Any, equal: Any) -> Any:
     return equal & ~np.eye(inner.shape[-1], dtype=np.bool_) & beyond
 
 
-def where_used(pullback: Callable[[Any], Any], a: Any) -> Callable[[Any], Any]:
+def where_used(pullback: Callable[[Any], Any], a: Array) -> Callable[[Any], Any]:
     """Return a pullback that gives exactly 0 to each matrix of `a` whose results a mask excludes.
 
     The rule's own products and quotients cannot exclude unused infinities. The primitive is declared to scale.
     """
 
-    def pull(ct: Any) -> Any:
+    def pull(ct: object) -> Any:
         if type(ct) is not Masked:
             return pullback(ct)
         is_used = np.any(ct.derivative != 0, axis=(-2, -1), keepdims=True)
@@ -308,7 +309,7 @@ def where_used(pullback: Callable[[Any], Any], a: Any) -> Callable[[Any], Any]:
     return pull
 
 
-def _are_finite(matrices: Any) -> Any:
+def _are_finite(matrices: Array) -> Any:
     return np.all(np.isfinite(matrices), axis=(-2, -1), keepdims=True)
 
 
@@ -334,23 +335,25 @@ def stacked_batch(primitive: Primitive) -> Callable[..., Any]:
 # Second derivatives where values are repeated
 
 
-def _of_equal(values: Any) -> Any:
+def _of_equal(values: Array) -> Any:
     """Return which pairs of different vectors have the same value."""
     return inverse_gaps(values[..., 0, :])[0] & ~np.eye(values.shape[-1], dtype=np.bool_)
 
 
-def _is_loose(values: Any, right: Any, vectors: Any) -> Any:
+def _is_loose(values: Array, right: Array, vectors: Array) -> Any:
     """Return which singular vectors have the value 0, if vectors outside of the span have it, too."""
     if right.shape[-2] == vectors.shape[-2]:
         return np.zeros((), np.bool_)
     return np.abs(values) <= rounding(values)
 
 
-def _nan_where(flags: Any, like: Any) -> Any:
+def _nan_where(flags: Array, like: Array) -> Array:
     return np.where(flags, np.array(np.nan, like.dtype), np.zeros_like(like))
 
 
-def _sealed_tangent(tangents: Any, ans: Any, vectors: Any, a: Any, values: Any, right: Any, kind: str) -> Any:
+def _sealed_tangent(
+    tangents: Sequence[Any], ans: Array, vectors: Array, a: Array, values: Array, right: Array, kind: str
+) -> Any:
     tv, ta, *_ = tangents
     if ta is ZERO:
         return tv
@@ -361,8 +364,8 @@ def _sealed_tangent(tangents: Any, ans: Any, vectors: Any, a: Any, values: Any, 
     return unknown if tv is ZERO else tv + unknown
 
 
-def _sealed_rule(ans: Any, vectors: Any, a: Any, values: Any, right: Any, kind: str) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _sealed_rule(ans: Array, vectors: Array, a: Array, values: Array, right: Array, kind: str) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         flags = _of_equal(values) | _is_loose(values, right, vectors)
         return _nan_where(np.any(flags, axis=(-2, -1), keepdims=True), a)
 
@@ -394,7 +397,7 @@ def _sealed_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, meta
 _sealed.batch = _sealed_batch
 
 
-def sealed(vectors: Any, a: Any, values: Any, right: Any, kind: str) -> Any:
+def sealed(vectors: Array, a: Array, values: Array, right: Array, kind: str) -> Any:
     """Return vectors for use in a rule, such that an undetermined second derivative is NaN.
 
     For equal values NumPy chooses a basis. A change of the matrix that splits the values rotates it discontinuously.

@@ -28,6 +28,7 @@ from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of,
 from fgrad.ops.patterns import added
 from fgrad.ops.reductions import as_start, masked
 from fgrad.ops.shaping import flattened, unstack
+from fgrad.typing import Array, ArrayLike, DTypeLike, Operand
 
 ASSOCIATIVE = {
     np.add, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin, np.logaddexp, np.logaddexp2, np.hypot,
@@ -90,7 +91,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, An
     return targets if isinstance(result, tuple) else targets[0]
 
 
-def _is_batched(where: Any) -> bool:
+def _is_batched(where: Array) -> bool:
     """Return whether a mask differs between examples, or between runs of a program."""
     return type(below(strip_ended(where), is_undecided)) is Tensor
 
@@ -193,7 +194,7 @@ def _reduce(
     return result if shape is None else np.reshape(result, shape)
 
 
-def _neutral(ufunc: np.ufunc, initial: Any) -> Any:
+def _neutral(ufunc: np.ufunc, initial: object) -> Any:
     """Return the identity of a ufunc."""
     if ufunc.identity is not None:
         return ufunc.identity
@@ -307,7 +308,7 @@ def _segment(ufunc: np.ufunc, piece: Any, axis: int, made: np.dtype[Any]) -> Any
     return _reduce(ufunc, piece, axis)
 
 
-def _outer(ufunc: np.ufunc, a: Any, b: Any, **keywords: Any) -> Any:
+def _outer(ufunc: np.ufunc, a: Array, b: Array, **keywords: Any) -> Any:
     """Apply a ufunc to each pair of an element of `a` and an element of `b`."""
     a, b = as_array(a), as_array(b)
     return ufunc(np.reshape(a, (*a.shape, *(1,) * b.ndim)), b, **keywords)
@@ -322,7 +323,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
 
 
 def _accumulated_by(function: Callable[..., Any]) -> Callable[..., Any]:
-    def accumulate(a: Any, axis: int = 0, dtype: Any = None) -> Any:
+    def accumulate(a: Operand, axis: int = 0, dtype: object = None) -> Any:
         if reduced_axis(axis, a) is None:
             raise TypeError("cannot accumulate on a scalar")  # NumPy's message; the functions accept scalars
         return function(a, axis, dtype)
@@ -361,7 +362,7 @@ def _plain(item: Any) -> Any:
     return values_of(item, "an index of a ufunc's `at`") if type(item) in BOXES else item
 
 
-def _rounds(places: Any) -> Iterator[Any]:
+def _rounds(places: Array) -> Iterator[Any]:
     """Yield sets of positions without repeated places: the first occurrences, the second ones, and so on."""
     order = np.argsort(places, kind="stable")
     ordered = places[order]
@@ -373,10 +374,10 @@ def _rounds(places: Any) -> Iterator[Any]:
 # Array methods that are NumPy functions, or composed of them
 
 
-def _enter_method(name: str, function: Any) -> None:
+def _enter_method(name: str, function: Callable[..., Any]) -> None:
     """Make a method of tensors from a NumPy function, with the tensor as first argument."""
 
-    def method(x: Any, *args: Any, **keywords: Any) -> Any:
+    def method(x: Operand, *args: object, **keywords: object) -> Any:
         return function(x, *args, **keywords)
 
     method.__name__ = name
@@ -388,13 +389,13 @@ for _name in ("argpartition", "argsort", "choose", "diagonal", "nonzero", "put",
 
 
 @answers_member("compress")
-def compress(x: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+def compress(x: ArrayLike, condition: Any, axis: Any = None, out: Any = None) -> Any:
     """Return the elements, or the slices along an axis, where a condition holds."""
     return np.compress(condition, x, axis, out)
 
 
 @answers_member("flatten")
-def flatten(x: Any, order: Any = "C") -> Any:
+def flatten(x: Array, order: str = "C") -> Any:
     """Return the elements in one dimension."""
     return flattened(x, order)
 
@@ -456,7 +457,7 @@ def itemsize(x: Any) -> int:
 def _value_method(name: str) -> None:
     """Make a method that stores or shows values; a trace records that concrete values were used."""
 
-    def method(x: Any, *args: Any, **keywords: Any) -> Any:
+    def method(x: Operand, *args: object, **keywords: object) -> Any:
         return getattr(values_of(x, f"ndarray.{name}"), name)(*args, **keywords)
 
     method.__name__ = name
@@ -494,19 +495,19 @@ class Flat:
     def __len__(self) -> int:
         return self.base.size  # type: ignore[no-any-return]
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Array:
         return np.array(np.ravel(self.base), dtype, copy=copy)
 
 
 if hasattr(np.ndarray, "device"):
 
     @answers_member("device")
-    def device(x: Any) -> str:
+    def device(x: ArrayLike) -> str:
         """Return the device, for the array API."""
         return "cpu"
 
     @answers_member("to_device")
-    def to_device(x: Any, device: str, /, *, stream: Any = None) -> Any:
+    def to_device(x: ArrayLike, device: str, /, *, stream: object = None) -> Any:
         """Return the tensor itself: "cpu" is the only device."""
         if device != "cpu":
             raise ValueError(f'Unsupported device: {device}. Only "cpu" is accepted.')

@@ -19,24 +19,22 @@ from fgrad.ops.inverses import inverse
 from fgrad.ops.lengths import length
 from fgrad.ops.matrices import as_matrices, rounding, stacked_batch
 from fgrad.ops.tracing import answers_traced
-
-Axis = Any
-"""An axis, a tuple of them, or None for all."""
+from fgrad.typing import Array, Axes, Operand
 
 
-def _as_numbers(x: Any) -> Any:
+def _as_numbers(x: Array) -> Any:
     """Return `x` as an array or tensor of floats or complex numbers."""
     x = as_array(x)
     return x if x.dtype.kind in "fcO" else x.astype(float)
 
 
-def absolute_power(x: Any, order: Any) -> Any:
+def absolute_power(x: Array, order: Array | float) -> Any:
     """Return |x|**order of real numbers. Up to order 1, where 0 is a kink or a cusp, derivatives at 0 are 0."""
     is_cusp = np.logical_and(np.equal(x, 0), np.less_equal(order, 1))
     return np.where(is_cusp, 0, apply(_absolute_power, (x, order)))
 
 
-def _absolute_slope(x: Any, order: Any) -> Any:
+def _absolute_slope(x: Array, order: Operand) -> Any:
     """Return the slope of |x|**order, x |x|**(order - 2) order; |x| itself would give a square the curvature 0 at 0."""
     return scale(x, order * apply(_absolute_power, (x, order - 2)))
 
@@ -52,7 +50,7 @@ _absolute_power = elementwise(
 )
 
 
-def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
+def _of_order(x: Any, order: float, axis: Axes, keepdims: Any) -> Any:
     """Return the norm of a vector of an order other than 0, 1, 2 or infinity.
 
     Below order 1 there is a cusp where an element is 0: the derivative with respect to it is 0.
@@ -73,7 +71,7 @@ def _of_order(x: Any, order: float, axis: Axis, keepdims: Any) -> Any:
     return np.where(is_regular, root, at_edge)
 
 
-def _vector_norm(x: Any, order: Any, axis: Axis, keepdims: Any) -> Any:
+def _vector_norm(x: Array, order: float | None, axis: Axes, keepdims: Any) -> Any:
     if order is None or order == 2:
         return length(x, axis, keepdims)
     if isinstance(order, str):
@@ -89,12 +87,12 @@ def _vector_norm(x: Any, order: Any, axis: Axis, keepdims: Any) -> Any:
     return _of_order(x, float(order), axis, keepdims)
 
 
-def _without_zeros(s: Any) -> Any:
+def _without_zeros(s: Array) -> Array:
     """Return singular values; those equal to zero have the derivative 0."""
     return np.where(s <= rounding(s), stop_gradient_of(s), s)
 
 
-def _by_singular_values(x: Any, order: Any) -> Any:
+def _by_singular_values(x: Array, order: object) -> Any:
     s = _without_zeros(np.linalg.svdvals(x))
     if order == "nuc":
         return np.sum(s, axis=-1)
@@ -124,28 +122,28 @@ def _matrix_norm(x: Any, order: Any, axis: tuple[int, int], keepdims: bool) -> A
 
 
 @answers_traced(np.linalg.norm)
-def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> Any:
+def norm(x: Array, ord: Any = None, axis: Axes = None, keepdims: bool = False) -> Any:
     """Return norms of vectors (one axis) or matrices (two axes) of any order; at 0 the derivative is 0."""
     x = _as_numbers(x)
     if axis is None:
         if ord is None:
             return length(x, None, keepdims)
-        axis = tuple(range(x.ndim))
+        axes: Any = tuple(range(x.ndim))
     else:
         try:
-            axis = plain_axis(axis)
+            axes = plain_axis(axis)
         except TypeError as error:
             raise TypeError("'axis' must be None, an integer or a tuple of integers") from error
-        axis = axis if type(axis) is tuple else (axis,)
-    if len(axis) == 1:
-        return _vector_norm(x, ord, axis, keepdims)
-    if len(axis) == 2:
-        return _matrix_norm(x, ord, axis, keepdims)
+        axes = axes if type(axes) is tuple else (axes,)
+    if len(axes) == 1:
+        return _vector_norm(x, ord, axes, keepdims)
+    if len(axes) == 2:
+        return _matrix_norm(x, ord, axes, keepdims)
     raise ValueError("Improper number of dimensions to norm.")
 
 
 @answers_traced(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: Any, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """Return norms of vectors; the elements of a vector may extend over several axes."""
     x = _as_numbers(x)
     axis = tuple(range(x.ndim)) if axis is None else plain_axis(axis)
@@ -165,7 +163,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
 
 
 @answers_traced(np.linalg.cond)
-def cond(x: Any, p: Any = None) -> Any:
+def cond(x: Any, p: Any = None) -> Array:
     """Return the condition numbers of matrices; infinity for singular matrices."""
     x = as_matrices(x)
     if prod_of(x.shape[-2:]) == 0:
@@ -180,7 +178,7 @@ def cond(x: Any, p: Any = None) -> Any:
     return np.where(is_singular, np.inf, result)
 
 
-def _count(x: Any, hermitian: bool, tol: Any, rtol: Any) -> Any:
+def _count(x: Array, hermitian: bool, tol: float | None, rtol: Any) -> Array:
     return np.asarray(np.linalg.matrix_rank(x, tol, hermitian, rtol=rtol))[()]
 
 
@@ -194,6 +192,6 @@ _matrix_rank = constant_in_pieces(
 
 
 @answers_traced(np.linalg.matrix_rank)
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:  # noqa: N803
+def matrix_rank(A: Any, tol: object = None, hermitian: bool = False, *, rtol: object = None) -> Any:  # noqa: N803
     """Return the ranks of matrices; their derivative is 0."""
     return apply(_matrix_rank, (as_array(A),), {"hermitian": hermitian, "tol": tol, "rtol": rtol})

@@ -11,6 +11,7 @@ from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import answers
 from fgrad.ops.indexing import scatter_add, setitem, values_of
+from fgrad.typing import Array, Operand
 
 Widths = tuple[int, int]
 
@@ -50,7 +51,7 @@ def _placeholder(name: str, value: Any) -> Any:
     return np.zeros(np.shape(as_array(value)), np.int8) if name in ("constant_values", "end_values") else value
 
 
-def _by_axis(value: Any, ndim: int) -> list[Any]:
+def _by_axis(value: Operand, ndim: int) -> list[Any]:
     """Return a setting as one pair per axis: before and after."""
     if value is None:
         return [(None, None)] * ndim
@@ -58,31 +59,31 @@ def _by_axis(value: Any, ndim: int) -> list[Any]:
     return [(value[axis, 0], value[axis, 1]) for axis in range(ndim)]
 
 
-def _ends(array: Any, axis: int) -> tuple[Any, Any]:
+def _ends(array: Array, axis: int) -> tuple[Any, Any]:
     """Return the first and the last slice along an axis."""
     lead = (slice(None),) * axis
     return array[(*lead, slice(0, 1))], array[(*lead, slice(-1, None))]
 
 
-def _between(array: Any, axis: int, widths: Widths, before: Any, after: Any) -> Any:
+def _between(array: Array, axis: int, widths: Widths, before: Operand, after: Operand) -> Array:
     """Join an array with end slices repeated to the pad widths."""
 
-    def spread(part: Any, width: int) -> Any:
+    def spread(part: Operand, width: int) -> Any:
         shape = (*array.shape[:axis], width, *array.shape[axis + 1 :])
         return np.broadcast_to(astype(as_array(part), array.dtype), shape)
 
     return np.concatenate([spread(before, widths[0]), array, spread(after, widths[1])], axis)
 
 
-def _constant(array: Any, axis: int, widths: Widths, constant_values: Any = (0, 0)) -> Any:
+def _constant(array: Array, axis: int, widths: Widths, constant_values: tuple[Any, ...] = (0, 0)) -> Any:
     return _between(array, axis, widths, *constant_values)
 
 
-def _edge(array: Any, axis: int, widths: Widths) -> Any:
+def _edge(array: Array, axis: int, widths: Widths) -> Any:
     return _between(array, axis, widths, *_ends(array, axis))
 
 
-def _linear_ramp(array: Any, axis: int, widths: Widths, end_values: Any = (0, 0)) -> Any:
+def _linear_ramp(array: Any, axis: int, widths: Widths, end_values: Any = (0, 0)) -> Array:
     first, last = _ends(array, axis)
     shape = tuple(-1 if i == axis else 1 for i in range(array.ndim))
 
@@ -96,7 +97,7 @@ def _linear_ramp(array: Any, axis: int, widths: Widths, end_values: Any = (0, 0)
     return np.concatenate([before, array, after[backwards]], axis)
 
 
-def _statistic(function: Any) -> Callable[..., Any]:
+def _statistic(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the padding with a statistic of the elements nearest to each end."""
 
     def pad_axis(array: Any, axis: int, widths: Widths, stat_length: Any = (None, None)) -> Any:
@@ -143,12 +144,12 @@ def _oddly_reflected(array: Any, axis: int, widths: Widths, mode: Any) -> Any:
     return astype(sign * np.take(array, index, axis) + ends, array.dtype)
 
 
-def _part(share: Any, end: Any) -> Any:
+def _part(share: Array, end: Array) -> Array:
     """Return a multiple of an end element; 0 times an infinite end is 0."""
     return np.where(share == 0, 0, share * end)
 
 
-def _by_function(array: Any, widths: Any, function: Any, keywords: dict[str, Any]) -> Any:
+def _by_function(array: Any, widths: Any, function: Callable[..., Any], keywords: dict[str, Any]) -> Any:
     """Let a user-defined function fill the ends of each vector along each axis."""
     inner = tuple(slice(before, before + size) for (before, _), size in zip(widths, array.shape, strict=True))
     shape = tuple(before + size + after for (before, after), size in zip(widths, array.shape, strict=True))

@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fgrad.typing import Array
+
 Shape = tuple[int, ...]
 Run = Callable[..., Any]
 
@@ -40,7 +42,7 @@ class Step(NamedTuple):
     run: Run
 
 
-def contracted(*operands: Any, subscripts: str, optimize: Any = False) -> Any:
+def contracted(*operands: Array, subscripts: str, optimize: object = False) -> Any:
     """Return the sum of products given by subscripts with an arrow and without an ellipsis."""
     if len(operands) > 1 and _are_for_blas(operands):
         steps = _steps(subscripts, tuple([x.shape for x in operands]), optimize)
@@ -85,7 +87,7 @@ def _alike(operands: Sequence[Any]) -> Sequence[Any]:
 
 
 @lru_cache(maxsize=4096)
-def _steps(subscripts: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple[Step, ...]:
+def _steps(subscripts: str, shapes: tuple[Shape, ...], optimize: object) -> tuple[Step, ...]:
     """Return the equivalent contractions; none where NumPy's loop should run, or should raise the error."""
     inputs, output = subscripts.split("->")
     terms = inputs.split(",")
@@ -119,7 +121,7 @@ def _sizes(terms: Sequence[str], shapes: Sequence[Shape]) -> dict[str, int] | No
 # Paths
 
 
-def _path(subscripts: str, shapes: Sequence[Shape], optimize: Any) -> Sequence[tuple[int, ...]]:
+def _path(subscripts: str, shapes: Sequence[Shape], optimize: object) -> Sequence[tuple[int, ...]]:
     """Return the indices of the operands of each contraction.
 
     If a path is requested, it is the one with the fewest multiplications; otherwise no intermediate result is larger
@@ -226,7 +228,7 @@ def _matrix_product(terms: Sequence[str], shapes: Sequence[Shape], output: str) 
     found = [*batch, *rows, *columns]
     shape, order = tuple(sizes[label] for label in found), tuple(found.index(label) for label in output)
 
-    def product(x: Any, y: Any) -> Any:
+    def product(x: Array, y: Array) -> Any:
         result = np.matmul(_as_matrices(x, left), _as_matrices(y, right)).reshape(shape).transpose(order)
         return result if result.flags.c_contiguous else result.copy()
 

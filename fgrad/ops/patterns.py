@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad.core.primitive import BOXES, Primitive
+from fgrad.typing import Array
 
 
 class Links(NamedTuple):
@@ -59,7 +60,7 @@ class Step:
     place: int = 0
     decided: frozenset[int] = frozenset()
 
-    def of(self, argnum: int, place: int, ans: Any) -> Step:
+    def of(self, argnum: int, place: int, ans: Array) -> Step:
         """Return the same operation for another argument and result."""
         return replace(self, argnum=argnum, place=place, ans=ans)
 
@@ -129,7 +130,7 @@ def tied(shape: tuple[int, ...], labels: Sequence[Any], out: tuple[int, ...], ou
     return (united,) if _is_identity(from_groups) else (from_groups, united)
 
 
-def _numbers(groups: Any, both: Sequence[Any], shape: tuple[int, ...], labels: Sequence[Any]) -> Any:
+def _numbers(groups: Any, both: Sequence[Any], shape: tuple[int, ...], labels: Sequence[Any]) -> Array:
     """Return the group number of each element of a shape; -1 off the diagonal."""
     grid = np.ogrid[tuple(map(slice, shape))]
     places = {label: grid[axis] for axis, label in reversed(list(enumerate(labels)))}

@@ -16,7 +16,7 @@ Under `vmap` and while recording, where values are unknown, leading zeros are ke
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from fgrad.ops.families import register, sample, scale
 from fgrad.ops.indexing import values_of
 from fgrad.ops.patterns import Chain, Step, elementwise, tied
 from fgrad.ops.tracing import answers_traced
+from fgrad.typing import Array, ArrayLike, Operand
 
 
 def _coefficients(p: Any) -> Any:
@@ -40,12 +41,12 @@ def _coefficients(p: Any) -> Any:
     return p.reshape((1,)) if p.ndim == 0 else p
 
 
-def _like_arguments(result: Any, *arguments: Any) -> Any:
+def _like_arguments(result: Any, *arguments: object) -> Any:
     """Return coefficients, or a `poly1d` of them if one of the arguments is a `poly1d`."""
     return np.poly1d(result) if any(isinstance(each, np.poly1d) for each in arguments) else result
 
 
-def _value_of(x: Any, what: str) -> Any:
+def _value_of(x: Operand, what: str) -> Any:
     """Return the plain array of a tensor, or None where it has no value."""
     try:
         return values_of(x, what)
@@ -56,13 +57,13 @@ def _value_of(x: Any, what: str) -> Any:
 # Values
 
 
-def _slopes(p: Any) -> Any:
+def _slopes(p: Array) -> Any:
     """Return the coefficients of the derivative; several polynomials are the columns of an array."""
     powers = np.arange(p.shape[0] - 1, 0, -1).astype(p.real.dtype)
     return p[:-1] * powers.reshape((-1,) + (1,) * (p.ndim - 1))
 
 
-def _pulled_to_coefficients(ct: Any, x: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _pulled_to_coefficients(ct: Array, x: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return the sums of ct, ct * x, ct * x**2, ..., the last one first."""
     sums = []
     for power in range(shape[0]):
@@ -71,7 +72,7 @@ def _pulled_to_coefficients(ct: Any, x: Any, shape: tuple[int, ...], dtype: Any)
     return np.stack(sums[::-1])
 
 
-def _polyval_tangent(tangents: Any, ans: Any, p: Any, x: Any) -> Any:
+def _polyval_tangent(tangents: Sequence[Any], ans: Array, p: Array, x: Array) -> Any:
     t_p, t_x = tangents
     total = ZERO if t_p is ZERO else apply(_polyval, (t_p, x))
     if t_x is not ZERO and p.shape[0] > 1:
@@ -80,11 +81,11 @@ def _polyval_tangent(tangents: Any, ans: Any, p: Any, x: Any) -> Any:
     return total
 
 
-def _argument_rule(ans: Any, p: Any, x: Any) -> Any:
+def _argument_rule(ans: Array, p: Array, x: Array) -> Any:
     return (lambda ct: scale(ct, apply(_polyval, (_slopes(p), x)))) if p.shape[0] > 1 else None
 
 
-def _coefficients_rule(ans: Any, p: Any, x: Any) -> Callable[[Any], Any]:
+def _coefficients_rule(ans: Array, p: Array, x: Array) -> Callable[[Any], Any]:
     shape, dtype = p.shape, p.dtype
     return lambda ct: _pulled_to_coefficients(ct, x, shape, dtype)
 
@@ -112,7 +113,7 @@ _polyval = register(
 )  # fmt: skip
 
 
-def _batched_polyval(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_polyval(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     p, x = values
     own = ndim_of(p, mapped[0]) - 1
     depth = max(own, ndim_of(x, mapped[1]))
@@ -126,7 +127,7 @@ _polyval.batch = _batched_polyval
 
 
 @answers_traced(np.polyval)
-def polyval(p: Any, x: Any) -> Any:
+def polyval(p: Array, x: Array) -> Any:
     """Return the values of a polynomial, or its composition with another polynomial."""
     p = as_array(p)
     if isinstance(x, np.poly1d):
@@ -168,13 +169,13 @@ def _same_length(a1: Any, a2: Any) -> tuple[Any, Any]:
 
 
 @answers_traced(np.polyadd)
-def polyadd(a1: Any, a2: Any) -> Any:
+def polyadd(a1: object, a2: object) -> Any:
     """Return the sum of two polynomials."""
     return _like_arguments(np.add(*_same_length(a1, a2)), a1, a2)
 
 
 @answers_traced(np.polysub)
-def polysub(a1: Any, a2: Any) -> Any:
+def polysub(a1: object, a2: object) -> Any:
     """Return the difference of two polynomials."""
     return _like_arguments(np.subtract(*_same_length(a1, a2)), a1, a2)
 
@@ -189,7 +190,7 @@ def _leading_zeros(p: Any) -> int:
 
 
 @answers_traced(np.polymul)
-def polymul(a1: Any, a2: Any) -> Any:
+def polymul(a1: object, a2: object) -> Any:
     """Return the product of two polynomials, without leading zeros of the factors.
 
     A zero coefficient has a derivative, so leading zeros are removed from the product only.
@@ -200,7 +201,7 @@ def polymul(a1: Any, a2: Any) -> Any:
 
 
 @answers_traced(np.polydiv)
-def polydiv(u: Any, v: Any) -> tuple[Any, Any]:
+def polydiv(u: Operand, v: ArrayLike) -> tuple[Any, Any]:
     """Return the quotient and the remainder of a division of polynomials."""
     rest, divisor = _coefficients(u) + 0.0, _coefficients(v) + 0.0
     dtype = np.result_type(rest, divisor)
@@ -257,20 +258,20 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
 # differentiable: the rule gives infinity or NaN.
 
 
-def _roots_rule(ans: Any, p: Any) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _roots_rule(ans: Array, p: Array) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         speeds = scale(-ct, 1 / np.polyval(_slopes(p), ans))
         return speeds @ astype(np.vander(ans, p.shape[0]), ans.dtype)  # NumPy's is of double precision
 
     return pullback
 
 
-def _roots_tangent(tangents: Any, ans: Any, p: Any) -> Any:
+def _roots_tangent(tangents: Sequence[Any], ans: Array, p: Array) -> Any:
     with np.errstate(divide="ignore", invalid="ignore"):
         return scale(np.polyval(-tangents[0], ans), 1 / np.polyval(_slopes(p), ans))
 
 
-def _batched_roots(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_roots(values: Any, mapped: object, size: int, metadata: object) -> Array:
     (p,) = values
     found = [apply(_roots, (p[i],)) for i in range(size)]
     if len({each.shape for each in found}) > 1:
@@ -307,7 +308,7 @@ def roots(p: Any) -> Any:
 # chapter IV.4). No eigenvalue is differentiated, so repeated ones do no harm.
 
 
-def _adjugates(matrix: Any, coefficients: Any) -> Any:
+def _adjugates(matrix: Array, coefficients: Array) -> Array:
     """Return the coefficients of the adjugate of x - A, one matrix below the other."""
     one = np.eye(matrix.shape[0], dtype=matrix.dtype)
     found: list[Any] = [one]
@@ -316,16 +317,16 @@ def _adjugates(matrix: Any, coefficients: Any) -> Any:
     return np.stack(found)
 
 
-def _characteristic_rule(ans: Any, matrix: Any) -> Callable[[Any], Any]:
+def _characteristic_rule(ans: Array, matrix: Array) -> Callable[[Any], Any]:
     return lambda ct: -np.einsum("k,kij->ji", ct[1:], _adjugates(matrix, ans))
 
 
-def _characteristic_tangent(tangents: Any, ans: Any, matrix: Any) -> Any:
+def _characteristic_tangent(tangents: Sequence[Any], ans: Array, matrix: Array) -> Array:
     changes = -np.einsum("ij,kji->k", tangents[0], _adjugates(matrix, ans))
     return np.concatenate([np.zeros_like(changes, shape=(1,)), changes])
 
 
-def _batched_characteristic(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_characteristic(values: Any, mapped: object, size: int, metadata: object) -> Array:
     return np.stack([apply(_characteristic, (values[0][i],)) for i in range(size)])
 
 
@@ -342,7 +343,7 @@ _characteristic = register(
 
 
 @answers_traced(np.poly)
-def poly(seq_of_zeros: Any) -> Any:
+def poly(seq_of_zeros: object) -> Any:
     """Return the polynomial with given roots, or of a square matrix the characteristic polynomial."""
     zeros = _coefficients(seq_of_zeros)
     if zeros.ndim == 2 and zeros.shape[0] == zeros.shape[1] and zeros.size:
@@ -368,7 +369,7 @@ def _are_conjugates(zeros: Any) -> bool:
 # Several variables, the constant coefficient first
 
 
-def _horner(c: Any, x: Any) -> Any:
+def _horner(c: Any, x: Operand) -> Any:
     """Return the values of a polynomial with its coefficients along the first axis of `c`."""
     total = c[-1] + x * 0.0
     for place in range(2, c.shape[0] + 1):
@@ -392,7 +393,7 @@ def polygrid2d(x: Any, y: Any, c: Any) -> Any:
     return _horner(_with_axes(_horner(_with_axes(as_array(c), np.ndim(x)), x), np.ndim(y)), y)
 
 
-def _with_axes(c: Any, count: int) -> Any:
+def _with_axes(c: Any, count: int) -> Array:
     return np.reshape(c, (*c.shape, *(1,) * count))
 
 
@@ -436,7 +437,7 @@ def polyfit(
     return c, covariance if y.ndim == 1 else covariance[:, :, None]
 
 
-def _misfits(x: Any, y: Any, w: Any) -> bool:
+def _misfits(x: Array, y: Array, w: Array) -> bool:
     """Return whether the fit has no points, or coordinates and weights of incompatible shapes."""
     if x.ndim != 1 or not x.size or y.ndim not in (1, 2) or y.shape[0] != x.shape[0]:
         return True

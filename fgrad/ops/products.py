@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from fgrad.ops.families import answers, answers_form, plain_axis, register, samp
 from fgrad.ops.patterns import as_einsum
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import reshape
+from fgrad.typing import Array, Operand
 
 CORES = {"matmul": (2, 2, 2), "vecdot": (1, 1, 0), "matvec": (2, 1, 1), "vecmat": (1, 2, 1)}
 """Numbers of core axes of the arguments and the result of NumPy's generalized ufuncs."""
 
 
-def _core_last(name: str, x: Any, y: Any, axes: Any) -> tuple[Any, Any, Any]:
+def _core_last(name: str, x: Operand, y: Array, axes: Any) -> tuple[Any, Any, Any]:
     """Return arguments with their core axes, given by `axes`, moved last, and the core axes of the result."""
     arrays = [as_array(each) for each in (x, y)]
     counts = CORES[name]
@@ -43,11 +45,11 @@ def _placed(result: Any, axes: Any) -> Any:
     return np.moveaxis(result, range(-len(axes), 0), axes) if axes else result
 
 
-def _conjugate(x: Any) -> Any:
+def _conjugate(x: Array) -> Any:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
-def vecdot(x1: Any, x2: Any, /, *, axis: Any = None, axes: Any = None, keepdims: bool = False) -> Any:
+def vecdot(x1: Any, x2: Any, /, *, axis: object = None, axes: object = None, keepdims: bool = False) -> Any:
     """Return the products of vectors along an axis, the first one conjugated."""
     axis = None if axis is None else plain_axis(axis)
     x, y, own = _core_last("vecdot", x1, x2, axes if axis is None else [axis, axis, axis])
@@ -57,14 +59,14 @@ def vecdot(x1: Any, x2: Any, /, *, axis: Any = None, axes: Any = None, keepdims:
     return _placed(reshape(product, product.shape[:-1]), own)
 
 
-def matvec(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
+def matvec(x1: Any, x2: Any, /, *, axes: object = None) -> Any:
     """Return the products of matrices with vectors."""
     x, y, own = _core_last("matvec", x1, x2, axes)
     product = np.matmul(x, y[..., :, None])
     return _placed(reshape(product, product.shape[:-1]), own)
 
 
-def vecmat(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
+def vecmat(x1: Any, x2: Any, /, *, axes: object = None) -> Any:
     """Return the products of conjugated vectors with matrices."""
     x, y, own = _core_last("vecmat", x1, x2, axes)
     product = np.matmul(_conjugate(x)[..., None, :], y)
@@ -99,7 +101,7 @@ _FEW = 300
 """Size up to which moving all elements is faster than computing with each component separately."""
 
 
-def _crossed(a: Any, b: Any) -> Any:
+def _crossed(a: Array, b: Array) -> Any:
     """Return the cross products of three-dimensional vectors along the last axes."""
     if max(a.size, b.size) > _FEW:
         return _by_parts(a, b)
@@ -107,19 +109,19 @@ def _crossed(a: Any, b: Any) -> Any:
     return np.take(turned, _NEXT, -1)
 
 
-def _by_parts(a: Any, b: Any) -> Any:
+def _by_parts(a: Array, b: Array) -> Array:
     a1, a2, a3 = a[..., 0], a[..., 1], a[..., 2]
     b1, b2, b3 = b[..., 0], b[..., 1], b[..., 2]
     return np.stack((a2 * b3 - a3 * b2, a3 * b1 - a1 * b3, a1 * b2 - a2 * b1), -1)
 
 
 @np.errstate(all="ignore")
-def _of_vectors(a: Any, b: Any) -> Any:
+def _of_vectors(a: Array, b: Any) -> Any:
     """Return cross products, where one argument may be `Masked`: the mask is applied to each product of numbers."""
     return _by_parts(a, b) if Masked in (type(a), type(b)) else apply(_cross, (a, b))
 
 
-def _cross_tangent(tangents: Any, ans: Any, a: Any, b: Any) -> Any:
+def _cross_tangent(tangents: Sequence[Any], ans: Array, a: Array, b: Array) -> Any:
     ta, tb = tangents
     if ta is ZERO or tb is ZERO:
         return _of_vectors(a, tb) if ta is ZERO else _of_vectors(ta, b)
@@ -177,7 +179,7 @@ def _in_space(vectors: Any) -> Any:
 
 
 @answers(np.einsum_path)
-def einsum_path(*operands: Any, **keywords: Any) -> Any:
+def einsum_path(*operands: Any, **keywords: Any) -> tuple[list[Any], str]:
     """Return the best contraction order of `np.einsum`, which depends on shapes alone."""
     shown = [np.broadcast_to(0.0, x.shape) if hasattr(x, "shape") else x for x in operands]
     return np.einsum_path(*shown, **keywords)

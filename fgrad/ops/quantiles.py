@@ -8,7 +8,7 @@ Packages", The American Statistician 50 (1996), https://doi.org/10.2307/2684934.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.families import plain_axis, register, sample
 from fgrad.ops.sorting import along_last, ranked, stable_order
 from fgrad.ops.tracing import answers_traced, raw_array
+from fgrad.typing import Array, ArrayLike, Axes
 
 # Rows: the reduced axes, merged into the last axis
 
@@ -30,7 +31,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return np.lib.array_utils.normalize_axis_tuple(plain_axis(axis), ndim)
 
 
-def _rows(x: Any, axes: tuple[int, ...]) -> Any:
+def _rows(x: Array, axes: tuple[int, ...]) -> Array:
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     moved = np.transpose(x, [*kept, *sorted(axes)])
     size = int(np.prod([x.shape[axis] for axis in axes], dtype=np.intp))
@@ -44,12 +45,12 @@ def _reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> t
     return tuple(size for axis, size in enumerate(shape) if axis not in axes)
 
 
-def _counts(rows: Any) -> Any:
+def _counts(rows: Array) -> Any:
     """Return how many elements of each row are not NaN, as `(..., 1)`."""
     return np.sum(np.logical_not(np.isnan(rows)), axis=-1, keepdims=True)
 
 
-def _unless(missing: Any, result: Any) -> Any:
+def _unless(missing: Array, result: Array) -> Array:
     """Return a result with NaN, and without a derivative, at some places."""
     return np.where(missing, np.nan, result)
 
@@ -61,22 +62,24 @@ def _kept(keepdims: Any) -> bool:
 # Medians
 
 
-def _ranks(index: Any) -> Any:
+def _ranks(index: Array) -> Any:
     """Return ranks clipped to be nonnegative, for `rank_places`."""
     return np.maximum(index, 0)
 
 
-def _middle(rows: Any, counts: Any) -> Any:
+def _middle(rows: Array, counts: Array) -> Any:
     """Return the mean of the two middle elements, which coincide for odd lengths."""
     lower, upper = _ranks((counts - 1) // 2), _ranks(counts // 2)
     both = ranked(rows, np.concatenate([lower, upper], axis=-1))
     return np.where(lower == upper, both[..., 1:], np.mean(both, axis=-1, keepdims=True))[..., 0]
 
 
-def _median(function: Any, skips_nan: bool) -> None:
+def _median(function: Callable[..., Any], skips_nan: bool) -> None:
     """Make `median` or `nanmedian` from the middle of each row."""
 
-    def answer(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
+    def answer(
+        a: Array, axis: Axes = None, out: object = None, overwrite_input: bool = False, keepdims: Any = False
+    ) -> Any:
         a = as_array(a)
         axes, keepdims = _axes(axis, a.ndim), _kept(keepdims)
         if not a.size:
@@ -95,7 +98,7 @@ def _median(function: Any, skips_nan: bool) -> None:
     answers_traced(function)(answer)
 
 
-def _middle_ranks(rows: Any) -> Any:
+def _middle_ranks(rows: Array) -> Array:
     n = rows.shape[-1]
     ranks = [n // 2] if n % 2 else [n // 2 - 1, n // 2]
     return np.array(ranks).reshape((1,) * (rows.ndim - 1) + (-1,))
@@ -113,7 +116,7 @@ def _plotting(alpha: float, beta: float) -> Callable[[Any, Any], Any]:
     return lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1
 
 
-def _steps(index: Any, stays: Any) -> Any:
+def _steps(index: Array, stays: Callable[..., Any]) -> Any:
     """Return the position of a step function: at a discontinuity the lower neighbour, elsewhere the upper one."""
     lower = np.floor(index)
     return _ranks(np.where(stays(index - lower, lower), lower, lower + 1))
@@ -138,7 +141,7 @@ _PICKING = {"inverted_cdf", "closest_observation", "lower", "higher", "nearest"}
 """Methods that select an element and never interpolate."""
 
 
-def _share(method: str, position: Any, lower: Any) -> Any:
+def _share(method: str, position: Array, lower: Array) -> Any:
     """Return the weight of the upper neighbour."""
     rest = position - lower
     if method not in _SHARES:
@@ -151,7 +154,7 @@ _SHARES = {"averaged_inverted_cdf": (0.5, 1.0), "midpoint": (0.0, 0.5)}
 """For methods that do not interpolate: the weight at an element, and between two."""
 
 
-def _interpolated(rows: Any, counts: Any, q: Any, method: str, weak: bool) -> Any:
+def _interpolated(rows: Array, counts: Array, q: Array, method: str, weak: bool) -> Any:
     """Return the quantiles of each row, along a new last axis."""
     if method in _PICKING or (method == "linear" and q.dtype.kind in "iub"):
         return ranked(rows, _ranks(np.minimum(_POSITIONS[method](counts, q), counts - 1)).astype(np.intp))
@@ -174,7 +177,7 @@ def _interpolated(rows: Any, counts: Any, q: Any, method: str, weak: bool) -> An
 # With weights
 
 
-def weighted_places(x: Any, weights: Any, q: Any, skips_nan: bool) -> Any:
+def weighted_places(x: Array, weights: Array, q: Array, skips_nan: bool) -> Array:
     """Return the positions of weighted quantiles in each row.
 
     Args:
@@ -190,7 +193,7 @@ def weighted_places(x: Any, weights: Any, q: Any, skips_nan: bool) -> Any:
     return places
 
 
-def _weighted_row(x: Any, weights: Any, q: Any, skips_nan: bool) -> Any:
+def _weighted_row(x: Array, weights: Array, q: Array, skips_nan: bool) -> Any:
     order = stable_order(x, 0)
     if skips_nan:
         order = order[: x.size - np.count_nonzero(np.isnan(x))]
@@ -208,7 +211,9 @@ def _weighted_row(x: Any, weights: Any, q: Any, skips_nan: bool) -> Any:
     return order[np.minimum(np.searchsorted(below, q), order.size - 1)]
 
 
-def _batched_weighted_places(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_weighted_places(
+    values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]
+) -> Any:
     values = [v if m else np.expand_dims(v, 0) for v, m in zip(values, mapped, strict=True)]
     return apply(_weighted_places, values, metadata)
 
@@ -246,7 +251,7 @@ def fitted_weights(weights: Any, a: Any, axes: tuple[int, ...] | None) -> Any:
     return np.reshape(weights, tuple(size if axis in axes else 1 for axis, size in enumerate(a.shape)))
 
 
-def _checked_weights(weights: Any, a: Any, axes: tuple[int, ...] | None, method: str) -> Any:
+def _checked_weights(weights: Any, a: Array, axes: tuple[int, ...] | None, method: str) -> Array:
     if method != "inverted_cdf":
         raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
     weights = fitted_weights(weights, a, axes)
@@ -258,7 +263,7 @@ def _checked_weights(weights: Any, a: Any, axes: tuple[int, ...] | None, method:
 # NumPy's functions
 
 
-def _check(function: Any, dtype: Any, q: Any, method: str, scale: float) -> None:
+def _check(function: Callable[..., Any], dtype: np.dtype[Any], q: Array, method: str, scale: float) -> None:
     """Run NumPy's checks of the dtype, `q` and the method name, with NumPy's errors."""
     one = np.zeros(1, dtype)
     function(one, np.ravel(raw_array(q)) if q.size else np.zeros(1), method=method)
@@ -292,19 +297,19 @@ def _quantiles(
     return np.reshape(np.moveaxis(result, -1, 0), (*q.shape, *_reduced(a.shape, axes, keepdims)))
 
 
-def _quantile(function: Any, scale: float) -> None:
+def _quantile(function: Callable[..., Any], scale: float) -> None:
     """Make `quantile` or one of its kin, with `q` from 0 to `scale`, from the quantiles of rows."""
 
     def answer(
-        a: Any,
-        q: Any,
-        axis: Any = None,
-        out: Any = None,
+        a: Array,
+        q: ArrayLike,
+        axis: Axes = None,
+        out: object = None,
         overwrite_input: bool = False,
         method: str = "linear",
-        keepdims: Any = False,
+        keepdims: bool = False,
         *,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
     ) -> Any:
         return _quantiles(function, a, q, axis, method, _kept(keepdims), weights, scale)
 

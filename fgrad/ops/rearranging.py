@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from math import prod as prod_of
 from typing import Any
@@ -19,6 +19,7 @@ from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, sample
 from fgrad.ops.indexing import scatter_add, to_write, traced, values_of, written
 from fgrad.ops.patterns import moved
 from fgrad.ops.shaping import concatenate, reshape, transpose
+from fgrad.typing import Array, ArrayLike
 
 axis_index = np.lib.array_utils.normalize_axis_index
 axis_indices = np.lib.array_utils.normalize_axis_tuple
@@ -79,7 +80,7 @@ _roll = linear(
 )
 
 
-def _batched_roll(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_roll(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     axis = tuple(each + 1 if each >= 0 else each for each in metadata["axis"])
     return apply(_roll, values, {**metadata, "axis": axis})
 
@@ -136,7 +137,7 @@ def repeat_elements(a: Any, repeats: Any, axis: int | None = None) -> Any:
 
 
 @answers(np.resize)
-def resize(a: Any, new_shape: Any) -> Any:
+def resize(a: ArrayLike, new_shape: Any) -> Any:
     """Return the elements in another shape, repeated if there are too few."""
     shape = tuple(np.atleast_1d(values_of(new_shape, "the shape of np.resize")).tolist())
     if any(size < 0 for size in shape):
@@ -151,7 +152,7 @@ def resize(a: Any, new_shape: Any) -> Any:
 
 
 @answers(np.append)
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: Array, values: Array, axis: int | None = None) -> Any:
     """Append values to an array; without an axis both are flattened."""
     return concatenate([arr, values], axis)
 
@@ -225,7 +226,7 @@ def _overlapped(sizes: tuple[int, ...], axes: tuple[int, ...], shape: tuple[int,
     for size, axis in zip(sizes, axes, strict=True):
         counts[axis] -= size - 1
 
-    def pullback(ct: Any) -> Any:
+    def pullback(ct: Array) -> Any:
         total = np.zeros((), ct.dtype)
         for offsets in product(*map(range, sizes)):
             starts = [0] * len(shape)
@@ -265,7 +266,7 @@ def sliding_window_view(
 # Diagonals and triangles
 
 
-def _on_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
+def _on_diagonal(values: Array, shape: tuple[int, int], offset: int) -> Any:
     """Return zeros with values on a diagonal of the last two axes, which have the given shape."""
     if not isinstance(values, np.ndarray):
         return _chosen_diagonal(values, shape, offset)
@@ -275,7 +276,7 @@ def _on_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
     return result
 
 
-def _chosen_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Any:
+def _chosen_diagonal(values: Any, shape: tuple[int, int], offset: int) -> Array:
     """Return the same result without writing into an array: each row has all values, and the diagonal is kept."""
     before = max(offset, 0)
     sizes = before, shape[1] - before - values.shape[-1]
@@ -336,7 +337,7 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 @answers(np.diagflat)
-def diagflat(v: Any, k: int = 0) -> Any:
+def diagflat(v: ArrayLike, k: int = 0) -> Any:
     """Return the matrix with the flattened elements as its diagonal."""
     return diag(np.ravel(as_array(v)), k)
 
@@ -348,14 +349,14 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 
 @answers(np.tril)
-def tril(m: Any, k: int = 0) -> Any:
+def tril(m: Array, k: int = 0) -> Array:
     """Return the elements on and below a diagonal of the last two axes, and zeros above."""
     m = as_array(m)
     return np.where(_lower(m, k), m, np.zeros((), m.dtype))
 
 
 @answers(np.triu)
-def triu(m: Any, k: int = 0) -> Any:
+def triu(m: Array, k: int = 0) -> Array:
     """Return the elements on and above a diagonal of the last two axes, and zeros below."""
     m = as_array(m)
     return np.where(_lower(m, k - 1), np.zeros((), m.dtype), m)
@@ -367,7 +368,7 @@ def _lower(m: Any, k: int) -> Any:
     return np.tri(sizes[0], sizes[-1], plain_axis(k), bool)
 
 
-def _indices_of_shape(function: Any) -> None:
+def _indices_of_shape(function: Callable[..., Any]) -> None:
     """Implement `tril_indices_from` and its kin, which depend on the shape alone."""
 
     def indices(arr: Any, *args: Any, **keywords: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import builtins
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod as prod_of
 from typing import Any
 
@@ -28,9 +28,7 @@ from fgrad.ops.matrices import conjugated
 from fgrad.ops.rows import reduced
 from fgrad.ops.shaping import repeat, reshaped
 from fgrad.ops.tracing import answers_traced, raw_array
-
-Axis = Any
-"""An axis, a tuple of them, or None for all."""
+from fgrad.typing import Array, Axes, DTypeLike, Operand
 
 _SAMPLES = (
     sample(()),
@@ -42,7 +40,7 @@ _SAMPLES = (
 )
 
 
-def _kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
+def _kept(shape: tuple[int, ...], axis: Axes) -> tuple[int, ...]:
     """Return the shape with 1 for each reduced axis."""
     if axis is None:
         return (1,) * len(shape)
@@ -53,14 +51,14 @@ def _kept(shape: tuple[int, ...], axis: Axis) -> tuple[int, ...]:
     return tuple(1 if a in axes else size for a, size in enumerate(shape))
 
 
-def _count(shape: tuple[int, ...], axis: Axis) -> int:
+def _count(shape: tuple[int, ...], axis: Axes) -> int:
     """Return how many elements contribute to each result."""
     if axis is None:
         return prod_of(shape)
     return prod_of(shape[a] for a in ((axis,) if isinstance(axis, int) else axis))
 
 
-def _sum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+def _sum_rule(ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Callable[[Any], Any]:
     shape = x.shape
     kept = _kept(shape, axis)
     return lambda ct: repeat(reshaped(ct, kept), shape)
@@ -82,7 +80,7 @@ _SHORT, _MANY = 128, 512
 """Bounds for sums by a product with ones: the largest accurate row length, and the smallest size that is faster."""
 
 
-def _summed(t: Any, axis: Axis, keepdims: bool) -> Any:
+def _summed(t: Array, axis: Axes, keepdims: bool) -> Any:
     """Return the sum of a tangent; for short rows as a product with ones, in a tenth of the time.
 
     The primal sum is NumPy's to the last bit, so that equal rows of an array have equal sums, and ties are preserved.
@@ -101,7 +99,7 @@ def _summed(t: Any, axis: Axis, keepdims: bool) -> Any:
     return apply(_sum, (t,), {"axis": axis, "keepdims": keepdims})
 
 
-def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:
+def _extrema(ans: Array, x: Array, axis: Axes) -> tuple[Any, Any]:
     """Return where the extremum is, and the number of ties that share the derivative; None if there is no extremum.
 
     NaN is not equal to itself. So if as many elements were selected as there are extrema that are not NaN, each of
@@ -114,8 +112,8 @@ def _extrema(ans: Any, x: Any, axis: Axis) -> tuple[Any, Any]:
     return chosen, np.maximum(total(chosen, axis=axis, dtype=x.dtype, keepdims=True), 1)
 
 
-def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _extremum_rule(ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         chosen, number = _extrema(ans, x, axis)
         ct = reshaped(ct, _kept(x.shape, axis))
         return np.where(chosen, ct if number is None else ct / number, 0)
@@ -123,7 +121,7 @@ def _extremum_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) 
     return pullback
 
 
-def _extremum_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def _extremum_tangent(tangents: Sequence[Any], ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
     chosen, number = _extrema(ans, x, axis)
     total = _summed(np.where(chosen, tangents[0], 0), axis, keepdims)
     return total if number is None else total / reshaped(number, ans.shape)
@@ -156,7 +154,7 @@ _max, _min = _extremum("max", np.maximum), _extremum("min", np.minimum)
 _nanmax, _nanmin = _extremum("nanmax", np.fmax), _extremum("nanmin", np.fmin)
 
 
-def _products_of_others(x: Any, axis: Axis) -> Any:
+def _products_of_others(x: Array, axis: Axes) -> Array:
     """Return for each element the product of all others: no division, so zeros do no harm."""
     kept = _kept(x.shape, axis)
     reduced = [a for a, size in enumerate(kept) if size == 1]
@@ -170,12 +168,12 @@ def _products_of_others(x: Any, axis: Axis) -> Any:
     return np.transpose((before * after).reshape(moved.shape), np.argsort(order).tolist())
 
 
-def _prod_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+def _prod_rule(ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Callable[[Any], Any]:
     kept = _kept(x.shape, axis)
     return lambda ct: reshaped(ct, kept) * _products_of_others(x, axis)
 
 
-def _prod_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def _prod_tangent(tangents: Sequence[Any], ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
     return total(scale(tangents[0], _products_of_others(x, axis)), axis=axis, keepdims=keepdims)
 
 
@@ -191,7 +189,7 @@ _prod = _reducing(
 )
 
 
-def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def _logsumexp_value(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
     largest = reduced(np.maximum, x, axis, True)
     total = reduced(np.add, share_in(x, largest), axis, True)
     # The largest element adds 1 to the total; where it is minus infinity, the total is 0 and is not used.
@@ -199,22 +197,22 @@ def _logsumexp_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
     return result if keepdims else result.squeeze(axis)[()]
 
 
-def _product_with_new(ct: Any, slope: Any) -> Any:
+def _product_with_new(ct: Array, slope: Array) -> Any:
     """Return a cotangent times a temporary slope, in the memory of the slope."""
     if type(slope) is np.ndarray and type(ct) is np.ndarray and ct.dtype is slope.dtype:
         return np.multiply(ct, slope, out=slope)
     return ct * slope
 
 
-def _logsumexp_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _logsumexp_rule(ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         kept = _kept(x.shape, axis)
         return _product_with_new(reshaped(ct, kept), share(x, reshaped(ans, kept)))
 
     return pullback
 
 
-def _logsumexp_tangent(tangents: Any, ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def _logsumexp_tangent(tangents: Sequence[Any], ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
     return _summed(tangents[0] * share(x, reshaped(ans, _kept(x.shape, axis))), axis, keepdims)
 
 
@@ -234,7 +232,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
 
     def reduce(
         a: Any,
-        axis: Axis = None,
+        axis: Axes = None,
         dtype: Any = None,
         out: Any = None,
         keepdims: Any = False,
@@ -278,7 +276,7 @@ def as_start(initial: Any, dtype: Any) -> Any:
 _COMBINE: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 
 
-def masked(a: Any, where: Any, neutral: Any) -> Any:
+def masked(a: Array, where: Any, neutral: Any) -> Any:
     """Return an array with another value where a mask is False.
 
     Raises:
@@ -289,7 +287,7 @@ def masked(a: Any, where: Any, neutral: Any) -> Any:
     return np.where(where, a, neutral)
 
 
-def _neutral(name: str, initial: Any) -> Any:
+def _neutral(name: str, initial: Operand | None) -> Any:
     """Return the replacement for elements that a mask excludes."""
     if name in ("sum", "prod"):
         return 0 if name == "sum" else 1
@@ -306,7 +304,7 @@ def _given(value: Any, default: Any = None) -> Any:
     return default if value is np._NoValue else value
 
 
-def _prepared(a: Any, dtype: Any) -> Any:
+def _prepared(a: Array, dtype: DTypeLike | None) -> Any:
     a = a if type(a) in BOXES or hasattr(a, "ndim") else as_array(a)
     return a if dtype is None else METHODS["astype"](a, dtype)
 
@@ -322,7 +320,7 @@ def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
     """Make `ufunc.reduce`, whose default is the first axis, from the function over all axes."""
 
     def reduce(
-        a: Any, axis: Axis = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
+        a: Any, axis: Axes = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
     ) -> Any:
         result = reduction(_prepared(a, dtype), axis, keepdims=keepdims, **others)  # `initial` and `where`
         return result if out is None else written(f"np.{reduction.__name__}", out, result)
@@ -332,7 +330,12 @@ def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
 
 @answers(np.max, np.amax)
 def max(
-    a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+    a: Array,
+    axis: Axes = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    initial: Operand | None = None,
+    where: Array | bool = True,
 ) -> Any:
     """Return the largest element along axes; ties share the derivative."""
     return _largest(a, axis, None, out, keepdims, initial, where)
@@ -340,13 +343,18 @@ def max(
 
 @answers(np.min, np.amin)
 def min(
-    a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = True
+    a: Any,
+    axis: Axes = None,
+    out: object = None,
+    keepdims: bool = False,
+    initial: Operand | None = None,
+    where: Array | bool = True,
 ) -> Any:
     """Return the smallest element along axes; ties share the derivative."""
     return _smallest(a, axis, None, out, keepdims, initial, where)
 
 
-def logsumexp(a: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def logsumexp(a: Any, axis: Axes = None, keepdims: bool = False) -> Any:
     """Return log(sum(exp(a))) along axes, without overflow."""
     a = as_array(a)
     a = a if a.dtype.kind == "f" else astype(a, np.logaddexp(a.dtype.type(0), a.dtype.type(0)).dtype)
@@ -361,11 +369,18 @@ for _ufunc, _function in (
     UFUNC_FORMS[_ufunc, "reduce"] = _as_reduce(_function)
 
 
-def _nan_extremum(primitive: Primitive, function: Any, without_nan: Callable[..., Any], combine: np.ufunc) -> None:
+def _nan_extremum(
+    primitive: Primitive, function: Callable[..., Any], without_nan: Callable[..., Any], combine: np.ufunc
+) -> None:
     """Make `nanmax` or `nanmin`, which skip NaNs; the derivative of these is 0."""
 
     def answer(
-        a: Any, axis: Axis = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+        a: Any,
+        axis: Axes = None,
+        out: object = None,
+        keepdims: bool = False,
+        initial: float | None = None,
+        where: Array | bool = True,
     ) -> Any:
         a, initial = _prepared(a, None), _given(initial)
         if a.dtype.kind not in "fc" or not a.size:
@@ -389,7 +404,7 @@ _nan_extremum(_nanmin, np.nanmin, min, np.minimum)
 
 
 @answers(np.ptp)
-def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+def ptp(a: Array, axis: Axes = None, out: Array | None = None, keepdims: bool = False) -> Any:
     """Return the largest element minus the smallest one along axes."""
     result = max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims)
     return result if out is None else written("np.ptp", out, result)
@@ -397,7 +412,7 @@ def ptp(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> A
 
 @answers(np.mean)
 def mean(
-    a: Any, axis: Axis = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+    a: Any, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
 ) -> Any:
     """Return the mean along axes."""
     a = _prepared(a, dtype)
@@ -409,7 +424,7 @@ def mean(
     return result if out is None else written("np.mean", out, result)
 
 
-def _mean_value(x: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def _mean_value(x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
     dtype = _SUMMED_AS.get(x.dtype.char)
     whole = total(x, axis=axis, dtype=dtype, keepdims=keepdims) if dtype else reduced(np.add, x, axis, keepdims)
     whole = whole / _count(x.shape, axis)
@@ -420,7 +435,7 @@ _SUMMED_AS: dict[str, Any] = {"e": np.float32, **dict.fromkeys("?bBhHiIlLqQ", np
 """NumPy's accumulator dtypes for means of short floats and of integers."""
 
 
-def _mean_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+def _mean_rule(ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Callable[[Any], Any]:
     shape, kept, count = x.shape, _kept(x.shape, axis), _count(x.shape, axis)
     return lambda ct: repeat(reshaped(ct / count, kept), shape)
 
@@ -428,7 +443,7 @@ def _mean_rule(ans: Any, x: Any, axis: Axis = None, keepdims: bool = False) -> C
 _mean = linear(_mean_value, _mean_rule, *_SAMPLES, name="mean", batch=reduction_batch)
 
 
-def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
+def _chosen(a: Array, axis: Axes, keepdims: bool, where: Any) -> Any:
     """Return how many elements contribute to each result, also with a mask."""
     if where is True:
         return _count(a.shape, axis)
@@ -438,14 +453,14 @@ def _chosen(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
 # Variances and standard deviations. Deviations from the mean sum to 0, so the mean has no effect on the derivatives.
 
 
-def _variance_value(x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+def _variance_value(x: Array, number: Operand, axis: Axes = None, keepdims: bool = False) -> Any:
     deviation = x - _mean_value(x, axis, keepdims=True)
     in_place = type(deviation) is np.ndarray and deviation.dtype.kind == "f"
     squares = np.square(deviation, out=deviation) if in_place else squared(deviation)
     return divided(total(squares, axis=axis, keepdims=keepdims), number)
 
 
-def _along_deviation(ct: Any, x: Any, ans: Any, number: float, axis: Axis) -> Any:
+def _along_deviation(ct: Any, x: Array, ans: Array, number: float, axis: Axes) -> Any:
     """Return the derivative of the variance times a cotangent or tangent; axes are kept."""
     deviation = conjugated(x - _mean_of(x, axis, keepdims=True))
     if type(ct) is Masked:
@@ -453,12 +468,12 @@ def _along_deviation(ct: Any, x: Any, ans: Any, number: float, axis: Axis) -> An
     return product_into(_doubled(ct, number), deviation)
 
 
-def _doubled(ct: Any, number: Any) -> Any:
+def _doubled(ct: Any, number: Operand) -> Any:
     """Return twice a derivative divided by a number, in an order that keeps fractions exact."""
     return ct * 2 / number if number else ct * np.inf
 
 
-def _along_unit_deviation(ct: Any, x: Any, ans: Any, number: Any, axis: Axis) -> Any:
+def _along_unit_deviation(ct: object, x: Array, ans: Array, number: Operand, axis: Axes) -> Any:
     """Return the same for the standard deviation; it is 0 where all elements are equal."""
     return along(ct, conjugated(x - _mean_of(x, axis, keepdims=True)), ans * number)
 
@@ -466,11 +481,13 @@ def _along_unit_deviation(ct: Any, x: Any, ans: Any, number: Any, axis: Axis) ->
 def _of_deviations(name: str, value: Callable[..., Any], product: Callable[..., Any]) -> Primitive:
     """Declare a function of the deviations from the mean, given the product of a derivative with its slope."""
 
-    def rule(ans: Any, x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Callable[[Any], Any]:
+    def rule(ans: Array, x: Array, number: Operand, axis: Axes = None, keepdims: bool = False) -> Callable[[Any], Any]:
         kept = _kept(x.shape, axis)
         return lambda ct: product(ct.reshape(kept), x, ans.reshape(kept), number, axis)
 
-    def forward(tangents: Any, ans: Any, x: Any, number: Any, axis: Axis = None, keepdims: bool = False) -> Any:
+    def forward(
+        tangents: Sequence[Any], ans: Array, x: Array, number: Operand, axis: Axes = None, keepdims: bool = False
+    ) -> Any:
         moved = product(tangents[0], x, ans.reshape(_kept(x.shape, axis)), number, axis)
         return np.real(total(moved, axis=axis, keepdims=keepdims))
 
@@ -494,7 +511,7 @@ _deviation_squared = _of_deviations(
 @answers(np.var)
 def var(
     a: Any,
-    axis: Axis = None,
+    axis: Axes = None,
     dtype: Any = None,
     out: Any = None,
     ddof: float = 0,
@@ -516,20 +533,26 @@ def var(
     return result if out is None else written("np.var", out, result)
 
 
-def _of_real(a: Any, dtype: Any) -> Any:
+def _of_real(a: Array, dtype: DTypeLike | None) -> Any:
     """Return the dtype of a variance of real numbers for which a complex dtype was requested; None otherwise."""
     return dtype if dtype is not None and np.dtype(dtype).kind == "c" and as_array(a).dtype.kind != "c" else None
 
 
-def _from_center(a: Any, axis: Axis, where: Any, mean: Any) -> Any:
+def _from_center(a: Array, axis: Axes, where: Array | bool, mean: Array | None) -> Any:
     """Return deviations from the mean, which may be given."""
     center = _given(mean)
     return a - (_mean_of(a, axis, keepdims=True, where=where) if center is None else center)
 
 
 def _spread_in(
-    a: Any, axis: Axis, dtype: Any, ddof: float, keepdims: bool, where: Any, correction: float | None
-) -> tuple[Any, Axis, Any]:
+    a: Array,
+    axis: Axes,
+    dtype: DTypeLike | None,
+    ddof: float,
+    keepdims: bool,
+    where: Array | bool,
+    correction: float | None,
+) -> tuple[Any, Axes, Any]:
     """Return an array, the axes, and the divisor of the sum of squared deviations."""
     a = _prepared(a, dtype)
     axis = checked_axis(axis, a)
@@ -560,14 +583,14 @@ def degrees(ddof: float, correction: float | None) -> float:
 @answers(np.std)
 def std(
     a: Any,
-    axis: Axis = None,
-    dtype: Any = None,
-    out: Any = None,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
-    where: Any = True,
-    mean: Any = None,
+    where: Array | bool = True,
+    mean: Array | None = None,
     correction: float | None = None,
 ) -> Any:
     """Return the standard deviation along axes; its derivative is 0 where all elements are equal."""
@@ -586,18 +609,18 @@ def std(
 
 
 @answers_traced(np.count_nonzero)
-def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Any:
+def count_nonzero(a: Array, axis: Axes = None, *, keepdims: bool = False) -> Any:
     """Return how many elements along axes are not zero."""
     a = _prepared(a, None)
     return total(np.not_equal(a, 0), axis=reduced_axis(axis, a), dtype=np.intp, keepdims=keepdims)
 
 
-def _without_derivative(function: Any, batch: Any, kind: str, *samples: Any) -> Primitive:
+def _without_derivative(function: Callable[..., Any], batch: Any, kind: str, *samples: Any) -> Primitive:
     """Make a primitive with the derivative 0 from a reduction to indices or booleans."""
     primitive = constant_in_pieces(function, batch, *samples)
     primitive.kind = kind
 
-    def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False) -> Any:
+    def answer(a: Array, axis: Axes = None, out: Array | None = None, keepdims: bool = False) -> Any:
         a = _prepared(a, None)
         result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
         return result if out is None else written(f"np.{function.__name__}", out, result)
@@ -607,11 +630,13 @@ def _without_derivative(function: Any, batch: Any, kind: str, *samples: Any) -> 
     return primitive
 
 
-def _truth(function: Any, neutral: bool) -> None:
+def _truth(function: Callable[..., Any], neutral: bool) -> None:
     """Add a mask argument to `all` or `any`."""
     primitive = _without_derivative(function, reduction_batch, "comparison", *_INDEX_SAMPLES)
 
-    def answer(a: Any, axis: Axis = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Any:
+    def answer(
+        a: Any, axis: Axes = None, out: Array | None = None, keepdims: bool = False, *, where: object = True
+    ) -> Any:
         a = _prepared(a, None)
         if where is not True:
             a = masked(np.not_equal(a, 0), where, neutral)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.foreign import reduced_by
+from fgrad.typing import Array, Axes
 
 _LONGEST: dict[Any, int] = {np.add: 15, np.maximum: 32, np.minimum: 32}
 """Largest row length for which columns are faster; from 16 on NumPy adds in another order."""
@@ -21,7 +22,7 @@ _BLOCK = 4096
 """Number of rows per block, so that its columns are read from the cache."""
 
 
-def reduced(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
+def reduced(ufunc: np.ufunc, x: Array, axis: Any, keepdims: bool) -> Any:
     """Return `ufunc.reduce(x, axis=axis, keepdims=keepdims)`."""
     if not _is_of_short_rows(ufunc, x, axis):
         reduce = ufunc.reduce if type(x) is np.ndarray else functools.partial(reduced_by, ufunc)
@@ -35,7 +36,7 @@ def reduced(ufunc: np.ufunc, x: Any, axis: Any, keepdims: bool) -> Any:
     return result.reshape((*x.shape[:-1], 1) if keepdims else x.shape[:-1])
 
 
-def _is_of_short_rows(ufunc: np.ufunc, x: Any, axis: Any) -> bool:
+def _is_of_short_rows(ufunc: np.ufunc, x: Array, axis: Axes) -> bool:
     return (
         type(x) is np.ndarray
         and x.size >= 4 * _ROWS_FOR_EACH  # small arrays fail this test

@@ -24,6 +24,7 @@ from fgrad.ops.fft import along_axis_batch
 from fgrad.ops.indexing import getitem, scatter_add
 from fgrad.ops.patterns import Chain, Step, as_einsum, windowed
 from fgrad.ops.tracing import answers_traced
+from fgrad.typing import Array, Operand
 
 _POINTS = np.array([-1.0, 0.0, 1.5, 2.0])
 
@@ -43,7 +44,7 @@ def _window(n: int, m: int, mode: str) -> tuple[int, int]:
     return ((shorter - 1) // 2, longer) if mode == "same" else (shorter - 1, longer - shorter + 1)
 
 
-def _convolved(a: Any, v: Any, start: int, length: int) -> Any:
+def _convolved(a: Array, v: Array, start: int, length: int) -> Any:
     """Return the elements `start` to `start + length` of the full convolution over the last axes."""
     if a.shape[-1] < v.shape[-1]:
         a, v = v, a
@@ -62,7 +63,7 @@ def _convolved(a: Any, v: Any, start: int, length: int) -> Any:
     return np.einsum("...ij,...j->...i", pieces, v[..., ::-1])
 
 
-def _convolve_rule(other: Any, size: int, start: int) -> Callable[[Any], Any]:
+def _convolve_rule(other: Array, size: int, start: int) -> Callable[[Any], Any]:
     """Return the pullback to an operand of a given size: the convolution with the reversed other one."""
     window = {"start": other.shape[-1] - 1 - start, "length": size}
     return lambda ct: contract(_convolve, (ct, other[..., ::-1]), window)
@@ -130,7 +131,7 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
 # the tangent is I(df) + s (dx - I(dxp)): moving a sample point by dxp is moving its value by -s dxp.
 
 
-def _by_example(function: Callable[..., Any], x: Any, *tables: Any) -> Any:
+def _by_example(function: Callable[..., Any], x: Array, *tables: Array) -> Array:
     """Return the values of a function of queries and tables along the last axes; leading axes are batch axes."""
     if all(table.ndim == 1 for table in tables):
         return np.asarray(function(x, *tables))
@@ -154,7 +155,7 @@ class _Line:
         width: the width of the interval; infinite where the function is constant, so that its slope is 0.
     """
 
-    def __init__(self, x: Any, fp: Any, xp: Any) -> None:
+    def __init__(self, x: Any, fp: Any, xp: Array) -> None:
         size = xp.shape[-1]
         lead = np.broadcast_shapes(x.shape[:-1], fp.shape[:-1], xp.shape[:-1])
         self.shape = (*lead, size)
@@ -168,7 +169,7 @@ class _Line:
         self.width = np.where(slopes, width, np.inf)
         self.share = np.where(slopes, (x - start) / np.where(slopes, width, 1), x >= last)
 
-    def _taken(self, table: Any, places: Any) -> Any:
+    def _taken(self, table: Array, places: Array) -> Any:
         if table.shape != self.shape:
             table = np.broadcast_to(table, self.shape)
         return getitem(np.reshape(table, (-1,)), places)
@@ -177,13 +178,13 @@ class _Line:
         """Return the slope of the line through values at the sample points."""
         return (self._taken(fp, self.upper) - self._taken(fp, self.lower)) / self.width
 
-    def transposed(self, ct: Any) -> Any:
+    def transposed(self, ct: Array) -> Any:
         """Return the cotangent of the values at the sample points: the transpose of the interpolation."""
         parts = np.stack([ct * (1 - self.share), ct * self.share])
         return scatter_add(parts, np.stack([self.lower, self.upper]), (prod(self.shape),)).reshape(self.shape)
 
 
-def _searched(x: Any, xp: Any) -> Any:
+def _searched(x: Array, xp: Array) -> Array:
     """Return how many sample points are less than or equal to each element of `x`."""
     if xp.ndim == 1:
         return np.searchsorted(xp, x, "right")
@@ -193,12 +194,12 @@ def _searched(x: Any, xp: Any) -> Any:
     return np.reshape(np.stack(found), x.shape) if found else np.zeros(x.shape, np.intp)
 
 
-def _points_pulled(ct: Any, x: Any, fp: Any, xp: Any) -> Any:
+def _points_pulled(ct: Array, x: Operand, fp: Any, xp: Any) -> Any:
     line = _Line(x, fp, xp)
     return line.transposed(scale(-ct, line.slope(fp)))
 
 
-def _interp_tangent(tangents: Any, ans: Any, x: Any, fp: Any, xp: Any) -> Any:
+def _interp_tangent(tangents: Sequence[Any], ans: Array, x: Array, fp: Array, xp: Array) -> Any:
     t_x, t_fp, t_xp = tangents
     total = ZERO if t_fp is ZERO else apply(_interp, (x, t_fp, xp))
     if t_x is not ZERO or t_xp is not ZERO:
@@ -244,7 +245,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     return result if right is None else np.where(x > xp[-1], right, result)
 
 
-def _unrolled(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
+def _unrolled(x: Operand, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
     """Map all points into one period, in order, with the nearest points of the adjacent periods."""
     x, xp = np.remainder(x, period), np.remainder(xp, period)
     order = np.argsort(xp)
@@ -291,7 +292,7 @@ def _steps(spacing: Any) -> Any:
     return steps[0] if isinstance(steps, np.ndarray) and np.all(steps == steps[0]) else steps
 
 
-def _apart(x: Any, axis: int, edge: int, reverse: bool) -> Any:
+def _apart(x: Array, axis: int, edge: int, reverse: bool) -> Any:
     """Return each element's next neighbour minus the previous one; beyond the ends, `edge` times the end element."""
     result = np.empty_like(x)
     before, after = _cut(x, axis, None, -2), _cut(x, axis, 2, None)
@@ -370,13 +371,13 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     return np.sum(steps * pairs, axis) / 2.0
 
 
-def _cut(x: Any, axis: int, start: int | None, stop: int | None) -> Any:
+def _cut(x: Array, axis: int, start: int | None, stop: int | None) -> Any:
     """Return a slice along one axis."""
     return x[(slice(None),) * np.lib.array_utils.normalize_axis_index(axis, x.ndim) + (slice(start, stop),)]
 
 
 @answers_traced(np.unwrap)
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Array:
     """Return phases without jumps of more than half a period; the correction is piecewise constant in `p`."""
     p = as_array(p)
     steps = np.diff(stop_gradient_of(p), axis=axis)
@@ -394,7 +395,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.
 # have derivatives of every order, also at 0. Sections are those of https://dlmf.nist.gov.
 
 
-def _series(x: Any, quarter: float, steps: Sequence[float]) -> Any:
+def _series(x: Array, quarter: float, steps: Sequence[float]) -> Array:
     """Return the series with first term 1 and ratios `quarter * x * x / step` of consecutive terms."""
     square = quarter * x * x
     total = np.ones_like(x)
@@ -403,7 +404,7 @@ def _series(x: Any, quarter: float, steps: Sequence[float]) -> Any:
     return total
 
 
-def _spherical_value(x: Any, n: int) -> Any:
+def _spherical_value(x: Array, n: int) -> Any:
     """Return the spherical Bessel function j_n: the power series (10.53.1), beyond n + 1 the recurrence (10.51.1)."""
     x = np.asarray(x)
     is_zero = x == 0
@@ -422,7 +423,7 @@ def _spherical_value(x: Any, n: int) -> Any:
     return np.where(is_small, lead * series, current)[()]
 
 
-def _modified_value(x: Any, n: int) -> Any:
+def _modified_value(x: Array, n: int) -> Any:
     """Return the modified Bessel function I_n: the power series (10.25.2), beyond 30 the expansion (10.40.1)."""
     if n == 0:
         return np.i0(x)[()]
@@ -442,19 +443,19 @@ def _modified_value(x: Any, n: int) -> Any:
     return np.where(is_small, series, far)[()]
 
 
-def _spherical_slope(x: Any, n: int) -> Any:
+def _spherical_slope(x: Array, n: int) -> Any:
     """Return the derivative of j_n (10.51.1)."""
     after = apply(_spherical, (x,), {"n": n + 1}) * ((n + 1) / (2 * n + 1))
     return -after if n == 0 else apply(_spherical, (x,), {"n": n - 1}) * (n / (2 * n + 1)) - after
 
 
-def _modified_slope(x: Any, n: int) -> Any:
+def _modified_slope(x: Array, n: int) -> Any:
     """Return the derivative of I_n (10.29.1)."""
     after = apply(_modified, (x,), {"n": n + 1})
     return after if n == 0 else (apply(_modified, (x,), {"n": n - 1}) + after) * 0.5
 
 
-def _family(name: str, value: Any, slope: Callable[..., Any], complex: bool) -> Primitive:
+def _family(name: str, value: Callable[..., Any], slope: Callable[..., Any], complex: bool) -> Primitive:
     """Declare a family of functions of one variable that contains their derivatives."""
     primitive = Primitive(
         name,
@@ -477,7 +478,7 @@ _modified = _family("modified_bessel", _modified_value, _modified_slope, complex
 
 
 @answers_traced(np.sinc)
-def sinc(x: Any) -> Any:
+def sinc(x: Array) -> Any:
     """Return sin(pi x) / (pi x)."""
     return apply(_spherical, (np.pi * x,), {"n": 0})
 

@@ -7,7 +7,7 @@ refer to another value, as `x[i] = v` does. A traced tensor cannot be written in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod as prod_of
 from typing import Any
 
@@ -23,12 +23,13 @@ from fgrad.ops.families import answers, plain_axis, reduced_axis
 from fgrad.ops.indexing import getitem, setitem, to_write, traced, values_of, written
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import promoted, reshape, unstack
+from fgrad.typing import Array, ArrayLike, Operand
 
 # Selection
 
 
 @answers(np.select)
-def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: object = 0) -> Any:
     """Choose from the first array whose condition holds; elements that are not chosen contribute exactly 0."""
     if len(condlist) != len(choicelist):
         raise ValueError("list of cases must be same length as list of conditions")
@@ -101,7 +102,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return result
 
 
-def _conditions(condlist: Any, x: Any) -> list[Any]:
+def _conditions(condlist: Any, x: Array) -> list[Any]:
     """Return a list of conditions; a single condition is wrapped."""
     first = condlist[0] if isinstance(condlist, (list, tuple)) else None
     if isinstance(condlist, (list, tuple)) and not np.isscalar(first):
@@ -114,7 +115,7 @@ def _conditions(condlist: Any, x: Any) -> list[Any]:
 
 
 @answers(np.compress)
-def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
+def compress(condition: Any, a: ArrayLike, axis: int | None = None, out: Any = None) -> Any:
     """Return the slices along an axis where a condition holds; this needs its values."""
     if np.ndim(condition) != 1:
         raise ValueError("condition must be a 1-d array")
@@ -122,19 +123,19 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
 
 
 @answers(np.extract)
-def extract(condition: Any, arr: Any) -> Any:
+def extract(condition: Any, arr: Any) -> Array:
     """Return the elements where a condition holds; this needs its values."""
     return np.take(np.ravel(as_array(arr)), np.flatnonzero(values_of(condition, "np.extract")))
 
 
 @answers(np.argwhere)
-def argwhere(a: Any) -> Any:
+def argwhere(a: ArrayLike) -> Any:
     """Return the indices of nonzero elements; this needs concrete values."""
     return np.argwhere(values_of(a, "np.argwhere"))
 
 
 @answers(np.flatnonzero)
-def flatnonzero(a: Any) -> Any:
+def flatnonzero(a: ArrayLike) -> Any:
     """Return the flat indices of nonzero elements; this needs concrete values."""
     return np.flatnonzero(values_of(a, "np.flatnonzero"))
 
@@ -154,7 +155,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     return written("np.take", out, getitem(a, (slice(None),) * axis + (indices,)))
 
 
-def _along_axis(x: Any, indices: Any, axis: int) -> tuple[Any, ...]:
+def _along_axis(x: Array, indices: Any, axis: int) -> tuple[Any, ...]:
     """Return a key of the indices along one axis and matching indices along all others."""
     if indices.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
@@ -201,7 +202,7 @@ def _in_place(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any
     return enter
 
 
-def _wherever(x: Any, places: Any, values: Any) -> Any:
+def _wherever(x: Array, places: Any, values: Any) -> Any:
     """Return `x` with values at flat indices; values are repeated if there are too few."""
     values = np.ravel(to_write(values, x.dtype))
     if places.size and values.size:
@@ -210,7 +211,7 @@ def _wherever(x: Any, places: Any, values: Any) -> Any:
 
 
 @_in_place(np.put)
-def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> Any:
+def put(a: Array, ind: Any, v: Operand, mode: Any = "raise") -> Any:
     """Set the elements at indices into the flattened tensor."""
     places = np.ravel(values_of(ind, "np.put"))
     if not a.size:
@@ -229,7 +230,7 @@ def place(arr: Any, mask: Any, vals: Any) -> Any:
 
 
 @_in_place(np.putmask)
-def putmask(a: Any, mask: Any, values: Any) -> Any:
+def putmask(a: Array, mask: Any, values: Any) -> Any:
     """Set the elements where a mask holds to those at the same positions of the repeated values."""
     values = to_write(values, a.dtype)
     if tuple(values.shape) != tuple(a.shape):
@@ -247,7 +248,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
 
 
 @_in_place(np.fill_diagonal)
-def fill_diagonal(a: Any, val: Any, wrap: bool = False) -> Any:
+def fill_diagonal(a: Array, val: Any, wrap: bool = False) -> Any:
     """Set the diagonal; with `wrap`, it starts again below in a tall matrix."""
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
@@ -278,7 +279,7 @@ def apply_along_axis(func1d: Any, axis: int, arr: Any, *args: Any, **kwargs: Any
 
 
 @answers(np.apply_over_axes)
-def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Any) -> Any:
     """Apply a function of an array and an axis to one axis after the other; removed axes are put back."""
     result = as_array(a)
     ndim = result.ndim
@@ -296,10 +297,10 @@ def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
 # Operations that need concrete integers or booleans, or no values
 
 
-def _by_values(function: Any) -> None:
+def _by_values(function: Callable[..., Any]) -> None:
     """Make an operation on concrete values from a function of integers or booleans, or one that stores or shows."""
 
-    def answer(*args: Any, **keywords: Any) -> Any:
+    def answer(*args: object, **keywords: object) -> Any:
         leaves, treedef = flatten((args, keywords))
         name = f"np.{function.__name__}"
         leaves = [values_of(leaf, name)[()] if type(leaf) in BOXES else leaf for leaf in leaves]
@@ -319,7 +320,7 @@ for _function in (
 
 
 @answers(np.array_repr)
-def array_repr(arr: Any, *args: Any, **keywords: Any) -> str:
+def array_repr(arr: object, *args: object, **keywords: object) -> str:
     """Return the text representation of the tensor."""
     return repr(arr)
 

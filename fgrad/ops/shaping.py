@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod as prod_of
 from typing import Any
 
@@ -25,6 +25,7 @@ from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, answers_member, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
 from fgrad.ops.patterns import moved
+from fgrad.typing import Array, ArrayLike, DTypeLike
 
 _reshape = linear(
     lambda x, shape, order="C": x.reshape(shape) if order == "C" else x.reshape(shape, order=order),
@@ -40,7 +41,7 @@ _reshape = linear(
 )
 
 
-def _batched_reshape(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_reshape(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Array:
     (x,) = values
     shape, order = _filled(metadata["shape"], prod_of(x.shape[1:])), metadata.get("order", "C")
     if order == "C":
@@ -64,7 +65,7 @@ def _reshape_back(shape: tuple[int, ...], order: Any) -> Callable[[Any], Any]:
     return lambda ct: np.reshape(ct, shape, order=order)
 
 
-def reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+def reshaped(x: Array, shape: tuple[int, ...]) -> Any:
     """Reshape an array inside a rule, where views need not be tracked since nothing is written in place."""
     return apply(_reshape, (x,), {"shape": shape}) if type(x) is Tensor else x.reshape(shape)
 
@@ -99,12 +100,12 @@ def _is_one_block(a: Tensor) -> bool:
     return type(array) is np.ndarray and array.flags.c_contiguous
 
 
-def _stays_in_place(array: Any, ndim: int, shape: tuple[int, ...]) -> bool:
+def _stays_in_place(array: Array, ndim: int, shape: tuple[int, ...]) -> bool:
     # Arrays of other libraries are never written to, so views of them are equivalent to copies.
     return isinstance(array, np.ndarray) and np.may_share_memory(array, _reshaped_view(array, array.ndim - ndim, shape))
 
 
-def _reshaped_view(x: Any, lead: int, shape: tuple[int, ...], order: str = "C") -> Any:
+def _reshaped_view(x: Array, lead: int, shape: tuple[int, ...], order: str = "C") -> Array:
     return np.reshape(x, (*x.shape[:lead], *shape))
 
 
@@ -112,7 +113,7 @@ VIEWS[_reshape] = _reshaped_view
 
 
 @answers_member("reshaped_in_place")
-def _reshaped_in_place(x: Tensor, shape: Any) -> None:
+def _reshaped_in_place(x: Tensor, shape: object) -> None:
     """Implement `x.shape = shape`."""
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     array = layout(x)
@@ -122,7 +123,7 @@ def _reshaped_in_place(x: Tensor, shape: Any) -> None:
 
 
 @answers(np.ravel)
-def ravel(a: Any, order: str = "C") -> Any:
+def ravel(a: Array, order: str = "C") -> Any:
     """Return the elements in one dimension: a view if they are contiguous, otherwise a copy."""
     if type(a) is Tensor and order in ("C", "F"):
         array = layout(a)
@@ -134,7 +135,7 @@ def ravel(a: Any, order: str = "C") -> Any:
     return reshape(a, -1, order)
 
 
-def flattened(a: Any, order: str = "C") -> Any:
+def flattened(a: Array, order: str = "C") -> Any:
     """Return a flattened copy."""
     return reshape(a, -1, order, copy=True)
 
@@ -151,14 +152,14 @@ def expand_dims(a: Any, axis: int | tuple[int, ...]) -> Any:
 
 
 @answers(np.squeeze)
-def squeeze(a: Any, axis: int | tuple[int, ...] | None = None) -> Any:
+def squeeze(a: Array, axis: int | tuple[int, ...] | None = None) -> Any:
     """Remove axes of size 1: all of them, or the given ones."""
     a = as_array(a)
     shape = np.squeeze(np.broadcast_to(0, a.shape), axis).shape  # NumPy's checks and messages
     return reshape(a, shape)
 
 
-def _permuted(x: Any, axes: Any) -> Any:
+def _permuted(x: Array, axes: int | Sequence[int] | None) -> Array:
     """Return the result of `np.transpose`; of a plain array in half the time."""
     return x.transpose(axes) if type(x) is np.ndarray else np.transpose(x, axes)
 
@@ -175,7 +176,7 @@ _transpose = linear(
 )
 
 
-def _inverse(axes: tuple[int, ...] | None) -> Any:
+def _inverse(axes: tuple[int, ...] | None) -> list[Any] | None:
     """Return the inverse of a permutation of axes."""
     if axes is None:
         return None
@@ -183,7 +184,7 @@ def _inverse(axes: tuple[int, ...] | None) -> Any:
     return [places[axis] for axis in range(len(axes))]
 
 
-def _batched_transpose(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_transpose(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Array:
     (x,) = values
     ndim = len(x.shape) - 1
     axes = range(ndim)[::-1] if metadata["axes"] is None else metadata["axes"]
@@ -199,7 +200,7 @@ def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     return view(_transpose, as_array(a), {"axes": plain_axis(None if axes is None else tuple(axes))})
 
 
-def _transposed(x: Any, lead: int, axes: tuple[int, ...] | None) -> Any:
+def _transposed(x: Array, lead: int, axes: tuple[int, ...] | None) -> Array:
     count = x.ndim - lead
     order = range(count)[::-1] if axes is None else [axis % count for axis in axes]
     return np.transpose(x, (*range(lead), *(lead + axis for axis in order)))
@@ -208,10 +209,10 @@ def _transposed(x: Any, lead: int, axes: tuple[int, ...] | None) -> Any:
 VIEWS[_transpose] = _transposed
 
 
-def _permutation(function: Any) -> Callable[..., Any]:
+def _permutation(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function that permutes axes from NumPy's, which determines the permutation."""
 
-    def permute(a: Any, *args: Any, **keywords: Any) -> Any:
+    def permute(a: Array, *args: object, **keywords: object) -> Any:
         a = as_array(a)
         # Axes of size 1 are identified by their strides; distinct sizes would make the array huge.
         numbered = np.ndarray((1,) * a.ndim, np.bool_, b"\0", 0, tuple(range(a.ndim)))
@@ -226,7 +227,7 @@ for _function in (np.swapaxes, np.moveaxis, np.rollaxis, np.matrix_transpose):
     answers(_function)(_permutation(_function))
 
 
-def _repeated(x: Any, shape: tuple[int, ...]) -> Any:
+def _repeated(x: Array, shape: tuple[int, ...]) -> Any:
     """Return the result of `np.broadcast_to`; for an array with the same number of axes in a third of the time."""
     if type(x) is not np.ndarray or x.ndim != len(shape) or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
@@ -249,7 +250,7 @@ _broadcast_to = linear(
 )
 
 
-def _broadcast_view(x: Any, lead: int, shape: tuple[int, ...]) -> Any:
+def _broadcast_view(x: Array, lead: int, shape: tuple[int, ...]) -> Array:
     sizes = x.shape[:lead]
     return np.broadcast_to(
         np.reshape(x, (*sizes, *(1,) * (len(shape) + lead - x.ndim), *x.shape[lead:])), (*sizes, *shape)
@@ -259,7 +260,7 @@ def _broadcast_view(x: Any, lead: int, shape: tuple[int, ...]) -> Any:
 VIEWS[_broadcast_to] = _broadcast_view
 
 
-def _batched_broadcast_to(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_broadcast_to(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     shape = metadata["shape"]
     (x,) = aligned(values, mapped, len(shape))
     return repeat(x, (size, *shape))
@@ -268,17 +269,17 @@ def _batched_broadcast_to(values: Any, mapped: Any, size: int, metadata: Any) ->
 _broadcast_to.batch = _batched_broadcast_to
 
 
-def _sum_to(shape: tuple[int, ...], dtype: Any) -> Callable[[Any], Any]:
+def _sum_to(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[Any], Any]:
     return lambda ct: conform(ct, shape, dtype)
 
 
-def repeat(x: Any, shape: tuple[int, ...]) -> Any:
+def repeat(x: Array, shape: tuple[int, ...]) -> Any:
     """Broadcast an array along axes of size 1 to a shape that is known to be compatible."""
     return apply(_broadcast_to, (x,), {"shape": shape})
 
 
 @answers(np.broadcast_to)
-def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+def broadcast_to(array: Array, shape: object, subok: bool = False) -> Any:
     """Repeat an array along new axes and along axes of size 1."""
     array = as_array(array)
     shape = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
@@ -287,7 +288,7 @@ def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
     return view(_broadcast_to, array, {"shape": shape})
 
 
-def _concatenate_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]:
+def _concatenate_rule(ans: Array, *arrays: Array, axis: int) -> Callable[[Any], list[Any]]:
     places = _places(axis % ans.ndim, tuple([x.shape[axis] for x in arrays]))
     return lambda ct: [ct[place] for place in places]
 
@@ -322,7 +323,7 @@ def concatenate(
     return written("np.concatenate", out, apply(_concatenate, arrays, {"axis": axis}))
 
 
-def _cast_alike(sequence: Any, dtype: Any, casting: Any) -> list[Any]:
+def _cast_alike(sequence: Sequence[Any], dtype: DTypeLike, casting: Any) -> list[Any]:
     """Return the arrays to be joined, converted to a dtype if one is given."""
     arrays: list[Any] = [as_array(x) for x in sequence]
     if dtype is None:
@@ -339,7 +340,7 @@ def promoted(x: Any) -> Any:
     return dtype.type(0).item() if is_weak(x) else dtype
 
 
-def _stack_rule(ans: Any, *arrays: Any, axis: int) -> Callable[[Any], list[Any]]:
+def _stack_rule(ans: Array, *arrays: Array, axis: int) -> Callable[[Any], list[Any]]:
     axis %= ans.ndim
     return lambda ct: list(np.moveaxis(ct, axis, 0) if axis else ct)
 
@@ -391,7 +392,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 def _joined(function: Any, prepare: Callable[[Any], Any], axis_of: Callable[[Any], int]) -> None:
     """Make `hstack` and its kin from `concatenate` of arrays with enough axes."""
 
-    def join(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    def join(tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Any:
         arrays = [prepare(as_array(x)) for x in tup]
         return concatenate(arrays, axis_of(arrays[0]), dtype=dtype, casting=casting)
 
@@ -402,7 +403,7 @@ def _joined(function: Any, prepare: Callable[[Any], Any], axis_of: Callable[[Any
 def _at_least(ndim: int) -> Callable[[Any], Any]:
     """Return a function that adds axes to an array as NumPy's `atleast_1d`, `atleast_2d` or `atleast_3d` does."""
 
-    def extend(x: Any) -> Any:
+    def extend(x: Array) -> Any:
         if x.ndim >= ndim:
             return x
         if ndim == 3:
@@ -412,7 +413,7 @@ def _at_least(ndim: int) -> Callable[[Any], Any]:
     return extend
 
 
-def _column(x: Any) -> Any:
+def _column(x: Array) -> Any:
     return reshape(x, (-1, 1)) if x.ndim < 2 else x
 
 
@@ -422,16 +423,16 @@ _joined(np.dstack, _at_least(3), lambda first: 2)
 
 
 @answers(np.column_stack)
-def column_stack(tup: Any) -> Any:
+def column_stack(tup: Sequence[Any]) -> Any:
     """Join vectors as the columns of a matrix; matrices are joined side by side."""
     return concatenate([_column(as_array(x)) for x in tup], 1)
 
 
-def _extending(function: Any, ndim: int) -> None:
+def _extending(function: Callable[..., Any], ndim: int) -> None:
     """Implement `atleast_1d` and its kin."""
     extend = _at_least(ndim)
 
-    def extended(*arys: Any) -> Any:
+    def extended(*arys: Array) -> Any:
         results = tuple(
             # SciPy passes the results to compiled code, which needs arrays.
             extend(as_array(x)) if traced(x) else function(np.asarray(strip_ended(x)))
@@ -463,7 +464,7 @@ def block(arrays: Any) -> Any:
     return joined(arrays, 0)
 
 
-def _depth(arrays: Any) -> int:
+def _depth(arrays: ArrayLike) -> int:
     """Return the depth of nested lists.
 
     Raises:
@@ -484,7 +485,7 @@ def _blocks(arrays: Any) -> list[Any]:
 
 
 @answers(np.broadcast_arrays)
-def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+def broadcast_arrays(*args: Array, subok: bool = False) -> tuple[Any, ...]:
     """Repeat arrays to the shape that they broadcast to."""
     arrays = [as_array(x) if holds_tensors(x) else np.asarray(x) for x in args]  # other arguments may hold any objects
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
@@ -493,7 +494,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
 
 @functools.lru_cache(maxsize=4096)
 def _cuts(
-    function: Any, shape: tuple[int, ...], sections: Any, axis: int
+    function: Callable[..., Any], shape: tuple[int, ...], sections: object, axis: int
 ) -> tuple[tuple[tuple[slice, ...], ...], bool]:
     """Return the keys of the parts made by NumPy's `split` or `array_split`, and whether they overlap."""
     function(np.broadcast_to(0, shape), sections, axis)  # NumPy's checks and messages
@@ -507,7 +508,7 @@ def _cuts(
     return tuple(keys), not np.array_equal(np.concatenate(parts), numbers)
 
 
-def _parts(x: Any, sections: Any, axis: int) -> tuple[Any, ...]:
+def _parts(x: Array, sections: object, axis: int) -> tuple[Any, ...]:
     keys, _ = _cuts(np.split, x.shape, sections, axis)
     return tuple([x[key] for key in keys])
 
@@ -549,7 +550,7 @@ def _parting(function: Any) -> None:
     answers(function)(part)
 
 
-def _parting_along(function: Any, axis_of: Callable[[Any], int]) -> None:
+def _parting_along(function: Callable[..., Any], axis_of: Callable[[Any], int]) -> None:
     """Make `hsplit` and its kin from `split` along their axis."""
 
     def part(ary: Any, indices_or_sections: Any) -> Any:
@@ -599,7 +600,7 @@ def ndim(a: Any) -> int:
 
 
 @answers(np.size)
-def size(a: Any, axis: int | None = None) -> int:
+def size(a: Array, axis: int | None = None) -> int:
     """Return the number of elements, or the size of one axis."""
     return int(np.size(np.broadcast_to(0, a.shape), axis))
 
@@ -643,7 +644,7 @@ def common_type(*arrays: Any) -> Any:
 
 
 @answers(np.may_share_memory, np.shares_memory)
-def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
+def shares_memory(a: ArrayLike, b: ArrayLike, /, max_work: Any = None) -> bool:
     """Return whether writes to one tensor can be visible in the other; they are never visible in an array."""
     if type(a) is not Tensor or type(b) is not Tensor or origin(a)[0] is not origin(b)[0]:
         return False

@@ -16,7 +16,7 @@ differentiation for complex valued SVD" (2019), https://arxiv.org/abs/1909.02659
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,22 +51,23 @@ from fgrad.ops.matrices import (
     warn_of_rounding,
 )
 from fgrad.ops.tracing import answers_traced
+from fgrad.typing import Array
 
 
-def _inverse_sums(s: Any) -> tuple[Any, Any]:
+def _inverse_sums(s: Array) -> tuple[Any, Any]:
     """Return which pairs of singular values are both zero, and 1 / (value j + value i) for all other pairs."""
     sums = s[..., None, :] + s[..., :, None]
     both_zero = sums <= 2 * rounding(s)[..., None]
     return both_zero, np.where(both_zero, 0, 1 / np.where(both_zero, 1, sums))
 
 
-def _inverse_values(s: Any) -> tuple[Any, Any]:
+def _inverse_values(s: Array) -> tuple[Any, Any]:
     """Return which singular values are zero, and the inverses of the others."""
     is_zero = s <= rounding(s)
     return is_zero, np.where(is_zero, 0, 1 / np.where(is_zero, 1, s))
 
 
-def _without_added(u: Any, ct_u: Any, kept: int) -> tuple[Any, Any]:
+def _without_added(u: Array, ct_u: Array | None, kept: int) -> tuple[Any, Any]:
     """Return the first columns and their cotangent, including the contribution of the added columns.
 
     The added columns rotate relative to the first ones: du2 = -u1 @ (du1^H @ u2).
@@ -78,16 +79,18 @@ def _without_added(u: Any, ct_u: Any, kept: int) -> tuple[Any, Any]:
     return first, ct_u[..., :kept] - conjugated(added) @ (adjoint(ct_added) @ conjugated(first))
 
 
-def _out_of_span(ct_u: Any, u: Any, turned: Any, inverse: Any, is_zero: Any) -> Any:
+def _out_of_span(ct_u: Array, u: Array, turned: Array, inverse: Array, is_zero: Array) -> Any:
     """Return the component of the cotangent outside of the span of the vectors, divided by the singular values."""
     rest = ct_u - conjugated(u) @ turned
     require_invariance(np.where(is_zero[..., None, :], rest, 0), [ct_u], "svd", CHOICE)
     return rest * inverse[..., None, :]
 
 
-def _svd_rule(ans: Any, a: Any, full_matrices: bool, hermitian: bool, vectors: bool = True) -> Callable[[Any], Any]:
+def _svd_rule(
+    ans: tuple[Any, ...], a: Array, full_matrices: bool, hermitian: bool, vectors: bool = True
+) -> Callable[[Any], Any]:
 
-    def pullback(cts: Any) -> Any:
+    def pullback(cts: object) -> Any:
         u, s, vh = ans
         ct_u, ct_s, ct_vh = (cotangent_of(cts, place) for place in range(3))
         kept = s.shape[-1]
@@ -104,7 +107,7 @@ def _svd_rule(ans: Any, a: Any, full_matrices: bool, hermitian: bool, vectors: b
     return pullback
 
 
-def _svd_back(u: Any, s: Any, v: Any, ct_u: Any, ct_s: Any, ct_v: Any) -> Any:
+def _svd_back(u: Array, s: Array, v: Array, ct_u: Array | None, ct_s: Array | None, ct_v: Array | None) -> Any:
     """Return the cotangent of the matrix; `v` are the transposed rows of `vh`, which are conjugated vectors."""
     ct_u = np.zeros_like(u) if ct_u is None else ct_u
     ct_v = np.zeros_like(v) if ct_v is None else ct_v
@@ -130,14 +133,14 @@ def _svd_back(u: Any, s: Any, v: Any, ct_u: Any, ct_s: Any, ct_v: Any) -> Any:
     return back
 
 
-def _turned(u: Any, du_inner: Any, moved: Any, inverse: Any) -> Any:
+def _turned(u: Array, du_inner: Array, moved: Array, inverse: Any) -> Any:
     """Return the tangent of vectors: their rotation within their span, and out of it."""
     out = moved * inverse[..., None, :]
     turned = u @ du_inner
     return turned if u.shape[-2] == u.shape[-1] else turned + out - u @ (adjoint(u) @ out)
 
 
-def _escapes(u: Any, moved: Any, is_zero: Any) -> Any:
+def _escapes(u: Array, moved: Array, is_zero: Array) -> Any:
     """Return as one row which vectors of the value 0 rotate out of the span."""
     if u.shape[-2] == u.shape[-1]:
         return np.zeros((1, u.shape[-1]), np.bool_)
@@ -145,7 +148,9 @@ def _escapes(u: Any, moved: Any, is_zero: Any) -> Any:
     return (is_zero & (sizes > rounding(sizes)))[..., None, :]
 
 
-def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian: bool, vectors: bool = True) -> Any:
+def _svd_tangent(
+    tangents: Sequence[Any], ans: tuple[Any, ...], a: Array, full_matrices: bool, hermitian: bool, vectors: bool = True
+) -> Any:
     u, s, vh = ans
     kept = s.shape[-1]
     v = adjoint(vh)[..., :kept]
@@ -167,7 +172,7 @@ def _svd_tangent(tangents: Any, ans: Any, a: Any, full_matrices: bool, hermitian
     return du, real(diagonal(inner)), adjoint(dv)
 
 
-def _decomposed(a: Any, full_matrices: bool, hermitian: bool, vectors: bool = True) -> Any:
+def _decomposed(a: Array, full_matrices: bool, hermitian: bool, vectors: bool = True) -> tuple[Any, ...]:
     if not (hermitian or np.all(np.isfinite(a))):
         raise np.linalg.LinAlgError("SVD did not converge")  # for infinities; NumPy's function may not terminate
     return tuple(np.linalg.svd(a, full_matrices, hermitian=hermitian))
@@ -193,7 +198,7 @@ _SVDResult = type(np.linalg.svd(np.eye(1)))
 
 
 @answers_traced(np.linalg.svd)
-def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
+def svd(a: Array, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False) -> Any:
     """Return singular values, the largest one first, between the left and right vectors.
 
     Only the lower triangle of a Hermitian matrix is read, and only it has a derivative.
@@ -205,6 +210,6 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
 
 
 @answers_traced(np.linalg.svdvals)
-def svdvals(x: Any, /) -> Any:
+def svdvals(x: Array, /) -> Any:
     """Return singular values, the largest one first; their vectors are kept for the rule."""
     return svd(x, compute_uv=False)

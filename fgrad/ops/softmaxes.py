@@ -17,6 +17,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.families import reduced_axis, register, sample
 from fgrad.ops.rows import reduced
+from fgrad.typing import Array, Axes
 
 _SAMPLES = (
     sample((3,), axis=None),
@@ -34,19 +35,19 @@ def _softmax_value(x: Any, axis: Any) -> Any:
     return np.divide(powers, total, out=_memory(powers, total))
 
 
-def _memory(array: Any, other: Any) -> Any:
+def _memory(array: Array, other: Array) -> Any:
     """Return whether the result of a binary operation may be overwritten: a new array, and not a scalar."""
     return array if type(array) is np.ndarray and array.dtype is other.dtype else None
 
 
-def _sum_of_products(x: Any, y: Any, axis: Any) -> Any:
+def _sum_of_products(x: Array, y: Array, axis: Axes) -> Any:
     """Return the sums of products along axes, which are kept with size 1."""
     if axis == -1 and type(x) is np.ndarray and type(y) is np.ndarray and x.dtype.kind == "f":
         return np.vecdot(x, y)[..., None]
     return total(x * y, axis=axis, keepdims=True)
 
 
-def _softmax_slope(t: Any, ans: Any, axis: Any) -> Any:
+def _softmax_slope(t: Array, ans: Array, axis: Axes) -> Any:
     """Return the product of the Jacobian, which is its own transpose, with a tangent or cotangent."""
     return ans * (t - _sum_of_products(ans, t, axis))
 
@@ -59,7 +60,7 @@ def _log_softmax_value(x: Any, axis: Any) -> Any:
     return np.subtract(shifted, logarithm, out=_memory(shifted, logarithm))
 
 
-def _log_softmax_rule(ans: Any, x: Any, axis: Any) -> Callable[[Any], Any]:
+def _log_softmax_rule(ans: Array, x: Array, axis: Axes) -> Callable[[Any], Any]:
     return lambda ct: ct - np.exp(ans) * total(ct, axis=axis, keepdims=True)
 
 
@@ -84,11 +85,11 @@ _log_softmax = _along_axes(
 )
 
 
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: Array, axis: Axes = None) -> Any:
     """Return exp(x) / sum(exp(x)) along axes."""
     return apply(_softmax, (x,), {"axis": reduced_axis(axis, x)})
 
 
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: Array, axis: Axes = None) -> Any:
     """Return the logarithm of `softmax`, accurate where that is 0 or 1."""
     return apply(_log_softmax, (x,), {"axis": reduced_axis(axis, x)})

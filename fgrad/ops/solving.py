@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,11 +28,12 @@ from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import fixed, in_stacks, lapack, scipys
 from fgrad.ops.matrices import conjugated, stacked_batch, transposed, where_used
 from fgrad.ops.patterns import of_system
+from fgrad.typing import Array, Operand
 
 # Single matrices, by LAPACK
 
 
-def _by_triangle(is_lower: bool, is_transposed: bool, a: Any, b: Any) -> Any:
+def _by_triangle(is_lower: bool, is_transposed: bool, a: Any, b: Array) -> Any:
     trtrs = lapack("trtrs", np.result_type(a, b).char)
     if a.flags.f_contiguous:
         x, info = trtrs(a, b, lower=is_lower, trans=int(is_transposed))
@@ -43,11 +44,11 @@ def _by_triangle(is_lower: bool, is_transposed: bool, a: Any, b: Any) -> Any:
     return x
 
 
-def _by_lu(is_transposed: bool, a: Any, b: Any, lu: Any, pivots: Any) -> Any:
+def _by_lu(is_transposed: bool, a: Array, b: Array, lu: Array, pivots: Array) -> Any:
     return lapack("getrs", b.dtype.char)(lu, pivots[:, 0], b, trans=int(is_transposed))[0]
 
 
-def _by_cholesky(is_transposed: bool, a: Any, b: Any, factor: Any) -> Any:
+def _by_cholesky(is_transposed: bool, a: Array, b: Array, factor: Array) -> Any:
     potrs = lapack("potrs", b.dtype.char)
     if is_transposed and np.iscomplexobj(b):  # the transpose of a Hermitian matrix is its conjugate
         return np.conjugate(potrs(factor, np.conjugate(b), lower=1)[0])
@@ -77,13 +78,15 @@ def _solved(a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> A
     return in_stacks(solver, a, b, *factors)
 
 
-def _of_triangle(x: Any, method: str) -> Any:
+def _of_triangle(x: Array, method: str) -> Any:
     """Return the part of a matrix cotangent or tangent that the solution method reads."""
     return {"lower": np.tril, "upper": np.triu}.get(method, lambda x: x)(x)
 
 
-def _matrix_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _matrix_rule(
+    ans: Array, a: Array, b: Array, *factors: Array, method: str, of_transpose: bool
+) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         moved = apply(_solve, (a, ct, *factors), {"method": method, "of_transpose": not of_transpose})
         left, right = (ans, moved) if of_transpose else (moved, ans)
         return _of_triangle(-left @ transposed(right), method)
@@ -91,12 +94,16 @@ def _matrix_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transp
     return where_used(pullback, a)
 
 
-def _side_rule(ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Callable[[Any], Any]:
+def _side_rule(
+    ans: Array, a: Array, b: Array, *factors: Array, method: str, of_transpose: bool
+) -> Callable[[Any], Any]:
     options = {"method": method, "of_transpose": not of_transpose}
     return where_used(lambda ct: apply(_solve, (a, ct, *factors), options), a)
 
 
-def _solve_tangent(tangents: Any, ans: Any, a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
+def _solve_tangent(
+    tangents: Sequence[Any], ans: Array, a: Array, b: Array, *factors: Array, method: str, of_transpose: bool
+) -> Any:
     ta, tb = tangents[:2]
     moved = tb
     if ta is not ZERO:
@@ -130,13 +137,13 @@ _solve.batch = stacked_batch(_solve)
 # Factors
 
 
-def _warn_of_condition(reciprocal: Any, dtype: Any) -> None:
+def _warn_of_condition(reciprocal: Operand, dtype: np.dtype[Any]) -> None:
     if not reciprocal >= np.finfo(dtype).eps:
         message = f"An ill-conditioned matrix detected: rcond = {reciprocal}."
         warnings.warn(message, scipys().LinAlgWarning, stacklevel=2)
 
 
-def _norm(a: Any) -> Any:
+def _norm(a: Array) -> Any:
     return np.max(np.sum(np.abs(a), axis=0))
 
 
@@ -145,7 +152,7 @@ def _refuse_singular(info: int) -> None:
         raise np.linalg.LinAlgError("A singular matrix detected.")
 
 
-def _lu(a: Any, warns: bool) -> tuple[Any, Any]:
+def _lu(a: Array, warns: bool) -> tuple[Any, Any]:
     """Return the LU factors in one matrix, and the row interchanges, counted from 0, as a column."""
     lu, pivots, info = lapack("getrf", a.dtype.char)(a)
     if not warns and info > 0:
@@ -156,19 +163,19 @@ def _lu(a: Any, warns: bool) -> tuple[Any, Any]:
     return lu, pivots[:, None]
 
 
-def _cholesky(a: Any) -> Any:
+def _cholesky(a: Array) -> Any:
     factor, info = lapack("potrf", a.dtype.char)(a, lower=1, clean=0)
     _refuse_singular(info)
     _warn_of_condition(lapack("pocon", a.dtype.char)(factor, _norm(a), uplo="L")[0], a.dtype)
     return factor
 
 
-def _no_factor(a: Any) -> bool:
+def _no_factor(a: Array) -> bool:
     """Return whether matrices are empty, which LAPACK does not accept."""
     return not a.shape[-1]
 
 
-def _lu_of(a: Any, warns: bool) -> tuple[Any, Any]:
+def _lu_of(a: Array, warns: bool) -> tuple[Any, Any]:
     if _no_factor(a):
         return a, np.zeros((*a.shape[:-1], 1), np.int32)
     return in_stacks(functools.partial(_lu, warns=warns), a)  # type: ignore[no-any-return]
@@ -178,7 +185,7 @@ _lu_factors = fixed("lu_factors", _lu_of)
 _cholesky_factor = fixed("cholesky_factor", lambda a: a if _no_factor(a) else in_stacks(_cholesky, a))
 
 
-def _held(factor: Any) -> Any:
+def _held(factor: Array) -> Any:
     """Return a factor as a tensor. The array is private, so no pullback needs a copy or a fingerprint."""
     return boxed(factor) if type(factor) is np.ndarray else factor
 
@@ -195,7 +202,7 @@ def by_triangle(a: Any, b: Any, triangle: str, of_transpose: bool = False) -> An
     return apply(_solve, (a, b), {"method": triangle, "of_transpose": of_transpose})
 
 
-def by_factors(a: Any, b: Any, of_transpose: bool = False, warns: bool = True) -> Any:
+def by_factors(a: Array, b: Array, of_transpose: bool = False, warns: bool = True) -> Any:
     """Return the `x` with `a @ x = b`; for an `a` singular to rounding, warn as SciPy does, or not, as NumPy.
 
     Raises:
@@ -205,7 +212,7 @@ def by_factors(a: Any, b: Any, of_transpose: bool = False, warns: bool = True) -
     return apply(_solve, (a, b, *factors), {"method": "lu", "of_transpose": of_transpose})
 
 
-def by_cholesky(a: Any, b: Any, of_transpose: bool = False) -> Any:
+def by_cholesky(a: Array, b: Array, of_transpose: bool = False) -> Any:
     """Return the `x` with `a @ x = b` for a Hermitian positive definite `a`, given in full.
 
     Raises:
@@ -214,6 +221,6 @@ def by_cholesky(a: Any, b: Any, of_transpose: bool = False) -> Any:
     return apply(_solve, (a, b, _held(_cholesky_factor(a))), {"method": "cholesky", "of_transpose": of_transpose})
 
 
-def conjugating(solver: Callable[..., Any], a: Any, b: Any, *args: Any) -> Any:
+def conjugating(solver: Callable[..., Any], a: Any, b: Any, *args: object) -> Any:
     """Return the solution for the adjoint of `a`, using a solver of the transposed equation."""
     return conjugated(solver(a, conjugated(b), *args, of_transpose=True))

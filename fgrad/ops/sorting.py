@@ -10,7 +10,7 @@ first of equal elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from fgrad.ops.families import constant_in_pieces, reduced_axis, register, sampl
 from fgrad.ops.indexing import values_of
 from fgrad.ops.patterns import moved
 from fgrad.ops.tracing import answers_traced, boxed_leaves, raw_array
+from fgrad.typing import Array, ArrayLike, Operand
 
 # Orders, which are integers
 
@@ -40,7 +41,7 @@ _SMALL = 1000
 _sort_backwards: Any = np.argsort  # has `descending` since NumPy 2.5
 
 
-def _packed_order(x: Any) -> Any:
+def _packed_order(x: Array) -> Any:
     """Return the stable order along the last axis of single or double precision numbers without NaN.
 
     Sorting integers composed of the leading bits of a number and its index is several times as fast as sorting
@@ -67,7 +68,7 @@ def _packed_order(x: Any) -> Any:
     return order
 
 
-def _mend(order: Any, x: Any, alike: Any) -> None:
+def _mend(order: Array, x: Array, alike: Array) -> None:
     """Sort, in place, elements whose keys equal their predecessor's by their values."""
     places = np.flatnonzero(alike)
     if not places.size:
@@ -76,7 +77,7 @@ def _mend(order: Any, x: Any, alike: Any) -> None:
     found, numbers = order.reshape(-1), x.reshape(-1)
     starts = places - places % n  # start of each row
 
-    def value(at: Any) -> Any:
+    def value(at: Array) -> Any:
         return numbers[starts + found[at]]
 
     unlike = value(places) != value(places - 1)
@@ -98,7 +99,7 @@ _stable_order = constant_in_pieces(
 )
 
 
-def argsorted(x: Any, axis: int, **how: Any) -> Any:
+def argsorted(x: Array, axis: int, **how: Any) -> Array:
     """Return the result of `np.argsort`."""
     return np.argsort(x, axis, **how)
 
@@ -109,7 +110,7 @@ _argsort = constant_in_pieces(argsorted, reduction_batch, sample((4,), axis=0), 
 _argsort.kind = "position"
 
 
-def argpartitioned(x: Any, kth: Any, axis: int, kind: Any) -> Any:
+def argpartitioned(x: Array, kth: Any, axis: int, kind: Any) -> Array:
     """Return the result of `np.argpartition`."""
     return np.argpartition(x, kth, axis, kind)
 
@@ -120,7 +121,7 @@ _argpartition = constant_in_pieces(argpartitioned, reduction_batch, sample((5,),
 _argpartition.kind = "position"
 
 
-def partition_order(x: Any, kth: Any, axis: int, kind: Any) -> Any:
+def partition_order(x: Array, kth: Any, axis: int, kind: Any) -> Any:
     """Return the permutation that reproduces the result of `np.partition` exactly."""
     order = np.argpartition(x, kth, axis, kind)
     found = np.partition(x, kth, axis, kind)
@@ -134,7 +135,7 @@ _partition_order = constant_in_pieces(partition_order, reduction_batch, sample((
 
 
 def _constant(
-    name: str, implementation: Callable[..., Any], batch: Any, *samples: Any, arguments: int = 2
+    name: str, implementation: Callable[..., Any], batch: Callable[..., Any], *samples: object, arguments: int = 2
 ) -> Primitive:
     """Declare an operation on several arrays whose results are integers or booleans."""
     primitive = Primitive(name, implementation, (None,) * arguments, samples=samples)
@@ -145,11 +146,11 @@ def _constant(
 # Permutations, which are linear
 
 
-def _permuted(x: Any, order: Any, axis: int) -> Any:
+def _permuted(x: Array, order: Any, axis: int) -> Any:
     return x[order] if x.ndim == 1 else np.take_along_axis(x, order, axis)
 
 
-def _unpermuted(x: Any, order: Any, axis: int) -> Any:
+def _unpermuted(x: Array, order: Any, axis: int) -> Any:
     result = np.empty_like(x)
     if x.ndim == 1:
         result[order] = x
@@ -161,14 +162,14 @@ def _unpermuted(x: Any, order: Any, axis: int) -> Any:
 def _permutation(name: str, implementation: Callable[..., Any], transpose: str) -> Primitive:
     """Declare an operation that permutes elements, given its inverse."""
 
-    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Any) -> Any:
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
         x, order = all_mapped(values, mapped, size)
         return apply(primitive, (x, order), {"axis": metadata["axis"] % (len(x.shape) - 1) + 1})
 
-    def rule(ans: Any, x: Any, order: Any, axis: int) -> Callable[[Any], Any]:
+    def rule(ans: Array, x: Array, order: Array, axis: int) -> Callable[[Any], Any]:
         return lambda ct: apply(_PERMUTATIONS[transpose], (ct, order), {"axis": axis})
 
-    def forward(tangents: Any, ans: Any, x: Any, order: Any, axis: int) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, x: Array, order: Array, axis: int) -> Any:
         return apply(primitive, (tangents[0], order), {"axis": axis})
 
     samples = (
@@ -187,7 +188,7 @@ _permute = _permutation("permute", _permuted, "unpermute")
 _permutation("unpermute", _unpermuted, "permute")
 
 
-def permuted(x: Any, order: Any, axis: int) -> Any:
+def permuted(x: Array, order: Array, axis: int) -> Any:
     """Return the elements along an axis in the order of a permutation."""
     return apply(_permute, (x, order), {"axis": axis})
 
@@ -198,7 +199,7 @@ _MANY = 8
 """Number of ranks from which one sort is faster than one selection per rank."""
 
 
-def rank_places(x: Any, ranks: Any) -> Any:
+def rank_places(x: Array, ranks: Any) -> Array:
     """Return the positions along the last axis of the elements with given ranks, in the order of a stable sort.
 
     Args:
@@ -217,7 +218,7 @@ def rank_places(x: Any, ranks: Any) -> Any:
     return np.stack(places, -1) if places else np.zeros(values.shape, np.intp)
 
 
-def _place(x: Any, value: Any, rank: Any) -> Any:
+def _place(x: Array, value: Array, rank: Array) -> Any:
     """Return the position of the element with a rank, given its value."""
     equal = x == value
     earlier = rank - np.count_nonzero(x < value, -1, keepdims=True)  # the number of equal elements before it
@@ -226,7 +227,7 @@ def _place(x: Any, value: Any, rank: Any) -> Any:
     return np.argmax(equal, -1)
 
 
-def _batched_rank_places(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_rank_places(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     x, ranks = (v if m else np.expand_dims(v, 0) for v, m in zip(values, mapped, strict=True))
     return apply(_rank_places, (x, ranks))
 
@@ -241,12 +242,12 @@ _rank_places = _constant(
 )
 
 
-def ranked(x: Any, ranks: Any) -> Any:
+def ranked(x: Array, ranks: Array) -> Any:
     """Return the elements with given ranks along the last axis, as sorting would place them."""
     return along_last(x, apply(_rank_places, (x, ranks)))
 
 
-def along_last(x: Any, places: Any) -> Any:
+def along_last(x: Array, places: Array) -> Any:
     """Return the elements at positions along the last axis, one row of positions for each row of `x`."""
     lead = x.shape[:-1]
     rows = [np.arange(n).reshape((n,) + (1,) * (len(lead) - axis)) for axis, n in enumerate(lead)]
@@ -256,12 +257,14 @@ def along_last(x: Any, places: Any) -> Any:
 # NumPy's functions
 
 
-def _flat_without_axis(a: Any, axis: Any) -> tuple[Any, int]:
+def _flat_without_axis(a: Array, axis: int | None) -> tuple[Any, int]:
     a = as_array(a)
     return (np.ravel(a), -1) if axis is None else (a, axis)
 
 
-def _how(function: Any, a: Any, axis: Any, kind: Any, order: Any, **others: Any) -> dict[str, Any]:
+def _how(
+    function: Callable[..., Any], a: Array, axis: int, kind: str | None, order: str | None, **others: object
+) -> dict[str, Any]:
     """Return the keywords of a sort that were given, after NumPy's checks."""
     how = {name: value for name, value in (("kind", kind), ("order", order), *others.items()) if value is not None}
     function(np.zeros((1,) * a.ndim, a.dtype), axis, **how)
@@ -270,7 +273,13 @@ def _how(function: Any, a: Any, axis: Any, kind: Any, order: Any, **others: Any)
 
 @answers_traced(np.sort)
 def sort(
-    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None, **others: Any
+    a: Array,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: str | None = None,
+    *,
+    stable: bool | None = None,
+    **others: Any,
 ) -> Any:
     """Return the elements in order along an axis, with their derivatives."""
     a, axis = _flat_without_axis(a, axis)
@@ -292,12 +301,12 @@ def argsort(
     return apply(_argsort, (a,), {"axis": axis, **how})
 
 
-def _kth(kth: Any) -> Any:
+def _kth(kth: object) -> Any:
     return np.asarray(kth).tolist()
 
 
 @answers_traced(np.partition)
-def partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None) -> Any:
+def partition(a: Array, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
     """Return the elements partitioned around the k-th element in sorted order."""
     a, axis = _flat_without_axis(a, axis)
     _how(np.sort, a, axis, None, order)
@@ -305,7 +314,7 @@ def partition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect"
 
 
 @answers_traced(np.argpartition)
-def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introselect", order: Any = None) -> Any:
+def argpartition(a: Array, kth: object, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
     """Return the indices of a partition."""
     a, axis = _flat_without_axis(a, axis)
     _how(np.sort, a, axis, None, order)
@@ -313,13 +322,13 @@ def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: Any = "introsele
 
 
 @answers_traced(np.sort_complex)
-def sort_complex(a: Any) -> Any:
+def sort_complex(a: Array) -> Any:
     """Return the elements in order along the last axis, as complex numbers."""
     ordered = sort(a)
     return as_array(ordered, np.sort_complex(np.zeros(1, ordered.dtype)).dtype)
 
 
-def _batched_lexsort(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_lexsort(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     axis = metadata["axis"]
     return apply(_lexsort, all_mapped(values, mapped, size), {"axis": axis + 1 if axis >= 0 else axis})
 
@@ -349,7 +358,7 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return apply(_lexsort, [as_array(key) for key in keys], {"axis": axis})
 
 
-def _batched_searchsorted(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_searchsorted(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     a, v = values
     if not mapped[0]:
         return apply(_searchsorted, (a, v), metadata)
@@ -368,7 +377,7 @@ _searchsorted.kind = "position"
 
 
 @answers_traced(np.searchsorted)
-def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Any = None) -> Any:
+def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Array | None = None) -> Any:
     """Return the indices at which elements would be inserted into a sorted array."""
     a, v = as_array(a), as_array(v)
     np.searchsorted(np.zeros(0), np.zeros(0), side)
@@ -389,7 +398,7 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     return searchsorted(bins, x, side)
 
 
-def _batched_isin(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_isin(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
     element, tests = values
     if not mapped[1]:
         return apply(_isin, (element, tests), metadata)
@@ -406,17 +415,22 @@ _isin = _constant(
 
 @answers_traced(np.isin)
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+    element: ArrayLike,
+    test_elements: ArrayLike,
+    assume_unique: bool = False,
+    invert: bool = False,
+    *,
+    kind: object = None,
 ) -> Any:
     """Return which elements are contained in another array."""
     how = {"assume_unique": assume_unique, "invert": invert, "kind": kind}
     return apply(_isin, (as_array(element), as_array(test_elements)), how)
 
 
-def _extremum_without_nan(function: Any, stand_in: float) -> None:
+def _extremum_without_nan(function: Callable[..., Any], stand_in: float) -> None:
     """Make `nanargmax` or `nanargmin` from `argmax` or `argmin` with NaNs replaced."""
 
-    def answer(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+    def answer(a: Any, axis: Any = None, out: object = None, *, keepdims: bool = False) -> Any:
         a = as_array(a)
         if a.dtype.kind in "fc":
             missing = np.isnan(a)
@@ -438,12 +452,12 @@ _extremum_without_nan(np.nanargmin, np.inf)
 
 @answers_traced(np.unique)
 def unique(
-    ar: Any,
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
-    **how: Any,
+    **how: Operand,
 ) -> Any:
     """Return the distinct elements, or slices along an axis; of equal ones the first is taken."""
     ar = as_array(ar)
@@ -456,7 +470,7 @@ def unique(
     return (picked, *boxed_leaves(found[1:])) if any(asked) else picked
 
 
-def _first_places(value: Any, found: Any, axis: int | None, how: dict[str, Any]) -> Any:
+def _first_places(value: Array, found: Array, axis: int | None, how: dict[str, Any]) -> Any:
     """Return the first position of each element that `unique` found."""
     how = {name: setting for name, setting in how.items() if name != "sorted"}
     unique_of: Any = np.unique
@@ -467,17 +481,17 @@ def _first_places(value: Any, found: Any, axis: int | None, how: dict[str, Any])
 
 
 @answers_traced(np.unique_values)
-def unique_values(x: Any) -> Any:
+def unique_values(x: Array) -> Any:
     """Return the distinct elements, in NumPy's order."""
     x = as_array(x)
     value = values_of(x, "np.unique_values")
     return np.take(np.ravel(x), _first_places(value, np.unique_values(value), None, {"equal_nan": False}))
 
 
-def _unique_with_more(function: Any) -> None:
+def _unique_with_more(function: Callable[..., Any]) -> None:
     """Make `unique_counts` and its kin, with derivatives in the field `values`."""
 
-    def answer(x: Any) -> Any:
+    def answer(x: Array) -> Any:
         x = as_array(x)
         value = values_of(x, f"np.{function.__name__}")
         found = function(value)
@@ -503,17 +517,17 @@ def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices:
 
 
 @answers_traced(np.union1d)
-def union1d(ar1: Any, ar2: Any) -> Any:
+def union1d(ar1: Array, ar2: ArrayLike) -> Any:
     """Return the elements of either array, in order."""
     return unique(np.concatenate([as_array(ar1), as_array(ar2)], axis=None))
 
 
-def _picked_first(ar: Any, assume_unique: bool) -> Any:
+def _picked_first(ar: ArrayLike, assume_unique: bool) -> Any:
     return np.ravel(as_array(ar)) if assume_unique else unique(ar)
 
 
 @answers_traced(np.setdiff1d)
-def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """Return the elements of the first array that the second one does not have."""
     ar1 = _picked_first(ar1, assume_unique)
     kept = np.isin(values_of(ar1, "np.setdiff1d"), values_of(ar2, "np.setdiff1d"), invert=True)
@@ -521,7 +535,7 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
 
 
 @answers_traced(np.setxor1d)
-def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+def setxor1d(ar1: Array, ar2: ArrayLike, assume_unique: bool = False) -> Array:
     """Return the elements that occur in exactly one of two arrays, in order."""
     joined = np.concatenate([_picked_first(ar, assume_unique) for ar in (ar1, ar2)])
     order = stable_order(values_of(joined, "np.setxor1d"), 0)

@@ -6,7 +6,7 @@ Skipped elements have derivatives 0 of all orders: `where` replaces them by a nu
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,35 +20,32 @@ from fgrad.ops.lengths import divided, length, squared
 from fgrad.ops.quantiles import fitted_weights
 from fgrad.ops.reductions import degrees
 from fgrad.ops.tracing import answers_traced, raw_array, run
-
-Axis = Any
-"""An axis, a tuple of them, or None for all."""
-
+from fgrad.typing import Array, ArrayLike, Axes, DTypeLike, Operand
 
 # Reductions without NaN
 
 
-def _without_nan(a: Any, stand_in: float) -> Any:
+def _without_nan(a: Any, stand_in: float) -> Array:
     """Return an array with NaN replaced by a number."""
     return np.where(np.isnan(a), stand_in, a) if a.dtype.kind in "fc" else a
 
 
-def _options(**options: Any) -> dict[str, Any]:
+def _options(**options: object) -> dict[str, Any]:
     """Return the options that were given."""
     return {name: value for name, value in options.items() if value is not np._NoValue and value is not None}
 
 
-def _nan_total(function: Any, total: Callable[..., Any], neutral: int) -> None:
+def _nan_total(function: Callable[..., Any], total: Callable[..., Any], neutral: int) -> None:
     """Make `nansum` or `nanprod` from the total, with 0 or 1 in place of NaN."""
 
     def answer(
-        a: Any,
-        axis: Axis = None,
-        dtype: Any = None,
-        out: Any = None,
-        keepdims: Any = np._NoValue,
-        initial: Any = np._NoValue,
-        where: Any = np._NoValue,
+        a: Array,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        out: object = None,
+        keepdims: object = np._NoValue,
+        initial: object = np._NoValue,
+        where: object = np._NoValue,
     ) -> Any:
         options = _options(axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
         return total(_without_nan(as_array(a), neutral), **options)
@@ -61,13 +58,13 @@ _nan_total(np.nansum, reductions.sum, 0)
 _nan_total(np.nanprod, reductions.prod, 1)
 
 
-def _numbers(a: Any, axis: Axis, keepdims: bool, where: Any) -> Any:
+def _numbers(a: Array, axis: Axes, keepdims: bool, where: Array | bool) -> Any:
     """Return how many elements that are not NaN contribute to each result."""
     present = np.logical_not(np.isnan(a))
     return reductions.sum(present if where is True else np.logical_and(present, where), axis, keepdims=keepdims)
 
 
-def _checked_dtype(a: Any, dtype: Any) -> Any:
+def _checked_dtype(a: Array, dtype: DTypeLike) -> Any:
     """Return an array in the requested dtype.
 
     Raises:
@@ -81,12 +78,12 @@ def _checked_dtype(a: Any, dtype: Any) -> Any:
 @answers_traced(np.nanmean)
 def nanmean(
     a: Any,
-    axis: Axis = None,
+    axis: Axes = None,
     dtype: Any = None,
-    out: Any = None,
-    keepdims: Any = np._NoValue,
+    out: object = None,
+    keepdims: object = np._NoValue,
     *,
-    where: Any = np._NoValue,
+    where: object = np._NoValue,
 ) -> Any:
     """Return the mean along axes, ignoring NaN."""
     a = as_array(a)
@@ -104,11 +101,11 @@ def nanmean(
 @answers_traced(np.nanvar)
 def nanvar(
     a: Any,
-    axis: Axis = None,
+    axis: Axes = None,
     dtype: Any = None,
-    out: Any = None,
+    out: object = None,
     ddof: float = 0,
-    keepdims: Any = np._NoValue,
+    keepdims: object = np._NoValue,
     *,
     where: Any = np._NoValue,
     mean: Any = np._NoValue,
@@ -127,7 +124,9 @@ def nanvar(
     return np.where(number <= 0, np.nan, result)
 
 
-def _spread(a: Any, axis: Axis, dtype: Any, ddof: float, kept: bool, mask: Any, mean: Any) -> tuple[Any, Any]:
+def _spread(
+    a: Any, axis: Axes, dtype: Any, ddof: float, kept: bool, mask: Array | bool, mean: object
+) -> tuple[Any, Any]:
     """Return deviations from the mean, 0 for NaN, and the divisor of the sum of their squares."""
     a = _checked_dtype(a, dtype)
     missing = np.isnan(a)
@@ -145,13 +144,13 @@ def _spread(a: Any, axis: Axis, dtype: Any, ddof: float, kept: bool, mask: Any, 
 @answers_traced(np.nanstd)
 def nanstd(
     a: Any,
-    axis: Axis = None,
+    axis: Axes = None,
     dtype: Any = None,
-    out: Any = None,
+    out: object = None,
     ddof: float = 0,
-    keepdims: Any = np._NoValue,
+    keepdims: object = np._NoValue,
     *,
-    where: Any = np._NoValue,
+    where: object = np._NoValue,
     mean: Any = np._NoValue,
     correction: Any = np._NoValue,
 ) -> Any:
@@ -169,13 +168,15 @@ def nanstd(
 
 
 @answers(np.nan_to_num)
-def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(
+    x: Array, copy: bool = True, nan: Operand = 0.0, posinf: Operand | None = None, neginf: Operand | None = None
+) -> Any:
     """Return an array with numbers in place of NaN and infinity; these have the derivative 0."""
     result = run(np.nan_to_num, _finite, (x,), {"nan": nan, "posinf": posinf, "neginf": neginf})
     return result if copy or type(x) not in BOXES else written("np.nan_to_num", x, result)
 
 
-def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+def _finite(x: Array, nan: Operand, posinf: Operand | None, neginf: Operand | None) -> Any:
     x = as_array(x)
     if x.dtype.kind not in "fc":
         return x
@@ -195,7 +196,7 @@ def _finite(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
     ).astype(x.dtype)
 
 
-def _replaced(result: Any, x: Any, stand_ins: Any) -> Any:
+def _replaced(result: Array, x: Array, stand_ins: Sequence[Any]) -> Any:
     """Return a result with other numbers where `x` is NaN or infinite."""
     dtype = result.dtype
     for is_it, value in stand_ins:
@@ -203,7 +204,7 @@ def _replaced(result: Any, x: Any, stand_ins: Any) -> Any:
     return result.astype(dtype) if result.dtype != dtype else result
 
 
-def _is(question: Any, x: Any) -> Any:
+def _is(question: Callable[..., Any], x: Array) -> Any:
     """Return which elements are NaN, or infinite with a given sign."""
     if question is np.isnan:
         return np.isnan(x)
@@ -215,7 +216,7 @@ def _is(question: Any, x: Any) -> Any:
 
 @answers_traced(np.average)
 def average(
-    a: Any, axis: Axis = None, weights: Any = None, returned: bool = False, *, keepdims: Any = np._NoValue
+    a: Any, axis: Axes = None, weights: Any = None, returned: bool = False, *, keepdims: Any = np._NoValue
 ) -> Any:
     """Return the weighted average along axes, optionally with the sums of the weights."""
     a = as_array(a)
@@ -240,14 +241,14 @@ def average(
 @answers_traced(np.cov)
 def cov(
     m: Any,
-    y: Any = None,
+    y: Array | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
+    fweights: Sequence[Any] | None = None,
+    aweights: ArrayLike | None = None,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Any:
     """Return the covariance matrix of variables, each a row of observations."""
     if ddof is not None and ddof != int(ddof):
@@ -272,7 +273,7 @@ def cov(
     return np.squeeze(as_array(products * np.true_divide(1, number), products.dtype))
 
 
-def _observations(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
+def _observations(m: Array, y: Array | None, rowvar: bool, dtype: DTypeLike | None) -> Array:
     """Return all variables as the rows of one array."""
     arrays = [as_array(m)] if y is None else [as_array(m), as_array(y)]
     for name, array in zip("my", arrays, strict=False):
@@ -288,7 +289,7 @@ def _observations(m: Any, y: Any, rowvar: bool, dtype: Any) -> Any:
     return rows[0] if y is None or not rows[0].shape[0] else np.concatenate(rows, axis=0)
 
 
-def _cov_weights(fweights: Any, aweights: Any, count: int) -> Any:
+def _cov_weights(fweights: Sequence[Any] | None, aweights: ArrayLike | None, count: int) -> Any:
     """Return the product of the given weights, or None.
 
     Raises:
@@ -314,7 +315,7 @@ def _cov_weights(fweights: Any, aweights: Any, count: int) -> Any:
 
 
 @answers_traced(np.corrcoef)
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+def corrcoef(x: Array, y: Array | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None) -> Any:
     """Return the correlation coefficients of variables, each a row of observations."""
     products = cov(x, y, rowvar, dtype=dtype)
     if products.ndim == 0:

@@ -26,6 +26,7 @@ from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import flatten, unflatten
 from fgrad.ops.indexing import written
+from fgrad.typing import Array, Operand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,7 +68,7 @@ def run(function: Any, answer: Any, args: Any, keywords: dict[str, Any]) -> Any:
     return boxed_leaves(result) if any(ours) else result
 
 
-def is_plainly_traced(arguments: Any) -> bool:
+def is_plainly_traced(arguments: tuple[Any, ...]) -> bool:
     """Return whether there are tensors, all with running traces, and all other arguments are of plain types."""
     found = False
     for argument in arguments:
@@ -81,7 +82,7 @@ def is_plainly_traced(arguments: Any) -> bool:
 _PLAIN = {int, float, bool, str, type(None), np.ndarray}
 
 
-def _read_only(value: Any) -> Any:
+def _read_only(value: Array) -> Array:
     if FOREIGN[type(value)]:
         return value
     view = np.asarray(value).view()
@@ -89,7 +90,7 @@ def _read_only(value: Any) -> Any:
     return view
 
 
-def boxed_leaves(tree: Any) -> Any:
+def boxed_leaves(tree: object) -> Any:
     """Return containers with every plain array converted to a Tensor."""
 
     def box_of(leaf: Any) -> Any:
@@ -101,7 +102,7 @@ def boxed_leaves(tree: Any) -> Any:
     return unflatten(treedef, map(box_of, leaves))
 
 
-def no_out(name: str, out: Any) -> None:
+def no_out(name: str, out: object) -> None:
     """Reject `out`.
 
     Raises:
@@ -116,19 +117,19 @@ def raw_array(x: Any) -> Any:
     return below(strip_ended(x))
 
 
-def concrete_value(x: Any) -> Any:
+def concrete_value(x: Operand) -> Any:
     """Return the plain array in a tensor, under `vmap` that of the whole batch; None if it is not concrete."""
     value = below(strip_ended(x), is_program)
     return None if type(value) is Tensor else value
 
 
-def is_always_zero(x: Any) -> bool:
+def is_always_zero(x: Array) -> bool:
     """Return whether a cotangent is identically 0; one that is differentiated again may be 0 only at this point."""
     value = below(strip_ended(x), lambda trace: trace.differentiates or trace.is_program)
     return type(value) is not Tensor and not np.any(value)
 
 
-def first_example(leaf: Any) -> Any:
+def first_example(leaf: Array | float) -> Any:
     """Return a plain array in the shape of its leaf: in a batch, the first example."""
     example, shape = raw_array(leaf), np.shape(leaf)
     batches = len(np.shape(example)) - len(shape)  # the batch axes come first

@@ -10,6 +10,7 @@ from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, square
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -33,10 +34,10 @@ class Adadelta(Optimizer):
     rho: Hyper = varying("the decay rate of the averages", FRACTION, default=0.95)
     epsilon: Hyper = varying("the square of the size of the first steps", NOT_NEGATIVE, default=1e-8)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {"accum": filled(param, 0.0), "accum_update": filled(param, 0.0)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         rho, epsilon = hyper.rho, hyper.epsilon
         squares = rho * slots["accum"] + (1 - rho) * square(gradient)
         moved = np.sqrt(slots["accum_update"] + epsilon) / np.sqrt(squares + epsilon) * gradient

@@ -11,6 +11,7 @@ from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import L1, L2, NOT_NEGATIVE, POSITIVE, Check, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, shrunk, square
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -31,10 +32,10 @@ class Adagrad(Optimizer):
     learning_rate: Hyper = varying("the size of the first steps", NOT_NEGATIVE)
     initial_accumulator_value: float = fixed("the initial value of `a`; there is no epsilon", POSITIVE, default=0.1)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {"accumulator": filled(param, self.initial_accumulator_value)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         total = slots["accumulator"] + square(gradient)
         return param - hyper.learning_rate * gradient / np.sqrt(total), {"accumulator": total}
 
@@ -71,13 +72,13 @@ class AdagradDA(Optimizer):
 
     decays = "never"
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {
             "gradient_accumulator": np.zeros_like(param),
             "gradient_squared_accumulator": filled(param, self.initial_gradient_squared_accumulator_value),
         }
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         total = slots["gradient_accumulator"] + gradient
         squares = slots["gradient_squared_accumulator"] + square(gradient)
         count = hyper.step if self.global_step is None else self.global_step.numpy().item() + 1

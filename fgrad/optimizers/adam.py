@@ -10,6 +10,7 @@ from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, square
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -45,10 +46,10 @@ class Adam(Optimizer):
         "add epsilon to the corrected root: the second form of `Adam`", default=False, kw_only=True
     )
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {"m": np.zeros_like(param), "v": filled(param, 0.0)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         new = moments(gradient, slots, hyper)
         size = hyper.learning_rate / (1 - hyper.beta1**hyper.step)
         return param - size * new["m"] / self.root(new["v"], hyper), new
@@ -100,17 +101,17 @@ class AMSGrad(Adam):
         Tensor([   0.9, -199.9])
     """
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {**super().initial_slots(param), "vhat": filled(param, 0.0)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         new = moments(gradient, slots, hyper)
         new["vhat"] = np.maximum(slots["vhat"], new["v"])
         size = hyper.learning_rate / (1 - hyper.beta1**hyper.step)
         return param - size * new["m"] / self.root(new["vhat"], hyper), new
 
 
-def moments(gradient: Any, slots: Slots, hyper: Settings) -> Slots:
+def moments(gradient: Array, slots: Slots, hyper: Settings) -> Slots:
     """Return the moving averages of the gradient and of its square."""
     return {
         "m": hyper.beta1 * slots["m"] + (1 - hyper.beta1) * gradient,

@@ -10,6 +10,7 @@ from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -35,10 +36,10 @@ class Adamax(Optimizer):
     beta2: Hyper = varying("the decay rate of the maximum", FRACTION, default=0.999)
     epsilon: Hyper = varying("keeps the divisor away from 0", NOT_NEGATIVE, default=1e-8)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {"m": np.zeros_like(param), "u": filled(param, 0.0)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         m = hyper.beta1 * slots["m"] + (1 - hyper.beta1) * gradient
         u = np.maximum(hyper.beta2 * slots["u"], np.abs(gradient) + hyper.epsilon)
         size = hyper.learning_rate / (1 - hyper.beta1**hyper.step)

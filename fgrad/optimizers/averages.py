@@ -55,7 +55,7 @@ class ExponentialMovingAverage:
         Variable(3., name='w')
     """
 
-    def __init__(self, decay: Hyper, num_updates: Hyper = None, zero_debias: bool = False) -> None:
+    def __init__(self, decay: Hyper, num_updates: Hyper | None = None, zero_debias: bool = False) -> None:
         check_hyper(FRACTION, "decay", decay)
         if num_updates is not None:
             check_hyper(NOT_NEGATIVE, "num_updates", num_updates)

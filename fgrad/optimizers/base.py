@@ -33,6 +33,7 @@ from fgrad.optimizers.schedules import ReduceOnPlateau
 from fgrad.optimizers.settings import Hyper, Settings, check_hyper, evaluated, known, may_differ
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
+from fgrad.typing import Array, ArrayLike, Operand
 
 Slots = dict[str, Any]
 """The state of an update rule for one array, by name."""
@@ -164,7 +165,7 @@ class Optimizer:
 
     # Defined by a subclass
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         """Return the updated array and slots.
 
         Both are then cast to the dtypes of the old ones.
@@ -178,7 +179,7 @@ class Optimizer:
         """
         raise NotImplementedError(type(self).__name__)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         """Return the slots of an array before the first step."""
         return {}
 
@@ -189,7 +190,7 @@ class Optimizer:
         """The names of the slots, sorted."""
         return sorted(self.initial_slots(np.zeros(())))
 
-    def _settings(self, step: Any, value_of: Callable[[str, Hyper, Any], Any] = evaluated) -> Settings:
+    def _settings(self, step: Operand, value_of: Callable[[str, Hyper, Any], Any] = evaluated) -> Settings:
         names = ("learning_rate", "weight_decay", *self.hyper_names)
         found = SimpleNamespace(step=step, **{name: value_of(name, getattr(self, name), step - 1) for name in names})
         if isinstance(found.learning_rate, (float, int)) and not found.learning_rate >= 0:
@@ -211,7 +212,7 @@ class Optimizer:
         new_slots = {name: inputs.like(slot, new_slots[name], describe) for name, slot in slots.items()}
         return inputs.like(old, new, describe), new_slots
 
-    def _decaying(self, params: list[Any], treedef: Any = None) -> list[bool]:
+    def _decaying(self, params: list[Any], treedef: object = None) -> list[bool]:
         """Return which of the parameters are subject to weight decay."""
         mask = self.decay_mask
         if self.decays == "never" or not may_differ(self.weight_decay):
@@ -234,7 +235,7 @@ class Optimizer:
 
     # Pure functions on containers
 
-    def init(self, params: Any) -> State:
+    def init(self, params: object) -> State:
         """Return the state before the first step.
 
         Args:
@@ -254,7 +255,7 @@ class Optimizer:
         slots = [self.initial_slots(param) for param in inputs.parameters(params)]
         return State(0, self._columns(slots, flatten(params)[1]))
 
-    def update(self, grads: Any, state: State, params: Any) -> tuple[Any, State]:
+    def update(self, grads: object, state: State, params: object) -> tuple[Any, State]:
         """Return the parameters and the state after one step; the arguments are not changed.
 
         Args:
@@ -304,7 +305,7 @@ class Optimizer:
             after = tree_map(functools.partial(np.where, finite), after, left_out)
         return unflatten(treedef, map(inputs.tensor, new)), after
 
-    def _columns(self, slots: list[Slots], treedef: Any) -> dict[str, Any]:
+    def _columns(self, slots: list[Slots], treedef: object) -> dict[str, Any]:
         """Return the slots of all parameters as one container for each name."""
         return {name: unflatten(treedef, [inputs.tensor(each[name]) for each in slots]) for name in self.slot_names}
 
@@ -357,7 +358,7 @@ class Optimizer:
         return pairs
 
     def _compute(
-        self, loss: Any, var_list: Any, grad_loss: Any
+        self, loss: Any, var_list: Any, grad_loss: ArrayLike | None
     ) -> tuple[list[tuple[Any, Variable]], GradientTape, Any]:
         """Return the pairs, and the tape and the loss from which they were computed."""
         if not callable(loss) or type(loss) in BOXES:
@@ -433,7 +434,7 @@ class Optimizer:
             if global_step is not None:
                 global_step.assign_add(1)
 
-    def _fitting(self, gradient: Any, variable: Variable, describe: Description) -> Any:
+    def _fitting(self, gradient: Operand, variable: Variable, describe: Description) -> Any:
         """Return the gradient of a variable as `_stepped` takes it."""
         value = inputs.plain(gradient) if recording() is None else inputs.array(gradient)
         return inputs.fitting(value, variable, describe)
@@ -466,7 +467,7 @@ class Optimizer:
         before = {v: v._shown() for v in gradients}
         slots = self._slots_of(before)
 
-        def stepped(v: Variable, value: Any) -> tuple[Any, Slots]:
+        def stepped(v: Variable, value: Array) -> tuple[Any, Slots]:
             own = slots[v]
             for gradient in gradients[v]:
                 value, own = self._stepped(gradient, value, own, hyper, decays[v], names[v])
@@ -490,7 +491,7 @@ class Optimizer:
         fitting = [(self._fitting(g, v, names[v]), v) for g, v in pairs]
         finite = inputs.all_finite(gradient for gradient, _ in fitting) if self.skip_nonfinite else True
 
-        def assign(variable: Variable, new: Any) -> None:
+        def assign(variable: Variable, new: Array) -> None:
             variable.assign(new if finite is True else np.where(finite, new, variable))
 
         step = self._counter("_step")
@@ -515,7 +516,7 @@ class Optimizer:
         return self._cell(name, lambda: getattr(self, name), lambda new: setattr(self, name, int(new)), Counter)
 
     def _slot_cell(self, variable: Variable, name: str) -> Cell:
-        def write(new: Any) -> None:
+        def write(new: Array) -> None:
             self._slots[variable] = {**self._slots[variable], name: new}
 
         return self._cell((variable, name), lambda: self._slots[variable][name], write, self._slot_type)

@@ -30,6 +30,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import strip_ended
 from fgrad.core.variable import Variable
 from fgrad.errors.hints import names_keywords
+from fgrad.typing import Operand
 
 C = TypeVar("C", bound=type)
 
@@ -58,7 +59,7 @@ class Check(NamedTuple):
 def of_numbers(holds: Callable[[Any], Any], requirement: str) -> Check:
     """Return a condition on real numbers. It holds for variables and traced tensors, whose values may change."""
 
-    def holds_now(value: Any) -> Any:
+    def holds_now(value: Operand) -> Any:
         value = value if type(value) is Variable else strip_ended(value)
         if type(value) in BOXES:
             return True
@@ -107,7 +108,7 @@ def fixed(doc: str = "", check: Check | None = None, *, default: Any = MISSING, 
     return _field(Declaration(doc, check, False), default, kw_only)
 
 
-def _field(declaration: Declaration, default: Any, kw_only: bool) -> Any:
+def _field(declaration: Declaration, default: object, kw_only: bool) -> Any:
     return dataclasses.field(default=default, kw_only=kw_only, metadata={"declaration": declaration})
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import NOT_NEGATIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -25,7 +26,7 @@ class GradientDescent(Optimizer):
 
     learning_rate: Hyper = varying("the length of a step for a gradient of length 1", NOT_NEGATIVE)
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         return param - hyper.learning_rate * gradient, {}
 
 
@@ -52,10 +53,10 @@ class Momentum(Optimizer):
     momentum: Hyper = varying("the decay rate of the velocity", NOT_NEGATIVE)
     use_nesterov: bool = fixed("whether to use Nesterov's form", default=False)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {"momentum": np.zeros_like(param)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         velocity = hyper.momentum * slots["momentum"] + gradient
         moved = gradient + hyper.momentum * velocity if self.use_nesterov else velocity
         return param - hyper.learning_rate * moved, {"momentum": velocity}

@@ -10,6 +10,7 @@ from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import L1, L2, NOT_NEGATIVE, NOT_POSITIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, shrunk, square
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -51,10 +52,10 @@ class Ftrl(Optimizer):
         self.beta = 0.0 if self.beta is None else self.beta
         super().__post_init__()
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {"accum": filled(param, self.initial_accumulator_value), "linear": np.zeros_like(param)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         total = slots["accum"] + square(gradient)
         rests = hyper.learning_rate == 0  # as at the end of a schedule; avoid a division by 0
         rate = hyper.learning_rate + rests

@@ -16,12 +16,13 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import flatten, paths
 from fgrad.core.variable import Variable
+from fgrad.typing import Array, ArrayLike
 
 Description = Callable[[], str]
 """Returns the name of an array for a message; called only if there is a message."""
 
 
-def tensor(x: Any) -> Any:
+def tensor(x: ArrayLike) -> Any:
     """Return a number, array or tensor as a tensor."""
     return boxed(array(x))
 
@@ -40,7 +41,7 @@ def plain(x: Any) -> Any:
     return x.numpy() if type(x) is Tensor else np.asarray(in_memory(x))
 
 
-def parameters(params: Any) -> list[Any]:
+def parameters(params: object) -> list[Any]:
     """Return the leaves of a container of parameters as arrays or traced tensors.
 
     Raises:
@@ -52,7 +53,7 @@ def parameters(params: Any) -> list[Any]:
     return values
 
 
-def parameter_name(params: Any, i: int) -> str:
+def parameter_name(params: object, i: int) -> str:
     """Return the name of the leaf at a position, for messages."""
     return f"parameter {paths(params)[i] or 'params'}"
 
@@ -75,7 +76,7 @@ def matched(treedef: Any, tree: Any, what: str) -> list[Any]:
     return found
 
 
-def fitting(gradient: Any, param: Any, describe: Description) -> Any:
+def fitting(gradient: Array, param: Array, describe: Description) -> Any:
     """Return a gradient in the dtype of its parameter.
 
     Raises:
@@ -98,7 +99,7 @@ def fitting(gradient: Any, param: Any, describe: Description) -> Any:
     return gradient if gradient.dtype == param.dtype else gradient.astype(param.dtype)
 
 
-def _check_continuous(param: Any, describe: Description) -> None:
+def _check_continuous(param: Array, describe: Description) -> None:
     if param.dtype.kind not in "fc":
         raise errors.DtypeError(
             f"{describe()} has dtype {param.dtype}; an optimizer can only update floating-point or complex "
@@ -133,13 +134,13 @@ def all_finite(gradients: Iterable[Any]) -> Any:
         return finite
 
 
-def is_finite(array: Any) -> bool:
+def is_finite(array: ArrayLike) -> bool:
     """Return whether every element of an array is finite; a finite sum shows it quickly."""
     with np.errstate(all="ignore"):
         return bool(np.isfinite(np.add.reduce(array, axis=None))) or bool(np.all(np.isfinite(array)))
 
 
-def variable_pairs(grads_and_vars: Iterable[Any], global_step: Any) -> list[tuple[Any, Variable]]:
+def variable_pairs(grads_and_vars: Iterable[Any], global_step: ArrayLike | None) -> list[tuple[Any, Variable]]:
     """Return pairs of gradients and variables as a list.
 
     Raises:
@@ -186,7 +187,7 @@ def names_of(pairs: Iterable[tuple[Any, Variable]]) -> list[str]:
     return [variable.name for _, variable in pairs]
 
 
-def refuse_parameters(name: str, function: Any, kind: type[errors.FgradError]) -> None:
+def refuse_parameters(name: str, function: Callable[..., Any], kind: type[errors.FgradError]) -> None:
     """Raise if a function cannot be called without arguments.
 
     Raises:
@@ -206,7 +207,7 @@ def refuse_parameters(name: str, function: Any, kind: type[errors.FgradError]) -
         ) from None
 
 
-def _needed(function: Any) -> list[str]:
+def _needed(function: Callable[..., Any]) -> list[str]:
     """Return the names of required parameters; empty if they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()

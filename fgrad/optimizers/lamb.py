@@ -11,6 +11,7 @@ from fgrad.optimizers.base import Slots
 from fgrad.optimizers.declared import NOT_NEGATIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import square
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -40,7 +41,7 @@ class Lamb(Adam):
 
     decays = "in the rule"
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         new = moments(gradient, slots, hyper)
         moved = new["m"] / (1 - hyper.beta1**hyper.step) / self.root(new["v"], hyper) + hyper.weight_decay * param
         squares = np.sum(square(param)), np.sum(square(moved))

@@ -9,6 +9,7 @@ import numpy as np
 from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -32,10 +33,10 @@ class Lion(Optimizer):
     beta1: Hyper = varying("the weight of the average in a step", FRACTION, default=0.9)
     beta2: Hyper = varying("the decay rate of the average", FRACTION, default=0.99)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {"m": np.zeros_like(param)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         direction = np.sign(hyper.beta1 * slots["m"] + (1 - hyper.beta1) * gradient)
         m = hyper.beta2 * slots["m"] + (1 - hyper.beta2) * gradient
         return param - hyper.learning_rate * direction, {"m": m}

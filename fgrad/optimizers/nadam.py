@@ -11,6 +11,7 @@ from fgrad.optimizers.base import Slots
 from fgrad.optimizers.declared import NOT_NEGATIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled
+from fgrad.typing import Array, Operand
 
 
 @optimizer_class
@@ -38,13 +39,14 @@ class Nadam(Adam):
     )
     corrected_epsilon: bool = fixed(default=True, kw_only=True)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         # The product has no closed form, and beta1 may change, so it is part of the state: with the shape of beta1 and
         # momentum_decay.
-        shape = np.broadcast_shapes(np.shape(self.beta1), np.shape(self.momentum_decay))
+        factors: list[Any] = [self.beta1, self.momentum_decay]
+        shape = np.broadcast_shapes(*map(np.shape, factors))
         return {**super().initial_slots(param), "momentum_product": filled(np.zeros(shape, param.dtype), 1.0)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         new = moments(gradient, slots, hyper)
         now, ahead = _momentum(hyper, hyper.step), _momentum(hyper, hyper.step + 1)
         product = slots["momentum_product"] * now
@@ -53,5 +55,5 @@ class Nadam(Adam):
         return param - hyper.learning_rate * mhat / self.root(new["v"], hyper), new
 
 
-def _momentum(hyper: Settings, step: Any) -> Any:
+def _momentum(hyper: Settings, step: Operand) -> Any:
     return hyper.beta1 * (1 - 0.5 * 0.96 ** (hyper.momentum_decay * step))

@@ -10,6 +10,7 @@ from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import L1, L2, NOT_NEGATIVE, POSITIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, shrunk, square
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -33,7 +34,7 @@ class ProximalGradientDescent(Optimizer):
     l1_regularization_strength: Hyper = varying(L1, NOT_NEGATIVE, default=0.0)
     l2_regularization_strength: Hyper = varying(L2, NOT_NEGATIVE, default=0.0)
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         return _proximal(gradient, param, hyper.learning_rate, hyper), {}
 
 
@@ -60,14 +61,14 @@ class ProximalAdagrad(Optimizer):
     l1_regularization_strength: Hyper = varying(L1, NOT_NEGATIVE, default=0.0)
     l2_regularization_strength: Hyper = varying(L2, NOT_NEGATIVE, default=0.0)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         return {"accumulator": filled(param, self.initial_accumulator_value)}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         total = slots["accumulator"] + square(gradient)
         return _proximal(gradient, param, hyper.learning_rate / np.sqrt(total), hyper), {"accumulator": total}
 
 
-def _proximal(gradient: Any, param: Any, rate: Any, hyper: Settings) -> Any:
+def _proximal(gradient: Array, param: Array, rate: Array | float, hyper: Settings) -> Any:
     near = shrunk(param - rate * gradient, rate * hyper.l1_regularization_strength)
     return near / (1 + rate * hyper.l2_regularization_strength)

@@ -10,6 +10,7 @@ from fgrad.optimizers.adam import Adam, moments
 from fgrad.optimizers.base import Slots
 from fgrad.optimizers.declared import at_least, fixed, optimizer_class
 from fgrad.optimizers.settings import Settings
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -36,7 +37,7 @@ class RAdam(Adam):
         default=4.0,
     )
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         new = moments(gradient, slots, hyper)
         mhat = new["m"] / (1 - hyper.beta1**hyper.step)
         power = hyper.beta2**hyper.step

@@ -10,6 +10,7 @@ from fgrad.optimizers.base import Optimizer, Slots
 from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, square
+from fgrad.typing import Array
 
 
 @optimizer_class
@@ -38,11 +39,11 @@ class RMSProp(Optimizer):
     epsilon: Hyper = varying("keeps the divisor away from 0", NOT_NEGATIVE, default=1e-10)
     centered: bool = fixed("subtract the square of the average gradient", default=False)
 
-    def initial_slots(self, param: Any) -> Slots:
+    def initial_slots(self, param: Array) -> Slots:
         average = {"mg": np.zeros_like(param)} if self.centered else {}
         return {"rms": filled(param, 1.0), "momentum": np.zeros_like(param), **average}
 
-    def rule(self, gradient: Any, param: Any, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
         new = {"rms": hyper.decay * slots["rms"] + (1 - hyper.decay) * square(gradient)}
         spread = new["rms"] + hyper.epsilon
         if self.centered:

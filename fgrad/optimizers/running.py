@@ -413,7 +413,7 @@ def take_steps(
     return history
 
 
-def _take(subject: Subject, gradients: Any, history: History, row: Step) -> None:
+def _take(subject: Subject, gradients: object, history: History, row: Step) -> None:
     """Make a step and record it, both or neither, even if Ctrl-C interrupts."""
     before, count = subject.snapshot(), len(history)
     try:
@@ -479,7 +479,7 @@ def _check_finite(history: History, loss: float, gradients: dict[Any, Any]) -> N
     raise error
 
 
-def _wants_to_stop(callback: Callback, step: int, loss: float, gradients: Any) -> bool:
+def _wants_to_stop(callback: Callback, step: int, loss: float, gradients: object) -> bool:
     """Return whether a callback ends the run.
 
     Raises:

@@ -19,6 +19,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.optimizers.declared import BETWEEN, POSITIVE, at_least, declarations, fixed, placed_here, schedule_class
+from fgrad.typing import Array, ArrayLike, Operand
 
 __all__ = [
     "CosineDecay", "CosineDecayRestarts", "ExponentialDecay", "InverseTimeDecay", "LinearCosineDecay",
@@ -76,7 +77,7 @@ class _Decay(Schedule):
     decay_rate: Any = fixed("the decay in one such unit, as in the formula")
     staircase: bool = fixed("change the value only every `decay_steps` steps", default=False)
 
-    def periods(self, step: Any) -> Any:
+    def periods(self, step: Array) -> Any:
         """Return the steps in units of `decay_steps`, rounded down for a staircase."""
         periods = step / self.decay_steps
         return np.floor(periods) if self.staircase else periods
@@ -136,7 +137,7 @@ class PolynomialDecay(Schedule):
     power: Any = fixed("the exponent; 1 gives a linear decay", default=1.0)
     cycle: bool = fixed("rise again at the end, and decay towards the next multiple of `decay_steps`", default=False)
 
-    def value(self, step: Any) -> Any:
+    def value(self, step: ArrayLike) -> Any:
         if self.cycle:
             part = step / (self.decay_steps * np.maximum(np.ceil(step / self.decay_steps), 1))
         else:
@@ -191,7 +192,7 @@ class CosineDecay(Schedule):
     decay_steps: Any = fixed("the step at which the end is reached", POSITIVE)
     alpha: Any = fixed("the value from that step on, as a fraction of the initial one", default=0.0)
 
-    def value(self, step: Any) -> Any:
+    def value(self, step: ArrayLike) -> Any:
         fallen = _cosine(np.minimum(step / self.decay_steps, 1))
         return self.initial_learning_rate * ((1 - self.alpha) * fallen + self.alpha)
 
@@ -212,7 +213,7 @@ class CosineDecayRestarts(Schedule):
     m_mul: Any = fixed("the ratio of the initial values of successive periods", default=1.0)
     alpha: Any = fixed("the lowest value, as a fraction of the initial one", default=0.0)
 
-    def value(self, step: Any) -> Any:
+    def value(self, step: ArrayLike) -> Any:
         done = step / self.first_decay_steps
         if self.t_mul == 1:
             period = np.floor(done)
@@ -225,7 +226,7 @@ class CosineDecayRestarts(Schedule):
         fallen = self.m_mul**period * _cosine(part)
         return self.initial_learning_rate * ((1 - self.alpha) * fallen + self.alpha)
 
-    def _start(self, period: Any) -> Any:
+    def _start(self, period: Array) -> Any:
         """Return the start of a period, in units of the first one."""
         return (self.t_mul**period - 1) / (self.t_mul - 1)
 
@@ -245,7 +246,7 @@ class LinearCosineDecay(Schedule):
     alpha: Any = fixed("see the formula", default=0.0)
     beta: Any = fixed("see the formula", default=0.001)
 
-    def value(self, step: Any) -> Any:
+    def value(self, step: ArrayLike) -> Any:
         part = np.minimum(step / self.decay_steps, 1)
         cosine = _cosine(2 * self.num_periods * part)
         return self.initial_learning_rate * ((self.alpha + 1 - part) * cosine + self.beta)
@@ -404,7 +405,7 @@ class ReduceOnPlateau(Schedule):
         self._waited, self._cooling = state["waited"], state["cooling"]
 
 
-def _cosine(part: Any) -> Any:
+def _cosine(part: Array) -> Any:
     """Return half a cosine, from 1 at 0 to 0 at 1."""
     return 0.5 * (1 + np.cos(np.pi * part))
 
@@ -413,6 +414,6 @@ def _between(low: Any, high: Any, part: Any) -> Any:
     return low * (1 - part) + high * part
 
 
-def _known(value: Any) -> bool:
+def _known(value: Operand) -> bool:
     """Return whether a parameter can be checked; a tensor may stand for many values."""
     return type(value) not in BOXES

@@ -7,8 +7,9 @@ check_hyper(check, name, hyper)     raises if its value does not satisfy a condi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,8 +19,9 @@ from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.optimizers.declared import Check
 from fgrad.optimizers.inputs import refuse_parameters
 from fgrad.optimizers.schedules import Schedule
+from fgrad.typing import Operand
 
-Hyper = Any
+Hyper: TypeAlias = Operand | Schedule | Callable[[], Operand]
 """A hyper-parameter: a number, an array, a tensor, a variable, a schedule, or a function without
 arguments that returns one of the first four."""
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.typing import Array
+
 
 def columns(pattern: Any) -> Any:
     """Return a color for each column of a boolean csr matrix, such that no row contains a color twice."""
@@ -27,7 +29,7 @@ def columns(pattern: Any) -> Any:
     return _best(lambda order: _by_rows(turned, order), turned, max(most, 1))
 
 
-def symmetric(pattern: Any) -> Any:
+def symmetric(pattern: object) -> Any:
     """Return a color for each vertex of a graph, such that every path of four vertices has three colors."""
     return _best(lambda order: _stars(pattern, order), pattern, 1)
 
@@ -53,7 +55,7 @@ def _lowest_free(colors: int) -> int:
     return ~colors & (colors + 1)
 
 
-def _by_rows(turned: Any, order: Iterable[int]) -> Any:
+def _by_rows(turned: Any, order: Iterable[int]) -> Array:
     lines = _lists(turned)
     taken = [0] * turned.shape[0]  # of each row
     found = [0] * turned.shape[1]
@@ -68,7 +70,7 @@ def _by_rows(turned: Any, order: Iterable[int]) -> Any:
     return np.array(found, np.intp)
 
 
-def _stars(pattern: Any, order: Iterable[int]) -> Any:
+def _stars(pattern: object, order: Iterable[int]) -> Array:
     """Return a star coloring.
 
     For each vertex three sets of colors are stored: those of its neighbours, those that occur more than once among

@@ -28,6 +28,7 @@ from fgrad.transforms.jacobians import along_all, as_selected, check_chunk_size
 from fgrad.transforms.linearization import differentiable
 from fgrad.transforms.reverse import grad, vjp
 from fgrad.transforms.running import call_users, check_detached, check_result, run
+from fgrad.typing import Array
 
 P = ParamSpec("P")
 Options = dict[str, Any]
@@ -74,13 +75,13 @@ class _Point:
         return tuple(self.places), str(treedef), tuple(map(_form, leaves))
 
 
-def _form(leaf: Any) -> Any:
+def _form(leaf: Array) -> Any:
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return leaf.shape, str(leaf.dtype)
     return leaf if isinstance(leaf, (int, str, bool)) or leaf is None else type(leaf)
 
 
-def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
+def _real(transform: str, function: Any, name: str, leaf: Array) -> Any:
     value = differentiable(leaf)
     if value is None:
         raise errors.IntegerInputError(
@@ -98,12 +99,12 @@ def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
 # Patterns
 
 
-def _unfollowed(x: Any) -> Any:
+def _unfollowed(x: Array) -> Any:
     """Return an array without the layers of differentiating traces: patterns have none."""
     return below(x, is_undecided)
 
 
-def _pattern(function: Any, leaves: Sequence[Any]) -> tuple[Any, bool]:
+def _pattern(function: Callable[..., Any], leaves: Sequence[Any]) -> tuple[Any, bool]:
     """Return the pattern of a function of a list of arrays; and whether a result is complex."""
     ends = np.cumsum([0, *(x.size for x in leaves)])
     trace = PatternTrace(int(ends[-1]))
@@ -117,7 +118,7 @@ def _pattern(function: Any, leaves: Sequence[Any]) -> tuple[Any, bool]:
     return as_pattern(sparse_library().vstack(found), name_of(function)), is_complex
 
 
-def _run_sparsity(function: Any, args: tuple[Any, ...], keywords: Options, argnums: Selection) -> Any:
+def _run_sparsity(function: Callable[..., Any], args: tuple[Any, ...], keywords: Options, argnums: Selection) -> Any:
     point = _Point("sparsity", function, args, keywords, argnums)
     return as_selected(parts(_pattern(_named(point), point.leaves)[0], point.sizes, 1), argnums)
 
@@ -171,7 +172,9 @@ def sparsity(function: Any = None, argnums: Selection = 0) -> Any:
 class SparseDerivative(Transformed, Generic[P]):
     """A function that returns a sparse matrix of derivatives, and stores the plans it has made."""
 
-    def __init__(self, run: Callable[..., Any], function: Any, options: Options, is_kept: bool = True) -> None:
+    def __init__(
+        self, run: Callable[..., Any], function: Callable[..., Any], options: Options, is_kept: bool = True
+    ) -> None:
         super().__init__(run, function, options, is_kept)
         self._options = {"plans": {}, **options}
 
@@ -196,7 +199,7 @@ class SparseDerivative(Transformed, Generic[P]):
         found: SparsePlan = Transformed(self._run, self._function, options, is_kept=False)(*args, **keywords)
         return found
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         if instance is None or not hasattr(self._function, "__get__"):
             return self
         return SparseDerivative(self._run, self._function.__get__(instance, owner), self._options)
@@ -227,7 +230,7 @@ class _Problem:
         of_leaves = _named(point)
         self.function: Callable[..., Any] = grad(of_leaves) if is_hessian else of_leaves
 
-    def plan(self, given: Any, mode: str) -> SparsePlan:
+    def plan(self, given: object, mode: str) -> SparsePlan:
         """Return the plan for a given pattern, or for the pattern of the operations at this point.
 
         Raises:
@@ -253,7 +256,7 @@ class _Problem:
             return _OTHER
         leaves = self.point.leaves
 
-        def push(tangents: Any) -> Any:
+        def push(tangents: Sequence[Any]) -> list[Any]:
             return flatten(jvp(self.function, (leaves,), (tangents,))[1])[0]
 
         return self._along_all(push, leaves, rows, max(plan.shape))
@@ -275,7 +278,7 @@ class _Problem:
         """Return the results of a function for each row, split into the shapes of arrays."""
         ends = np.cumsum([x.size for x in arrays])[:-1]
 
-        def apart(rows: Any) -> list[Any]:
+        def apart(rows: Array) -> list[Any]:
             pieces = zip(np.split(rows, ends, axis=-1), arrays, strict=True)
             return [piece.reshape((*rows.shape[:-1], *x.shape)).astype(x.dtype, copy=False) for piece, x in pieces]
 
@@ -323,7 +326,7 @@ _NOT_ROUNDING = 1e-3
 """The relative difference from which a new pattern does not match the function."""
 
 
-def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan]) -> Any:
+def _found(problem: _Problem, mode: str, given: object, plans: dict[Any, SparsePlan]) -> Any:
     """Return the matrix by a stored plan, or by a new one if that is no longer valid.
 
     With the pattern of the operations at this point, a difference is due to rounding, and determines the tolerance: a
@@ -358,12 +361,12 @@ def _found(problem: _Problem, mode: str, given: Any, plans: dict[Any, SparsePlan
 
 
 def _run_sparse_jacobian(
-    function: Any,
+    function: Callable[..., Any],
     args: tuple[Any, ...],
     keywords: Options,
     argnums: Selection,
     mode: str,
-    sparsity: Any,
+    sparsity: object,
     chunk_size: int | None,
     plans: dict[Any, SparsePlan],
     only_plan: bool = False,
@@ -380,11 +383,11 @@ def _run_sparse_jacobian(
 
 
 def _run_sparse_hessian(
-    function: Any,
+    function: Callable[..., Any],
     args: tuple[Any, ...],
     keywords: Options,
     argnums: Selection,
-    sparsity: Any,
+    sparsity: object,
     chunk_size: int | None,
     plans: dict[Any, SparsePlan],
     only_plan: bool = False,
@@ -425,7 +428,7 @@ def sparse_jacobian(
 ) -> Callable[[Callable[P, Any]], SparseDerivative[P]]: ...
 @names_keywords
 def sparse_jacobian(
-    function: Any = None,
+    function: object = None,
     argnums: Selection = 0,
     mode: str = "auto",
     sparsity: Any = None,

@@ -15,6 +15,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.patterns import coloring
 from fgrad.patterns.trace import sparse_library
+from fgrad.typing import ArrayLike
 
 _LITTLE = 1e-5
 """A fraction of the largest row, used as the minimal scale of all rows."""
@@ -84,7 +85,7 @@ class SparsePlan:
         """Return a direction for each color, and finally a random one that checks the result."""
         return [*(np.equal(self.colors, color) for color in range(self.count)), self._check]
 
-    def elements(self, found: Any) -> Any:
+    def elements(self, found: ArrayLike) -> Any:
         """Return the elements in the order of the pattern, from the results along the directions."""
         return np.take(np.reshape(found, -1), self._places)
 

@@ -22,6 +22,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, settled
 from fgrad.core.trace import Call, Trace
 from fgrad.ops.patterns import Chain, Links, Step, joined, tied, whole
+from fgrad.typing import Array
 
 MOST = 100_000_000
 """The maximal number of elements of a pattern, which take half a gigabyte."""
@@ -73,7 +74,7 @@ class PatternTrace(Trace):
             return tuple([self._followed(step, patterns, place, each) for place, each in enumerate(ans)])
         return self._followed(step, patterns, 0, ans)
 
-    def _followed(self, step: Step, patterns: Mapping[int, Any], place: int, ans: Any) -> Tensor:
+    def _followed(self, step: Step, patterns: Mapping[int, Any], place: int, ans: Array) -> Tensor:
         """Return a result of an operation with its pattern; an integer has none, but is not a constant."""
         if ans.dtype.kind not in INEXACT:
             return box(ans, self, None)
@@ -113,7 +114,7 @@ class PatternTrace(Trace):
         everything = tied(pattern.shape[:1], ["in"], (value.size,), ["out"])
         return box(value, self, self._through(everything, pattern))
 
-    def pattern_of(self, leaf: Any) -> Any:
+    def pattern_of(self, leaf: Array) -> Any:
         """Return the pattern of a result, empty if it is not connected to an input."""
         if type(leaf) is Tensor and leaf._trace is self and leaf._mark is not None:
             return leaf._mark
@@ -127,7 +128,7 @@ class PatternTrace(Trace):
         starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=shape[0]))])
         return sparse_library().csr_array((np.ones(len(columns), np.bool_), columns, starts), shape=shape)
 
-    def _through(self, chain: Chain, pattern: Any) -> Any:
+    def _through(self, chain: Chain, pattern: object) -> Any:
         for links in reversed(chain):
             pattern = self._product(self._matrix(links), pattern)
         return pattern

@@ -83,7 +83,7 @@ def check_constant(method: str, parameters: dict[str, Any]) -> None:
             )
 
 
-def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: Any) -> tuple[int, ...]:
+def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: object) -> tuple[int, ...]:
     """Return the shape of the result of a NumPy method for parameters that broadcast, and a size.
 
     Raises:

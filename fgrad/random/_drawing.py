@@ -30,6 +30,7 @@ from fgrad.core.tensor import apply
 from fgrad.core.trace import running
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, Sample, register
+from fgrad.typing import Array
 
 Formula = Callable[..., Any]
 
@@ -70,7 +71,7 @@ def each(draw: Callable[[], Any]) -> Any:
 # Draws with derivatives
 
 
-def _drawn(*parameters: Any, draw: Formula) -> Any:
+def _drawn(*parameters: Array, draw: Formula) -> Array:
     return np.asarray(draw(*parameters))[()]
 
 
@@ -116,14 +117,14 @@ class Pathwise:
         """Return numbers drawn by `draw` for plain parameters, which are broadcast."""
         return apply(self.primitive, parameters, {"draw": draw})
 
-    def _in_double(self, *parameters: Any) -> Any:
+    def _in_double(self, *parameters: object) -> Any:
         return self.motion(*(np.asarray(x, np.float64) for x in parameters))
 
-    def _reverse(self, argnum: int, ans: Any, *parameters: Any, draw: Formula) -> Any:
+    def _reverse(self, argnum: int, ans: Array, *parameters: Array, draw: Formula) -> Callable[[Any], Any]:
         velocity, dtype = self.velocities[argnum], ans.dtype
         return lambda ct: ct * _fitting(velocity(ans, *parameters), dtype)
 
-    def _forward(self, tangents: Sequence[Any], ans: Any, *parameters: Any, draw: Formula) -> Any:
+    def _forward(self, tangents: Sequence[Any], ans: Array, *parameters: Array, draw: Formula) -> Any:
         total: Any = ZERO
         for t, velocity in zip(tangents, self.velocities, strict=True):
             if t is not ZERO:
@@ -137,7 +138,7 @@ class Pathwise:
 
 
 def _without_derivative(name: str) -> Primitive:
-    def implementation(*parameters: Any, draw: Formula) -> Any:
+    def implementation(*parameters: object, draw: Formula) -> Any:
         return np.asarray(draw(*parameters))[()]
 
     return Primitive(name, implementation)
@@ -151,7 +152,7 @@ rows = _without_derivative("draw_rows")
 """An operation on the parameters of one example at a time."""
 
 
-def rows_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+def rows_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Array:
     """Draw separately for each example."""
     examples = [[x[i] if m else x for x, m in zip(values, mapped, strict=True)] for i in range(size)]
     return np.stack([apply(rows, example, metadata) for example in examples])

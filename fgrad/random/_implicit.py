@@ -25,22 +25,23 @@ from fgrad.random._drawing import Pathwise
 from fgrad.scipy import _special as special
 from fgrad.scipy.stats._integrals import Law
 from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES
+from fgrad.typing import Array, Operand
 
 
-def _speed(law: Law, place: int, log_scale: Any, x: Any, *parameters: Any) -> Any:
+def _speed(law: Law, place: int, log_scale: Operand, x: Array, *parameters: Array) -> Any:
     """Return -(dF/dp) / f for one of the parameters, divided by a scale whose logarithm is given."""
     density = np.exp(law.log_density(x, *parameters) + log_scale)
     return -law.slope(place, x, *parameters) / density
 
 
-def _gamma_velocity(x: Any, a: Any) -> Any:
+def _gamma_velocity(x: Array, a: Array) -> Array:
     """Return the derivative of a draw with respect to the shape; 0 for a draw that was rounded to 0."""
     zero = np.equal(x, 0)
     x = np.where(zero, 1.0, x)
     return np.where(zero, 0.0, x * _speed(GAMMA, 0, np.log(x), x, a))
 
 
-def _log_odds_velocity(place: int, x: Any, a: Any, b: Any) -> Any:
+def _log_odds_velocity(place: int, x: Array, a: Array, b: Array) -> Array:
     """Return the derivative of the logarithm of x / (1 - x) for a beta distributed x; 0 where it is infinite."""
     end = np.logical_or(np.equal(x, 0), np.equal(x, 1))
     x = np.where(end, 0.5, x)
@@ -52,7 +53,7 @@ def _beta_velocity(place: int) -> Callable[..., Any]:
 
 
 def _f_velocity(place: int) -> Callable[..., Any]:
-    def velocity(x: Any, dfnum: Any, dfden: Any) -> Any:
+    def velocity(x: Array, dfnum: Array, dfden: Array) -> Array:
         zero = np.equal(x, 0)
         x = np.where(zero, 1.0, x)
         return np.where(zero, 0.0, x * _speed(F_RATIO, place, np.log(x), x, dfnum, dfden))
@@ -60,7 +61,7 @@ def _f_velocity(place: int) -> Callable[..., Any]:
     return velocity
 
 
-def _wald_velocity(x: Any, mean: Any, scale: Any) -> Any:
+def _wald_velocity(x: Array, mean: Array, scale: Array) -> Any:
     """Return the derivative of a draw with respect to the mean.
 
     The derivative of the distribution function is -(2 scale / mean^2) exp(2 scale / mean) ndtr(-y), with y = sqrt(scale
@@ -71,13 +72,13 @@ def _wald_velocity(x: Any, mean: Any, scale: Any) -> Any:
     return 2 * np.sqrt(scale * x) * x / mean**2 * mills
 
 
-def _angle(x: Any, mu: Any) -> Any:
+def _angle(x: Array, mu: Array) -> Any:
     """Return an angle relative to the mean direction, from -pi to pi."""
     turned = x - mu
     return turned - 2 * pi * np.rint(turned / (2 * pi))
 
 
-def _vonmises_velocity(x: Any, mu: Any, kappa: Any) -> Any:
+def _vonmises_velocity(x: Array, mu: Array, kappa: Array) -> Any:
     return _speed(VONMISES, 0, 0.0, _angle(x, mu), kappa)
 
 
@@ -119,14 +120,14 @@ IMPLICIT = {law.name: law for law in _LAWS}
 # u_j.
 
 
-def _dirichlet(alpha: Any, draw: Callable[[Any], Any], dims: int) -> Any:
+def _dirichlet(alpha: Array, draw: Callable[[Any], Any], dims: int) -> Any:
     if alpha.ndim == 1:
         return draw(alpha)
     found = np.stack([_dirichlet(each, draw, dims) for each in alpha]) if len(alpha) else None
     return np.zeros((*alpha.shape[:-1], *(0,) * dims, alpha.shape[-1])) if found is None else found
 
 
-def _log_odds_velocities(x: Any, alpha: Any, dims: int) -> Any:
+def _log_odds_velocities(x: Array, alpha: Array, dims: int) -> Any:
     """Return the velocity of the logarithm of the odds of each part, with respect to its own parameter."""
     count = alpha.shape[-1]
     if count == 1:
@@ -136,19 +137,19 @@ def _log_odds_velocities(x: Any, alpha: Any, dims: int) -> Any:
     return _log_odds_velocity(0, x, np.reshape(alpha, (*lead, *one, count)), np.reshape(others, (*lead, *one, count)))
 
 
-def _shared(x: Any, changes: Any) -> Any:
+def _shared(x: Array, changes: Array) -> Any:
     """Return the change of parts of 1 for a change of the logarithms of their sizes."""
     return x * (changes - np.sum(x * changes, axis=-1, keepdims=True))
 
 
-def _dirichlet_rule(ans: Any, alpha: Any, draw: Any, dims: int) -> Any:
+def _dirichlet_rule(ans: Array, alpha: Array, draw: Callable[..., Any], dims: int) -> Callable[[Any], Any]:
     lead = alpha.ndim - 1
     return lambda ct: np.sum(
         _log_odds_velocities(ans, alpha, dims) * _shared(ans, ct), axis=tuple(range(lead, lead + dims))
     )
 
 
-def _dirichlet_tangent(tangents: Sequence[Any], ans: Any, alpha: Any, draw: Any, dims: int) -> Any:
+def _dirichlet_tangent(tangents: Sequence[Any], ans: Array, alpha: Array, draw: Callable[..., Any], dims: int) -> Any:
     (t,) = tangents
     if t is ZERO:
         return ZERO
@@ -180,7 +181,7 @@ _DIRICHLET = Primitive(
 register(_DIRICHLET)
 
 
-def dirichlet(alpha: Any, draw: Callable[[Any], Any], dims: int) -> Any:
+def dirichlet(alpha: object, draw: Callable[[Any], Any], dims: int) -> Any:
     """Return numbers whose sum along the last axis is 1.
 
     Args:

@@ -20,6 +20,7 @@ from fgrad.core.foreign import LOOKING_AT_VALUES
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
+from fgrad.typing import Array
 
 
 def _centered(cov: Any, draw: Callable[[Any], Any]) -> Any:
@@ -44,8 +45,8 @@ def _solved(cov: Any, x: Any) -> Any:
         ) from None
 
 
-def _rule(ans: Any, cov: Any, draw: Any) -> Any:
-    def pullback(ct: Any) -> Any:
+def _rule(ans: Array, cov: Array, draw: Callable[..., Any]) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         scores = _solved(cov, ans)
         product = np.swapaxes(np.reshape(ct, scores.shape), -1, -2) @ scores
         return (product + np.swapaxes(product, -1, -2)) / 4
@@ -53,7 +54,7 @@ def _rule(ans: Any, cov: Any, draw: Any) -> Any:
     return pullback
 
 
-def _tangent(tangents: Sequence[Any], ans: Any, cov: Any, draw: Any) -> Any:
+def _tangent(tangents: Sequence[Any], ans: Array, cov: Array, draw: Callable[..., Any]) -> Any:
     (t,) = tangents
     if t is ZERO:
         return ZERO
@@ -88,6 +89,6 @@ def by_eigenvalues(cov: Any, draw: Callable[[Any], Any]) -> Any:
     return apply(_CENTERED, (cov,), {"draw": draw})
 
 
-def by_cholesky(cov: Any, noise: Any) -> Any:
+def by_cholesky(cov: Any, noise: object) -> Any:
     """Return independent standard normal numbers, along the last axis, transformed to a given covariance."""
     return noise @ np.swapaxes(np.linalg.cholesky(cov), -1, -2)

@@ -38,6 +38,7 @@ from fgrad.random._arguments import (
 from fgrad.random._drawing import counts, each, given, own, rows, sizes
 from fgrad.random._moved import MOVED, Moved
 from fgrad.random._normal import by_cholesky, by_eigenvalues
+from fgrad.typing import DTypeLike
 
 _NUMPYS: Any = np.random.Generator
 
@@ -113,7 +114,7 @@ def _enter(name: str, words: str, answer: Answer) -> None:
     numpys, bind = getattr(_NUMPYS, name), signature(words)
 
     @functools.wraps(numpys)
-    def method(self: Generator, *args: Any, **keywords: Any) -> Any:
+    def method(self: Generator, *args: object, **keywords: object) -> Any:
         if not running.maps and not is_involved(args) and not (keywords and is_involved(keywords.values())):
             return numpys(self, *args, **keywords)
         try:
@@ -142,12 +143,12 @@ def _parameters(name: str, values: dict[str, Any]) -> list[Any]:
     return found
 
 
-def _no_out(name: str, out: Any) -> None:
+def _no_out(name: str, out: object) -> None:
     if out is not None:
         raise errors.InPlaceError(f"rng.{name}", errors.users_line())
 
 
-def _noise(self: Generator, name: str, shape: Any, **options: Any) -> Any:
+def _noise(self: Generator, name: str, shape: object, **options: object) -> Any:
     """Draw numbers of a distribution without parameters, separately for each example."""
     wanted = () if shape is None else tuple(shape) if np.iterable(shape) else (shape,)
     return given(np.asarray(getattr(self._plain, name)(size=(*sizes(), *wanted), **options))[()])
@@ -156,7 +157,7 @@ def _noise(self: Generator, name: str, shape: Any, **options: Any) -> Any:
 def _moved(name: str, law: Moved) -> Answer:
     numpys = getattr(_NUMPYS, name)
 
-    def answer(self: Generator, size: Any, **values: Any) -> Any:
+    def answer(self: Generator, size: object, **values: object) -> Any:
         parameters = _parameters(name, values)
         shape = shape_of(numpys, parameters, size)
         check_values(numpys, parameters)
@@ -168,7 +169,9 @@ def _moved(name: str, law: Moved) -> Answer:
 def _implicit(name: str) -> Answer:
     numpys = getattr(_NUMPYS, name)
 
-    def answer(self: Generator, size: Any, dtype: Any = None, out: Any = None, **values: Any) -> Any:
+    def answer(
+        self: Generator, size: object, dtype: DTypeLike | None = None, out: object = None, **values: object
+    ) -> Any:
         _no_out(name, out)
         parameters = _broadcast(numpys, _parameters(name, values), size)
         check_has_value(name, parameters)
@@ -179,7 +182,7 @@ def _implicit(name: str) -> Answer:
     return answer
 
 
-def _broadcast(numpys: Answer, parameters: list[Any], size: Any) -> list[Any]:
+def _broadcast(numpys: Answer, parameters: list[Any], size: object) -> list[Any]:
     """Return parameters that broadcast to the shape of the result, one of them mapped."""
     shape = shape_of(numpys, parameters, size)
     place = next((i for i, x in enumerate(parameters) if type(x) in BOXES), 0)
@@ -192,7 +195,7 @@ def _broadcast(numpys: Answer, parameters: list[Any], size: Any) -> list[Any]:
 def _counted(name: str) -> Answer:
     numpys = getattr(_NUMPYS, name)
 
-    def answer(self: Generator, size: Any, **values: Any) -> Any:
+    def answer(self: Generator, size: object, **values: object) -> Any:
         options = {key: values.pop(key) for key in ("dtype", "endpoint") if key in values}
         values = {key: x for key, x in values.items() if x is not None}  # the upper end of `integers`
         parameters = _parameters(name, values)
@@ -213,7 +216,7 @@ def _in_rows(name: str, along: str) -> Answer:
         check_constant(name, arrays)
         first, *others = arrays.values()
 
-        def draw(first: Any, *others: Any) -> Any:
+        def draw(first: Any, *others: object) -> Any:
             return getattr(self._plain, name)(*others, first, **values)
 
         return apply(rows, (own(first), *others), {"draw": draw})
@@ -222,7 +225,7 @@ def _in_rows(name: str, along: str) -> Answer:
 
 
 def _without_parameters(name: str) -> Answer:
-    def answer(self: Generator, size: Any, out: Any = None, **options: Any) -> Any:
+    def answer(self: Generator, size: object, out: object = None, **options: object) -> Any:
         _no_out(name, out)
         return _noise(self, name, size, **options)
 
@@ -233,7 +236,7 @@ def _refused(name: str, instead: str) -> Answer:
     """Return the method of a distribution without derivatives, with a hint on what to write instead."""
     discrete = _counted(name)
 
-    def answer(self: Generator, **values: Any) -> Any:
+    def answer(self: Generator, **values: object) -> Any:
         try:
             return discrete(self, **values)
         except errors.NoDerivativeError:
@@ -243,7 +246,7 @@ def _refused(name: str, instead: str) -> Answer:
 
 
 def _multivariate_normal(
-    self: Generator, mean: Any, cov: Any, size: Any, check_valid: str, tol: float, method: str
+    self: Generator, mean: Any, cov: Any, size: object, check_valid: str, tol: float, method: str
 ) -> Any:
     mean, cov = as_array(mean), as_array(cov)
     check_has_value("multivariate_normal", (mean, cov))
@@ -258,7 +261,7 @@ def _multivariate_normal(
     return mean + by_eigenvalues(own(cov), draw)
 
 
-def _dirichlet(self: Generator, alpha: Any, size: Any) -> Any:
+def _dirichlet(self: Generator, alpha: Any, size: object) -> Any:
     alpha = own(as_array(alpha))
     check_has_value("dirichlet", (alpha,))
     shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
@@ -306,11 +309,11 @@ def _permuted(self: Generator, x: Any, axis: int | None, out: Any) -> Any:
     return out
 
 
-def _choice(self: Generator, a: Any, size: Any, replace: bool, p: Any, axis: int, shuffle: bool) -> Any:
+def _choice(self: Generator, a: Any, size: object, replace: bool, p: Any, axis: int, shuffle: bool) -> Any:
     whole = np.ndim(a) == 0
     count = int(raw_array(a)) if whole else np.shape(a)[axis]
 
-    def draw(*p: Any) -> Any:
+    def draw(*p: object) -> Any:
         return self._plain.choice(count, size, replace, *p or (None,), 0, shuffle)
 
     if type(p) in BOXES or isinstance(p, (list, tuple)):

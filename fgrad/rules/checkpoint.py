@@ -25,12 +25,13 @@ from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tange
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.reverse import vjp
 from fgrad.transforms.running import is_number
+from fgrad.typing import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def _run_checkpoint(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _run_checkpoint(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     leaves, treedef = flatten((args, keywords))
     leaves = [boxed(strip_ended(leaf)) if type(leaf) is Tensor else leaf for leaf in leaves]
     if not _is_for_a_pass(leaves):
@@ -54,7 +55,7 @@ def _is_for_a_pass(leaves: Leaves) -> bool:
     return max(traces, key=lambda trace: trace.level).remembers if traces else True
 
 
-def _is_followed(leaf: Any) -> bool:
+def _is_followed(leaf: Array) -> bool:
     return type(leaf) is Tensor and leaf._trace.level > 0
 
 
@@ -165,7 +166,7 @@ class _Segment:
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
             return vjp(again, *inputs)[1](list(cotangents))  # type: ignore[no-any-return]
 
-        def again(*inputs: Any) -> Leaves:
+        def again(*inputs: Array) -> Leaves:
             return self._run_again(inputs)
 
         def push(tangents: Leaves, variables: Variables) -> Leaves:
@@ -190,7 +191,7 @@ def _as_it_is(array: Any) -> Any:
     return array.copy() if array.flags.writeable else snapshot(array, {})
 
 
-def _may_depend(leaf: Any) -> bool:
+def _may_depend(leaf: Array) -> bool:
     """Return whether a leaf may depend on inputs: also a plain number, since values may have left the trace."""
     return type(leaf) in BOXES or (is_number(leaf) and as_payload(leaf).dtype.kind in INEXACT)
 
@@ -203,7 +204,7 @@ _Digest = tuple[tuple[int, ...], "np.dtype[Any]", float, float]
 _WEIGHTS = np.linspace(0.5, 1.5, 1 << 14)
 
 
-def _digest(result: Any) -> _Digest:
+def _digest(result: Array) -> _Digest:
     """Return the shape, the dtype, and two sums that identify a result up to rounding; computed by blocks."""
     x = as_payload(raw_array(result))
     if not is_at_hand(x):

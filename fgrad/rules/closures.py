@@ -30,6 +30,7 @@ from fgrad.core.variable import Variable, VariableWatch, creation_number
 from fgrad.rules.names import GLOBALS, names_in
 from fgrad.rules.randomness import RandomStates
 from fgrad.transforms.calls import name_of
+from fgrad.typing import Array, Operand
 
 
 def followers(leaves: Sequence[Any]) -> list[Trace]:
@@ -37,7 +38,7 @@ def followers(leaves: Sequence[Any]) -> list[Trace]:
     return list(dict.fromkeys(layer._trace for leaf in leaves for layer in running_layers(strip_ended(leaf))))
 
 
-def running_layers(x: Any) -> Iterator[Tensor]:
+def running_layers(x: object) -> Iterator[Tensor]:
     """Yield the layers of a tensor whose traces are running, the outermost first."""
     return (layer for layer in layers(x) if layer._trace.level) if type(x) is Tensor else iter(())
 
@@ -52,12 +53,12 @@ def tangents_of_layers(leaves: Sequence[Any]) -> dict[int, Tensor]:
     return found
 
 
-def without(traces: Sequence[Trace], x: Any) -> Any:
+def without(traces: Sequence[Trace], x: Operand) -> Any:
     """Return a leaf without the layers of some traces, also if other layers lie between them."""
     return _below(traces, strip_ended(x))
 
 
-def _below(traces: Sequence[Trace], x: Any) -> Any:
+def _below(traces: Sequence[Trace], x: Operand) -> Any:
     if type(x) is not Tensor:
         return x
     inner = _below(traces, x._payload)
@@ -114,7 +115,7 @@ class Closure:
         with give(self._around, tensors, variables):
             yield
 
-    def call(self, values: Sequence[Any], *args: Any) -> Any:
+    def call(self, values: Sequence[Any], *args: object) -> Any:
         """Run the function with other values in place of those that it uses."""
         with self.given(values):
             results = self._function(*args)
@@ -143,7 +144,7 @@ class Closure:
             )
 
 
-def copied(leaf: Any) -> Any:
+def copied(leaf: Operand) -> Any:
     """Return a copy of a tensor, in all its layers."""
     leaf = strip_ended(leaf)
     if type(leaf) is not Tensor:
@@ -161,7 +162,7 @@ def _own_cell(cell: CellType) -> CellType:
         return cell
 
 
-def bound_now(function: Any) -> Any:
+def bound_now(function: Callable[..., Any]) -> Any:
     """Return the function with new cells, so that later assignments to names it closes over do not change it."""
     if type(function) is not FunctionType or not function.__closure__:
         return function
@@ -172,7 +173,7 @@ def bound_now(function: Any) -> Any:
     return own
 
 
-def globals_now(function: Any) -> dict[str, Any]:
+def globals_now(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the numbers, arrays and strings among the globals of a function; a script's loop may change them."""
     if type(function) is not FunctionType:
         return {}
@@ -218,13 +219,15 @@ class Uses(Observer, VariableWatch):
             yield
 
     @override
-    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+    def operation(
+        self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Callable[..., Any]
+    ) -> Any:
         seen = [self._seen(arg) for arg in args]
         with self._moving(seen):
             return self._kept(go_on(seen))
 
     @override
-    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Callable[..., Any]) -> Any:
         seen = [self._seen(strip_ended(leaf)) for leaf in leaves]
         with self._moving(seen):
             return [self._kept(each) for each in go_on(seen)]
@@ -244,11 +247,11 @@ class Uses(Observer, VariableWatch):
             self._tangents = before
 
     @override
-    def stand_in(self, x: Any) -> Any:
+    def stand_in(self, x: Array) -> Any:
         return self._seen(x)
 
     @override
-    def assigned(self, x: Any, value: Any) -> bool:
+    def assigned(self, x: Any, value: object) -> bool:
         if self._strips and (id(x) in self._values or any(x is each for each in self._arguments)):
             raise errors.ClosureError(
                 "a function under checkpoint writes into a tensor that it did not create; its second run would write "
@@ -257,18 +260,18 @@ class Uses(Observer, VariableWatch):
         return False
 
     @override
-    def watched(self, x: Any, value: Any) -> bool:
+    def watched(self, x: Any, value: object) -> bool:
         if id(x) not in self._values:
             return False
         self._values[id(x)] = value
         return True
 
     @override
-    def copied(self, x: Any) -> None:
+    def copied(self, x: Array) -> None:
         self.know(x)  # it was made in the block
 
     @override
-    def read(self, variable: Variable, value: Any) -> Any:
+    def read(self, variable: Variable, value: Array) -> Any:
         self.know(value)  # it does not come from outside
         if next(running_layers(value), None) is None:
             return value
@@ -286,7 +289,7 @@ class Uses(Observer, VariableWatch):
                 self.know(self._values[id(x)])
         return self._values.get(id(x), x)
 
-    def _is_foreign(self, x: Any) -> bool:
+    def _is_foreign(self, x: Operand) -> bool:
         is_older = type(x) is Tensor and 0 < x._trace.level < self.trace.rank
         return is_older and id(x) not in self._known and id(x) not in self._tangents
 
@@ -296,7 +299,7 @@ class Uses(Observer, VariableWatch):
             self.know(each)
         return made
 
-    def know(self, x: Any) -> None:
+    def know(self, x: Operand) -> None:
         """Mark a tensor and its layers as known."""
         for layer in running_layers(x):
             if layer._trace.level < self.trace.rank:
@@ -317,7 +320,9 @@ class Touches(Observer):
         self.traces: dict[Trace, None] = {}
 
     @override
-    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+    def operation(
+        self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Callable[..., Any]
+    ) -> Any:
         if primitive.vjps is not None or primitive.parted is not None:  # else a constant by design
             for trace in followers([arg for arg in args if type(arg) is Tensor]):
                 if trace.differentiates and trace.rank < self._rank:
@@ -346,22 +351,24 @@ class Given(Observer, VariableWatch):
         self.unused: set[Any] = {*tensors, *variables}
 
     @override
-    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+    def operation(
+        self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Callable[..., Any]
+    ) -> Any:
         return go_on([self.stand_in(arg) if id(arg) in self._tensors else arg for arg in args])
 
     @override
-    def stand_in(self, x: Any) -> Any:
+    def stand_in(self, x: Array) -> Any:
         if id(x) not in self._tensors:
             return x
         self.unused.discard(id(x))
         return self._tensors[id(x)]
 
-    def is_replaced(self, x: Any) -> bool:
+    def is_replaced(self, x: Array) -> bool:
         """Return whether there is a value for a tensor."""
         return id(x) in self._tensors
 
     @override
-    def assigned(self, x: Any, value: Any) -> bool:
+    def assigned(self, x: Any, value: object) -> bool:
         if id(x) not in self._tensors:
             return False
         self._tensors[id(x)] = value
@@ -370,7 +377,7 @@ class Given(Observer, VariableWatch):
     watched = assigned
 
     @override
-    def read(self, variable: Variable, value: Any) -> Any:
+    def read(self, variable: Variable, value: Array) -> Any:
         if variable.number > self._start:  # one that the function creates in each run
             return _value(value)
         self.unused.discard(variable)
@@ -381,11 +388,13 @@ class StandIns(Observer):
     """Replaces each argument of operations and calls by the result of `stand_in`."""
 
     @override
-    def operation(self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Any) -> Any:
+    def operation(
+        self, primitive: Primitive, metadata: Mapping[str, Any], args: Sequence[Any], go_on: Callable[..., Any]
+    ) -> Any:
         return go_on([self.stand_in(arg) for arg in args])
 
     @override
-    def call(self, call: Call, leaves: Sequence[Any], go_on: Any) -> Any:
+    def call(self, call: Call, leaves: Sequence[Any], go_on: Callable[..., Any]) -> Any:
         return go_on([self.stand_in(leaf) for leaf in leaves])
 
 

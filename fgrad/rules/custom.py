@@ -39,6 +39,7 @@ from fgrad.rules.rule import (
 from fgrad.transforms.callbacks import check_callback
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import vjp
+from fgrad.typing import Array
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +65,7 @@ class _Custom(Generic[P, R]):
             return self._function(*positional)  # type: ignore[no-any-return]
         structure: list[Any] = []
 
-        def flat(result: Any) -> Leaves:
+        def flat(result: Array) -> Leaves:
             results, out_treedef = flatten(result)
             structure[:] = [out_treedef]
             return results
@@ -80,10 +81,10 @@ class _Custom(Generic[P, R]):
         results = call_rule(self._rule(whole, flat, treedef, places), arrays)
         return unflatten(structure[0], results)  # type: ignore[no-any-return]
 
-    def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
+    def _rule(self, whole: object, flat: object, treedef: object, places: list[bool]) -> Rule:
         raise NotImplementedError(type(self).__name__)
 
-    def _check_takes(self, part: Any, form: str) -> None:
+    def _check_takes(self, part: Callable[..., Any], form: str) -> None:
         """Raise if a part of the rule does not take the two arguments of a form."""
         check_callback(f"the rule of {name_of(self._function)}", part, form, 2, kind=errors.CustomRuleError)
 
@@ -104,7 +105,7 @@ class _Custom(Generic[P, R]):
         return [each for each, place in zip(by_leaf, places, strict=True) if place]
 
 
-def _positional(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+def _positional(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """Return all arguments of a call by position, as rules take them, including defaults."""
     try:
         bound = inspect.signature(function).bind(*args, **keywords)
@@ -182,7 +183,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
         return Rule(self._function, lambda arrays: flat(self._function(*whole(arrays))), linearize)
 
 
-def _pair(function: Any, found: Any, what: str, expected: str) -> tuple[Any, Any]:
+def _pair(function: Callable[..., Any], found: object, what: str, expected: str) -> tuple[Any, Any]:
     """Return the two items that a part of a rule returned; raise if it is not a pair."""
     if not isinstance(found, (tuple, list)) or len(found) != 2:
         raise errors.CustomRuleError(
@@ -191,7 +192,7 @@ def _pair(function: Any, found: Any, what: str, expected: str) -> tuple[Any, Any
     return found[0], found[1]
 
 
-def _tangents(function: Any, nested: Any, form: Any, results: Leaves) -> Leaves:
+def _tangents(function: Callable[..., Any], nested: Any, form: Any, results: Leaves) -> Leaves:
     """Return the tangents that a forward rule gave, one for each array of the result; None is one of zeros.
 
     Raises:
@@ -239,7 +240,7 @@ def _are_traced(leaves: Leaves) -> bool:
     return any(True for leaf in leaves for _ in running_layers(leaf))
 
 
-def _closed_over(function: Any) -> Leaves:
+def _closed_over(function: Callable[..., Any]) -> Leaves:
     """Return the leaves of the values that part of a rule and what it wraps close over, as far as they exist."""
     functions = [function]
     while hasattr(functions[-1], "__wrapped__"):
@@ -262,7 +263,7 @@ _being_transposed: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("being_t
 """Functions whose forward rules are being transposed in this context, each with the trace of the tangents."""
 
 
-def _is_of_transposed(function: Any, leaves: Leaves) -> bool:
+def _is_of_transposed(function: Callable[..., Any], leaves: Leaves) -> bool:
     """Return whether a forward rule that is being transposed calls its own function on tangents.
 
     Such a call is linear, and the rule would recurse without end. The function's code is transposed instead.
@@ -271,7 +272,7 @@ def _is_of_transposed(function: Any, leaves: Leaves) -> bool:
     return bool(traces) and any(layer._trace in traces for leaf in leaves for layer in running_layers(leaf))
 
 
-def _transposed(function: Any, pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
+def _transposed(function: Callable[..., Any], pull: Linear, results: Leaves, arrays: Leaves) -> Linear:
     """Return the pushforward that belongs to a linear pullback."""
 
     def push(tangents: Leaves, variables: Variables) -> Leaves:
@@ -401,7 +402,7 @@ class _CustomGradient(_Custom[P, Any]):
 
         return Rule(self._function, lambda arrays: flat(run(arrays)[0]), linearize, True, check_variables)
 
-    def _parted(self, given: Any, variables: Variables) -> tuple[Any, list[Any]]:
+    def _parted(self, given: object, variables: Variables) -> tuple[Any, list[Any]]:
         """Return the gradients of a grad_fn for the arguments, and those for the variables."""
         if not isinstance(given, (tuple, list)) or len(given) != 2 or not isinstance(given[1], (tuple, list)):
             raise errors.CustomRuleError(

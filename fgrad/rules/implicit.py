@@ -32,6 +32,7 @@ from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.linearization import differentiable
 from fgrad.transforms.reverse import vjp
+from fgrad.typing import Array
 
 TOLERANCE = 1e-3
 
@@ -125,7 +126,7 @@ def _one_by_one(solve: Callable[[Leaves], Any], leaves: Leaves) -> Any:
     return trace.root(np.stack(found))
 
 
-def _check(equation: Equation, inverse: Inverse, x: Any, leaves: Leaves) -> None:
+def _check(equation: Equation, inverse: Inverse, x: Array, leaves: Leaves) -> None:
     """Raise if Newton's method would change the solution by more than the tolerance."""
     if inverse.is_singular():
         raise _singular(equation)
@@ -144,7 +145,7 @@ def _check(equation: Equation, inverse: Inverse, x: Any, leaves: Leaves) -> None
 class _Inverse:
     """The inverse of the Jacobian of the residuals with respect to the solution."""
 
-    def __init__(self, equation: Equation, x: Any, leaves: Leaves, matrix: Any = None) -> None:
+    def __init__(self, equation: Equation, x: Array, leaves: Leaves, matrix: Array | None = None) -> None:
         self._equation, self._x, self._leaves = equation, x, leaves
         self._matrix = matrix
         if matrix is None and not equation.matrix_free:
@@ -156,10 +157,10 @@ class _Inverse:
         x, *leaves = values_of([self._x, *self._leaves])
         return _has_empty_row(lambda x: self._equation.residuals(x, leaves), x)
 
-    def of_values(self, x: Any, leaves: Leaves) -> Inverse:
+    def of_values(self, x: Array, leaves: Leaves) -> Inverse:
         return _Inverse(self._equation, x, leaves, None if self._matrix is None else values_of([self._matrix])[0])
 
-    def times(self, b: Any) -> Any:
+    def times(self, b: Array) -> Any:
         """Return the solution of F_x y = b."""
         if self._matrix is not None:
             return self._solved(self._matrix, b)
@@ -170,7 +171,7 @@ class _Inverse:
 
         return self._matrix_free(residuals, b)
 
-    def transposed_times(self, b: Any) -> Any:
+    def transposed_times(self, b: Array) -> Any:
         """Return the solution of F_x^T y = b."""
         if self._matrix is not None:
             return self._solved(np.transpose(self._matrix), b)
@@ -197,7 +198,7 @@ class _Inverse:
         return solution(linear, [self._x, b, *self._leaves])
 
 
-def _krylov(equation: Equation, product: Callable[[Any], Any], b: Any) -> Any:
+def _krylov(equation: Equation, product: Callable[[Any], Any], b: Any) -> Array:
     """Solve a linear system by GMRES (Saad & Schultz 1986, https://doi.org/10.1137/0907058)."""
     from scipy.sparse.linalg import LinearOperator, gmres
 
@@ -210,7 +211,7 @@ def _krylov(equation: Equation, product: Callable[[Any], Any], b: Any) -> Any:
     return found.astype(b.dtype)
 
 
-def _is_singular(matrix: Any) -> bool:
+def _is_singular(matrix: Array) -> bool:
     """Return whether a matrix is singular up to rounding, whatever the units of its rows and columns."""
     for axis in (-2, -1):
         largest = np.max(np.abs(matrix), axis=axis, keepdims=True, initial=0)

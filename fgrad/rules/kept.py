@@ -56,7 +56,7 @@ class Kept:
         self._unless_written: ChecksumGuard | None = None
         self._uncopied = Uncopied()
 
-    def now(self, x: Any) -> Any:
+    def now(self, x: object) -> Any:
         """Return a copy of a function, or of any other object."""
         copy = self._copy(x)
         while self._unfilled:
@@ -120,7 +120,7 @@ class Kept:
         """Fill a copy after it is registered: its contents may refer to it."""
         self._unfilled.append(fill)
 
-    def _copy_of_other(self, x: Any) -> Any:
+    def _copy_of_other(self, x: object) -> Any:
         if isinstance(x, np.ndarray):
             if is_large(x):
                 self._large.append(x)
@@ -161,12 +161,12 @@ class Kept:
     def _copy_of_set(self, x: set[Any] | frozenset[Any]) -> Any:
         return type(x)(map(self._key, x))
 
-    def _key(self, x: Any) -> Any:
+    def _key(self, x: object) -> Any:
         """Return the key for a copied dict or set: the copy of an object that hashes by identity, otherwise `x`."""
         identity: Any = object.__hash__
         return self._copy(x) if type(x).__hash__ is identity else x
 
-    def _copy_of_object(self, x: Any) -> Any:
+    def _copy_of_object(self, x: object) -> Any:
         state = object.__reduce_ex__(x, 2)[2] if type(x) is not Transformed else vars(x)
         if not state:
             return x
@@ -186,7 +186,7 @@ class Kept:
             self._uncopied.add(x)
         return x
 
-    def _note_class(self, x: Any) -> Any:
+    def _note_class(self, x: type[Any]) -> Any:
         """Register a class of the user's, and the names that its methods use."""
         if not _is_python(x) or is_library(getattr(sys.modules.get(x.__module__), "__file__", None) or ""):
             return x

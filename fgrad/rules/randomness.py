@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,7 +58,7 @@ class RandomStates:
         self._states = [(each, state) for each, state in self._states if not _are_same(_state(each), state)]
 
 
-def generators_of(function: Any) -> list[Any]:
+def generators_of(function: Callable[..., Any]) -> list[Any]:
     """Return the generators that a function visibly uses."""
     return [each for each in _mentioned(function) if isinstance(each, _GENERATORS)]
 
@@ -84,7 +84,7 @@ def _are_same(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b))
 
 
-def _mentioned(function: Any) -> list[Any]:
+def _mentioned(function: Callable[..., Any]) -> list[Any]:
     """Return the objects that a function closes over, or uses as globals."""
     found: list[Any] = []
     while isinstance(function, functools.partial):

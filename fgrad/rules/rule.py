@@ -35,6 +35,7 @@ from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import closed_over, name_of
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import conjugate
+from fgrad.typing import Array, ArrayLike, Operand
 
 Leaves = Sequence[Any]
 Variables = Sequence[Variable]
@@ -100,7 +101,7 @@ class Rule:
         """Return the results for arrays that are not traced."""
         return list(self.compute(leaves))
 
-    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Rule:
+    def mapped(self, ours: Sequence[bool], trace: object = None) -> Rule:
         """Return the rule for a batch of examples; cotangents of an unmapped array are summed."""
         return _mapped(self, ours, trace)
 
@@ -133,7 +134,7 @@ class Transparent:
         """Return the results as tensors of a trace."""
         return self.run(leaves)
 
-    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Transparent:
+    def mapped(self, ours: Sequence[bool], trace: object = None) -> Transparent:
         """Return the call for a batch of examples."""
         axes = [0 if own else None for own in ours]
         return Transparent(self.name, lambda leaves: vmap(self.function, in_axes=(axes,))(list(leaves)))
@@ -387,7 +388,7 @@ def _closes_over(rule: Rule, below: Trace | None, leaves: Leaves, outside: Leave
     return below in followers(rule.compute([without(traces, leaf) for leaf in leaves]))
 
 
-def _identity(mark: Any) -> Any:
+def _identity(mark: Operand) -> Any:
     """Return a key for the mark of a tensor: a number, or the identity of a tangent."""
     return mark if type(mark) is int else (id(mark),)
 
@@ -456,7 +457,7 @@ class _Examples(StandIns):
         self.made, self.now, self.called = made, now, called
 
     @override
-    def stand_in(self, x: Any) -> Any:
+    def stand_in(self, x: Array) -> Any:
         if type(x) is not Tensor or not x._trace.is_map or any(each.is_replaced(x) for each in given_now()):
             return x
         if x._trace is self.made:
@@ -477,7 +478,7 @@ def _for_all(trace: Any, function: Callable[..., Any], axes: Any, called: int) -
     if trace is None:
         return vmap(function, in_axes=axes)
 
-    def of_one(example: Tensor, *args: Any) -> Any:
+    def of_one(example: Tensor, *args: ArrayLike) -> Any:
         with observed_by(_Examples(trace, example._trace, called)):
             return function(*args)
 
@@ -518,7 +519,7 @@ def tangents_of(function: Callable[..., Any], inputs: Leaves, tangents: Leaves) 
     moves = [x.dtype.kind in "fc" for x in inputs]
     moving, along = ([x for x, own in zip(each, moves, strict=True) if own] for each in (inputs, tangents))
 
-    def run(*moved: Any) -> Any:
+    def run(*moved: Array) -> Any:
         rest = iter(moved)
         return function(*(next(rest) if own else x for x, own in zip(inputs, moves, strict=True)))
 

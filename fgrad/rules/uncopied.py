@@ -31,7 +31,7 @@ class Uncopied:
         self._mentioned: set[str] = set()
         self._seen: dict[tuple[int, Any], Any] = {}
 
-    def add(self, owner: Any) -> None:
+    def add(self, owner: object) -> None:
         """Register a class, a module, or an object of a foreign class together with its contents."""
         self._owners[id(owner)] = owner
         if isinstance(owner, (type, types.ModuleType)):
@@ -77,7 +77,7 @@ class Uncopied:
         for identity, (module, chosen) in self._modules.items():
             yield from (((identity, name), module[name]) for name in chosen & module.keys())
 
-    def _written(self, identity: int, name: Any) -> str:
+    def _written(self, identity: int, name: object) -> str:
         """Return the name of an attribute, or item of a container, in messages."""
         if identity in self._modules:
             return f"{self._modules[identity][0].get('__name__', '')}.{name}"
@@ -95,7 +95,7 @@ _WITHOUT_CONTENTS = (
 )
 
 
-def _contents(owner: Any) -> Mapping[Any, Any]:
+def _contents(owner: object) -> Mapping[Any, Any]:
     """Return the attributes of a class, a module or an object, including slots, or the items of a container."""
     if isinstance(owner, (type, types.ModuleType)):
         return vars(owner)
@@ -112,7 +112,7 @@ def _contents(owner: Any) -> Mapping[Any, Any]:
     return known
 
 
-def _state(value: Any) -> Any:
+def _state(value: object) -> Any:
     """Return a fingerprint of a number or an array; None for other values."""
     if isinstance(value, (float, complex)):
         return repr(value)  # so that two nan are equal

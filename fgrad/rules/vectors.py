@@ -13,9 +13,10 @@ import numpy as np
 
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.rule import settled
+from fgrad.typing import Array
 
 
-def raveled(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
+def raveled(tree: object) -> tuple[Any, Callable[[Any], Any]]:
     """Return the numbers of a container as one vector, and a function that converts a vector back.
 
     A complex number becomes two real ones. If arrays are traced, so is the vector, and vice versa.
@@ -30,7 +31,7 @@ def raveled(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     leaves = [settled(leaf) for leaf in leaves]
     likes = [(leaf.shape, leaf.dtype) for leaf in leaves]
 
-    def restore(vector: Any) -> Any:
+    def restore(vector: Array) -> Any:
         start, parts = 0, []
         for shape, dtype in likes:
             stop = start + math.prod(shape) * (2 if dtype.kind == "c" else 1)
@@ -43,7 +44,7 @@ def raveled(tree: Any) -> tuple[Any, Callable[[Any], Any]]:
     return np.concatenate([_real(leaf) for leaf in leaves]), restore
 
 
-def _real(x: Any) -> Any:
+def _real(x: Array) -> Array:
     """Return an array as a vector of real numbers."""
     flat = np.reshape(x, -1)
     if flat.dtype.kind == "c":
@@ -51,7 +52,7 @@ def _real(x: Any) -> Any:
     return flat if flat.dtype.kind == "f" else flat.astype(float)
 
 
-def _restored(part: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+def _restored(part: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     if dtype.kind == "c":
         half = part.shape[0] // 2
         part = part[:half] + 1j * part[half:]

@@ -15,6 +15,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.rules.closures import followers
+from fgrad.typing import Array
 
 
 class Aside:
@@ -40,7 +41,7 @@ class Aside:
     def __bool__(self) -> bool:
         return bool(self.value)
 
-    def refuse(self, *args: Any, **keywords: Any) -> NoReturn:
+    def refuse(self, *args: Array, **keywords: object) -> NoReturn:
         """Refuse to take part in a computation.
 
         Raises:
@@ -73,7 +74,7 @@ for _name in ("add", "sub", "mul", "truediv", "pow", "matmul", "floordiv", "mod"
     setattr(Aside, f"__r{_name}__", Aside.refuse)
 
 
-def aside(value: Any, what: str) -> Any:
+def aside(value: object, what: str) -> Any:
     """Return a part of a result marked as not differentiated; without real numbers it is returned unchanged."""
     if isinstance(value, (str, bytes, int, np.bool_, np.integer, type(None))):
         return value
@@ -82,7 +83,7 @@ def aside(value: Any, what: str) -> Any:
     return Aside(value, what)
 
 
-def aside_of_batch(values: list[Any], what: str) -> Any:
+def aside_of_batch(values: list[Any], what: str) -> list[Any] | Aside:
     """Return the reports of the examples of a batch, as a list that is marked as not differentiated."""
     return values if all(aside(value, what) is value for value in values) else Aside(values, what)
 

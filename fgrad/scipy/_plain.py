@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from fgrad.ops.tracing import run
@@ -23,7 +23,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
 
 
-def differentiates(function: Any, *shared: str) -> Callable[[F], F]:
+def differentiates(function: Callable[..., Any], *shared: str) -> Callable[[F], F]:
     """Run SciPy's function if nothing is traced, and otherwise the decorated one.
 
     Containers among the arguments are traversed. If SciPy's function runs on tensors, its arrays are
@@ -34,9 +34,9 @@ def differentiates(function: Any, *shared: str) -> Callable[[F], F]:
         shared: what completes the docstring, see `completed_by`.
     """
 
-    def enter(answer: Any) -> Any:
+    def enter(answer: Callable[..., Any]) -> Any:
         @functools.wraps(completed_by(*shared)(answer))
-        def choose(*args: Any, **keywords: Any) -> Any:
+        def choose(*args: object, **keywords: object) -> Any:
             return run(function, answer, args, keywords)
 
         return choose
@@ -45,7 +45,7 @@ def differentiates(function: Any, *shared: str) -> Callable[[F], F]:
 
 
 def family(
-    module: Any, *shared: str
+    module: object, *shared: str
 ) -> Callable[[Callable[Concatenate[Any, P], Any]], Callable[[Callable[..., Any]], Callable[P, Any]]]:
     """Make of the decorated function a decorator for formulas, each of which becomes a SciPy function.
 
@@ -89,7 +89,7 @@ def family(
     return enter
 
 
-def _check_call(name: str, signature: inspect.Signature, args: Any, keywords: Any) -> None:
+def _check_call(name: str, signature: inspect.Signature, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> None:
     try:
         signature.bind(*args, **keywords)
     except TypeError as error:
@@ -110,13 +110,13 @@ def called_as(function: Any, *further: str) -> Callable[[F], F]:
     ordinary = [each for each in theirs.parameters.values() if each.kind is not _VARIOUS]
     various = [each for each in theirs.parameters.values() if each.kind is _VARIOUS]
 
-    def enter(answer: Any) -> Any:
+    def enter(answer: Callable[..., Any]) -> Any:
         own = inspect.signature(answer).parameters
         added = [own[name].replace(kind=inspect.Parameter.KEYWORD_ONLY) for name in further]
         signature = theirs.replace(parameters=[*ordinary, *added, *various])
 
         @functools.wraps(answer)
-        def call(*args: Any, **keywords: Any) -> Any:
+        def call(*args: object, **keywords: object) -> Any:
             bound = signature.bind(*args, **keywords).arguments
             named = bound.pop(various[0].name, {}) if various else {}
             return answer(**bound, **named)

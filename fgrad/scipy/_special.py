@@ -15,7 +15,7 @@ import numpy as np
 import scipy.special
 
 
-def unwrapped(function: Any) -> Any:
+def unwrapped(function: object) -> Any:
     """Return the function inside SciPy's array API wrapper; other objects are returned unchanged."""
     inner = getattr(function, "__wrapped__", None)
     # Wrappers for other purposes have the module of the wrapped function, or are not Python functions, as in NumPy.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,7 @@ from fgrad.tapes.tape import (
     watched_layer_of,
 )
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected, gradient_at_edge
+from fgrad.typing import Array
 
 
 class _HeldTrace(ForwardTrace):
@@ -169,7 +170,7 @@ class ForwardAccumulator:
         tangents = tangent_of(self, target, unconnected_gradients)
         return tangents
 
-    def _tangent(self, x: Any, unconnected: str) -> Any:
+    def _tangent(self, x: Array, unconnected: str) -> Any:
         trace = _trace(self)
         assert self._watch is not None
         if isinstance(x, Variable):
@@ -216,7 +217,7 @@ def _alive(tangents: Tangents) -> list[tuple[Any, Any]]:
     return [(primal, tangent) for primal, tangent in pairs if primal is not None]
 
 
-def _forget(accumulator: weakref.ref[ForwardAccumulator], number: int, gone: Any) -> None:
+def _forget(accumulator: weakref.ref[ForwardAccumulator], number: int, gone: Callable[..., Any]) -> None:
     """Free the tangent of a primal that is gone."""
     held = accumulator()
     if held is not None:
@@ -236,7 +237,7 @@ def _release(trace: Trace, tangents: Tangents) -> None:
             layer._mark = None
 
 
-def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
+def _pairs(primals: Array, tangents: Array) -> list[tuple[Any, Any]]:
     """Return each primal with its tangent."""
     for leaf in leaves_and_nones(primals):
         if type(leaf) not in BOXES:

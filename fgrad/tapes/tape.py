@@ -36,6 +36,7 @@ from fgrad.transforms.linearization import (
     gradient_at_edge,
     match_seeds,
 )
+from fgrad.typing import Array, ArrayLike, Operand
 
 
 class GradientTape:
@@ -135,7 +136,7 @@ class GradientTape:
                 "Create it with GradientTape(persistent=True) to compute several."
             )
 
-    def watch(self, tensor: Any) -> None:
+    def watch(self, tensor: ArrayLike) -> None:
         """Make tensors inputs of the tape: operations on them are recorded from now on.
 
         Args:
@@ -288,13 +289,13 @@ class GradientTape:
         check_tensors("sources", sources)
 
     def _pulled_seeds(
-        self, target: Any, seeds: Any, sources: Any, unconnected: str, stop_gradients: Sequence[Any]
+        self, target: Array, seeds: Any, sources: Any, unconnected: str, stop_gradients: Sequence[Any]
     ) -> Any:
         """Return the gradients for each of several seeds of the target, along a new first axis."""
         if self._is_recording() and not self._persistent:
             self._pause()
 
-        def pull(seed: Any) -> Any:
+        def pull(seed: Array) -> Any:
             return [self._pulled([target], [seed], sources, unconnected, True, None, stop_gradients)]
 
         return vmap(pull)(seeds)[0]
@@ -351,7 +352,7 @@ class GradientTape:
         self,
         targets: Sequence[Any],
         seeds: Sequence[Any],
-        sources: Any,
+        sources: ArrayLike,
         unconnected: str,
         is_weighed: bool,
         again: bool | None = None,
@@ -381,7 +382,7 @@ class GradientTape:
             ],
         )
 
-    def _why_never(self, source: Any, key: int | None) -> str | None:
+    def _why_never(self, source: Array, key: int | None) -> str | None:
         """Return why a source without a gradient cannot have one; "" if `watch` has warned about that already.
 
         None: the function's mathematics may be the reason.
@@ -426,7 +427,7 @@ def recording_of(tape: GradientTape) -> Recording:
     return tape._recording
 
 
-def layer_of(trace: Trace, x: Any) -> Tensor | None:
+def layer_of(trace: Trace, x: Array) -> Tensor | None:
     """Return the layer of a tensor that belongs to a trace."""
     return next((layer for layer in layers(renewed(x)) if layer._trace is trace), None)
 
@@ -466,7 +467,7 @@ def paused(tape: GradientTape) -> Iterator[None]:
         tape._resume()
 
 
-def key_of(tape: GradientTape, x: Any) -> int | None:
+def key_of(tape: GradientTape, x: Array) -> int | None:
     """Return the key of a tensor or variable in the record of a tape."""
     recording = recording_of(tape)
     if isinstance(x, Variable):
@@ -475,13 +476,13 @@ def key_of(tape: GradientTape, x: Any) -> int | None:
     return None if layer is None else layer._mark
 
 
-def watched_layer_of(trace: Trace, x: Any) -> Tensor | None:
+def watched_layer_of(trace: Trace, x: Array) -> Tensor | None:
     """Return the layer of a tensor, or of its current replacement, that belongs to a trace."""
     layer = layer_of(trace, x)
     return layer_of(trace, substituted(x)) if layer is None and is_seen() and type(x) is Tensor else layer
 
 
-def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
+def put_layer(tensor: Tensor, trace: Trace, mark: Operand) -> None:
     """Make a tensor an input of a trace: insert a layer, below those of traces that started later.
 
     Layers of traces that can no longer be queried are dropped, so that they do not accumulate in a tensor that is
@@ -513,7 +514,7 @@ def warn_of_integers(what: str, x: Any) -> None:
     )
 
 
-def check_tensors(what: str, tree: Any) -> None:
+def check_tensors(what: str, tree: ArrayLike) -> None:
     """Raise if a container holds anything but tensors and variables."""
     for leaf in leaves_and_nones(tree):
         if type(leaf) not in BOXES:
@@ -523,7 +524,7 @@ def check_tensors(what: str, tree: Any) -> None:
             )
 
 
-def _instead(what: str, leaf: Any) -> str:
+def _instead(what: str, leaf: object) -> str:
     """Return a hint on what was probably forgotten if `leaf` is not a tensor."""
     if leaf is None:
         return "\nDid a function forget to return a value?"
@@ -570,7 +571,7 @@ def _check_written(
             )
 
 
-def is_view(x: Any) -> bool:
+def is_view(x: Array) -> bool:
     """Return whether a tensor is a view of another one."""
     return type(x) is Tensor and type(x._alias) is tuple
 
@@ -583,7 +584,7 @@ def lost_view(what: str, shape: tuple[int, ...]) -> errors.WatchError:
     )
 
 
-def plain_value(x: Any) -> Any:
+def plain_value(x: Array) -> Any:
     """Return the value of a tensor or variable, without a read of the variable."""
     return x._shown() if isinstance(x, Variable) else strip_ended(x)
 
@@ -620,7 +621,7 @@ def warn_of_none(tape: GradientTape) -> None:
             warnings.warn(each + "; fgrad.explain tells more", errors.NoGradientWarning, stacklevel=depth_of_user())
 
 
-def _at_edge(cotangent: Any, source: Any, unconnected: str) -> Any:
+def _at_edge(cotangent: object, source: Array, unconnected: str) -> Any:
     if source.dtype.kind not in INEXACT:
         cotangent = None
     return gradient_at_edge(cotangent, plain_value(source), unconnected)
@@ -632,7 +633,7 @@ def departures(tape: GradientTape) -> list[str]:
 
 
 def gradients(
-    ys: Any,
+    ys: ArrayLike,
     xs: Any,
     grad_ys: Any = None,
     stop_gradients: Any = None,
@@ -736,7 +737,7 @@ def check_rows(target: Sequence[Any], source: Sequence[Any]) -> None:
         raise errors.ShapeError(f"Need first dimension of target shape {target} and source shape {source} to match.")
 
 
-def _as_list(x: Any) -> list[Any]:
+def _as_list(x: ArrayLike) -> list[Any]:
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 

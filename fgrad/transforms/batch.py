@@ -27,6 +27,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.transforms import draws
 from fgrad.transforms.calls import Decorator, decorator, name_of, place_name
 from fgrad.transforms.running import check_numbers, owned, run
+from fgrad.typing import Array, Operand
 
 P = ParamSpec("P")
 
@@ -99,7 +100,9 @@ def _warn_of_loop(name: str) -> None:
     )
 
 
-def _looped(primitive: Primitive, values: list[Any], mapped: list[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+def _looped(
+    primitive: Primitive, values: list[Any], mapped: list[bool], size: int, metadata: Mapping[str, Any]
+) -> tuple[Any, ...] | Array:
     results = [
         apply(primitive, [value[i] if ours else value for value, ours in zip(values, mapped, strict=True)], metadata)
         for i in range(size)
@@ -109,7 +112,7 @@ def _looped(primitive: Primitive, values: list[Any], mapped: list[bool], size: i
     return np.stack(results)
 
 
-def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
+def _axes_of(tree: object, axes: object, what: str) -> list[int | None]:
     """Return the axis of each leaf; `axes` may be a container that is a prefix of the tree.
 
     Raises:
@@ -133,12 +136,12 @@ def _axes_of(tree: Any, axes: Any, what: str) -> list[int | None]:
     )
 
 
-def _array(leaf: Any) -> Any:
+def _array(leaf: Operand) -> Any:
     value = strip_ended(leaf)
     return own_handle(value) if type(value) is Tensor else as_payload(value)
 
 
-def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -> Any:
+def _leading(leaf: Array, axis: int, names: Callable[[], list[str]], place: int) -> Any:
     """Return an array with one of its axes moved to the front; `names` returns its name in messages.
 
     Raises:
@@ -160,7 +163,12 @@ def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -
 
 
 def _run_vmap(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], in_axes: Any, out_axes: Any, of_users: bool = False
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    in_axes: object,
+    out_axes: Operand,
+    of_users: bool = False,
 ) -> Any:
     """Run a function on all examples.
 
@@ -202,7 +210,9 @@ def _run_vmap(
     return unflatten(out_treedef, owned(placed, leaves))
 
 
-def _run_examples(trace: BatchTrace, function: Any, arguments: Callable[[], Any]) -> Any:
+def _run_examples(
+    trace: BatchTrace, function: Callable[..., Any], arguments: Callable[[], Any]
+) -> tuple[Any, list[Any], Any, Any]:
     """Run a function on the user's examples; warn if random numbers are the same for all of them."""
     maps, trace.drawn_until = running.maps, draws.position()
     try:
@@ -228,7 +238,7 @@ def on_all(function: Callable[[list[Any]], Any], examples: list[Any]) -> Any:
     return unflatten(treedef, owned([_placed(function, trace, leaf, 0) for leaf in results], examples))
 
 
-def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
+def _names(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> list[str]:
     """Return the names of the leaves of a call, for messages."""
     places: list[int | str] = [*range(len(args)), *sorted(keywords)]
     trees = [*args, *(keywords[name] for name in sorted(keywords))]
@@ -236,7 +246,9 @@ def _names(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> li
     return [place_name(function, place) + path for place, tree in named for path in paths(tree)]
 
 
-def _common_size(function: Any, values: list[Any], axes: list[int | None], names: Callable[[], list[str]]) -> int:
+def _common_size(
+    function: Callable[..., Any], values: list[Any], axes: list[int | None], names: Callable[[], list[str]]
+) -> int:
     """Return the common size of the mapped axes.
 
     Raises:
@@ -280,7 +292,7 @@ def vmap(function: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Cal
 @overload
 def vmap(function: None = None, in_axes: Any = 0, out_axes: Any = 0) -> Decorator[Any]: ...
 @names_keywords
-def vmap(function: Any = None, in_axes: Any = 0, out_axes: Any = 0) -> Any:
+def vmap(function: Any = None, in_axes: object = 0, out_axes: Any = 0) -> Any:
     """Return a function that applies `function` to a batch of examples at once.
 
     Random numbers that `function` draws from `np.random` or a NumPy generator are drawn once, and are the same for all

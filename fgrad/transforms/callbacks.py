@@ -15,9 +15,10 @@ from types import FunctionType
 from typing import Any
 
 from fgrad import errors
+from fgrad.typing import ArrayLike
 
 
-def check_function(what: str, function: Any, instead: str = "") -> None:
+def check_function(what: str, function: Callable[..., Any], instead: str = "") -> None:
     """Raise if an argument is not a function.
 
     Args:
@@ -67,7 +68,9 @@ def check_callback(
         raise kind(f"{what} is called as {form}, and {_why_not(function, signature, form, count, error)}") from None
 
 
-def check_solvers_function(where: str, function: Any, given: str, args: Sequence[Any] = (), **keywords: Any) -> None:
+def check_solvers_function(
+    where: str, function: Callable[..., Any], given: str, args: Sequence[Any] = (), **keywords: object
+) -> None:
     """Raise if the function that a solver calls does not take its arguments; what is not callable is left to SciPy.
 
     Args:
@@ -85,7 +88,7 @@ def check_solvers_function(where: str, function: Any, given: str, args: Sequence
         check_callback(where, function, form, given.count(",") + 1 + len(args), keywords)
 
 
-def check_returned(function: Callable[..., Any], result: Any) -> Any:
+def check_returned(function: Callable[..., Any], result: ArrayLike) -> Any:
     """Return what a function has returned to a solver, which would take None for nan, or for no numbers at all.
 
     Raises:
@@ -99,7 +102,7 @@ def check_returned(function: Callable[..., Any], result: Any) -> Any:
     return result
 
 
-def plainly_takes(function: Any, count: int) -> bool:
+def plainly_takes(function: Callable[..., Any], count: int) -> bool:
     """Return whether a Python function takes so many positional arguments, without the time of a signature."""
     if type(function) is not FunctionType:
         return False

@@ -84,7 +84,7 @@ class Transformed:
             if before is None:
                 concretize.forget_objects()
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Transformed:
         if instance is None or not hasattr(self._function, "__get__"):
             return self
         return Transformed(self._run, self._function.__get__(instance, owner), self._options)
@@ -116,7 +116,7 @@ class Transformed:
         return f"<{self.transform} of {self._function!r}>"
 
 
-def one_call(function: Callable[..., Any], *args: Any) -> Any:
+def one_call(function: Callable[..., Any], *args: object) -> Any:
     """Run a function, such as a pass over a tape, as one transform call: with at most one warning per line."""
     state = running.state()
     releases: list[Callable[[], None]] = []
@@ -137,7 +137,7 @@ def release_all(releases: list[Callable[[], None]]) -> None:
         releases.pop()()
 
 
-def _instead_of_function(name: str, given: Any) -> str:
+def _instead_of_function(name: str, given: object) -> str:
     """Return a hint on what was probably meant instead of a function."""
     if hasattr(given, "assign"):
         return f"Pass the function that reads the variable: fg.implicit_gradients(f), or {name}(f)(variable)."
@@ -151,7 +151,7 @@ def _name(run: Any) -> str:
     return run.__name__.removeprefix("_run_")  # type: ignore[no-any-return]
 
 
-def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:
+def decorator(run: Callable[..., Any], function: Callable[..., Any] | None, **options: Any) -> Any:
     """Return the transformed function; or, if `function` is None, a decorator.
 
     Raises:
@@ -165,7 +165,7 @@ def decorator(run: Callable[..., Any], function: Any, **options: Any) -> Any:
     return Transformed(run, function, options)
 
 
-def _check_selection(run: Any, option: str, selection: Any) -> None:
+def _check_selection(run: Any, option: str, selection: object) -> None:
     if selection is None or type(selection) is int:  # common cases
         return
     several = list(selection) if isinstance(selection, (list, tuple, set, frozenset, range)) else [selection]
@@ -178,7 +178,7 @@ def _check_selection(run: Any, option: str, selection: Any) -> None:
         )
 
 
-def check_point(tool: str, function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+def check_point(tool: str, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
     """Raise if a tool that takes a function together with its arguments was given only the function.
 
     Raises:
@@ -194,7 +194,7 @@ def check_point(tool: str, function: Any, args: tuple[Any, ...], keywords: dict[
         )
 
 
-def _needed(function: Any) -> list[str]:
+def _needed(function: Callable[..., Any]) -> list[str]:
     """Return the names of the positional parameters without defaults; empty if they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -226,7 +226,7 @@ def place_name(function: Any, place: Place) -> str:
     return repr(names[place]) if place < len(names) else f"number {place}"
 
 
-def _parameters(function: Any) -> list[str]:
+def _parameters(function: Callable[..., Any]) -> list[str]:
     """Return the names of the parameters that can be passed by position; empty if they are unknown."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -236,7 +236,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def select(
-    function: Any, selection: Selection, args: tuple[Any, ...], keywords: dict[str, Any]
+    function: Callable[..., Any], selection: Selection, args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[list[Place], dict[str, Any]]:
     """Find the arguments that names or positions select in one call.
 
@@ -279,7 +279,7 @@ def select(
     return places, keywords
 
 
-def _by_position(function: Any, position: int, args: tuple[Any, ...]) -> Place:
+def _by_position(function: Callable[..., Any], position: int, args: tuple[Any, ...]) -> Place:
     if -len(args) <= position < len(args):
         return position % len(args)
     names = _parameters(function)
@@ -295,7 +295,7 @@ def _by_position(function: Any, position: int, args: tuple[Any, ...]) -> Place:
     )
 
 
-def _all_parameters(function: Any) -> list[str]:
+def _all_parameters(function: Callable[..., Any]) -> list[str]:
     """Return the names of all parameters; empty if they are unknown."""
     try:
         return list(inspect.signature(function).parameters)
@@ -303,7 +303,7 @@ def _all_parameters(function: Any) -> list[str]:
         return []
 
 
-def _by_name(function: Any, name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Place:
+def _by_name(function: Callable[..., Any], name: str, args: tuple[Any, ...], keywords: dict[str, Any]) -> Place:
     names = _parameters(function)
     if name in keywords:
         return name

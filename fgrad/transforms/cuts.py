@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fgrad import errors
 from fgrad.core.reverse import Entry, ReverseTrace
 from fgrad.errors.places import depth_of_user
+from fgrad.typing import Array
 
 DEPARTURES = {"int()", ".item()", ".numpy()", ".tolist()"}
 """Ways to request a plain value by which a derivative may get lost silently."""
@@ -111,7 +112,7 @@ def warn_of_cuts(
             )
 
 
-def name_of_source(source: Any, path: str = "") -> str:
+def name_of_source(source: Array, path: str = "") -> str:
     """Return the name of a source in messages: for a variable, its own name."""
     name = getattr(source, "name", None)
     return f"the variable {name!r}" if name else f"the source{path}"

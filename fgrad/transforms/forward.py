@@ -49,8 +49,12 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
 
 def _run_jvp(
-    function: Any, primals: tuple[Any, ...], keywords: dict[str, Any], tangents: Sequence[Any], has_aux: bool
-) -> Any:
+    function: Callable[..., Any],
+    primals: tuple[Any, ...],
+    keywords: dict[str, Any],
+    tangents: Sequence[Any],
+    has_aux: bool,
+) -> tuple[Any, Any, Any] | tuple[Any, Any]:
     leaves, treedef = flatten(primals)
     tangent_leaves, tangent_treedef = flatten(tuple(tangents))
     if treedef != tangent_treedef:
@@ -71,7 +75,7 @@ def _run_jvp(
 
 
 def _pushed(
-    function: Any, trace: ForwardTrace, arguments: Callable[[], tuple[Any, Any]], has_aux: bool = False
+    function: Callable[..., Any], trace: ForwardTrace, arguments: Callable[[], tuple[Any, Any]], has_aux: bool = False
 ) -> tuple[list[Any], list[Any], Any, Any]:
     """Run a function on inputs of a forward trace; return its results, their tangents, the structure, and aux."""
     outputs, treedef, aux = run_connected(trace, function, arguments, has_aux=has_aux)
@@ -80,7 +84,7 @@ def _pushed(
     return outputs, moved, treedef, aux
 
 
-def pushforward(function: Any, inputs: Sequence[Any], directions: Sequence[Any]) -> Any:
+def pushforward(function: Callable[..., Any], inputs: Sequence[Any], directions: Sequence[Any]) -> Any:
     """Return the tangent of the result of a function of floating-point arrays, along a direction for each of them."""
     trace = ForwardTrace()
     held = [trace.held(x, name_of(function)) for x in inputs]
@@ -88,13 +92,17 @@ def pushforward(function: Any, inputs: Sequence[Any], directions: Sequence[Any])
     return unflatten(treedef, moved)
 
 
-def _moving(function: Any, trace: ForwardTrace, path: Callable[[], str], leaf: Any, tangent: Any) -> Any:
+def _moving(
+    function: Callable[..., Any], trace: ForwardTrace, path: Callable[[], str], leaf: object, tangent: object
+) -> Any:
     """Return a primal as an input of the trace, with its tangent checked; `path` returns its name in messages."""
     found = input_along("jvp", function, lambda what: f"{what}{path()}", leaf, tangent)
     return leaf if found is None else trace.root(trace.held(found[0], name_of(function)), found[1])
 
 
-def input_along(transform: str, function: Any, name: Callable[[str], str], leaf: Any, tangent: Any) -> Any:
+def input_along(
+    transform: str, function: Callable[..., Any], name: Callable[[str], str], leaf: object, tangent: Any
+) -> Any:
     """Return an input and its tangent as arrays or tensors, or None if it is not a number.
 
     Args:

@@ -33,6 +33,7 @@ from fgrad.transforms.linearization import (
 )
 from fgrad.transforms.reverse import grad, vjp
 from fgrad.transforms.running import call_users
+from fgrad.typing import Array, ArrayLike
 
 P = ParamSpec("P")
 
@@ -78,7 +79,7 @@ def check_chunk_size(chunk_size: int | None) -> None:
         raise errors.ParameterError(f"chunk_size must be a positive integer or None; it is {chunk_size!r}.")
 
 
-def _parts(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
+def _parts(whole: Array, leaves: Sequence[Any], axis: int) -> list[Any]:
     """Return the parts of an axis that belong to each of several arrays."""
     if len(leaves) == 1:
         return [whole]
@@ -86,12 +87,12 @@ def _parts(whole: Any, leaves: Sequence[Any], axis: int) -> list[Any]:
     return np.split(whole, ends[:-1], axis)
 
 
-def _arrays(tree: Any) -> tuple[list[Any], Any]:
+def _arrays(tree: ArrayLike) -> tuple[list[Any], Any]:
     leaves, treedef = flatten(tree)
     return [leaf if type(leaf) is Tensor else as_payload(leaf) for leaf in leaves], treedef
 
 
-def _block(rows: Any, imaginary: Any, output: Any) -> Any:
+def _block(rows: Array, imaginary: Array, output: Array) -> Array:
     """Return a block of a Jacobian from the pullbacks of real and imaginary unit cotangents.
 
     A pullback is J^H ct: for complex inputs it gives conjugate rows, for real inputs the real part of J, or from an
@@ -124,7 +125,7 @@ def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
     if any(output.dtype.kind == "c" for output in outputs):
         imaginary = along_all(pull, [u * 1j if u.dtype.kind == "c" else u * 0 for u in units], chunk_size)
 
-    def jacobian_of(argument: Any, twin: Any) -> Any:
+    def jacobian_of(argument: Array, twin: Array) -> Any:
         leaves, treedef = flatten(argument)
         parts = [
             map(_block, _parts(a, outputs, 0), _parts(b, outputs, 0), outputs)
@@ -136,7 +137,11 @@ def _by_pullback(traced: Linearization, chunk_size: int | None) -> list[Any]:
 
 
 def _by_pushforward(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str], chunk_size: int | None
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    places: Sequence[int | str],
+    chunk_size: int | None,
 ) -> list[Any]:
     """Return the Jacobian for each chosen argument: with the structure of the result, then of the argument."""
     leaves, treedef = flatten(_chosen(args, keywords, places))
@@ -153,7 +158,7 @@ def _by_pushforward(
         pairs = zip(primals, rest, strict=True)
         return unflatten(treedef, [other if primal is None else next(values) for primal, other in pairs])
 
-    def of_inputs(*values: Any) -> Any:
+    def of_inputs(*values: Array) -> Any:
         new_args, new_keywords = list(args), dict(keywords)
         for place, value in zip(places, among_leaves(values, leaves), strict=True):
             if isinstance(place, int):
@@ -171,7 +176,7 @@ def _by_pushforward(
     return _by_columns(found, inputs, lambda blocks: among_leaves(blocks, [None] * len(leaves)), len(places))
 
 
-def _warn_of_lost_products(found: Any, probe: Callable[[], Any], mode: str, other: str) -> None:
+def _warn_of_lost_products(found: Array, probe: Callable[[], Any], mode: str, other: str) -> None:
     """Warn if a Jacobian holds zeros that come from a slope and have won over infinities, as those of unit vectors do.
 
     Along a direction without zeros, only zeros of masks win, and the hidden infinities show as NaN.
@@ -198,7 +203,7 @@ def _warn_of_lost_products(found: Any, probe: Callable[[], Any], mode: str, othe
             return
 
 
-def _by_columns(found: Any, inputs: Sequence[Any], nested: Callable[[list[Any]], Any], count: int) -> list[Any]:
+def _by_columns(found: ArrayLike, inputs: Sequence[Any], nested: Callable[[list[Any]], Any], count: int) -> list[Any]:
     """Return the Jacobian for each of several arguments from the tangents of the result along all unit directions.
 
     Args:
@@ -223,7 +228,7 @@ def _by_transpose(traced: Linearization, chunk_size: int | None) -> list[Any]:
     arguments = list(traced.inputs.values())
     inputs = [x for each in arguments for x in each.primals if x is not None]
 
-    def pull(cotangents: Any) -> list[Any]:
+    def pull(cotangents: object) -> list[Any]:
         found = traced.pull(cotangents, "a cotangent", again=True)
         gradients = traced.gradients(found, UnconnectedGradients.ZERO)
         return [leaf for leaf in flatten(gradients)[0] if leaf is not None]
@@ -238,7 +243,7 @@ def _by_transpose(traced: Linearization, chunk_size: int | None) -> list[Any]:
 
 
 def _run_jacobian(
-    function: Any,
+    function: Callable[..., Any],
     args: tuple[Any, ...],
     keywords: dict[str, Any],
     argnums: Selection,
@@ -289,7 +294,11 @@ def _chosen(args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[in
 
 
 def _refuse_integers(
-    transform: str, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], places: Sequence[int | str]
+    transform: str,
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    places: Sequence[int | str],
 ) -> None:
     chosen = _chosen(args, keywords, places)
     if not all([type(x) is np.ndarray and x.dtype.kind == "f" for x in chosen]):  # noqa: C419  # common case
@@ -342,7 +351,7 @@ def jacrev(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int |
 @overload
 def jacrev(function: None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Decorator[Any]: ...
 @names_keywords
-def jacrev(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
+def jacrev(function: Callable[..., Any] | None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian by reverse mode: efficient for few results.
 
     Args:
@@ -386,13 +395,17 @@ def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None 
 
 
 def _run_hessian(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, chunk_size: int | None
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    argnums: Selection,
+    chunk_size: int | None,
 ) -> Any:
     check_chunk_size(chunk_size)
     places, keywords = select(function, argnums, args, keywords)
     _refuse_integers("hessian", function, args, keywords, places)
 
-    def slopes(*args: Any, **keywords: Any) -> Any:
+    def slopes(*args: Array, **keywords: object) -> Any:
         return _run_jacobian(function, args, keywords, argnums, "reverse", chunk_size)
 
     slopes.__name__ = name_of(function)
@@ -425,7 +438,9 @@ def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None
     return decorator(_run_hessian, function, argnums=argnums, chunk_size=chunk_size)
 
 
-def _point_and_vector(name: str, function: Any, args: tuple[Any, ...]) -> tuple[Any, Any, tuple[Any, ...]]:
+def _point_and_vector(
+    name: str, function: Callable[..., Any], args: tuple[Any, ...]
+) -> tuple[Any, Any, tuple[Any, ...]]:
     if len(args) < 2:
         raise errors.TangentError(
             f"{name} of {name_of(function)} takes a point and a vector, and was called with "
@@ -435,7 +450,7 @@ def _point_and_vector(name: str, function: Any, args: tuple[Any, ...]) -> tuple[
     return args[0], args[1], args[2:]
 
 
-def _run_hvp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _run_hvp(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     x, v, rest = _point_and_vector("hvp", function, args)
     gradient: Callable[..., Any] = grad(function)
     return jvp(lambda x: gradient(x, *rest, **keywords), (x,), (v,))[1]
@@ -465,7 +480,7 @@ def hvp(function: Callable[..., Any] | None = None) -> Callable[..., Any]:
     return decorator(_run_hvp, function)  # type: ignore[no-any-return]
 
 
-def _run_gauss_newton_vp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _run_gauss_newton_vp(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     x, v, rest = _point_and_vector("gauss_newton_vp", function, args)
 
     pullbacks: list[Callable[..., Any]] = []
@@ -503,7 +518,7 @@ def gauss_newton_vp(residuals: Callable[..., Any] | None = None) -> Callable[...
     return decorator(_run_gauss_newton_vp, residuals)  # type: ignore[no-any-return]
 
 
-def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def linearize(function: Callable[..., Any], *primals: ArrayLike) -> tuple[Any, Callable[..., Any]]:
     """Return the value of a function, and its pushforward at that point as a function.
 
     The function runs once; the pushforward is the transpose of the pullback, and can be called repeatedly.
@@ -528,13 +543,13 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
     value, pullback = vjp(function, *primals)
     _, transposed = vjp(pullback, tree_map(_any_cotangent, value))
 
-    def pushforward(*tangents: Any) -> Any:
+    def pushforward(*tangents: Array) -> Any:
         return transposed(tangents)[0]
 
     return value, pushforward
 
 
-def _any_cotangent(value: Any) -> Any:
+def _any_cotangent(value: Array) -> Array:
     """Return a cotangent at which a pullback is transposed: 1, 2, 3, ...
 
     For a linear function any point serves. But rules treat zeros as "not used", and refuse a cotangent of a derivative
@@ -543,7 +558,9 @@ def _any_cotangent(value: Any) -> Any:
     return np.reshape(np.cumsum(np.ones_like(value)), np.shape(value))
 
 
-def _run_elementwise_grad(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection) -> Any:
+def _run_elementwise_grad(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection
+) -> Any:
     places, keywords = select(function, argnums, args, keywords)
     traced = Linearization(function, args, keywords, places)
     refuse_integers("elementwise_grad", function, traced.inputs)

@@ -73,7 +73,7 @@ class LaplacianTrace(Trace):
                 return self._elementwise(primitive, values, moving[0], own, metadata)
         several = type(ans) is tuple
 
-        def operation(*args: Any) -> Any:
+        def operation(*args: object) -> Any:
             results = apply(primitive, args, metadata)
             return results if several else (results,)
 
@@ -87,7 +87,7 @@ class LaplacianTrace(Trace):
             raise closed_over(call.name)
         return results
 
-    def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Any:
+    def _linear(self, ans: Any, function: Callable[[Any], Any], rows: Any, total: Any) -> Tensor:
         """Return the result of an operation that is linear in its traced argument, computed by `function`."""
         with (batch := BatchTrace(self.size)):
             rows = _in_shape(function(batch.root(rows)), ans.shape)._payload
@@ -158,7 +158,7 @@ def _has_slopes(primitive: Primitive, x: Any, ans: Any) -> bool:
     return bool(x.dtype.kind == "f" and x.dtype == ans.dtype and x.shape == ans.shape)
 
 
-def _sum(one: Any, other: Any) -> Any:
+def _sum(one: object, other: Any) -> Any:
     if one is ZERO or other is ZERO:
         return other if one is ZERO else one
     return one + other
@@ -205,7 +205,7 @@ def laplacian(function: Callable[..., Any] | None = None) -> Any:
     return decorator(_run_laplacian, function)
 
 
-def _run_laplacian(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _run_laplacian(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     if len(args) != 1 or keywords:
         raise errors.ParameterError(
             f"the function returned by laplacian takes one argument, and {len(args) + len(keywords)} were given.\n"
@@ -225,7 +225,7 @@ def _run_laplacian(function: Any, args: tuple[Any, ...], keywords: dict[str, Any
     return unflatten(out_treedef, [untraced(_total(trace, leaf)) for leaf in outputs])
 
 
-def _inputs(function: Any, tree: Any, leaves: list[Any]) -> list[Any]:
+def _inputs(function: Callable[..., Any], tree: object, leaves: list[Any]) -> list[Any]:
     """Return each leaf of the point as an array or tensor, and None for a leaf that is not a number.
 
     Raises:

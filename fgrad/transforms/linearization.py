@@ -35,11 +35,12 @@ from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import Outline, outline_if_cut
 from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
+from fgrad.typing import Array
 
 # Values and cotangents at the edge
 
 
-def differentiable(leaf: Any) -> Any:
+def differentiable(leaf: object) -> Any:
     """Return a leaf as an array or tensor to trace, or None if it has no derivative."""
     if type(leaf) is np.ndarray:
         return leaf if leaf.dtype.kind in "fc" else exact_numbers(leaf)
@@ -96,7 +97,7 @@ def check_unconnected(choice: str) -> None:
         )
 
 
-def gradient_at_edge(cotangent: Any, primal: Any, unconnected: str = UnconnectedGradients.NONE) -> Any:
+def gradient_at_edge(cotangent: object, primal: object, unconnected: str = UnconnectedGradients.NONE) -> Any:
     """Convert the cotangent of an input into a gradient for the user."""
     if cotangent is None and unconnected == UnconnectedGradients.NONE:
         return None
@@ -148,7 +149,7 @@ def make_seed(seed: Any, value: Any, what: str) -> Any:
     return conjugate(seed if seed.shape == value.shape else np.broadcast_to(seed, value.shape))
 
 
-def match_seeds(seeds: Any, results: Any, what: str) -> list[Any]:
+def match_seeds(seeds: object, results: object, what: str) -> list[Any]:
     """Return one seed, or None for ones, for each leaf of the results.
 
     Raises:
@@ -326,7 +327,7 @@ class Input:
         keys: the keys of the leaves in the record, None for those that are not inputs.
     """
 
-    def __init__(self, trace: ReverseTrace, tree: Any, user: Any = None) -> None:
+    def __init__(self, trace: ReverseTrace, tree: Any, user: Callable[..., Any] | None = None) -> None:
         self.leaves, self._treedef = flatten(tree)
         self.primals: list[Any] = []
         # The keys are stored separately, since the user's function may assign to the tensors.
@@ -344,7 +345,7 @@ class Input:
             traced.append(tensor)
         self.tree = unflatten(self._treedef, traced)
 
-    def numbers_without_gradient(self, function: Any, place: Place) -> list[str]:
+    def numbers_without_gradient(self, function: Callable[..., Any], place: Place) -> list[str]:
         """Describe the leaves that are numbers without a derivative: integers and booleans."""
         if None not in self.keys:
             return []
@@ -371,7 +372,7 @@ class Input:
         return unflatten(self._treedef, [None if key is None else next(values) for key in self.keys])
 
 
-def _described(leaf: Any) -> str:
+def _described(leaf: Array) -> str:
     dtype = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
     return f"of type {dtype}" if getattr(leaf, "shape", ()) else f"{leaf!r}, of type {dtype}"
 
@@ -442,7 +443,7 @@ class Linearization(Recording):
         self.result = unflatten(self.treedef, self._leaves)
         self.aux = owned_tree(aux, given) if has_aux else None
 
-    def pull(self, seeds: Any, what: str, again: bool = False) -> dict[int, Any]:
+    def pull(self, seeds: object, what: str, again: bool = False) -> dict[int, Any]:
         """Pull seeds, with the structure of the result, back to the inputs; None means ones.
 
         Raises:
@@ -486,7 +487,7 @@ def _as_dataclass(instance: Any) -> str:
     return f", or let its class be a container of its arrays: fg.register_dataclass{options}"
 
 
-def refuse_integers(transform: str, function: Any, inputs: dict[Place, Input]) -> None:
+def refuse_integers(transform: str, function: Callable[..., Any], inputs: dict[Place, Input]) -> None:
     """Raise if an argument to differentiate holds integers or booleans, or no numbers."""
     for place, traced in inputs.items():
         if traced.keys and None not in traced.keys:  # common case

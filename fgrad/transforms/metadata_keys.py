@@ -27,7 +27,7 @@ def frozen(value: Any) -> Any:
     return kind, identity(value)
 
 
-def identity(value: Any) -> Any:
+def identity(value: object) -> Any:
     """Return a hashable key of an object: itself if it is hashable, otherwise its id."""
     if isinstance(value, functools.partial):
         return value.func, frozen(value.args), frozen(value.keywords)

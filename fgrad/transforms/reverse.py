@@ -26,6 +26,7 @@ from fgrad.transforms.calls import Decorator, Selection, Transformed, decorator,
 from fgrad.transforms.cuts import name_of_source, warn_of_cuts
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
 from fgrad.transforms.running import is_number
+from fgrad.typing import Array, Operand
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -50,13 +51,13 @@ class WeighableDecorator(Protocol[R_co]):
 
 
 def _run_gradients_function(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection = None
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], params: Selection = None
 ) -> list[Any]:
     return _run_value_and_gradients_function(function, args, keywords, params)[1]
 
 
 def _run_value_and_gradients_function(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection = None
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], params: Selection = None
 ) -> tuple[Any, list[Any]]:
     keywords = dict(keywords)
     dy = keywords.pop("dy", None)
@@ -71,7 +72,9 @@ def _run_value_and_gradients_function(
     return traced.result, traced.gradients(_pulled(function, traced, dy), UnconnectedGradients.NONE)
 
 
-def _pulled(function: Any, traced: Linearization, dy: Any, answer: str = "None") -> dict[int, Any]:
+def _pulled(
+    function: Callable[..., Any], traced: Linearization, dy: Operand | None, answer: str = "None"
+) -> dict[int, Any]:
     """Pull `dy` back; warn of inputs that are not connected where a number was taken out of the trace."""
     cotangents = traced.pull(dy, "dy")
     if traced.outline is not None:
@@ -98,7 +101,7 @@ def _are_zero(cotangents: dict[int, Any]) -> bool:
     return first is ZERO and all(each is ZERO for each in cotangents.values())
 
 
-def _warn_of_none(function: Any, traced: Linearization) -> None:
+def _warn_of_none(function: Callable[..., Any], traced: Linearization) -> None:
     """Warn of gradients that are None for a reason other than the function's mathematics."""
     if plain := traced.plain_result():
         warnings.warn(f"{plain}: every gradient is None", errors.NoGradientWarning, stacklevel=depth_of_user())
@@ -176,11 +179,13 @@ def value_and_gradients_function(function: Any = None, params: Selection = None)
     return decorator(_run_value_and_gradients_function, function, params=params)
 
 
-def _run_implicit_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _run_implicit_gradients(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     return _run_implicit_value_and_gradients(function, args, keywords)[1]
 
 
-def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _run_implicit_value_and_gradients(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+) -> Any:
     traced = Linearization(function, args, keywords, (), variables=True)
     traced.warn_of_other_threads()
     if not traced.watch.chosen:
@@ -198,7 +203,7 @@ def _run_implicit_value_and_gradients(function: Any, args: tuple[Any, ...], keyw
 def implicit_gradients(function: Callable[P, Any]) -> Callable[P, list[tuple[Any, Variable]]]: ...
 @overload
 def implicit_gradients(function: None = None) -> Decorator[list[tuple[Any, Variable]]]: ...
-def implicit_gradients(function: Any = None) -> Any:
+def implicit_gradients(function: Callable[..., Any] | None = None) -> Any:
     """Return a function that computes gradients with respect to the variables that `function` reads.
 
     Args:
@@ -226,7 +231,7 @@ def implicit_value_and_gradients(
 ) -> Callable[P, tuple[Any, list[tuple[Any, Variable]]]]: ...
 @overload
 def implicit_value_and_gradients(function: None = None) -> Decorator[tuple[Any, list[tuple[Any, Variable]]]]: ...
-def implicit_value_and_gradients(function: Any = None) -> Any:
+def implicit_value_and_gradients(function: Callable[..., Any] | None = None) -> Any:
     """Return a function that computes the value of `function` and the gradients of its variables.
 
     Args:
@@ -246,13 +251,15 @@ def implicit_value_and_gradients(function: Any = None) -> Any:
     return decorator(_run_implicit_value_and_gradients, function)
 
 
-def _run_grad(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool) -> Any:
+def _run_grad(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
+) -> Any:
     value, gradients = _run_value_and_grad(function, args, keywords, argnums, has_aux)
     return (gradients, value[1]) if has_aux else gradients
 
 
 def _run_value_and_grad(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
 ) -> Any:
     places, keywords = select(function, argnums, args, keywords)
     traced = Linearization(function, args, keywords, places, has_aux, transform="grad")
@@ -263,7 +270,7 @@ def _run_value_and_grad(
     return value, tuple(gradients) if several else gradients[0]
 
 
-def _check_scalar(function: Any, result: Any) -> None:
+def _check_scalar(function: Callable[..., Any], result: Any) -> None:
     if type(result) is Tensor and type(result._payload) is np.float64:  # common case
         return
     if getattr(result, "shape", None) == () and result.dtype.kind == "c":
@@ -359,7 +366,7 @@ def value_and_grad(function: Any = None, argnums: Selection = 0, has_aux: bool =
 
 
 @names_keywords
-def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+def vjp(function: Callable[..., Any], *primals: object, has_aux: bool = False) -> Any:
     """Return the value of a function and its pullback: the product of a cotangent with its Jacobian.
 
     Args:
@@ -390,10 +397,12 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     return transformed(*primals)
 
 
-def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool) -> Any:
+def _run_vjp(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool
+) -> tuple[Any, Callable[[Any], Any], Any] | tuple[Any, Callable[[Any], Any]]:
     traced = Linearization(function, args, keywords, range(len(args)), has_aux, outlives=True)
 
-    def pullback(cotangent: Any) -> tuple[Any, ...]:
+    def pullback(cotangent: object) -> tuple[Any, ...]:
         cotangents = traced.pull(cotangent, "the cotangent", again=True)
         return tuple(traced.gradients(cotangents, UnconnectedGradients.ZERO))
 
@@ -401,13 +410,17 @@ def _run_vjp(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], has
 
 
 def _run_make_vjp(
-    function: Any, args: tuple[Any, ...], keywords: dict[str, Any], params: Selection, persistent: bool = True
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    params: Selection,
+    persistent: bool = True,
 ) -> Any:
     places, keywords = select(function, params, args, keywords)
     traced = Linearization(function, args, keywords, places, outlives=True)
     _warn_of_none(function, traced)
 
-    def pullback(dy: Any = None) -> list[Any]:
+    def pullback(dy: Operand | None = None) -> list[Any]:
         return traced.gradients(traced.pull(dy, "dy", again=persistent), UnconnectedGradients.NONE)
 
     return traced.result, pullback
@@ -446,7 +459,7 @@ def make_vjp(function: Any = None, params: Selection = None, persistent: bool = 
     return decorator(_run_make_vjp, function, params=params, persistent=persistent)
 
 
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: object) -> Any:
     """Return a value as a constant: without its connection to the values it was computed from.
 
     Args:
@@ -463,6 +476,6 @@ def stop_gradient(x: Any) -> Any:
     return tree_map(_stopped, x)
 
 
-def _stopped(leaf: Any) -> Any:
+def _stopped(leaf: Array) -> Any:
     leaf = as_leaf(leaf) if OVERRIDES[type(leaf)] else leaf
     return stop_gradient_of(leaf) if is_number(leaf) else leaf

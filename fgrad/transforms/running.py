@@ -26,6 +26,7 @@ from fgrad.core.variable import VariableWatch
 from fgrad.errors.places import is_library
 from fgrad.transforms.calls import name_of, place_name
 from fgrad.transforms.cuts import DEPARTURES
+from fgrad.typing import Array
 
 _NOBODY = contextlib.nullcontext()
 
@@ -88,7 +89,7 @@ def run_connected(
     return leaves, treedef, aux
 
 
-def check_detached(function: Any, trace: Trace) -> None:
+def check_detached(function: Callable[..., Any], trace: Trace) -> None:
     """Raise if values left the trace before a result that is not connected to it."""
     # Truth values and indices do not count: control flow uses them.
     departures = [(how, place) for how, place in trace.exits if how in _DEPARTURES]
@@ -124,7 +125,7 @@ def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
 _EXPLAINED = "of tensors. For arithmetic on all of it pass an array, np.array(...), in its place."
 
 
-def _explain_lists(error: TypeError, function: Any, args: Any, keywords: Any) -> None:
+def _explain_lists(error: TypeError, function: Callable[..., Any], args: Any, keywords: Any) -> None:
     """Add a note to a Python error that mentions a list: which arguments were lists of numbers."""
     if isinstance(error, errors.FgradError) or not re.search(r"\b(list|tuple)\b", str(error)):
         return
@@ -162,7 +163,7 @@ def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
     return [_apart_from(each, arrays) for each in results] if arrays else results
 
 
-def _apart_from(result: Any, arrays: list[Any]) -> Any:
+def _apart_from(result: Array, arrays: list[Any]) -> Array:
     if type(result) is not Tensor or type(result._payload) is not np.ndarray:
         return result
     return box(result._payload.copy(), result._trace, result._mark) if _shares(result._payload, arrays) else result
@@ -174,13 +175,13 @@ def _shares(value: Any, arrays: list[Any]) -> bool:
     return any(np.may_share_memory(value, array) for array in arrays)
 
 
-def owned_tree(tree: Any, given: Iterable[Any]) -> Any:
+def owned_tree(tree: object, given: Iterable[Any]) -> Any:
     """Return a container of results, such as aux, without ended traces and without the user's memory."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, owned([untraced(leaf) for leaf in leaves], given))
 
 
-def _parted(function: Any, result: Any) -> Any:
+def _parted(function: Callable[..., Any], result: tuple[Any, ...]) -> tuple[Any, Any]:
     """Return a result and its aux as a pair."""
     if not isinstance(result, tuple) or len(result) != 2:
         raise errors.OutputError(
@@ -199,7 +200,7 @@ def check_result(function: Any, result: Any, leaves: list[Any]) -> None:
     check_numbers(function, leaves)
 
 
-def check_numbers(function: Any, leaves: list[Any]) -> None:
+def check_numbers(function: Callable[..., Any], leaves: list[Any]) -> None:
     """Raise if a function returned something that is not a number, array or tensor."""
     for leaf in leaves:
         if type(leaf) is not Tensor and not is_number(leaf):
@@ -210,7 +211,7 @@ def check_numbers(function: Any, leaves: list[Any]) -> None:
             )
 
 
-def is_number(leaf: Any) -> bool:
+def is_number(leaf: object) -> bool:
     """Return whether a leaf is a number or an array of numbers, with a derivative or without."""
     if isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES:
         return not OVERRIDES[type(leaf)]

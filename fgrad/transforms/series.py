@@ -155,7 +155,7 @@ class SeriesTrace(Trace):
         self.order = order
         self.rules = _Rules()
 
-    def root(self, value: Any, *coefficients: Any) -> Tensor:
+    def root(self, value: Any, *coefficients: object) -> Tensor:
         """Return an input of this trace: an array and its coefficients from the first on, followed by zeros.
 
         Exact zeros in them mean "does not move".
@@ -213,7 +213,9 @@ class SeriesTrace(Trace):
             if self.follows(result):
                 result._mark.finish()
 
-    def _in_rule(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
+    def _in_rule(
+        self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
+    ) -> tuple[Any, ...] | Tensor:
         """Return the result of an operation of a rule, computed once for equal arguments.
 
         Its coefficients are computed later, when a rule of the user's may have written to the arguments.
@@ -243,7 +245,7 @@ class SeriesTrace(Trace):
         operation.ans = tuple(results) if several else results[0]
         return operation.ans
 
-    def made_of(self, value: Any, find: Find | None, order: int, is_masked: bool = False) -> Tensor:
+    def made_of(self, value: object, find: Find | None, order: int, is_masked: bool = False) -> Tensor:
         """Return a tensor with a new series; with a constant one if `find` is None."""
         series = Series(value, find, order, is_masked)
         if self.rules.shared is not None:
@@ -259,7 +261,7 @@ class SeriesTrace(Trace):
             self.rules.shared[id(series)] = self._derivative(series), series
         return self.rules.shared[id(series)][0]
 
-    def _derivative(self, series: Series) -> Any:
+    def _derivative(self, series: Series) -> Tensor:
         def find(k: int) -> Any:
             coefficient = series[k + 1]
             return coefficient if coefficient is ZERO else coefficient * (k + 1)
@@ -289,7 +291,7 @@ class SeriesTrace(Trace):
             self._finish(results)
         return results
 
-    def _of_call(self, key: Any, call: Call, leaves: Sequence[Any]) -> list[Any]:
+    def _of_call(self, key: object, call: Call, leaves: Sequence[Any]) -> list[Any]:
         """Return the results of a call, by running its rule in a forward trace above this one, on series."""
         own = self.rules.calls[key] = _Called(self, leaves)
         if not own.order:  # the rule of the last derivative
@@ -447,7 +449,7 @@ class Operation:
             tangents = [Masked(t) if t is not ZERO and each.is_masked else t for t, each in pairs]
         return jvp(tangents, self.ans, *args, **self.metadata)  # type: ignore[misc]
 
-    def _argument(self, arg: Any) -> Any:
+    def _argument(self, arg: object) -> Any:
         """Return an argument for the rule; a tensor of another trace as a constant series of this one."""
         arg = strip_ended(arg)
         if type(arg) is not Tensor or self.trace.follows(arg):

@@ -23,6 +23,7 @@ from fgrad.transforms.calls import decorator, name_of
 from fgrad.transforms.forward import input_along
 from fgrad.transforms.running import run_connected, untraced
 from fgrad.transforms.series import SeriesTrace
+from fgrad.typing import Array
 
 _ONES = object()
 """Sentinel: no direction given."""
@@ -99,7 +100,7 @@ def derivatives(function: Any = None, n: Any = None) -> Any:
     return decorator(_run_derivatives, function, n=n)
 
 
-def _check_order(transform: str, name: str, order: Any) -> None:
+def _check_order(transform: str, name: str, order: object) -> None:
     if isinstance(order, bool) or not isinstance(order, (int, np.integer)) or order < 0:
         raise errors.ParameterError(
             f"{name} of {transform} must be an integer of at least 0; it is {order!r}.\n"
@@ -122,17 +123,17 @@ def _last_factorial(dtype: np.dtype[Any]) -> int:
     return next(k for k in itertools.count() if math.factorial(k + 1) > largest)
 
 
-def _run_taylor(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], order: int) -> Any:
+def _run_taylor(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], order: int) -> Any:
     return _expanded("taylor", function, *_curve(args, keywords, order, "the result of taylor"), order)
 
 
-def _run_derivatives(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], n: int) -> Any:
+def _run_derivatives(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], n: int) -> Any:
     coefficients = _expanded("derivatives", function, *_curve(args, keywords, 1, "the result of derivatives"), n)
     factorials = [math.factorial(k) for k in range(n + 1)]
     return tree_map(lambda x: x * _column(factorials, x), coefficients)
 
 
-def _column(factors: list[int], like: Any) -> Any:
+def _column(factors: list[int], like: Any) -> Array:
     """Return factorials along the first axis, in the dtype of an array."""
     dtype = like.dtype if like.dtype.kind in "fc" else None
     if dtype:
@@ -167,7 +168,7 @@ def _curve(args: tuple[Any, ...], keywords: dict[str, Any], last: int, what: str
     )
 
 
-def _expanded(transform: str, function: Any, x: Any, curve: list[Any], order: int) -> Any:
+def _expanded(transform: str, function: Callable[..., Any], x: Any, curve: list[Any], order: int) -> Any:
     """Return the coefficients of a function along a curve through a point."""
     leaves, treedef = flatten(x)
     along = [_inputs(transform, function, x, each, name) for each, name in zip(curve, _names(), strict=False)]
@@ -189,7 +190,7 @@ def _names() -> Iterator[str]:
         yield f"coefficient {k} of the curve"
 
 
-def _inputs(transform: str, function: Any, x: Any, coefficient: Any, name: str) -> list[Any]:
+def _inputs(transform: str, function: Callable[..., Any], x: Any, coefficient: object, name: str) -> list[Any]:
     """Return each leaf of a point with its part of a coefficient, as arrays or tensors; None if it is not a number."""
     leaves, treedef = flatten(x)
     given, given_treedef = ([None] * len(leaves), treedef) if coefficient is _ONES else flatten(coefficient)
@@ -205,7 +206,7 @@ def _inputs(transform: str, function: Any, x: Any, coefficient: Any, name: str) 
     ]
 
 
-def _stacked(trace: SeriesTrace, leaf: Any) -> Any:
+def _stacked(trace: SeriesTrace, leaf: Any) -> Array:
     """Return the coefficients of a result along a new first axis."""
     if not trace.follows(leaf):
         value = np.asarray(leaf) if not hasattr(leaf, "dtype") else leaf

@@ -6,8 +6,9 @@ from typing import Any, assert_type
 import numpy as np
 
 import fgrad as fg
-from fgrad.scipy import linalg, ndimage
+from fgrad.scipy import linalg, ndimage, special
 from fgrad.scipy.spatial import distance
+from fgrad.typing import Array, ArrayLike, Axes, DTypeLike, Operand, Shape
 
 
 def area(width: float, height: float = 1.0, *, scale: float = 1.0) -> float:
@@ -32,6 +33,18 @@ def doubled(x: float) -> float:
 @fg.custom_jvp
 def tripled(x: float) -> float:
     return 3 * x
+
+
+def energy(position: Array, mass: Operand = 1.0) -> Array:
+    """Return half the square of a length: what calculates takes arrays and tensors alike."""
+    total: Array = mass * (position * position).sum() / 2 - np.sin(position)[0] + position.T @ position
+    return total
+
+
+def total(values: ArrayLike, axis: Axes = None, dtype: DTypeLike = float) -> Shape:
+    """Return the shape of a sum."""
+    array = np.asarray(values, dtype)
+    return array.shape if axis is None else ()
 
 
 def expectations() -> None:
@@ -87,6 +100,27 @@ def expectations() -> None:
     assert_type(w.assign(2.0), fg.Variable)
     assert_type(w.value(), fg.Tensor)
 
+    # Arrays and tensors; what is taken as one
+    energy(t)
+    energy(w, 2)
+    energy(np.ones(3), t)
+    energy(np.ones(3, int), np.float64(2.0))
+    energy(energy(t))
+    assert_type(fg.grad(energy)(t, 2.0), Any)
+    total(t, 0)
+    total([t, 1.0], (0, 1), "float32")
+    total([[1, t], [w, 2.0]], dtype=np.float32)
+    total(3.0)
+    total(np.float32(3.0))
+
+    # Results of functions serve wherever arrays and numbers do.
+    result = special.erf(t)
+    float(result + 1)
+    np.sin(result[0])
+    special.logsumexp([t[0], 1.0], axis=0)
+    linalg.det([[1.0, t[0]], [2, 3]]) + 1
+    distance.euclidean([0, 0], (1.0, 2.0))
+
     # Optimizers, and schedules, whose parameters are declared
     adam = fg.optimizers.Adam(0.1, beta1=0.5, corrected_epsilon=True, weight_decay=0.1, name=None)
     assert_type(adam, fg.optimizers.Adam)
@@ -101,6 +135,11 @@ def expectations() -> None:
 
     # Mistakes that are found: each comment that ignores one would be reported if it were not needed.
     bare("text")  # type: ignore[arg-type]
+    energy([1.0, 2.0])  # type: ignore[arg-type]
+    energy(t, "heavy")  # type: ignore[arg-type]
+    total(None)  # type: ignore[arg-type]
+    total(t, axis=0.5)  # type: ignore[arg-type]
+    linalg.cosm(None)  # type: ignore[arg-type]
     bare(1.0, 2.0)  # type: ignore[call-arg]
     fg.value_and_grad(area)(1.0, depth=2.0)  # type: ignore[call-arg]
     doubled(1.0, 2.0)  # type: ignore[call-arg]

@@ -19,6 +19,7 @@ from fgrad.core.foreign import Objects, as_objects
 from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES
 from fgrad.errors import StructureError
+from fgrad.typing import ArrayLike
 
 BOXED: dict[type, Any] = {}
 """The class of boxes for the values of each registered type; those of arrays and numbers are tensors."""
@@ -48,7 +49,7 @@ class Element(Number):
             )
         self.value = value
 
-    def __add__(self, other: Any) -> Any:
+    def __add__(self, other: object) -> Any:
         if type(other) is Element:
             return Element(SPACES[type(self.value)](self.value).add(self.value, other.value))
         return self if other == 0 else NotImplemented  # zeros of NumPy's, for no derivative
@@ -59,7 +60,7 @@ class Element(Number):
         return repr(self.value)
 
 
-def opened(x: Any) -> Any:
+def opened(x: object) -> Any:
     """Return the plain value of an element, the box of a traced one, and any other object unchanged."""
     if type(x) is Element:
         return x.value
@@ -85,7 +86,7 @@ def as_array(x: Any) -> Any:
     return as_objects(Element(x)) if type(x) in BOXED else unboxed(x)
 
 
-def holds_element(x: Any) -> bool:
+def holds_element(x: ArrayLike) -> bool:
     """Return whether a tensor holds a value of a registered type."""
     return type(below(x)) is Objects
 
@@ -94,6 +95,6 @@ ZERO_ELEMENT = as_objects(0)
 """The derivative of a value of a registered type where it is zero."""
 
 
-def zeros_of(x: Any) -> Any:
+def zeros_of(x: object) -> Any:
     """Return the zero of a value of a registered type."""
     return SPACES[type(x)](x).zeros()

@@ -16,6 +16,7 @@ from fgrad.compat.autograd.vspaces import (
     SequenceVSpace,
     TupleVSpace,
 )
+from fgrad.typing import ArrayLike
 
 __all__ = [
     "ContainerVSpace", "DictBox", "DictVSpace", "ListVSpace", "NamedTupleVSpace", "SequenceBox", "SequenceVSpace",
@@ -25,7 +26,7 @@ __all__ = [
 tuple, list, dict = builtins.tuple, builtins.list, builtins.dict
 
 
-def _in_kind(x: Any) -> Any:
+def _in_kind(x: object) -> Any:
     """Convert an object to the type of a tensor's plain value."""
     if not builtins.isinstance(x, (fg.Tensor, fg.Variable)):
         return x
@@ -37,7 +38,7 @@ def isinstance(x: Any, class_or_tuple: Any) -> bool:
     return builtins.isinstance(_in_kind(x), class_or_tuple)
 
 
-def type(x: Any) -> Any:
+def type(x: ArrayLike) -> Any:
     """Return the type of the plain value of an object."""
     return builtins.type(_in_kind(x))
 
@@ -47,7 +48,7 @@ class _Holding(builtins.type):
 
     containers: Any
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return builtins.isinstance(instance, cls.containers) and any(map(fg.is_traced, fg.tree_leaves(instance)))
 
 

@@ -26,6 +26,7 @@ from fgrad.errors import MissingRuleError, OutputError
 from fgrad.extend import Operation, defbatch, register_primitive
 from fgrad.extend import defjvp as define_forward
 from fgrad.extend import defvjp as define_reverse
+from fgrad.typing import Array, ArrayLike
 
 primitive_vjps: dict[Any, Callable[..., Any]] = {}
 """The reverse rule of each primitive: `rule(argnums, ans, args, kwargs)` returns a function of the cotangent."""
@@ -103,7 +104,7 @@ class Call:
         parts = iter([result[place] for place in range(len(result))])
         return tree_map(lambda _: plain(next(parts)), self.form)
 
-    def pulled(self, place: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any] | None:
+    def pulled(self, place: int, ans: object, arrays: Sequence[Any]) -> Callable[[Any], Any] | None:
         """Return the pullback to one traced array, None if its derivative is zero."""
         like = arrays[place]
         if like.dtype.kind not in INEXACT:  # integers and booleans, such as masks, have no derivative, and need no rule
@@ -121,13 +122,13 @@ class Call:
             return maker.of_one(argnum, ans, args, self.kwargs)  # type: ignore[no-any-return]
         vjp = maker((argnum,), ans, args, self.kwargs)
 
-        def pullback(ct: Any) -> Any:
+        def pullback(ct: Array) -> Any:
             (found,) = vjp(ct)
             return found
 
         return pullback
 
-    def pushed(self, place: int, tangent: Any, ans: Any, arrays: Sequence[Any]) -> Any:
+    def pushed(self, place: int, tangent: object, ans: Any, arrays: Sequence[Any]) -> Any:
         """Return the contribution of one traced array to the tangent of the result."""
         argnum, args, result = self.argnums[place], tuple(self.whole(arrays)), self.nested(ans)
         own = self.tangent_of(place, tangent, arrays)
@@ -180,7 +181,7 @@ class NestedCall(Call):
         pullback = self._shared_pullback(argnum, ans, arrays)
         return lambda ct: fitted(_part(template, place, pullback(ct)), like)
 
-    def _shared_pullback(self, argnum: int, ans: Any, arrays: Sequence[Any]) -> Callable[[Any], Any]:
+    def _shared_pullback(self, argnum: int, ans: ArrayLike, arrays: Sequence[Any]) -> Callable[[Any], Any]:
         """Return the pullback to an argument, which runs once for all arrays in it."""
         known = self.pullbacks.get(argnum)
         if known is not None and known[0] is ans:
@@ -205,7 +206,7 @@ class NestedCall(Call):
         return tree_map(of_leaf, self.args[self.argnums[place]])
 
 
-def traced_call(primitive: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Call, list[Any]]:
+def traced_call(primitive: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Call, list[Any]]:
     """Return the call of a primitive, and the traced arrays in its arguments, which are left out of the call."""
     if all(map(_is_leaf, args)):
         argnums = [argnum for argnum, arg in enumerate(args) if type(arg) is not _ARRAY and is_traced(arg)]
@@ -217,7 +218,7 @@ def traced_call(primitive: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> 
         return Call(primitive, rest, kwargs, argnums), traced
     traced, argnums = [], []
 
-    def slot_or_plain(x: Any, argnum: int) -> Any:
+    def slot_or_plain(x: object, argnum: int) -> Any:
         if not is_traced(x):
             return plain(x)
         traced.append(x)
@@ -235,14 +236,14 @@ def run(call: Call, traced: Sequence[Any]) -> Any:
     return call.nested(result)
 
 
-def leaves_of(tree: Any) -> list[Any]:
+def leaves_of(tree: object) -> list[Any]:
     """Return the leaves of containers, unchanged."""
     found: list[Any] = []
     tree_map(found.append, tree)
     return found
 
 
-def _is_leaf(x: Any) -> bool:
+def _is_leaf(x: object) -> bool:
     """Return whether the type of an argument is not a container type."""
     kind = type(x)
     if kind not in _IS_LEAF:
@@ -254,7 +255,7 @@ def _is_leaf(x: Any) -> bool:
 _IS_LEAF: dict[type, bool] = {_ARRAY: True, Tensor: True, float: True, np.float64: True, type(None): True}
 
 
-def _part(template: Any, place: int, found: Any) -> Any:
+def _part(template: object, place: int, found: Any) -> Any:
     """Return the part of a rule's result for one array in a container."""
     if found is None or type(template) is _Slot:
         return found
@@ -263,7 +264,7 @@ def _part(template: Any, place: int, found: Any) -> Any:
     return parts[0]
 
 
-def _run(*arrays: Any, call: Call) -> Any:
+def _run(*arrays: object, call: Call) -> Any:
     return call.run(arrays)
 
 
@@ -291,7 +292,7 @@ def _forward_rule(place: int) -> Callable[..., Any]:
 
 def _one_by_one(
     operation: Operation, values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: dict[str, Any]
-) -> Any:
+) -> tuple[Any, ...] | Array:
     """Run an operation on a batch by a loop: the body of a primitive takes plain values of one example."""
     results = [
         operation(*(x[place] if own else x for x, own in zip(values, mapped, strict=True)), **metadata)
@@ -302,7 +303,7 @@ def _one_by_one(
     return np.stack(results)
 
 
-def missing_rule(fun: Any, mode: str, argument: Any) -> MissingRuleError:
+def missing_rule(fun: Callable[..., Any], mode: str, argument: object) -> MissingRuleError:
     """Return the error for a missing rule of a primitive's argument."""
     name, define = getattr(fun, "__name__", repr(fun)), "defvjp" if mode == "reverse" else "defjvp"
     where = f"its argument {argument}" if isinstance(argument, int) else f"the keyword {argument}"

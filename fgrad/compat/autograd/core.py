@@ -46,6 +46,7 @@ from fgrad.compat.autograd.values import (
 from fgrad.compat.autograd.vspaces import VSpace, vspace
 from fgrad.core.foreign import OBJECT
 from fgrad.errors import ConcretizationError
+from fgrad.typing import Array
 
 __all__ = [
     "Box", "JVPNode", "Node", "SparseObject", "VJPNode", "VSpace", "backward_pass", "def_linear", "defjvp",
@@ -56,7 +57,7 @@ __all__ = [
 Linear = Callable[[Any], Any]
 
 
-def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Linear, Any]:
+def make_vjp(fun: Callable[..., Any], x: object) -> tuple[Linear, Any]:
     """Return `(vjp, value)` of a function of one argument at a point; `vjp(g)` is g J, without conjugation.
 
     Args:
@@ -71,10 +72,10 @@ def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Linear, Any]:
     value, pullback = fg.vjp(with_boxes(fun), as_point(x))
     value = plain(value)
 
-    def linear(g: Any) -> Any:
+    def linear(g: object) -> Any:
         return as_gradients(pullback(conjugate(mapped(_fitted, g, value)))[0], x)
 
-    def vjp(g: Any) -> Any:
+    def vjp(g: object) -> Any:
         if _is_alike(g, value):  # common case
             return as_gradients(pullback(g)[0], x)
         if not any(fg.tree_leaves(mapped(_is_beyond, value, g))):
@@ -95,7 +96,7 @@ def _is_alike(g: Any, value: Any) -> bool:
     return g.dtype is value.dtype and g.dtype.kind == "f" and g.shape == value.shape
 
 
-def _fitted(g: Any, value: Any) -> Any:
+def _fitted(g: object, value: object) -> Any:
     return fitted(g, value) if is_number(value) else as_array(g)
 
 
@@ -104,7 +105,7 @@ def _is_beyond(value: Any, g: Any) -> bool:
     return is_complex(g) and not is_complex(value)
 
 
-def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]]:
+def make_jvp(fun: Callable[..., Any], x: object) -> Callable[[Any], tuple[Any, Any]]:
     """Return a function of a tangent, which runs a function of one argument, and returns its value and tangent.
 
     Example:
@@ -113,7 +114,7 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
     """
     point = as_point(x)
 
-    def jvp(tangent: Any) -> tuple[Any, Any]:
+    def jvp(tangent: object) -> tuple[Any, Any]:
         directions = mapped(lambda x, t: _tangent(t, x), point, tangent)
         value, moved = fg.jvp(with_boxes(fun), (point,), (directions,))
         return plain(value), plain(moved)
@@ -121,7 +122,7 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
     return jvp
 
 
-def _tangent(tangent: Any, point: Any) -> Any:
+def _tangent(tangent: object, point: object) -> Any:
     has_tangent = is_number(point) or getattr(point, "dtype", None) is OBJECT
     return fitted(tangent, point) if has_tangent else point
 
@@ -144,7 +145,13 @@ class VJPNode(Node):
     """
 
     def __init__(
-        self, value: Any, fun: Any, args: Any, kwargs: dict[str, Any], parent_argnums: Any, parents: Any
+        self,
+        value: Array | float,
+        fun: Any,
+        args: Any,
+        kwargs: dict[str, Any],
+        parent_argnums: tuple[int, ...],
+        parents: tuple[Any, ...],
     ) -> None:
         self.parents = parents
         run, active = _of_active(fun, args, kwargs, parent_argnums)
@@ -155,11 +162,13 @@ class VJPNode(Node):
         self.vjp = _no_cotangents
 
 
-def _no_cotangents(g: Any) -> tuple[()]:
+def _no_cotangents(g: Array) -> tuple[()]:
     return ()
 
 
-def _of_active(fun: Any, args: Any, kwargs: dict[str, Any], argnums: Any) -> tuple[Any, tuple[Any, ...]]:
+def _of_active(
+    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], argnums: tuple[int, ...]
+) -> tuple[Any, tuple[Any, ...]]:
     """Return an operation as a function of a tuple of its traced arguments, and these."""
 
     def run(active: tuple[Any, ...]) -> Any:
@@ -176,7 +185,13 @@ class JVPNode(Node):
     """
 
     def __init__(
-        self, value: Any, fun: Any, args: Any, kwargs: dict[str, Any], parent_argnums: Any, parents: Any
+        self,
+        value: Array | float,
+        fun: Any,
+        args: Any,
+        kwargs: dict[str, Any],
+        parent_argnums: tuple[int, ...],
+        parents: tuple[Any, ...],
     ) -> None:
         run, active = _of_active(fun, args, kwargs, parent_argnums)
         self.g = make_jvp(run, active)(tuple(parent.g for parent in parents))[1]
@@ -185,7 +200,7 @@ class JVPNode(Node):
         self.g = g
 
 
-def backward_pass(g: Any, end_node: Any) -> Any:
+def backward_pass(g: Any, end_node: object) -> Any:
     """Return the cotangent of the input, from that of the result with a given node."""
     cotangents = {end_node: g}
     for node in toposort(end_node):

@@ -22,6 +22,7 @@ from fgrad.compat.autograd.values import as_gradients, as_point, is_complex, is_
 from fgrad.compat.autograd.vspaces import vspace
 from fgrad.compat.autograd.wrap_util import get_name, unary_to_nary
 from fgrad.errors import NonScalarError, ParameterError
+from fgrad.typing import Array, ArrayLike, Operand
 
 __all__ = [
     "checkpoint", "deriv", "egrad", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian",
@@ -34,11 +35,11 @@ make_vjp = unary_to_nary(_make_vjp)
 make_jvp = unary_to_nary(_make_jvp)
 
 
-def _value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
+def _value_and_grad(fun: Callable[..., Any], x: object) -> tuple[Any, Any]:
     shapes: list[tuple[int, ...]] = []
 
     @functools.wraps(fun)
-    def number(x: Any) -> Any:
+    def number(x: object) -> Any:
         result = fun(x)
         _check_one_real_number(fun, result)
         shapes[:] = [np.shape(result)]
@@ -48,7 +49,7 @@ def _value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
     return plain(np.reshape(value, shapes[0]) if shapes[0] else value), as_gradients(gradient, x)
 
 
-def _check_one_real_number(fun: Any, result: Any) -> None:
+def _check_one_real_number(fun: Callable[..., Any], result: Any) -> None:
     if not is_number(result) or np.size(result) != 1 or is_complex(result):
         form = f", of shape {np.shape(result)}" if hasattr(result, "dtype") else ""
         raise NonScalarError(
@@ -58,7 +59,7 @@ def _check_one_real_number(fun: Any, result: Any) -> None:
 
 
 @unary_to_nary
-def grad(fun: Callable[..., Any], x: Any) -> Any:
+def grad(fun: Callable[..., Any], x: object) -> Any:
     """Return a function that computes the gradient of a function with one real number as its result.
 
     `grad(fun, argnum=0)` takes the arguments of `fun`, and returns the gradient with respect to the one at position
@@ -76,13 +77,13 @@ def grad(fun: Callable[..., Any], x: Any) -> Any:
 
 
 @unary_to_nary
-def value_and_grad(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
+def value_and_grad(fun: Callable[..., Any], x: object) -> tuple[Any, Any]:
     """Return a function that computes the value of a function and its gradient, as for `grad`; suitable for SciPy."""
     return _value_and_grad(fun, x)
 
 
 @unary_to_nary
-def grad_and_aux(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
+def grad_and_aux(fun: Callable[..., Any], x: object) -> tuple[Any, Any]:
     """Return a function that computes the gradient of the first of two results, and returns the second one."""
     (value, pullback, aux) = fg.vjp(with_boxes(fun), as_point(x), has_aux=True)
     _check_one_real_number(fun, value)
@@ -90,7 +91,7 @@ def grad_and_aux(fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
 
 
 @unary_to_nary
-def elementwise_grad(fun: Callable[..., Any], x: Any) -> Any:
+def elementwise_grad(fun: Callable[..., Any], x: ArrayLike) -> Any:
     """Return a function that computes the column sums of the Jacobian: its diagonal, if it is diagonal."""
     pullback, ans = _make_vjp(fun, x)
     if is_complex(ans):
@@ -102,13 +103,13 @@ egrad = elementwise_grad
 
 
 @unary_to_nary
-def deriv(fun: Callable[..., Any], x: Any) -> Any:
+def deriv(fun: Callable[..., Any], x: ArrayLike) -> Any:
     """Return a function that computes the derivative along a vector of ones, by forward mode."""
     return _make_jvp(fun, x)(vspace(as_point(x)).ones())[1]
 
 
 @unary_to_nary
-def jacobian(fun: Callable[..., Any], x: Any) -> Any:
+def jacobian(fun: Callable[..., Any], x: ArrayLike) -> Any:
     """Return a function that computes the Jacobian, of the shape of the result followed by that of the argument.
 
     It has the containers of the argument. For a complex function of complex numbers it is the matrix of complex
@@ -127,7 +128,7 @@ def jacobian(fun: Callable[..., Any], x: Any) -> Any:
 
 
 @unary_to_nary
-def hessian(fun: Callable[..., Any], x: Any) -> Any:
+def hessian(fun: Callable[..., Any], x: ArrayLike) -> Any:
     """Return a function that computes the Hessian, of the shape of the result and twice that of the argument."""
     return jacobian(jacobian(fun))(x)
 
@@ -157,7 +158,7 @@ def multigrad_dict(fun: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """
     signature = inspect.signature(fun)
 
-    def gradients(*args: Any, **kwargs: Any) -> dict[str, Any]:
+    def gradients(*args: Operand, **kwargs: Operand) -> dict[str, Any]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
 
@@ -172,7 +173,7 @@ def multigrad_dict(fun: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
 
 
 @unary_to_nary
-def make_hvp(fun: Callable[..., Any], x: Any) -> Any:
+def make_hvp(fun: Callable[..., Any], x: ArrayLike) -> tuple[Callable[[Any], Any], Any]:
     """Return a function of the arguments that returns `(hvp, gradient)`: `hvp(v)` is the Hessian times a vector."""
     return _make_vjp(grad(fun), x)
 
@@ -181,7 +182,7 @@ def hessian_tensor_product(fun: Callable[..., Any], argnum: int = 0) -> Callable
     """Return a function of the arguments and a tensor: the Hessian times the tensor, contracted."""
     gradient = grad(fun, argnum)
 
-    def product(*args: Any, **kwargs: Any) -> Any:
+    def product(*args: Array, **kwargs: object) -> Any:
         *args_, tensor = args
         return make_jvp(gradient, argnum)(*args_, **kwargs)(tensor)[1]
 
@@ -194,7 +195,7 @@ hessian_vector_product = hessian_tensor_product
 def tensor_jacobian_product(fun: Callable[..., Any], argnum: int = 0) -> Callable[..., Any]:
     """Return a function of the arguments and a tensor: the tensor times the Jacobian, contracted."""
 
-    def contracted(*args: Any, **kwargs: Any) -> Any:
+    def contracted(*args: Array, **kwargs: object) -> Array:
         *args_, tensor = args
         return np.tensordot(tensor, fun(*args_, **kwargs), axes=np.ndim(tensor))
 
@@ -205,20 +206,20 @@ vector_jacobian_product = tensor_jacobian_product
 
 
 @unary_to_nary
-def make_jvp_reversemode(fun: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
+def make_jvp_reversemode(fun: Callable[..., Any], x: ArrayLike) -> Callable[[Any], Any]:
     """Return a function of the arguments that returns `jvp(v)`, the Jacobian times a vector, by double reverse mode."""
     pullback, ans = _make_vjp(fun, x)
     return _make_vjp(pullback, vspace(ans).zeros())[0]
 
 
-def _half_square(x: Any) -> Any:
+def _half_square(x: Array) -> Any:
     return 0.5 * np.sum(x**2, axis=-1)
 
 
 def make_ggnvp(f: Callable[..., Any], g: Callable[..., Any] = _half_square, f_argnum: int = 0) -> Callable[..., Any]:
     """Return a function of `f`'s arguments that returns `ggnvp(v)`: J^T H J v, with the Hessian H of `g` at `f`."""
 
-    def maker(f: Callable[..., Any], x: Any) -> Callable[[Any], Any]:
+    def maker(f: Callable[..., Any], x: Array) -> Callable[[Any], Any]:
         pullback, value = _make_vjp(f, x)
         pushed = make_jvp_reversemode(f)(x)
         hvp, _ = make_hvp(g)(value)
@@ -232,7 +233,7 @@ def checkpoint(fun: Callable[..., Any]) -> Callable[..., Any]:
     checkpointed: Callable[..., Any] = fg.checkpoint(fun)
 
     @functools.wraps(fun)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Array, **kwargs: object) -> Any:
         return plain(checkpointed(*args, **kwargs))
 
     return run

@@ -18,12 +18,13 @@ import fgrad.numpy as fnp
 from fgrad import is_traced
 from fgrad.compat.autograd.primitives import open_to_rules
 from fgrad.errors import hints
+from fgrad.typing import ArrayLike
 
 _SEQUENCES = (list, tuple)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type(np.sum))
 
 
-def holds_traced(x: Any) -> bool:
+def holds_traced(x: ArrayLike) -> bool:
     """Return whether an object is traced, or a list or tuple with traced values at any depth."""
     if isinstance(x, _SEQUENCES):
         kinds = set(map(type, x))
@@ -34,7 +35,7 @@ def holds_traced(x: Any) -> bool:
 _PLAIN = {float, int, bool, str, np.float64, type(None)}
 
 
-def gathered(x: Any) -> Any:
+def gathered(x: ArrayLike) -> Any:
     """Return a list or tuple with traced numbers as one tensor, and other objects unchanged."""
     return fnp.array(x) if isinstance(x, _SEQUENCES) and holds_traced(x) else x
 
@@ -43,7 +44,7 @@ def taking_lists(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that accepts lists of traced numbers like arrays."""
 
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: ArrayLike, **kwargs: object) -> Any:
         for x in args:
             if isinstance(x, _SEQUENCES):
                 return function(*map(gathered, args), **kwargs)
@@ -56,7 +57,7 @@ _OF_LISTS = {"multi_dot", "lexsort", "ix_"}
 """Functions of lists of arrays, whose shapes may differ."""
 
 
-def fill(namespace: dict[str, Any], module: Any) -> None:
+def fill(namespace: dict[str, Any], module: object) -> None:
     """Add the public names of a NumPy module; functions also accept lists of traced numbers."""
     for name in public([module]):
         value = getattr(module, name)
@@ -64,7 +65,7 @@ def fill(namespace: dict[str, Any], module: Any) -> None:
         namespace[name] = taking_lists(value) if is_wrapped else value
 
 
-def members(name: str, *modules: Any) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def members(name: str, *modules: object) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of a module that looks its names up in several modules, in order.
 
     A function without rules accepts rules from `defvjp`: in Autograd all functions are primitives.

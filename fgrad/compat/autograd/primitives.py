@@ -12,7 +12,7 @@ import functools
 import itertools
 import types
 import warnings
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from fgrad.compat.autograd.vspaces import AS_PRIMITIVES, vspace
 from fgrad.core.primitive import FUNCTIONS, UFUNCS
 from fgrad.errors import StructureError
 from fgrad.errors.places import depth_of_user
+from fgrad.typing import Array
 
 _PLAIN = {np.ndarray, np.float64, float, int}
 
@@ -42,7 +43,7 @@ class Primitive:
         functools.update_wrapper(self, fun, updated=())
         self.fun = fun
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -87,7 +88,9 @@ class Primitive:
         defvjp(self, *rules.values(), argnums=list(rules))
 
 
-def _rule_of_spaces(vjpfun: Callable[..., Any], argnum: int, ans: Any, *args: Any, **kwargs: Any) -> Any:
+def _rule_of_spaces(
+    vjpfun: Callable[..., Any], argnum: int, ans: Array, *args: Array, **kwargs: object
+) -> Callable[[Any], Any]:
     return lambda g: vjpfun(g, ans, vspace(args[argnum]), vspace(g), *args, **kwargs)
 
 
@@ -137,13 +140,13 @@ def notrace_primitive(f_raw: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that runs on plain values, and has no derivative."""
 
     @functools.wraps(f_raw)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: Array, **kwargs: object) -> Any:
         return f_raw(*tree_map(getval, args), **kwargs)
 
     return call
 
 
-def has_rule(fun: Any) -> bool:
+def has_rule(fun: object) -> bool:
     """Return whether a function is a NumPy or SciPy function with rules in fgrad."""
     while True:
         if isinstance(fun, np.ufunc):
@@ -156,7 +159,7 @@ def has_rule(fun: Any) -> bool:
         fun = fun.__wrapped__  # for functions that accept lists; NumPy's may be wrapped again
 
 
-def _define(rules: dict[Any, Any], fun: Any, maker: Callable[..., Any]) -> None:
+def _define(rules: dict[Any, Any], fun: Callable[..., Any], maker: Callable[..., Any]) -> None:
     """Register the rule of a primitive; functions with rules in fgrad keep these, and others become primitives."""
     if isinstance(fun, Primitive):
         rules[fun] = maker
@@ -169,17 +172,19 @@ def _define(rules: dict[Any, Any], fun: Any, maker: Callable[..., Any]) -> None:
         )
 
 
-def defvjp_argnums(fun: Any, vjpmaker: Callable[..., Any]) -> None:
+def defvjp_argnums(fun: Callable[..., Any], vjpmaker: Callable[..., Any]) -> None:
     """Define the reverse rules of a primitive: `vjpmaker(argnums, ans, args, kwargs)(g)` gives a cotangent for each."""
     _define(primitive_vjps, fun, vjpmaker)
 
 
-def defvjp_argnum(fun: Any, vjpmaker: Callable[..., Any]) -> None:
+def defvjp_argnum(fun: Callable[..., Any], vjpmaker: Callable[..., Any]) -> None:
     """Define the reverse rules of a primitive: `vjpmaker(argnum, ans, args, kwargs)(g)` gives the cotangent of one."""
     defvjp_argnums(fun, ByArgument(vjpmaker))
 
 
-def defvjp(fun: Any, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[int] | None = None) -> None:
+def defvjp(
+    fun: Callable[..., Any], *vjpmakers: Callable[..., Any] | None, argnums: Iterable[int] | None = None
+) -> None:
     """Define the reverse rules of a primitive, one for each argument.
 
     Args:
@@ -193,7 +198,7 @@ def defvjp(fun: Any, *vjpmakers: Callable[..., Any] | None, argnums: Iterable[in
     """
     makers = dict(zip(itertools.count() if argnums is None else argnums, vjpmakers, strict=False))
 
-    def maker(argnum: int, ans: Any, args: Any, kwargs: Any) -> Callable[[Any], Any]:
+    def maker(argnum: int, ans: object, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Callable[[Any], Any]:
         if argnum not in makers:
             raise missing_rule(fun, "reverse", argnum)
         found = makers[argnum]
@@ -206,7 +211,7 @@ def _nothing(g: Any) -> None:
     """The pullback of a result that does not depend on an argument."""
 
 
-def defjvp_argnums(fun: Any, jvpmaker: Callable[..., Any]) -> None:
+def defjvp_argnums(fun: Callable[..., Any], jvpmaker: Callable[..., Any]) -> None:
     """Define the forward rules of a primitive: `jvpmaker(argnums, tangents, ans, args, kwargs)` returns a tangent."""
     _define(primitive_jvps, fun, jvpmaker)
 
@@ -214,7 +219,7 @@ def defjvp_argnums(fun: Any, jvpmaker: Callable[..., Any]) -> None:
 def defjvp_argnum(fun: Any, jvpmaker: Callable[..., Any]) -> None:
     """Define the forward rules of a primitive: `jvpmaker(argnum, tangent, ans, args, kwargs)`, to be summed."""
 
-    def maker(argnums: Sequence[int], tangents: Sequence[Any], *rest: Any) -> Any:
+    def maker(argnums: Sequence[int], tangents: Sequence[Any], *rest: object) -> Any:
         parts = [jvpmaker(argnum, t, *rest) for argnum, t in zip(argnums, tangents, strict=True)]
         return functools.reduce(lambda total, part: tree_map(np.add, total, part), parts)
 
@@ -252,7 +257,7 @@ def defjvp(fun: Any, *jvpfuns: Callable[..., Any] | str | None, argnums: Iterabl
     defjvp_argnum(fun, maker)
 
 
-def def_linear(fun: Any) -> None:
+def def_linear(fun: Callable[..., Any]) -> None:
     """Declare that a primitive is linear in each of its arguments, which determines its forward rule."""
     defjvp_argnum(fun, lambda argnum, tangent, ans, args, kwargs: _linear(fun, argnum, tangent, args, kwargs))
 
@@ -260,12 +265,12 @@ def def_linear(fun: Any) -> None:
 deflinear = def_linear
 
 
-def _linear(fun: Any, argnum: int, tangent: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _linear(fun: Any, argnum: int, tangent: Array, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Return the value of a function with a tangent in place of one of its arguments."""
     return fun(*args[:argnum], tangent, *args[argnum + 1 :], **kwargs)
 
 
-def register_notrace(trace_type: Any, primitive_fun: Any) -> None:
+def register_notrace(trace_type: object, primitive_fun: Callable[..., Any]) -> None:
     """Declare that the derivative of a primitive with respect to all of its arguments is zero."""
     defvjp_argnum(primitive_fun, lambda argnum, ans, args, kwargs: _nothing)
 
@@ -277,7 +282,7 @@ def _operation_of_spaces(name: str, *makers: Callable[..., Any]) -> Primitive:
     return operation
 
 
-def _same(ans: Any, space: Any, *vectors: Any) -> Callable[[Any], Any]:
+def _same(ans: object, space: object, *vectors: object) -> Callable[[Any], Any]:
     return lambda g: g
 
 

@@ -18,7 +18,9 @@ def subval(x: Sequence[Any], i: int, v: Any) -> tuple[Any, ...]:
     return subvals(x, [(i, v)])
 
 
-def toposort(end_node: Any, parents: Callable[[Any], Iterable[Any]] = operator.attrgetter("parents")) -> Iterator[Any]:
+def toposort(
+    end_node: object, parents: Callable[[Any], Iterable[Any]] = operator.attrgetter("parents")
+) -> Iterator[Any]:
     """Yield a node and its ancestors in reverse topological order."""
     order: list[Any] = []
     seen: set[Any] = set()

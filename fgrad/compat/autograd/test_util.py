@@ -10,21 +10,22 @@ from fgrad.compat.autograd.core import make_jvp, make_vjp
 from fgrad.compat.autograd.vspaces import vspace
 from fgrad.compat.autograd.wrap_util import get_name, unary_to_nary
 from fgrad.errors import GradientCheckError, ParameterError
+from fgrad.typing import Array, ArrayLike
 
 TOL = RTOL = 1e-6
 EPS = 1e-6
 
 
-def scalar_close(a: Any, b: Any) -> bool:
+def scalar_close(a: ArrayLike, b: Any) -> bool:
     """Return whether two numbers are nearly equal."""
     return bool(abs(a - b) < TOL or abs(a - b) < RTOL * abs(a + b))
 
 
-def make_numerical_jvp(f: Callable[[Any], Any], x: Any) -> Callable[[Any], Any]:
+def make_numerical_jvp(f: Callable[[Any], Any], x: object) -> Callable[[Any], Any]:
     """Return a function of a tangent: the derivative of `f` along it, by a central difference."""
     space, space_of_value = vspace(x), vspace(f(x))
 
-    def jvp(v: Any) -> Any:
+    def jvp(v: object) -> Any:
         after, before = (f(space.add(x, space.scalar_mul(v, step))) for step in (EPS / 2, -EPS / 2))
         change = space_of_value.add(after, space_of_value.scalar_mul(before, -1.0))
         return space_of_value.scalar_mul(change, 1.0 / EPS)
@@ -35,7 +36,7 @@ def make_numerical_jvp(f: Callable[[Any], Any], x: Any) -> Callable[[Any], Any]:
 numerical_jvp = make_numerical_jvp
 
 
-def check_vjp(f: Callable[[Any], Any], x: Any) -> None:
+def check_vjp(f: Callable[[Any], Any], x: object) -> None:
     """Compare the pullback of a function with finite differences, along random directions.
 
     Raises:
@@ -59,13 +60,13 @@ def check_vjp(f: Callable[[Any], Any], x: Any) -> None:
         )
 
 
-def check_jvp(f: Callable[[Any], Any], x: Any) -> None:
+def check_jvp(f: Callable[[Any], Any], x: object) -> None:
     """Compare the pushforward of a function with finite differences, along a random direction."""
     tangent = vspace(x).randn()
     check_equivalent(make_jvp(f, x)(tangent)[1], make_numerical_jvp(f, x)(tangent))
 
 
-def check_equivalent(x: Any, y: Any) -> None:
+def check_equivalent(x: object, y: object) -> None:
     """Check that two values are in the same space, and nearly equal.
 
     Raises:
@@ -80,7 +81,7 @@ def check_equivalent(x: Any, y: Any) -> None:
 
 
 @unary_to_nary
-def check_grads(f: Callable[[Any], Any], x: Any, modes: Sequence[str] = ("fwd", "rev"), order: int = 2) -> None:
+def check_grads(f: Callable[[Any], Any], x: object, modes: Sequence[str] = ("fwd", "rev"), order: int = 2) -> None:
     """Check the derivatives of a function in both modes, up to an order, against finite differences.
 
     `check_grads(f, argnum=0, modes=("fwd", "rev"), order=2)(*args)`.
@@ -98,23 +99,23 @@ def check_grads(f: Callable[[Any], Any], x: Any, modes: Sequence[str] = ("fwd", 
                 check_grads(function, (0, 1), modes, order - 1)(x, direction)
 
 
-def _pushed(f: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-    def pushed(x: Any, tangent: Any) -> Any:
+def _pushed(f: Callable[[Any], Any], x: object) -> tuple[Any, Any]:
+    def pushed(x: object, tangent: object) -> Any:
         return make_jvp(f, x)(tangent)[1]
 
     pushed.__name__ = f"jvp_{get_name(f)}"
     return pushed, vspace(x).randn()
 
 
-def _pulled(f: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-    def pulled(x: Any, cotangent: Any) -> Any:
+def _pulled(f: Callable[[Any], Any], x: object) -> tuple[Any, Any]:
+    def pulled(x: object, cotangent: Array) -> Any:
         return make_vjp(f, x)[0](cotangent)
 
     pulled.__name__ = f"vjp_{get_name(f)}"
     return pulled, vspace(f(x)).randn()
 
 
-def combo_check(fun: Callable[..., Any], *check_args: Any, **check_kwargs: Any) -> Callable[..., None]:
+def combo_check(fun: Callable[..., Any], *check_args: ArrayLike, **check_kwargs: object) -> Callable[..., None]:
     """Return a function that runs `check_grads` for each combination of lists of arguments and of keywords."""
 
     def check(*args: Sequence[Any], **kwargs: Sequence[Any]) -> None:

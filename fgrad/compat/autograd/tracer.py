@@ -23,6 +23,7 @@ from fgrad.core.foreign import OBJECT
 from fgrad.core.tensor import ATTRIBUTES, strip_ended
 from fgrad.errors import UnsupportedError
 from fgrad.extend import Operation
+from fgrad.typing import ArrayLike
 
 __all__ = [
     "Box", "Node", "getval", "isbox", "new_box", "notrace_primitive", "primitive", "register_notrace", "subval",
@@ -38,7 +39,7 @@ def isbox(x: Any) -> bool:
 class _Traced(type):
     """The metaclass of boxes: traced tensors are instances of those for arrays and numbers."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         if type(instance) not in BOX_CLASSES and "holds_numbers" in vars(cls):
             return isbox(instance)
         return type.__instancecheck__(cls, instance)
@@ -109,7 +110,13 @@ class Node:
     """
 
     def __init__(
-        self, value: Any, fun: Any, args: Any, kwargs: dict[str, Any], parent_argnums: Any, parents: Any
+        self,
+        value: Any,
+        fun: Callable[..., Any],
+        args: object,
+        kwargs: dict[str, Any],
+        parent_argnums: object,
+        parents: object,
     ) -> None:
         raise NotImplementedError(type(self).__name__)
 
@@ -117,14 +124,14 @@ class Node:
         raise NotImplementedError(type(self).__name__)
 
     @classmethod
-    def new_root(cls, *args: Any, **kwargs: Any) -> Any:
+    def new_root(cls, *args: ArrayLike, **kwargs: object) -> Any:
         """Return the node of an input."""
         root = cls.__new__(cls)
         root.initialize_root(*args, **kwargs)
         return root
 
 
-def trace(start_node: Any, fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
+def trace(start_node: object, fun: Callable[..., Any], x: ArrayLike) -> tuple[Any, Any]:
     """Run a function, creating a node for each operation that depends on the input.
 
     The function is recorded first, so `if` and `while` on traced values raise.
@@ -150,12 +157,12 @@ def trace(start_node: Any, fun: Callable[..., Any], x: Any) -> tuple[Any, Any]:
     return plain(fg.tree.unflatten(graph.treedef, results)), ends[0] if ends else None
 
 
-def _is_named(x: Any, known: dict[Any, Any]) -> bool:
+def _is_named(x: object, known: dict[Any, Any]) -> bool:
     """Return whether an object in a graph is a known name; otherwise it is a constant, such as an array."""
     return isinstance(x, Hashable) and x in known
 
 
-def _named(x: Any, known: dict[Any, Any]) -> Any:
+def _named(x: object, known: dict[Any, Any]) -> Any:
     return known[x] if _is_named(x, known) else x
 
 

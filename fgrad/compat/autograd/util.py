@@ -22,7 +22,7 @@ def quick_grad_check(
     arg0: Any,
     extra_args: tuple[Any, ...] = (),
     kwargs: dict[str, Any] | None = None,
-    **ignored: Any,
+    **ignored: object,
 ) -> None:
     """Compare a gradient with finite differences, as in old versions of Autograd; see `test_util.check_grads`."""
     warnings.warn(

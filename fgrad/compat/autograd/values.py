@@ -19,6 +19,7 @@ import numpy as np
 from fgrad import Tensor, Variable, is_traced, stop_gradient, tree_map
 from fgrad.compat.autograd.boxes import BOXED, ZERO_ELEMENT, as_array, opened, unboxed, zeros_of
 from fgrad.core.foreign import OBJECT
+from fgrad.typing import ArrayLike
 
 _INEXACT = (float, complex, np.inexact)
 _TENSORS = (Tensor, Variable)
@@ -36,28 +37,28 @@ def plain(tree: Any) -> Any:
     return _plain_leaf(tree) if isinstance(tree, _TENSORS) else tree_map(_plain_leaf, tree)
 
 
-def _plain_leaf(leaf: Any) -> Any:
+def _plain_leaf(leaf: object) -> Any:
     return leaf.numpy() if isinstance(leaf, _TENSORS) and not is_traced(leaf) else leaf
 
 
-def _opened_leaf(leaf: Any) -> Any:
+def _opened_leaf(leaf: object) -> Any:
     return opened(_plain_leaf(leaf))
 
 
-def getval(x: Any) -> Any:
+def getval(x: object) -> Any:
     """Return the plain value of a traced tensor or box, and other objects unchanged."""
     x = unboxed(x)
     return plain(stop_gradient(x).numpy()) if isinstance(x, _TENSORS) else x
 
 
-def as_point(tree: Any) -> Any:
+def as_point(tree: object) -> Any:
     """Return differentiated arguments with integers converted to floating-point numbers."""
     if type(tree) is np.ndarray and tree.dtype.kind in "fc":  # common case
         return tree
     return tree if isinstance(tree, (float, Tensor)) else tree_map(_as_floats, tree)
 
 
-def _as_floats(leaf: Any) -> Any:
+def _as_floats(leaf: object) -> Any:
     if isinstance(leaf, (int, np.integer)) and not isinstance(leaf, bool):
         return float(leaf)
     return leaf.astype(float) if isinstance(leaf, np.ndarray) and leaf.dtype.kind in "iu" else as_array(leaf)
@@ -69,13 +70,13 @@ def with_boxes(fun: Callable[..., Any]) -> Callable[..., Any]:
         return fun
 
     @functools.wraps(fun)
-    def run(x: Any) -> Any:
+    def run(x: object) -> Any:
         return tree_map(as_array, fun(plain(x)))
 
     return run
 
 
-def as_gradients(found: Any, x: Any) -> Any:
+def as_gradients(found: object, x: object) -> Any:
     """Return derivatives with respect to an argument in Autograd's form: conjugated, as plain values."""
     gradients = plain(conjugate(found))
     if not BOXED:
@@ -83,35 +84,35 @@ def as_gradients(found: Any, x: Any) -> Any:
     return tree_map(lambda x, g: zeros_of(getval(x)) if type(getval(x)) in BOXED and _is_zero(g) else g, x, gradients)
 
 
-def _is_zero(gradient: Any) -> bool:
+def _is_zero(gradient: object) -> bool:
     return isinstance(gradient, (int, np.ndarray)) and not np.any(gradient)
 
 
-def is_number(x: Any) -> bool:
+def is_number(x: object) -> bool:
     """Return whether an object is an array, tensor or number that can have a derivative."""
     if type(x) is np.ndarray:  # common case
         return x.dtype.kind in "fc"
     return isinstance(x, _INEXACT) or getattr(getattr(x, "dtype", None), "kind", "") in ("f", "c")
 
 
-def is_complex(x: Any) -> bool:
+def is_complex(x: ArrayLike) -> bool:
     """Return whether a number, array or tensor is complex."""
     return isinstance(x, complex) or getattr(getattr(x, "dtype", None), "kind", "") == "c"
 
 
-def conjugate(tree: Any) -> Any:
+def conjugate(tree: object) -> Any:
     """Return a tree with its complex leaves conjugated."""
     return mapped(lambda x: np.conjugate(x) if is_complex(x) else x, tree)
 
 
-def mapped(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+def mapped(function: Callable[..., Any], tree: object, *rest: object) -> Any:
     """Apply a function to the leaves of a tree, most often a single one."""
     if isinstance(tree, (np.ndarray, Tensor, float)):
         return function(tree, *rest)
     return tree_map(function, tree, *rest)
 
 
-def zeros_like(x: Any) -> Any:
+def zeros_like(x: ArrayLike) -> Any:
     """Return zeros like an array or number; None if it has no derivative."""
     if BOXED and type(getval(x)) in BOXED:
         return zeros_of(getval(x))

@@ -18,6 +18,7 @@ from fgrad.compat.autograd.boxes import BOX_CLASSES, SPACES
 from fgrad.compat.autograd.sparse import SparseObject
 from fgrad.compat.autograd.values import getval
 from fgrad.errors import StructureError
+from fgrad.typing import Array, ArrayLike, Operand
 
 AS_PRIMITIVES: dict[str, Callable[..., Any]] = {}
 """The operations of spaces of other values than arrays, as primitives: `operation(space, *vectors)`."""
@@ -55,40 +56,40 @@ class VSpace:
     def randn(self) -> Any:
         raise NotImplementedError(type(self).__name__)
 
-    def add(self, x_prev: Any, x_new: Any) -> Any:
+    def add(self, x_prev: object, x_new: object) -> Any:
         return self._run("_add", x_prev, x_new)
 
-    def mut_add(self, x_prev: Any, x_new: Any) -> Any:
+    def mut_add(self, x_prev: ArrayLike | None, x_new: object) -> Any:
         return self._run("_mut_add", self.zeros() if x_prev is None else x_prev, x_new)
 
-    def scalar_mul(self, x: Any, a: Any) -> Any:
+    def scalar_mul(self, x: object, a: Any) -> Any:
         return self._run("_scalar_mul", x, a)
 
-    def inner_prod(self, x: Any, y: Any) -> Any:
+    def inner_prod(self, x: object, y: object) -> Any:
         return self._run("_inner_prod", x, y)
 
-    def covector(self, x: Any) -> Any:
+    def covector(self, x: object) -> Any:
         return self._run("_covector", x)
 
-    def _run(self, name: str, *vectors: Any) -> Any:
+    def _run(self, name: str, *vectors: object) -> Any:
         return getattr(self, name)(*vectors) if self.is_of_arrays else AS_PRIMITIVES[name](self, *vectors)
 
     # Operations that subclasses may override
 
-    def _add(self, x: Any, y: Any) -> Any:
+    def _add(self, x: Operand, y: Array) -> Any:
         return x + y
 
-    def _mut_add(self, x: Any, y: Any) -> Any:
+    def _mut_add(self, x: Array, y: Operand) -> Array:
         x += y
         return x
 
-    def _scalar_mul(self, x: Any, a: Any) -> Any:
+    def _scalar_mul(self, x: Array, a: Operand) -> Any:
         return x * a
 
     def _inner_prod(self, x: Any, y: Any) -> Any:
         raise NotImplementedError(type(self).__name__)
 
-    def _covector(self, x: Any) -> Any:
+    def _covector(self, x: object) -> Any:
         return x
 
     def __eq__(self, other: object) -> bool:
@@ -106,7 +107,7 @@ class ArrayVSpace(VSpace):
 
     is_of_arrays = True
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Array | float) -> None:
         self.shape: Any = np.shape(value)
         self.dtype = value.dtype if hasattr(value, "dtype") else np.result_type(value)
 
@@ -136,7 +137,7 @@ class ArrayVSpace(VSpace):
     def randn(self) -> Any:
         return np.asarray(np.random.randn(*self.shape)).astype(self.dtype)
 
-    def _inner_prod(self, x: Any, y: Any) -> Any:
+    def _inner_prod(self, x: Operand, y: Operand) -> Any:
         return np.dot(np.ravel(x), np.ravel(y))
 
 
@@ -187,7 +188,7 @@ class ContainerVSpace(VSpace):
             return dict(zip(like, values, strict=True))
         return like._make(values) if hasattr(like, "_make") else type(like)(values)
 
-    def _each(self, method: str, *values: Any) -> Any:
+    def _each(self, method: str, *values: Any) -> list[Any]:
         if isinstance(self.shape, dict):  # the order of keys may differ
             columns = [[value[key] for key in self.shape] for value in values]
         else:
@@ -195,7 +196,7 @@ class ContainerVSpace(VSpace):
         spaces = self._values(self.shape)
         return [getattr(space, method)(*parts) for space, *parts in zip(spaces, *columns, strict=True)]
 
-    def _map(self, method: str, *values: Any) -> Any:
+    def _map(self, method: str, *values: object) -> Any:
         return self._built(self._each(method, *values), self.shape)
 
     @property
@@ -218,23 +219,23 @@ class ContainerVSpace(VSpace):
                 values[place] = unit
                 yield self._built(values, self.shape)
 
-    def _add(self, x: Any, y: Any) -> Any:
+    def _add(self, x: object, y: object) -> Any:
         return self._map("add", x, y)
 
-    def _mut_add(self, x: Any, y: Any) -> Any:
+    def _mut_add(self, x: object, y: object) -> Any:
         return self._map("mut_add", x, y)
 
-    def _scalar_mul(self, x: Any, a: Any) -> Any:
+    def _scalar_mul(self, x: object, a: Operand) -> Any:
         return self._built([s.scalar_mul(v, a) for s, v in self._pairs(x)], self.shape)
 
     def _pairs(self, x: Any) -> Any:
         values = [x[key] for key in self.shape] if isinstance(self.shape, dict) else x
         return zip(self._values(self.shape), values, strict=True)
 
-    def _inner_prod(self, x: Any, y: Any) -> Any:
+    def _inner_prod(self, x: object, y: object) -> Any:
         return sum(self._each("inner_prod", x, y))
 
-    def _covector(self, x: Any) -> Any:
+    def _covector(self, x: object) -> Any:
         return self._map("covector", x)
 
 
@@ -258,7 +259,7 @@ class DictVSpace(ContainerVSpace):
     """The space of dicts."""
 
 
-def _of_array(value: Any) -> VSpace:
+def _of_array(value: Array) -> VSpace:
     return ComplexArrayVSpace(value) if np.iscomplexobj(value) else ArrayVSpace(value)
 
 
@@ -275,7 +276,7 @@ DictVSpace.register(dict)
 VSpace.register(SparseObject, lambda x: x.vs)
 
 
-def vspace(value: Any) -> Any:
+def vspace(value: object) -> Any:
     """Return the vector space of a number, an array or a container of them.
 
     Raises:

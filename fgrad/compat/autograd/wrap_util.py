@@ -11,20 +11,22 @@ from fgrad.compat.autograd.sequences import subvals
 from fgrad.errors import ParameterError
 
 
-def get_name(f: Any) -> str:
+def get_name(f: Callable[..., Any]) -> str:
     """Return the name of a function, or a substitute."""
     return getattr(f, "__name__", "[unknown name]")
 
 
-def get_doc(f: Any) -> str:
+def get_doc(f: Callable[..., Any]) -> str:
     """Return the docstring of a function."""
     return getattr(f, "__doc__", None) or ""
 
 
-def wraps(fun: Any, namestr: str = "{fun}", docstr: str = "{doc}", **kwargs: Any) -> Callable[[Any], Any]:
+def wraps(
+    fun: Callable[..., Any], namestr: str = "{fun}", docstr: str = "{doc}", **kwargs: object
+) -> Callable[[Any], Any]:
     """Return a decorator that sets the name and docstring of a function, from those of `fun`."""
 
-    def wrapped(f: Any) -> Any:
+    def wrapped(f: Callable[..., Any]) -> Callable[..., Any]:
         with contextlib.suppress(Exception):  # a name with braces, or an object without settable attributes
             f.__name__ = namestr.format(fun=get_name(fun), **kwargs)
             f.__doc__ = docstr.format(fun=get_name(fun), doc=get_doc(fun), **kwargs)
@@ -48,12 +50,12 @@ def unary_to_nary(unary_operator: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(unary_operator)
-    def nary_operator(fun: Any, argnum: Any = 0, *op_args: Any, **op_kwargs: Any) -> Any:
+    def nary_operator(fun: Callable[..., Any], argnum: object = 0, *op_args: object, **op_kwargs: object) -> Any:
         if not isinstance(argnum, (int, tuple, list)):
             raise ParameterError(f"argnum must be a position or several of them in a tuple or list, not {argnum!r}.")
 
         @wraps(fun, "{op}_of_{fun}_wrt_argnum_{argnum}", _DOC, op=get_name(unary_operator), argnum=argnum)
-        def nary_function(*args: Any, **kwargs: Any) -> Any:
+        def nary_function(*args: object, **kwargs: object) -> Any:
             def unary_function(x: Any) -> Any:
                 chosen = [(argnum, x)] if isinstance(argnum, int) else zip(argnum, x, strict=True)
                 return fun(*subvals(args, chosen), **kwargs)
@@ -66,7 +68,7 @@ def unary_to_nary(unary_operator: Callable[..., Any]) -> Callable[..., Any]:
     return nary_operator
 
 
-def _chosen(fun: Any, args: tuple[Any, ...], argnum: int | Sequence[int]) -> Any:
+def _chosen(fun: Callable[..., Any], args: tuple[Any, ...], argnum: int | Sequence[int]) -> Any:
     try:
         return args[argnum] if isinstance(argnum, int) else tuple(args[place] for place in argnum)
     except IndexError:

@@ -18,6 +18,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed
 from fgrad.core.variable import Variable
 from fgrad.ops.shaping import stack
+from fgrad.typing import Array
 
 CONVERSIONS: dict[type, Callable[[Any], Any]] = {}
 """Functions that return objects of other types as tensors."""
@@ -64,7 +65,7 @@ def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
     return boxed(array.astype(_dtype_of(value, array, dtype, hint), copy=False)[()])
 
 
-def another(tensor: Any) -> Any:
+def another(tensor: Array) -> Any:
     """Return a new tensor with the same values, which a tape distinguishes from the first."""
     return np.positive(tensor) if tensor.dtype.kind in "fc" else np.copy(tensor)
 
@@ -82,7 +83,7 @@ def _dtype_of(value: Any, array: Any, dtype: Any, hint: Any) -> Any:
     return default
 
 
-def _holds_tensors(value: Any) -> bool:
+def _holds_tensors(value: object) -> bool:
     if isinstance(value, (list, tuple)):
         return any(map(_holds_tensors, value))
     return type(value) in BOXES

@@ -10,7 +10,7 @@ import numpy as np
 class _DTypeType(type):
     """Makes NumPy dtypes, which eager tensors have, instances of `DType`."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, np.dtype) or type(instance) is cls
 
 
@@ -84,7 +84,7 @@ def _limits(dtype: np.dtype[Any]) -> Any:
 _named: dict[Any, DType] = {}
 
 
-def named(dtype: Any) -> Any:
+def named(dtype: object) -> Any:
     """Return a NumPy dtype with TensorFlow's attributes; None stays None."""
     if dtype is None or type(dtype) is DType:
         return dtype

@@ -16,8 +16,8 @@ import functools
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.transforms.reverse import stop_gradient
+from fgrad.typing import Array, ArrayLike, DTypeLike, Operand
 
 # Shapes
 
@@ -128,7 +129,7 @@ class Graph:
         """Return a context in which operations become nodes of this graph."""
         return mode.block(self)
 
-    def device(self, device_name_or_function: Any) -> contextlib.AbstractContextManager[None]:
+    def device(self, device_name_or_function: object) -> contextlib.AbstractContextManager[None]:
         """Return a context that is ignored: fgrad runs on the CPU."""
         return contextlib.nullcontext()
 
@@ -180,7 +181,7 @@ class Graph:
         finally:
             self.controls, self.guards, self.frame = previous
 
-    def node(self, fetch: Any) -> Node:
+    def node(self, fetch: object) -> Node:
         """Return the node for a tensor, a variable, an operation or a name.
 
         Raises:
@@ -202,11 +203,11 @@ class Graph:
             raise errors.FetchError(f"{node.name!r} is not an element of this graph: it was made in another one.")
         return node
 
-    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True) -> Node:
+    def as_graph_element(self, obj: object, allow_tensor: bool = True, allow_operation: bool = True) -> Node:
         """Return the tensor or operation for an object; see `node`. The other arguments are ignored."""
         return self.node(obj)
 
-    def get_tensor_by_name(self, name: str) -> Any:
+    def get_tensor_by_name(self, name: str) -> Node:
         """Return the tensor with a name such as `'Const:0'`."""
         return self.node(name)
 
@@ -220,7 +221,7 @@ class Graph:
         """Return the contents of a collection."""
         return list(self.collections.get(name, ()))
 
-    def add_to_collection(self, name: str, value: Any) -> None:
+    def add_to_collection(self, name: str, value: object) -> None:
         """Add a value to a collection."""
         self.collections.setdefault(name, []).append(value)
 
@@ -274,7 +275,7 @@ class Symbol:
             "Run it, session.run(tensor), or choose by value with tf.where."
         )
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         keys = key if isinstance(key, tuple) else (key,)
         packed = [_Slice(each.start, each.stop, each.step) if isinstance(each, slice) else each for each in keys]
         return _element(self, packed)
@@ -297,7 +298,7 @@ class Symbol:
     def __index__(self) -> int:
         return int(self._refuse("use as a Python integer"))
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+    def __array__(self, dtype: DTypeLike | None = None, copy: object = None) -> Any:
         raise errors.SymbolicArrayError(
             f"Cannot convert the graph tensor {self._name!r} to a NumPy array: it has no value before a session "
             "runs it.\nUse TensorFlow's functions in a graph, tf.sin(x) for np.sin(x)."
@@ -364,7 +365,7 @@ class Node:
         self.line = errors.users_line()
         graph.nodes[self._name] = self
 
-    def compute(self, run: Any) -> Any:
+    def compute(self, run: object) -> Any:
         """Return the value, from those of the inputs in `run.values`."""
         raise NotImplementedError(type(self).__name__)
 
@@ -402,7 +403,7 @@ class Operation(Node):
         super().__init__(graph or default_graph(), name, [as_node(each) for each in inputs])
         self._effect = effect
 
-    def compute(self, run: Any) -> None:
+    def compute(self, run: object) -> None:
         self._effect(run)
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
@@ -494,7 +495,15 @@ def as_node(x: Any) -> Any:
 class Call(GraphTensor):
     """A deferred call of a function; its arguments may be graph tensors, also inside lists."""
 
-    def __init__(self, graph: Graph, name: str, function: Any, args: Any, keywords: Any, differentiable: bool = True):
+    def __init__(
+        self,
+        graph: Graph,
+        name: str,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        differentiable: bool = True,
+    ):
         leaves, self._treedef = flatten((args, keywords))
         self._leaves = [_argument(leaf) for leaf in leaves]
         self._places = [place for place, leaf in enumerate(self._leaves) if isinstance(leaf, Node)]
@@ -533,7 +542,7 @@ class Call(GraphTensor):
         return (result.shape, result.dtype) if hasattr(result, "dtype") else None
 
 
-def _argument(leaf: Any) -> Any:
+def _argument(leaf: object) -> Any:
     """Return an argument in the form stored by a node: variables are read, arrays copied."""
     if isinstance(leaf, Symbol):
         return as_node(leaf)
@@ -566,7 +575,7 @@ class Placeholder(GraphTensor):
         self._static = (None if shape is None else list(TensorShape(shape)), as_dtype(dtype))
         super().__init__(default_graph(), name or "Placeholder", ())
 
-    def compute(self, run: Any) -> Any:
+    def compute(self, run: object) -> Any:
         raise errors.InvalidArgumentError(
             f"You must feed a value for placeholder tensor {self.name!r} with dtype {self.dtype} and shape "
             f"{self.shape}: session.run(fetches, feed_dict={{placeholder: value}}).\nIt was defined at {self.line}"
@@ -584,12 +593,12 @@ def operation(name: str = "", differentiable: bool = True) -> Callable[[Any], An
         differentiable: whether derivatives pass through; otherwise its arguments are constants.
     """
 
-    def decorate(function: Any) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
         node_name = name or re.sub(r"(?:^|_)(\w)", lambda match: match[1].upper(), function.__name__)
         eager = function if differentiable else _detached(function)
 
         @functools.wraps(function)
-        def call(*args: Any, name: str | None = None, **keywords: Any) -> Any:
+        def call(*args: object, name: str | None = None, **keywords: object) -> Any:
             if mode.is_deferring() or holds_symbol(args) or holds_symbol(keywords.values()):
                 graph = _graph_of(args, keywords)
                 return Call(graph, name or node_name, eager, args, keywords, differentiable)
@@ -600,9 +609,9 @@ def operation(name: str = "", differentiable: bool = True) -> Callable[[Any], An
     return decorate
 
 
-def _detached(function: Any) -> Any:
+def _detached(function: Callable[..., Any]) -> Any:
     @functools.wraps(function)
-    def detached(*args: Any, **keywords: Any) -> Any:
+    def detached(*args: object, **keywords: object) -> Any:
         args, keywords = tree_map(lambda x: stop_gradient(x) if type(x) in BOXES else x, (args, keywords))
         return function(*args, **keywords)
 
@@ -616,7 +625,7 @@ def holds_symbol(arguments: Any) -> bool:
     )
 
 
-def _graph_of(args: Any, keywords: Any) -> Graph:
+def _graph_of(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Graph:
     symbols = [leaf for leaf in flatten((args, keywords))[0] if isinstance(leaf, Symbol)]
     if symbols and mode.is_running():
         raise errors.SymbolicTensorError(
@@ -629,18 +638,18 @@ def _graph_of(args: Any, keywords: Any) -> Graph:
 _WITHOUT_DERIVATIVE = {"lt", "le", "gt", "ge", "and", "or", "xor", "floordiv"}
 
 
-def _operator(function: Any) -> tuple[Any, Any]:
+def _operator(function: Callable[..., Any]) -> tuple[Any, Any]:
     """Return an operator of graph tensors and its reflected version."""
     name = function.__name__.strip("_")
 
-    def call(x: Any, y: Any) -> Any:
+    def call(x: Operand, y: Operand) -> Any:
         return function(*operands(x, y))
 
     deferred = operation(name, name not in _WITHOUT_DERIVATIVE)(functools.wraps(function)(call))
     return lambda self, other: deferred(self, other), lambda self, other: deferred(other, self)
 
 
-def _unary(function: Any) -> Any:
+def _unary(function: Callable[..., Any]) -> Callable[[Any], Any]:
     deferred = operation(function.__name__.strip("_"))(functools.wraps(function)(lambda x: function(x)))
     return lambda self: deferred(self)
 
@@ -654,7 +663,7 @@ class _Slice(NamedTuple):
 
 
 @operation("strided_slice")
-def _element(x: Any, key: Any) -> Any:
+def _element(x: Array, key: Sequence[Any]) -> Any:
     return x[tuple(slice(*each) if isinstance(each, _Slice) else each for each in key)]
 
 
@@ -670,3 +679,7 @@ def _define_operators() -> None:
 
 
 _define_operators()
+
+
+Convertible: TypeAlias = ArrayLike | Symbol
+"""What TensorFlow's functions take as a tensor: numbers, nested lists, arrays, tensors, variables, graph tensors."""

@@ -16,7 +16,7 @@ from typing import Any
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import another
-from fgrad.compat.deferred.graph import Frame, Graph, GraphTensor, Node, TensorShape, default_graph
+from fgrad.compat.deferred.graph import Convertible, Frame, Graph, GraphTensor, Node, TensorShape, default_graph
 from fgrad.compat.deferred.session import Plan
 from fgrad.compat.deferred.state import as_symbol
 from fgrad.core.tree import flatten, unflatten
@@ -26,7 +26,7 @@ from fgrad.transforms.reverse import stop_gradient
 class LoopVariable(GraphTensor):
     """A loop variable: its value in an iteration is the result of the previous iteration."""
 
-    def __init__(self, graph: Graph, shape: TensorShape, dtype: Any) -> None:
+    def __init__(self, graph: Graph, shape: TensorShape, dtype: object) -> None:
         self._static = (None if shape.ndims is None else shape.as_list(), dtype)
         super().__init__(graph, "LoopVariable", ())
 
@@ -55,7 +55,9 @@ def _may_be(shape: Any, wanted: TensorShape) -> bool:
 class Loop(Node):
     """The iterations of a loop; its value is a list of the final loop variables."""
 
-    def __init__(self, initial: Sequence[Any], shapes: Sequence[TensorShape], limit: Any, name: str) -> None:
+    def __init__(
+        self, initial: Sequence[Any], shapes: Sequence[TensorShape], limit: Convertible | None, name: str
+    ) -> None:
         graph = initial[0].graph
         self._initial, self._limit = initial, limit
         self._frame = Frame(graph.frame)
@@ -109,8 +111,8 @@ def loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
     loop_vars: Sequence[Any],
-    shape_invariants: Any,
-    maximum_iterations: Any,
+    shape_invariants: list[Any] | None,
+    maximum_iterations: Convertible | None,
     differentiable: bool,
     name: str | None,
 ) -> list[Any]:
@@ -134,7 +136,7 @@ def loop(
     return unflatten(treedef, [LoopResult(node, place) for place in range(len(leaves))])  # type: ignore[no-any-return]
 
 
-def _shapes(initial: Sequence[Any], treedef: Any, invariants: Any) -> list[TensorShape]:
+def _shapes(initial: Sequence[Any], treedef: Any, invariants: list[Any] | None) -> list[TensorShape]:
     if invariants is None:
         return [each.shape for each in initial]
     try:
@@ -149,14 +151,14 @@ def _shapes(initial: Sequence[Any], treedef: Any, invariants: Any) -> list[Tenso
     return shapes
 
 
-def _truth(value: Any) -> GraphTensor:
+def _truth(value: Convertible) -> GraphTensor:
     condition: GraphTensor = as_symbol(value)
     if condition.dtype is not None and (condition.dtype.kind != "b" or condition.shape not in ((), None)):
         raise errors.StructureError(f"cond must return one truth value, and returns {condition!r}; use tf.reduce_all.")
     return condition
 
 
-def _returned(results: Any, variables: Sequence[LoopVariable], treedef: Any) -> list[Any]:
+def _returned(results: Any, variables: Sequence[LoopVariable], treedef: object) -> list[Any]:
     """Return the nodes that a body returns."""
     leaves, found = flatten(as_list(results))
     if found != treedef:
@@ -167,6 +169,6 @@ def _returned(results: Any, variables: Sequence[LoopVariable], treedef: Any) -> 
     return nodes
 
 
-def as_list(results: Any) -> list[Any]:
+def as_list(results: object) -> list[Any]:
     """Return the loop variables as a list; a single one is wrapped."""
     return list(results) if isinstance(results, (list, tuple)) else [results]

@@ -67,7 +67,7 @@ def open_graph() -> Any:
 
 
 @contextlib.contextmanager
-def block(graph: Any) -> Iterator[Any]:
+def block(graph: object) -> Iterator[Any]:
     """Return a context in which calls become nodes of `graph`, or are executed immediately if it is None."""
     _here.blocks.append(graph)
     try:
@@ -82,7 +82,7 @@ def open_session() -> Any:
 
 
 @contextlib.contextmanager
-def session_block(session: Any) -> Iterator[Any]:
+def session_block(session: object) -> Iterator[Any]:
     """Return a context in which `session` is the default session."""
     _here.sessions.append(session)
     try:

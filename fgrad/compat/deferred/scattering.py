@@ -14,6 +14,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import Tensor
+from fgrad.typing import Array
 
 
 class IndexedSlices(NamedTuple):
@@ -55,7 +56,7 @@ WRITERS: dict[str, Writer] = {
 }
 
 
-def scattered(kind: str, by_rows: bool, old: Any, updates: Any, indices: Any, name: str) -> Any:
+def scattered(kind: str, by_rows: bool, old: Array, updates: Array, indices: Any, name: str) -> Any:
     """Return the values of a variable with updates at indices; updates at the same index are applied in order.
 
     Args:
@@ -98,15 +99,15 @@ def scattered(kind: str, by_rows: bool, old: Any, updates: Any, indices: Any, na
 class Scatters:
     """Methods of variables that write to elements at indices: immediately, or in a graph by evaluation."""
 
-    def _scatter(self, kind: str, by_rows: bool, updates: Any, indices: Any, name: str | None) -> Any:
+    def _scatter(self, kind: str, by_rows: bool, updates: object, indices: object, name: str | None) -> Any:
         raise NotImplementedError(type(self).__name__)
 
-    def _scatter_rows(self, kind: str, slices: Any, name: str | None) -> Any:
+    def _scatter_rows(self, kind: str, slices: IndexedSlices, name: str | None) -> Any:
         if not isinstance(slices, IndexedSlices):
             _refuse_rows(kind, slices)
         return self._scatter(kind, True, slices.values, slices.indices, name)
 
-    def scatter_nd_update(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_update(self, indices: object, updates: object, name: str | None = None) -> Any:
         """Replace elements.
 
         Args:
@@ -131,19 +132,19 @@ class Scatters:
         """
         return self._scatter("Update", False, updates, indices, name)
 
-    def scatter_nd_add(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_add(self, indices: object, updates: object, name: str | None = None) -> Any:
         """Add to elements; see `scatter_nd_update`."""
         return self._scatter("Add", False, updates, indices, name)
 
-    def scatter_nd_sub(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_sub(self, indices: object, updates: object, name: str | None = None) -> Any:
         """Subtract from elements; see `scatter_nd_update`."""
         return self._scatter("Sub", False, updates, indices, name)
 
-    def scatter_nd_max(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_max(self, indices: object, updates: object, name: str | None = None) -> Any:
         """Replace elements by their maximum with updates; see `scatter_nd_update`."""
         return self._scatter("Max", False, updates, indices, name)
 
-    def scatter_nd_min(self, indices: Any, updates: Any, name: str | None = None) -> Any:
+    def scatter_nd_min(self, indices: object, updates: object, name: str | None = None) -> Any:
         """Replace elements by their minimum with updates; see `scatter_nd_update`."""
         return self._scatter("Min", False, updates, indices, name)
 
@@ -166,7 +167,7 @@ class Scatters:
         """
         return self._scatter_rows("Update", sparse_delta, name)
 
-    def scatter_add(self, sparse_delta: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def scatter_add(self, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None) -> Any:
         """Add to rows; see `scatter_update`."""
         return self._scatter_rows("Add", sparse_delta, name)
 
@@ -191,7 +192,7 @@ class Scatters:
         return self._scatter_rows("Min", sparse_delta, name)
 
 
-def _refuse_rows(kind: str, slices: Any) -> NoReturn:
+def _refuse_rows(kind: str, slices: Array) -> NoReturn:
     raise errors.StructureError(
         f"scatter_{kind.lower()} takes tf.IndexedSlices(values, indices), and it is given {slices!r:.100} of type "
         f"{type(slices).__name__}."

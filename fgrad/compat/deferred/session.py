@@ -23,6 +23,7 @@ from fgrad.core.tree import flatten, leaves_and_nones, unflatten
 from fgrad.core.variable import Variable
 from fgrad.tapes.tape import GradientTape
 from fgrad.transforms.reverse import stop_gradient
+from fgrad.typing import Array
 
 
 class Session:
@@ -41,7 +42,7 @@ class Session:
         [np.float32(5.0), [array([2., 4.], dtype=float32)]]
     """
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None, config: object = None) -> None:
         self.graph = graph or default_graph()
         self.optimizers: dict[Any, Any] = {}
         self.generators: dict[Node, Any] = {}
@@ -82,7 +83,7 @@ class Session:
                 raise errors.InvalidArgumentError(f"{node.name!r} has no value: it is in a branch that was not taken.")
         return unflatten(treedef, [_plain(values[node]) for node in nodes])
 
-    def _outside(self, fetch: Any) -> Node:
+    def _outside(self, fetch: object) -> Node:
         """Return the node of a fetch, which must not be inside of a loop."""
         node = self.graph.node(fetch)
         if node.frame is not None:
@@ -149,7 +150,7 @@ _MOST_PLANS = 64
 class InteractiveSession(Session):
     """A session that is the default one from its creation until it is closed."""
 
-    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+    def __init__(self, target: str = "", graph: Graph | None = None, config: object = None) -> None:
         super().__init__(target, graph, config)
         self._default = contextlib.ExitStack()
         self._default.enter_context(mode.session_block(self))
@@ -267,20 +268,20 @@ class Run:
             error.add_note(f"This happened while a session computed {node.name!r}, defined at {node.line}")
             raise
 
-    def _own(self, node: Node, value: Any) -> Any:
+    def _own(self, node: Node, value: Array) -> Any:
         """Return a value as a new tensor, so that watching it watches this node only."""
         if type(value) is not Tensor:
             return boxed(value)
         is_shared = node in self._feeds or any(value is self.values.get(each) for each in node.inputs)
         return another(value) if is_shared else value
 
-    def _held(self, source: Any) -> Variable | None:
+    def _held(self, source: object) -> Variable | None:
         """Return the variable to watch for a source, if it is a variable with a value."""
         if isinstance(source, GraphVariable) and self.session.has(source) and source.dtype.kind in "fc":
             return self.session.variable(source)
         return None
 
-    def create(self, variable: GraphVariable, value: Any) -> Variable:
+    def create(self, variable: GraphVariable, value: Array) -> Variable:
         """Initialize a variable in the session, or reinitialize it."""
         held = self.session.create(variable, value)
         if variable in self._plan.sources and variable.dtype.kind in "fc":
@@ -296,7 +297,7 @@ class Run:
         return contextlib.nullcontext() if derivative in self._plan.recorded else self.tape.stop_recording()
 
 
-def _fed(node: Node, value: Any) -> Tensor:
+def _fed(node: Node, value: object) -> Tensor:
     """Return a fed value as a tensor of the node's dtype."""
     if isinstance(value, (Symbol, Node)):
         raise errors.FetchError("The value of a feed cannot be a graph tensor: feed numbers and arrays.")

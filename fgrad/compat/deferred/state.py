@@ -34,6 +34,7 @@ from fgrad.compat.deferred.graph import (
 )
 from fgrad.compat.deferred.scattering import Scatters, scattered
 from fgrad.core.primitive import BOXES
+from fgrad.typing import Array, Operand
 
 MADE: list[Callable[[Any], None]] = []
 """Callbacks for constants that are created from numbers."""
@@ -58,12 +59,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
 
 
 @operation("Identity")
-def identity(input: Any) -> Any:
+def identity(input: Array) -> Any:
     """Return a tensor with the same values, through which derivatives pass."""
     return another(convert(input))
 
 
-def as_symbol(value: Any, dtype: Any = None, graph: Graph | None = None) -> Any:
+def as_symbol(value: object, dtype: object = None, graph: Graph | None = None) -> Any:
     """Return a value as a tensor of a graph, by default of the open one."""
     if isinstance(value, Symbol):
         return as_node(value)
@@ -88,8 +89,8 @@ class GraphVariable(Scatters, Symbol):
         initial_value: Any,
         trainable: bool = True,
         name: str | None = None,
-        dtype: Any = None,
-        shape: Any = None,
+        dtype: object = None,
+        shape: object = None,
         constraint: Callable[[Any], Any] | None = None,
     ) -> None:
         self.graph: Graph = default_graph()
@@ -151,7 +152,7 @@ class GraphVariable(Scatters, Symbol):
         """Return the value in a session, by default the innermost one."""
         return (session or default_session("eval()")).run(self, feed_dict)
 
-    def load(self, value: Any, session: Any = None) -> None:
+    def load(self, value: Operand, session: Any = None) -> None:
         """Set the value of the variable in a session."""
         (session or default_session("load()")).variable(self).assign(value)
 
@@ -159,7 +160,7 @@ class GraphVariable(Scatters, Symbol):
         """Return a tensor whose evaluation replaces the value; its value is the new one."""
         return Assignment(self, "Assign", name, None, value)
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
+    def assign_add(self, delta: float, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Any:
         """Return a tensor whose evaluation adds to the value; its value is the new one."""
         return Assignment(self, "AssignAdd", name, lambda old, new: old + new, delta)
 
@@ -167,13 +168,13 @@ class GraphVariable(Scatters, Symbol):
         """Return a tensor whose evaluation subtracts from the value; its value is the new one."""
         return Assignment(self, "AssignSub", name, lambda old, new: old - new, delta)
 
-    def _scatter(self, kind: str, by_rows: bool, updates: Any, indices: Any, name: str | None) -> Assignment:
-        def changed(old: Any, updates: Any, indices: Any) -> Any:
+    def _scatter(self, kind: str, by_rows: bool, updates: object, indices: object, name: str | None) -> Assignment:
+        def changed(old: Array, updates: Array, indices: Array) -> Any:
             return scattered(kind, by_rows, old, updates, indices, self.name)
 
         return Assignment(self, f"Scatter{'' if by_rows else 'Nd'}{kind}", name, changed, updates, indices)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         part = super().__getitem__(key)
         part.assign = functools.partial(self._assign_at, key, lambda old, new: new)
         part.assign_add = functools.partial(self._assign_at, key, np.add)
@@ -181,7 +182,7 @@ class GraphVariable(Scatters, Symbol):
         return part
 
     def _assign_at(
-        self, key: Any, combine: Callable[[Any, Any], Any], value: Any, name: str | None = None
+        self, key: object, combine: Callable[[Any, Any], Any], value: object, name: str | None = None
     ) -> Assignment:
         """Return a tensor whose evaluation changes a part; its value is that of the whole variable."""
         if holds_symbol(key if isinstance(key, tuple) else (key,)):
@@ -190,7 +191,7 @@ class GraphVariable(Scatters, Symbol):
                 "Use tf.where, or tf.scatter_nd_add, which take tensors as indices."
             )
 
-        def changed(old: Any, new: Any) -> Any:
+        def changed(old: Array, new: Array) -> Any:
             return with_part(old, key, combine, new, self.name)
 
         return Assignment(self, name or "strided_slice_assign", name, changed, value)
@@ -199,7 +200,7 @@ class GraphVariable(Scatters, Symbol):
         return f"<Variable {self.name!r} shape={self.shape} dtype={self.dtype}>"
 
 
-def with_part(old: Any, key: Any, combine: Callable[[Any, Any], Any], new: Any, name: str) -> Any:
+def with_part(old: Array, key: Any, combine: Callable[[Any, Any], Any], new: Any, name: str) -> Any:
     """Return the values of a variable with a part combined with other values.
 
     Raises:
@@ -273,8 +274,8 @@ class Assignment(Read):
         kind: str,
         name: str | None,
         combine: Callable[..., Any] | None,
-        value: Any,
-        *places: Any,
+        value: object,
+        *places: object,
     ) -> None:
         self._combine = combine
         # A plain value is converted to the variable's dtype.
@@ -292,7 +293,7 @@ class Assignment(Read):
 # Shared with eager mode
 
 
-def group(*inputs: Any, name: str | None = None) -> Any:
+def group(*inputs: object, name: str | None = None) -> Any:
     """Return an operation that runs several; in eager mode, where they have already run, None."""
     nodes = [each for each in inputs if isinstance(each, (Symbol, Node))]
     if not nodes and not mode.is_deferring():
@@ -325,17 +326,17 @@ initialize_variables = variables_initializer
 initialize_all_variables = global_variables_initializer
 
 
-def assign(ref: Any, value: Any, validate_shape: bool = True, use_locking: bool = False, name: Any = None) -> Any:
+def assign(ref: Any, value: Any, validate_shape: bool = True, use_locking: bool = False, name: object = None) -> Any:
     """Replace the value of a variable: immediately, or in a graph when the result is evaluated."""
     return ref.assign(value)
 
 
-def assign_add(ref: Any, value: Any, use_locking: bool = False, name: Any = None) -> Any:
+def assign_add(ref: Any, value: Operand, use_locking: bool = False, name: object = None) -> Any:
     """Add to the value of a variable: immediately, or in a graph when the result is evaluated."""
     return ref.assign_add(value)
 
 
-def assign_sub(ref: Any, value: Any, use_locking: bool = False, name: Any = None) -> Any:
+def assign_sub(ref: Any, value: Operand, use_locking: bool = False, name: object = None) -> Any:
     """Subtract from the value of a variable: immediately, or in a graph when the result is evaluated."""
     return ref.assign_sub(value)
 

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.compat.deferred.graph import Graph, GraphTensor, Node, Symbol, as_node, default_graph, operation
+from fgrad.compat.deferred.graph import Convertible, Graph, GraphTensor, Node, Symbol, as_node, default_graph, operation
 from fgrad.compat.deferred.state import GraphVariable, as_symbol
 from fgrad.tapes.tape import GradientTape, batch_jacobian_on, check_rows, gradients_on, jacobian_on
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
+from fgrad.typing import Array
 
 _NUMBERS = "fc"
 
@@ -29,7 +30,7 @@ Follows = Callable[[Any], bool]
 """A predicate: whether derivatives with respect to a graph tensor or variable may be taken."""
 
 
-def all_follow(x: Any) -> bool:
+def all_follow(x: object) -> bool:
     """Return True: derivatives with respect to any graph tensor or variable may be taken."""
     return True
 
@@ -57,7 +58,7 @@ class Paths:
             if carries or _is_among(sources, node):
                 self.between.add(node)
 
-    def connected(self, source: Any) -> bool:
+    def connected(self, source: object) -> bool:
         """Return whether a path leads from a source to a target."""
         return any(_is_among([source], node) for node in self.reached)
 
@@ -132,7 +133,7 @@ class TapeOfGraph:
                 edge[node] = None
         return list(edge)
 
-    def follows(self, source: Any) -> bool:
+    def follows(self, source: object) -> bool:
         """Return whether a graph tensor or variable is watched, or depends on a watched one by recorded nodes."""
         watched = {*self._watched, *self.variables()}
         seen, open_nodes = set(), [source]
@@ -149,7 +150,14 @@ class TapeOfGraph:
 class Derivative(Node):
     """Derivatives of targets with respect to sources, as a list; its items are graph tensors."""
 
-    def __init__(self, name: str, targets: Sequence[Any], sources: Sequence[Any], stops: Sequence[Any], weights: Any):
+    def __init__(
+        self,
+        name: str,
+        targets: Sequence[Any],
+        sources: Sequence[Any],
+        stops: Sequence[Any],
+        weights: Sequence[Any] | None,
+    ):
         frame = targets[0].graph.frame
         given = [each for each in (frame.variables if frame else ()) if each not in sources and has_derivative(each)]
         # In a loop a derivative is that of one iteration: its initial values are constants.
@@ -235,7 +243,7 @@ def gradients(
     ys: Any,
     xs: Any,
     grad_ys: Any = None,
-    stop_gradients: Any = None,
+    stop_gradients: object = None,
     unconnected_gradients: str = UnconnectedGradients.NONE,
     name: str = "gradients",
     follows: Follows = all_follow,
@@ -272,7 +280,9 @@ def gradients(
     ]
 
 
-def jacobians(y: Any, xs: Sequence[Any], stop_gradients: Any, unconnected: str, follows: Follows) -> list[Any]:
+def jacobians(
+    y: Convertible, xs: Sequence[Any], stop_gradients: object, unconnected: str, follows: Follows
+) -> list[Any]:
     """Return graph tensors that compute the derivatives of each element of `y` with respect to each of `xs`.
 
     Their shapes are `y.shape + x.shape`; the other arguments are those of `gradients`.
@@ -285,7 +295,7 @@ def jacobians(y: Any, xs: Sequence[Any], stop_gradients: Any, unconnected: str, 
     ]
 
 
-def batch_jacobian(y: Any, x: Any, stop_gradients: Any, unconnected: str, follows: Follows) -> Any:
+def batch_jacobian(y: Any, x: Any, stop_gradients: object, unconnected: str, follows: Follows) -> Any:
     """Return a graph tensor that computes the derivatives of each row of `y` with respect to the same row of `x`.
 
     Its shape is `y.shape + x.shape[1:]`; the other arguments are those of `gradients`.
@@ -306,10 +316,10 @@ def _derivatives(
     kind: type[Derivative],
     ys: list[Any],
     xs: Sequence[Any],
-    stop_gradients: Any,
+    stop_gradients: object,
     follows: Follows,
     name: str,
-    weights: Any = None,
+    weights: Sequence[Any] | None = None,
 ) -> list[Any]:
     """Return one derivative for each of `xs`, None if there is no path from it to `ys`."""
     stops = [] if stop_gradients is None else _as_list(stop_gradients, "stop_gradients")
@@ -322,7 +332,7 @@ def _derivatives(
     return [found.get(source) for source in sources]
 
 
-def _has_gradient(source: Any, paths: Paths) -> bool:
+def _has_gradient(source: object, paths: Paths) -> bool:
     return paths.connected(source) and has_derivative(source)
 
 
@@ -331,28 +341,28 @@ def has_derivative(x: Any) -> bool:
     return x.dtype is None or x.dtype.kind in _NUMBERS
 
 
-def _one_target(y: Any) -> Any:
+def _one_target(y: Convertible) -> Any:
     if not isinstance(y, Symbol):
         raise errors.SourceError(f"a Jacobian needs one graph tensor as target, not {y!r:.200}.")
     return as_symbol(y)
 
 
 @operation("zeros_like")
-def _zeros(x: Any) -> Any:
+def _zeros(x: Array) -> Any:
     return np.zeros_like(x)
 
 
 @operation("zeros_like")
-def _zeros_by(x: Any, y: Any) -> Any:
+def _zeros_by(x: Any, y: Any) -> Array:
     return np.zeros((*y.shape, *x.shape), x.dtype)
 
 
 @operation("zeros_like")
-def _zeros_by_row(x: Any, y: Any) -> Any:
+def _zeros_by_row(x: Any, y: Any) -> Array:
     return np.zeros((*y.shape, *x.shape[1:]), x.dtype)
 
 
-def _unconnected(x: Any, choice: str, zeros: Callable[..., Any] = _zeros, *of: Any) -> Any:
+def _unconnected(x: Convertible, choice: str, zeros: Callable[..., Any] = _zeros, *of: object) -> Any:
     return None if choice == UnconnectedGradients.NONE else zeros(x, *of)
 
 
@@ -365,13 +375,13 @@ def _check_weight(y: Any, weight: Any) -> None:
         raise errors.SeedError(f"grad_ys has shape {weight.shape}, and the y that it weighs has shape {y.shape}.")
 
 
-def _as_list(x: Any, what: str) -> list[Any]:
+def _as_list(x: object, what: str) -> list[Any]:
     if x is None:
         raise errors.SymbolicTensorError(f"{what} is None; pass a graph tensor or a list of them.")
     return list(x) if isinstance(x, (list, tuple)) else [x]
 
 
-def _as_source(x: Any, what: str) -> Any:
+def _as_source(x: object, what: str) -> Any:
     """Return a node or graph variable; the default read of a variable is replaced by the variable."""
     if not isinstance(x, Symbol):
         raise errors.SourceError(f"{what} must be graph tensors or variables, and holds {x!r}.")
@@ -387,7 +397,7 @@ def _as_source(x: Any, what: str) -> Any:
     return node
 
 
-def hessians(ys: Any, xs: Any, name: str = "hessians") -> list[Any]:
+def hessians(ys: Convertible, xs: Sequence[Any], name: str = "hessians") -> list[Any]:
     """Return graph tensors that compute the second derivatives of `ys` with respect to each of `xs`.
 
     Args:

@@ -30,10 +30,11 @@ from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert as convert
 from fgrad.compat.deferred.convert import operands as operands
-from fgrad.compat.deferred.graph import Call, GraphTensor, Symbol, holds_symbol, operation
+from fgrad.compat.deferred.graph import Call, Convertible, GraphTensor, Symbol, holds_symbol, operation
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import strip_ended
 from fgrad.transforms.reverse import stop_gradient
+from fgrad.typing import Operand
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
@@ -57,7 +58,7 @@ def axes(axis: Any) -> Any:
     return tuple(index(each) for each in axis) if np.iterable(axis) else index(axis)
 
 
-def chosen(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+def chosen(name: str, value: object, old_name: str, old_value: Convertible | None) -> Any:
     """Return the value of an argument that has another name in TensorFlow 1."""
     if value is not None and old_value is not None:
         raise errors.ParameterError(f"{old_name} is the old name of {name}; pass one of them.")
@@ -74,7 +75,7 @@ def on_diagonal(x: Any) -> Any:
     return np.where(np.eye(x.shape[-1], dtype=np.bool_), np.expand_dims(x, -2), np.zeros((), x.dtype))
 
 
-def order(x: Any, axis: int, descending: bool) -> Any:
+def order(x: Convertible, axis: int, descending: bool) -> Any:
     """Return the indices that sort along an axis; equal elements keep their order."""
     values = plain(stop_gradient(x))
     if not descending:
@@ -97,7 +98,7 @@ def plain(x: Any) -> Any:
     return np.asarray(stop_gradient(x) if is_tensor and x.dtype.kind not in "fc" else strip_ended(x))
 
 
-def check_within(indices: Any, size: int, name: str = "indices") -> None:
+def check_within(indices: Convertible, size: int, name: str = "indices") -> None:
     """Raise unless indices are at least 0 and less than a size."""
     values = plain(indices)
     wrong = values[(values < 0) | (values >= size)]
@@ -110,7 +111,7 @@ def is_version_1() -> bool:
     return mode.current() is mode.TENSORFLOW_1 or not mode.current().eager
 
 
-def is_deferred(*arguments: Any) -> bool:
+def is_deferred(*arguments: object) -> bool:
     """Return whether an operation with these arguments becomes a node."""
     return mode.is_deferring() or holds_symbol(arguments)
 
@@ -132,10 +133,10 @@ def several(function: Callable[..., Any], count: int, name: str) -> Callable[...
     """
 
     @operation(name)
-    def one(place: int, *args: Any, **keywords: Any) -> Any:
+    def one(place: int, *args: Operand, **keywords: object) -> Any:
         return function(*args, **keywords)[place]
 
-    def call(*args: Any, name: str | None = None, **keywords: Any) -> tuple[Any, ...]:
+    def call(*args: object, name: str | None = None, **keywords: object) -> tuple[Any, ...]:
         if is_deferred(*args, *keywords.values()):
             return tuple(one(place, *args, name=name, **keywords) for place in range(count))
         return tuple(function(*args, **keywords))
@@ -143,12 +144,12 @@ def several(function: Callable[..., Any], count: int, name: str) -> Callable[...
     return call
 
 
-def is_known(x: Any) -> bool:
+def is_known(x: Convertible) -> bool:
     """Return whether all sizes of a tensor are known before a run."""
     return not isinstance(x, Symbol) or x.shape.is_fully_defined()  # type: ignore[attr-defined]
 
 
-def with_unknown_size(x: Any, axis: int | None) -> Any:
+def with_unknown_size(x: Convertible, axis: int | None) -> Any:
     """Return a tensor; in a graph, the size of an axis (or the whole shape) is marked as dependent on values."""
     if isinstance(x, GraphTensor):
         shape, dtype = x.facts()
@@ -168,7 +169,7 @@ def with_sizes_known_of(x: Any, result: Any, places: Sequence[int]) -> Any:
     return result
 
 
-def with_facts_of(x: Any, result: Any) -> Any:
+def with_facts_of(x: Convertible, result: Convertible) -> Any:
     """Return a tensor with the shape and dtype of another one, also in a graph that cannot infer them."""
     if isinstance(x, GraphTensor) and isinstance(result, GraphTensor):
         result._static = x.facts()
@@ -182,9 +183,9 @@ def with_facts_by(look_alike: Callable[..., Any]) -> Callable[[Any], Any]:
         look_alike: takes the same arguments; its result has the same shape and dtype.
     """
 
-    def decorate(deferrable: Any) -> Any:
+    def decorate(deferrable: Callable[..., Any]) -> Any:
         @functools.wraps(deferrable)
-        def call(*args: Any, **keywords: Any) -> Any:
+        def call(*args: object, **keywords: object) -> Any:
             result = deferrable(*args, **keywords)
             if isinstance(result, Call):
                 function, result.function = result.function, look_alike
@@ -197,7 +198,7 @@ def with_facts_by(look_alike: Callable[..., Any]) -> Callable[[Any], Any]:
     return decorate
 
 
-def turned(x: Any, transpose: bool, adjoint: bool) -> Any:
+def turned(x: Convertible, transpose: bool, adjoint: bool) -> Any:
     """Return matrices, optionally transposed, or conjugated and transposed for the adjoint."""
     if transpose and adjoint:
         raise errors.ParameterError("a matrix is either transposed or its adjoint is taken; pass one of the two.")

@@ -19,7 +19,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.compat.deferred.convert import CONVERSIONS, as_dtype
-from fgrad.compat.deferred.graph import Symbol, TensorShape, as_node, operation
+from fgrad.compat.deferred.graph import Convertible, Symbol, TensorShape, as_node, operation
 from fgrad.compat.deferred.scattering import IndexedSlices
 from fgrad.compat.deferred.state import identity as identity
 from fgrad.compat.tensorflow.arguments import (
@@ -46,6 +46,7 @@ from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
 from fgrad.transforms.reverse import stop_gradient as _stop_gradient
+from fgrad.typing import Array, ArrayLike, DTypeLike, Operand
 
 _FLOAT, _INT = np.dtype(np.float32), np.dtype(np.int32)
 
@@ -54,7 +55,7 @@ _FLOAT, _INT = np.dtype(np.float32), np.dtype(np.int32)
 
 
 @operation("Const")
-def _converted(value: Any, dtype: Any = None, hint: Any = None) -> Any:
+def _converted(value: ArrayLike, dtype: Any = None, hint: object = None) -> Any:
     return convert(value, as_dtype(dtype), as_dtype(hint))
 
 
@@ -106,7 +107,7 @@ def _with_rows(values: Any, indices: Any, shape: Any) -> Any:
     return in_rows(rows, numbers, wanted[0])
 
 
-def is_tensor(x: Any) -> bool:
+def is_tensor(x: Convertible) -> bool:
     """Return whether an object is a tensor or variable, of a graph or not."""
     return type(x) in BOXES or isinstance(x, Symbol)
 
@@ -135,28 +136,28 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     return (_cast if dtype.kind in "fc" else _cast_off)(x, dtype, name=name)
 
 
-def to_float(x: Any, name: str | None = None) -> Any:
+def to_float(x: Convertible, name: str | None = None) -> Any:
     """Convert to float32."""
     return cast(x, np.float32, name)
 
 
-def to_double(x: Any, name: str | None = None) -> Any:
+def to_double(x: Convertible, name: str | None = None) -> Any:
     """Convert to float64."""
     return cast(x, np.float64, name)
 
 
-def to_int32(x: Any, name: str | None = None) -> Any:
+def to_int32(x: Convertible, name: str | None = None) -> Any:
     """Convert to int32."""
     return cast(x, np.int32, name)
 
 
-def to_int64(x: Any, name: str | None = None) -> Any:
+def to_int64(x: Convertible, name: str | None = None) -> Any:
     """Convert to int64."""
     return cast(x, np.int64, name)
 
 
 @operation(differentiable=False)
-def stop_gradient(input: Any) -> Any:
+def stop_gradient(input: Convertible) -> Any:
     """Return a tensor with the same values and no derivative."""
     return _stop_gradient(convert(input))
 
@@ -171,25 +172,25 @@ def zeros(shape: Any, dtype: Any = _FLOAT) -> Any:
 
 
 @operation(differentiable=False)
-def ones(shape: Any, dtype: Any = _FLOAT) -> Any:
+def ones(shape: Any, dtype: DTypeLike = _FLOAT) -> Any:
     """Return ones."""
     return boxed(np.ones(sizes(shape), as_dtype(dtype))[()])
 
 
 @operation("zeros_like", differentiable=False)
-def zeros_like(input: Any, dtype: Any = None, optimize: bool = True) -> Any:
+def zeros_like(input: Convertible, dtype: Any = None, optimize: bool = True) -> Any:
     """Return zeros of the shape of a tensor, and of its dtype unless another is given."""
     return np.zeros_like(convert(input), as_dtype(dtype))
 
 
 @operation("ones_like", differentiable=False)
-def ones_like(input: Any, dtype: Any = None, optimize: bool = True) -> Any:
+def ones_like(input: Convertible, dtype: object = None, optimize: bool = True) -> Any:
     """Return ones of the shape of a tensor, and of its dtype unless another is given."""
     return np.ones_like(convert(input), as_dtype(dtype))
 
 
 @operation()
-def fill(dims: Any, value: Any) -> Any:
+def fill(dims: Any, value: Convertible) -> Any:
     """Return a tensor of the shape `dims`, filled with one value."""
     return np.broadcast_to(convert(value), sizes(dims))
 
@@ -202,14 +203,14 @@ def range(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None) -> A
     return boxed(np.arange(*values, dtype=as_dtype(dtype) or _common_dtype(values)))
 
 
-def _common_dtype(arrays: Sequence[Any]) -> Any:
+def _common_dtype(arrays: Sequence[Any]) -> np.dtype[Any]:
     """Return TensorFlow's dtype for numbers: for floats and integers that of the floats."""
     floats = [array.dtype for array in arrays if array.dtype.kind == "f"]
     return np.result_type(*(floats or [array.dtype for array in arrays]))
 
 
 @operation("LinSpace")
-def linspace(start: Any, stop: Any, num: Any, axis: int = 0) -> Any:
+def linspace(start: Convertible, stop: Any, num: Any, axis: int = 0) -> Any:
     """Return `num` evenly spaced numbers from `start` to `stop`, both included."""
     first, last = operands(start, stop)
     dtype = _common_dtype([first, last])
@@ -217,7 +218,7 @@ def linspace(start: Any, stop: Any, num: Any, axis: int = 0) -> Any:
 
 
 @operation(differentiable=False)
-def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = _FLOAT) -> Any:
+def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: DTypeLike = _FLOAT) -> Any:
     """Return the identity matrix, or a batch of it."""
     matrix = np.eye(int(num_rows), None if num_columns is None else int(num_columns), dtype=as_dtype(dtype))
     return boxed(matrix if batch_shape is None else np.broadcast_to(matrix, (*sizes(batch_shape), *matrix.shape)))
@@ -227,19 +228,19 @@ def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: 
 
 
 @operation(differentiable=False)
-def shape(input: Any, out_type: Any = _INT) -> Any:
+def shape(input: Convertible, out_type: Any = _INT) -> Any:
     """Return the shape of a tensor as a tensor of integers."""
     return boxed(np.array(convert(input).shape, as_dtype(out_type)))
 
 
 @operation(differentiable=False)
-def size(input: Any, out_type: Any = _INT) -> Any:
+def size(input: Convertible, out_type: object = _INT) -> Any:
     """Return the number of elements of a tensor."""
     return boxed(as_dtype(out_type).type(convert(input).size))
 
 
 @operation(differentiable=False)
-def rank(input: Any) -> Any:
+def rank(input: Convertible) -> Any:
     """Return the number of axes of a tensor."""
     return boxed(np.int32(convert(input).ndim))
 
@@ -260,7 +261,7 @@ def ensure_shape(x: Any, shape: Any) -> Any:
 # Shapes
 
 
-def _like_reshaped(tensor: Any, shape: Any) -> Any:
+def _like_reshaped(tensor: Array, shape: Sequence[Any]) -> Array:
     """Return an array with the shape and dtype of `reshape`, also if the number of elements differs."""
     x, wanted = convert(tensor), sizes(shape)
     rest = math.prod(size for size in wanted if size != -1)
@@ -283,7 +284,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False) -> Any:
     return np.conjugate(turned) if conjugate else turned
 
 
-def squeeze(input: Any, axis: Any = None, squeeze_dims: Any = None, name: str | None = None) -> Any:
+def squeeze(input: Convertible, axis: Any = None, squeeze_dims: Any = None, name: str | None = None) -> Any:
     """Remove axes of size 1.
 
     Args:
@@ -298,7 +299,7 @@ def squeeze(input: Any, axis: Any = None, squeeze_dims: Any = None, name: str | 
 
 
 @operation("Squeeze")
-def _squeezed(x: Any, axis: Any) -> Any:
+def _squeezed(x: Array, axis: Sequence[Any] | None) -> Any:
     axis = axes(axis)
     return np.squeeze(convert(x), None if axis == () else axis)
 
@@ -313,13 +314,13 @@ def expand_dims(input: Any, axis: Any = None, dim: Any = None) -> Any:
 
 
 @operation()
-def broadcast_to(input: Any, shape: Any) -> Any:
+def broadcast_to(input: Convertible, shape: Any) -> Any:
     """Repeat a tensor along new axes and along axes of size 1."""
     return np.broadcast_to(convert(input), sizes(shape))
 
 
 @operation()
-def tile(input: Any, multiples: Any) -> Any:
+def tile(input: Convertible, multiples: Any) -> Any:
     """Tile a tensor, `multiples[i]` times along axis i."""
     x, counts = convert(input), sizes(multiples)
     pairs = list(zip(counts, x.shape, strict=True))
@@ -329,7 +330,7 @@ def tile(input: Any, multiples: Any) -> Any:
 
 
 @operation()
-def repeat(input: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat(input: Convertible, repeats: Convertible, axis: int | None = None) -> Any:
     """Repeat each element.
 
     Args:
@@ -343,7 +344,7 @@ def repeat(input: Any, repeats: Any, axis: int | None = None) -> Any:
 
 
 @operation("ReverseV2")
-def reverse(tensor: Any, axis: Any) -> Any:
+def reverse(tensor: Convertible, axis: Any) -> Any:
     """Reverse the order of elements along one or several axes."""
     x = convert(tensor)
     for each in sizes(axis):
@@ -352,7 +353,7 @@ def reverse(tensor: Any, axis: Any) -> Any:
 
 
 @operation()
-def roll(input: Any, shift: Any, axis: Any) -> Any:
+def roll(input: Convertible, shift: Any, axis: Any) -> Any:
     """Shift elements along axes with wrap-around."""
     x = convert(input)
     for count, each in zip(sizes(shift), sizes(axis), strict=True):
@@ -406,7 +407,7 @@ def stack(values: Any, axis: int = 0) -> Any:
     return np.stack(operands(*values), int(axis))
 
 
-def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Any]:
+def unstack(value: Convertible, num: int | None = None, axis: int = 0, name: str | None = None) -> list[Any]:
     """Return the elements along an axis as a list of tensors.
 
     Args:
@@ -424,7 +425,7 @@ def unstack(value: Any, num: int | None = None, axis: int = 0, name: str | None 
 
 
 @operation("unstack")
-def _element(x: Any, axis: int, place: int, count: int) -> Any:
+def _element(x: Array, axis: int, place: int, count: int) -> Any:
     x = convert(x)
     if x.shape[axis] != count:
         raise errors.ShapeError(f"num is {count}, and axis {axis} of the shape {x.shape} has the size {x.shape[axis]}.")
@@ -462,7 +463,7 @@ def split(
 
 
 @operation("split")
-def _part(x: Any, splits: Any, axis: int, place: int) -> Any:
+def _part(x: Array, splits: Any, axis: int, place: int) -> Any:
     x = convert(x)
     total = x.shape[axis]
     if isinstance(splits, int):
@@ -479,7 +480,7 @@ def _part(x: Any, splits: Any, axis: int, place: int) -> Any:
     return at(x, axis, builtins.slice(start, start + widths[place]))
 
 
-def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[Any]:
+def meshgrid(*args: object, indexing: str = "xy", name: str | None = None) -> list[Any]:
     """Return the coordinates of a grid, one tensor for each axis.
 
     Args:
@@ -493,7 +494,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str | None = None) -> list[
 
 
 @operation("meshgrid")
-def _grid(coordinates: Any, place: int, indexing: str) -> Any:
+def _grid(coordinates: Sequence[Any], place: int, indexing: str) -> Array:
     lengths = [convert(each).size for each in coordinates]
     order = list(builtins.range(len(lengths)))
     if indexing == "xy":
@@ -508,7 +509,7 @@ def _grid(coordinates: Any, place: int, indexing: str) -> Any:
 
 
 @operation()
-def slice(input_: Any, begin: Any, size: Any) -> Any:
+def slice(input_: Convertible, begin: Any, size: Any) -> Any:
     """Return a block: `size[i]` elements from `begin[i]` along each axis, all remaining ones for -1.
 
     Raises:
@@ -560,7 +561,9 @@ def strided_slice(
 
 
 @operation("StridedSlice")
-def _strided(input_: Any, begin: Any, end: Any, strides: Any, masks: Sequence[int]) -> Any:
+def _strided(
+    input_: Array, begin: Sequence[Any], end: Sequence[Any], strides: Sequence[Any], masks: Sequence[int]
+) -> Any:
     starts, stops = sizes(begin), sizes(end)
     steps = (1,) * len(starts) if strides is None else sizes(strides)
     parts = enumerate(zip(starts, stops, steps, strict=True))
@@ -578,13 +581,15 @@ def _part_of_key(start: int, stop: int, step: int, flags: Sequence[int]) -> Any:
     return builtins.slice(None if is_from_begin else start, None if is_to_end else stop, step)
 
 
-def _like_gathered(params: Any, indices: Any, *options: Any, **keywords: Any) -> Any:
+def _like_gathered(params: Array, indices: Any, *options: Any, **keywords: Any) -> Any:
     return _gathered(convert(params), np.zeros_like(convert(indices)), *options, **keywords)
 
 
 @with_facts_by(_like_gathered)
 @operation("GatherV2")
-def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0) -> Any:
+def gather(
+    params: Convertible, indices: Convertible, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0
+) -> Any:
     """Return the elements at indices along an axis.
 
     Args:
@@ -601,7 +606,7 @@ def gather(params: Any, indices: Any, validate_indices: Any = None, axis: Any = 
     return _gathered(convert(params), convert(indices), validate_indices, axis, batch_dims)
 
 
-def _gathered(x: Any, places: Any, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0) -> Any:
+def _gathered(x: Any, places: Array, validate_indices: object = None, axis: Any = None, batch_dims: int = 0) -> Any:
     batch_dims += places.ndim if batch_dims < 0 else 0
     axis = batch_dims if axis is None else axes(axis) % x.ndim
     check_within(places, x.shape[axis])
@@ -613,20 +618,20 @@ def _gathered(x: Any, places: Any, validate_indices: Any = None, axis: Any = Non
     return np.moveaxis(found, builtins.range(batch_dims, batch_dims + count), builtins.range(axis, axis + count))
 
 
-def _own_places(x: Any, batch_dims: int, ndim: int) -> list[Any]:
+def _own_places(x: Array, batch_dims: int, ndim: int) -> list[Any]:
     """Return indices with `ndim` axes that select, along batch axes, the matching examples."""
     return [
         np.arange(size).reshape((size,) + (1,) * (ndim - place - 1)) for place, size in enumerate(x.shape[:batch_dims])
     ]
 
 
-def _like_gathered_nd(params: Any, indices: Any, batch_dims: int = 0) -> Any:
+def _like_gathered_nd(params: Array, indices: Sequence[Any], batch_dims: int = 0) -> Any:
     return _gathered_nd(convert(params), np.zeros_like(convert(indices)), batch_dims)
 
 
 @with_facts_by(_like_gathered_nd)
 @operation("GatherNd")
-def gather_nd(params: Any, indices: Any, batch_dims: int = 0) -> Any:
+def gather_nd(params: Convertible, indices: Any, batch_dims: int = 0) -> Any:
     """Return the elements at indices.
 
     Args:
@@ -640,14 +645,14 @@ def gather_nd(params: Any, indices: Any, batch_dims: int = 0) -> Any:
     return _gathered_nd(convert(params), convert(indices), batch_dims)
 
 
-def _gathered_nd(x: Any, places: Any, batch_dims: int) -> Any:
+def _gathered_nd(x: Array, places: Array, batch_dims: int) -> Any:
     parts = [places[..., axis] for axis in builtins.range(places.shape[-1])]
     for axis, part in enumerate(parts, batch_dims):
         check_within(part, x.shape[axis])
     return x[(*_own_places(x, batch_dims, places.ndim - 1), *parts)]
 
 
-def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str | None = None) -> Any:
+def boolean_mask(tensor: Convertible, mask: Convertible, axis: int | None = None, name: str | None = None) -> Any:
     """Return the elements where a mask is true.
 
     Args:
@@ -660,11 +665,13 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str | No
 
 
 @operation("boolean_mask")
-def _masked(x: Any, mask: Any, axis: int) -> Any:
+def _masked(x: Array, mask: ArrayLike, axis: int) -> Any:
     return at(convert(x), axis, plain(convert(mask)).astype(np.bool_))
 
 
-def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+def where(
+    condition: Convertible, x: Convertible | None = None, y: Convertible | None = None, name: str | None = None
+) -> Any:
     """Choose elements from two tensors; with one argument, return the indices of its true elements.
 
     Args:
@@ -684,7 +691,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
 
 
 @operation("Select")
-def _select(condition: Any, x: Any, y: Any, chooses_rows: bool) -> Any:
+def _select(condition: Array, x: Array, y: Operand, chooses_rows: bool) -> Array:
     condition = convert(condition).astype(np.bool_)
     x, y = operands(x, y)
     if chooses_rows and condition.ndim == 1 and x.ndim > 1:
@@ -693,13 +700,18 @@ def _select(condition: Any, x: Any, y: Any, chooses_rows: bool) -> Any:
 
 
 @operation("Where", differentiable=False)
-def _true_places(condition: Any) -> Any:
+def _true_places(condition: Array) -> Any:
     return boxed(np.argwhere(plain(convert(condition))))
 
 
 @operation(differentiable=False)
 def one_hot(
-    indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: int | None = None, dtype: Any = None
+    indices: Convertible,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int | None = None,
+    dtype: Any = None,
 ) -> Any:
     """Return one-hot vectors.
 
@@ -720,7 +732,7 @@ def one_hot(
 
 
 @operation("diag")
-def diag(diagonal: Any) -> Any:
+def diag(diagonal: Convertible) -> Any:
     """Return a tensor with given values on its diagonal and zeros elsewhere; it has twice as many axes."""
     x = convert(diagonal)
     return np.reshape(on_diagonal(np.reshape(x, (-1,))), (*x.shape, *x.shape))
@@ -736,14 +748,14 @@ def _descends(direction: str) -> bool:
 
 
 @operation("sort")
-def sort(values: Any, axis: int = -1, direction: str = "ASCENDING") -> Any:
+def sort(values: Convertible, axis: int = -1, direction: str = "ASCENDING") -> Any:
     """Return the elements in order along an axis, "ASCENDING" or "DESCENDING"."""
     x = convert(values)
     return along(x, order(x, axis, _descends(direction)), axis)
 
 
 @operation("argsort", differentiable=False)
-def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = True) -> Any:
+def argsort(values: Convertible, axis: int = -1, direction: str = "ASCENDING", stable: bool = True) -> Any:
     """Return the indices that sort along an axis; equal elements keep their order."""
     return boxed(order(convert(values), axis, _descends(direction)).astype(_INT))
 

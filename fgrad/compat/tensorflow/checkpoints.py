@@ -89,7 +89,7 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
     return CheckpointState(last[-1], kept) if last else None
 
 
-def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
+def latest_checkpoint(checkpoint_dir: object, latest_filename: str | None = None) -> str | None:
     """Return the path of the last checkpoint in a folder, for `Saver.restore`; None if there is none.
 
     Args:
@@ -195,7 +195,7 @@ class Saver:
                 os.remove(oldest)
         self.last_checkpoints = kept
 
-    def restore(self, sess: Any, save_path: Any) -> None:
+    def restore(self, sess: Any, save_path: object) -> None:
         """Restore the values of variables from a file; they need not be initialized before.
 
         Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,13 +12,14 @@ import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
-from fgrad.compat.deferred.graph import Symbol, holds_symbol, operation
+from fgrad.compat.deferred.graph import Convertible, Symbol, holds_symbol, operation
 from fgrad.compat.deferred.state import as_symbol
 from fgrad.compat.tensorflow.arrays import stop_gradient
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map, unflatten
 from fgrad.transforms.calls import name_of
+from fgrad.typing import Array, Operand
 
 
 class CustomGradient:
@@ -32,7 +33,7 @@ class CustomGradient:
         self._f = f
         functools.update_wrapper(self, f, updated=())
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> CustomGradient:
         if instance is None:
             return self
         bound = functools.update_wrapper(functools.partial(self._f, instance), self._f, updated=())
@@ -44,17 +45,17 @@ class CustomGradient:
             return self._deferred(leaves, treedef, keywords)
         return self._called(leaves, treedef, keywords)
 
-    def _deferred(self, leaves: list[Any], treedef: Any, keywords: Any) -> Any:
+    def _deferred(self, leaves: list[Any], treedef: object, keywords: Mapping[str, Any]) -> Any:
         """Return the result as tensors of a graph, each of which computes the whole result and selects its part."""
 
         @operation(getattr(self._f, "__name__", "CustomGradient"))
-        def part(place: int, *leaves: Any, **keywords: Any) -> Any:
+        def part(place: int, *leaves: Array, **keywords: object) -> Any:
             return flatten(self._called(list(leaves), treedef, keywords))[0][place]
 
         outline = self._outline(leaves, treedef, keywords)
         return unflatten(outline, [part(place, *leaves, **keywords) for place in range(outline.num_leaves)])
 
-    def _outline(self, leaves: list[Any], treedef: Any, keywords: Any) -> Any:
+    def _outline(self, leaves: list[Any], treedef: object, keywords: Mapping[str, Any]) -> Any:
         """Return the structure of the result, from a trial run on the graph's tensors that is not executed."""
         symbols = [as_symbol(x) if _is_number(x) or isinstance(x, Symbol) else x for x in leaves]
         try:
@@ -78,18 +79,18 @@ class CustomGradient:
         return fgrad.custom_gradient(flat)(*map(_as_result, leaves))
 
 
-def _is_pair(pair: Any) -> bool:
+def _is_pair(pair: tuple[Any, ...]) -> bool:
     return isinstance(pair, (tuple, list)) and len(pair) == 2 and callable(pair[1])
 
 
-def _refuse(function: Any, found: Any) -> NoReturn:
+def _refuse(function: Callable[..., Any], found: object) -> NoReturn:
     raise errors.CustomRuleError(
         f"a function under custom_gradient must return (result, grad_fn), but {name_of(function)} returned "
         f"{found!r:.200}.\nWrite `return result, grad_fn`, where grad_fn(dy) gives the gradients of the arguments."
     )
 
 
-def _is_number(x: Any) -> bool:
+def _is_number(x: Convertible) -> bool:
     return isinstance(x, (float, complex, np.ndarray, np.generic)) or type(x) in BOXES
 
 
@@ -97,7 +98,7 @@ def _flat_rule(grad_fn: Callable[..., Any]) -> Callable[..., Any]:
     """Return a rule on lists of tensors, from one with any structure."""
 
     @functools.wraps(grad_fn)
-    def rule(*dy: Any, **keywords: Any) -> Any:
+    def rule(*dy: Array, **keywords: object) -> Any:
         given = grad_fn(*map(_as_tensor, dy), **keywords)
         if not keywords:
             return tuple(leaves_and_nones(given)) if given is not None else given
@@ -107,11 +108,11 @@ def _flat_rule(grad_fn: Callable[..., Any]) -> Callable[..., Any]:
     return rule
 
 
-def _as_tensor(x: Any) -> Any:
+def _as_tensor(x: Array) -> Any:
     return boxed(x) if isinstance(x, (np.ndarray, np.generic)) else x
 
 
-def _as_result(x: Any) -> Any:
+def _as_result(x: Operand) -> Any:
     """Return a number or array as a tensor."""
     return convert(x) if _is_number(x) and type(x) not in BOXES else x
 
@@ -147,7 +148,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(f)
-    def passed(*args: Any, **keywords: Any) -> Any:
+    def passed(*args: Array, **keywords: object) -> Any:
         leaves, treedef = flatten(args)
         still = [stop_gradient(leaf) if _is_number(leaf) or isinstance(leaf, Symbol) else leaf for leaf in leaves]
         values, outline = flatten(f(*unflatten(treedef, still), **keywords))
@@ -163,7 +164,7 @@ def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @operation("Identity")
-def _passing(x: Any, value: Any) -> Any:
+def _passing(x: Array, value: Array) -> Any:
     """Return a value with the derivative of `x`."""
     return fgrad.custom_gradient(lambda x, value: (value * 1, lambda dy: (dy, None)))(convert(x), convert(value))
 
@@ -173,7 +174,7 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
     eager = fgrad.checkpoint(f)
 
     @functools.wraps(f)
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: object, **keywords: object) -> Any:
         deferring = mode.is_deferring() or holds_symbol(args) or holds_symbol(keywords.values())
         return f(*args, **keywords) if deferring else eager(*args, **keywords)
 

@@ -31,7 +31,7 @@ complex64 = named(np.dtype(np.complex64))
 complex128 = named(np.dtype(np.complex128))
 
 
-def as_dtype(type_value: Any) -> Any:
+def as_dtype(type_value: object) -> Any:
     """Return the dtype for a dtype of this module, a NumPy type or a string such as `"float32"`."""
     return named(convert.as_dtype(type_value))
 

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.compat.deferred.graph import Convertible
 from fgrad.core.primitive import PRIMITIVES, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.indexing import ARRAY
+from fgrad.typing import Array, Axes
 
 
 def nonnegative_part(x: Any) -> Any:
@@ -30,12 +32,12 @@ def logistic(x: Any) -> Any:
     return np.where(x < 0, below / (1 + below), 1 / (1 + np.exp(-np.where(x < 0, 0, x))))
 
 
-def log_of_one_plus_exp(x: Any) -> Any:
+def log_of_one_plus_exp(x: Convertible) -> Any:
     """Return `log(1 + exp(x))`, using exponentials of negative numbers only."""
     return nonnegative_part(x) + np.log1p(np.exp(minus_abs(x)))
 
 
-def euclidean_norm(x: Any, axis: Any, keepdims: Any) -> Any:
+def euclidean_norm(x: Convertible, axis: Axes, keepdims: bool) -> Any:
     """Return the square root of the sum of squares; its derivative at 0 is 0."""
     return root(np.sum(np.square(np.abs(x)), axis=axis, keepdims=keepdims))
 
@@ -50,7 +52,7 @@ def _from_standard_library(function: Callable[[float], float], slope: Callable[[
     """Make an operation from a function of numbers and its derivative."""
     vectorized = np.vectorize(function, otypes=[np.float64])
 
-    def implementation(x: Any) -> Any:
+    def implementation(x: Array) -> Any:
         x = np.asarray(x)
         return vectorized(x).astype(x.dtype if x.dtype.kind == "f" else np.float64)[()]
 
@@ -65,7 +67,7 @@ def _from_standard_library(function: Callable[[float], float], slope: Callable[[
     return primitive
 
 
-def _bell(x: Any) -> Any:
+def _bell(x: Array) -> Any:
     return 2 / math.sqrt(math.pi) * np.exp(-x * x)
 
 
@@ -73,12 +75,12 @@ _erf = _from_standard_library(math.erf, _bell, "erf")
 _erfc = _from_standard_library(math.erfc, lambda x: -_bell(x), "erfc")
 
 
-def error_function(x: Any) -> Any:
+def error_function(x: Convertible) -> Any:
     """Return the error function: the probability that a normal number of variance 1/2 is between -x and x."""
     return apply(_erf, (x,))
 
 
-def complementary_error_function(x: Any) -> Any:
+def complementary_error_function(x: Convertible) -> Any:
     """Return one minus the error function."""
     return apply(_erfc, (x,))
 

@@ -7,7 +7,7 @@ from typing import Any
 import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode, symbolic
-from fgrad.compat.deferred.graph import GraphTensor, Symbol, holds_symbol
+from fgrad.compat.deferred.graph import Convertible, GraphTensor, Symbol, holds_symbol
 from fgrad.compat.deferred.scattering import IndexedSlices
 from fgrad.compat.tensorflow.arrays import convert_to_tensor
 from fgrad.compat.tensorflow.custom import custom_gradient as custom_gradient
@@ -45,9 +45,9 @@ class GradientTape(fgrad.GradientTape):
 
     def gradient(
         self,
-        target: Any,
+        target: Convertible,
         sources: Any,
-        output_gradients: Any = None,
+        output_gradients: object = None,
         unconnected_gradients: str = UnconnectedGradients.NONE,
     ) -> Any:
         """Return the gradient of `target` with respect to each of `sources`; see `fgrad.GradientTape.gradient`."""
@@ -74,8 +74,8 @@ class GradientTape(fgrad.GradientTape):
 
     def jacobian(
         self,
-        target: Any,
-        sources: Any,
+        target: Convertible,
+        sources: Convertible,
         unconnected_gradients: str = UnconnectedGradients.NONE,
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
@@ -90,8 +90,8 @@ class GradientTape(fgrad.GradientTape):
 
     def batch_jacobian(
         self,
-        target: Any,
-        source: Any,
+        target: Convertible,
+        source: Convertible,
         unconnected_gradients: str = UnconnectedGradients.NONE,
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
@@ -168,14 +168,14 @@ def gradients(
         ) from error
 
 
-def _dense(weights: Any) -> Any:
+def _dense(weights: object) -> Any:
     """Return weights with tensors in place of `tf.IndexedSlices`."""
     if isinstance(weights, IndexedSlices):
         return convert_to_tensor(weights)
     return [_dense(each) for each in weights] if isinstance(weights, (list, tuple)) else weights
 
 
-def _check_real(ys: Any, grad_ys: Any) -> None:
+def _check_real(ys: object, grad_ys: object) -> None:
     ys, weights = ([x] if not isinstance(x, (list, tuple)) else x for x in (ys, grad_ys))
     for place, y in enumerate(ys):
         weight = weights[place] if place < len(weights) else None
@@ -188,7 +188,7 @@ def _check_real(ys: Any, grad_ys: Any) -> None:
 
 
 def hessians(
-    ys: Any,
+    ys: Convertible,
     xs: Any,
     gate_gradients: Any = False,
     aggregation_method: Any = None,

@@ -6,7 +6,7 @@ import abc
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +16,7 @@ from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.branches import branches
 from fgrad.compat.deferred.convert import convert
 from fgrad.compat.deferred.graph import (
+    Convertible,
     Graph,
     GraphTensor,
     Operation,
@@ -33,6 +34,7 @@ from fgrad.compat.tensorflow.within import Run, taped
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import compile
 from fgrad.transforms.batch import vmap
+from fgrad.typing import Array
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Placeholder:
@@ -57,7 +59,7 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Place
 class PlaceholderWithDefault(GraphTensor):
     """A tensor whose value may be fed; by default it is that of another tensor."""
 
-    def __init__(self, input: Any, shape: Any, name: str | None) -> None:
+    def __init__(self, input: Any, shape: list[Any], name: str | None) -> None:
         default = as_symbol(input)
         self._static = (None if shape is None else list(TensorShape(shape)), default.dtype)
         super().__init__(default.graph, name or "PlaceholderWithDefault", [default])
@@ -86,7 +88,7 @@ class ConfigProto:
         options: TensorFlow's options, by name.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, **options: object) -> None:
         self.gpu_options = SimpleNamespace()
         vars(self).update(options)
 
@@ -160,7 +162,7 @@ def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     held = _Function(func)
 
     @functools.wraps(func)
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: object, **keywords: object) -> Any:
         return held(*args, **keywords)
 
     return call
@@ -201,7 +203,7 @@ class _Function:
             self._compiled, self._is_refused = compile(self._taped), bool(self._outside)
             return self(*args, **keywords)
 
-    def _result(self, run: Run, args: Any, keywords: Any) -> Any:
+    def _result(self, run: Run, args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
         if not self._is_refused:
             try:
                 return self._compiled(*args, **keywords)
@@ -221,11 +223,11 @@ _NO_PROGRAM = (
 """Errors of functions that can run, but cannot be compiled."""
 
 
-def _tensor(x: Any) -> Any:
+def _tensor(x: object) -> Any:
     return convert(x) if isinstance(x, (bool, int, float, complex)) else x
 
 
-def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
+def cond(pred: Convertible, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
     """Return the result of one of two functions.
 
     In eager mode only this function is called. In a graph both are called immediately, and a run computes the nodes
@@ -247,7 +249,7 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
 def while_loop(
     cond: Callable[..., Any],
     body: Callable[..., Any],
-    loop_vars: Any,
+    loop_vars: object,
     shape_invariants: Any = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
@@ -305,7 +307,9 @@ def while_loop(
     return found if isinstance(loop_vars, list) else unflatten(flatten(loop_vars)[1], flatten(found)[0])
 
 
-def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
+def vectorized_map(
+    fn: Callable[[Any], Any], elems: Convertible, fallback_to_while_loop: bool = True, warn: bool = True
+) -> Any:
     """Map a function over all rows together; see `fgrad.vmap`.
 
     In a graph the function runs when a session runs the graph, on values: all graph tensors that it uses must be in
@@ -333,7 +337,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
         return _on_rows(fn, treedef, leaves)
 
     @operation("loop_body")
-    def one_of_all(place: int, *leaves: Any) -> Any:
+    def one_of_all(place: int, *leaves: object) -> Any:
         return flatten(_on_rows(fn, treedef, leaves))[0][place]
 
     # A trial run on first rows, which is not executed, determines the structure of the results.
@@ -341,7 +345,7 @@ def vectorized_map(fn: Callable[[Any], Any], elems: Any, fallback_to_while_loop:
     return unflatten(outline, [one_of_all(place, *leaves) for place in range(len(firsts))])
 
 
-def _on_rows(fn: Callable[[Any], Any], treedef: Any, leaves: Sequence[Any]) -> Any:
+def _on_rows(fn: Callable[[Any], Any], treedef: object, leaves: Sequence[Any]) -> Any:
     values = [convert(leaf) for leaf in leaves]
     if not values or not all(value.ndim for value in values):
         raise errors.ShapeError("vectorized_map needs tensors with an axis for rows, or a container of them.")
@@ -349,7 +353,7 @@ def _on_rows(fn: Callable[[Any], Any], treedef: Any, leaves: Sequence[Any]) -> A
     if all(serves_all):
         serves_all = [False] * len(values)
 
-    def on_row(*row: Any) -> Any:
+    def on_row(*row: Array) -> Any:
         return tree_map(_tensor, fn(unflatten(treedef, row)))
 
     rows = [value[0] if serves else value for value, serves in zip(values, serves_all, strict=True)]
@@ -360,7 +364,9 @@ def _is_unpacked(return_same_structure: bool | None) -> bool:
     return is_version_1() if return_same_structure is None else not return_same_structure
 
 
-def _turned(cond: Any, body: Any, variables: list[Any], maximum_iterations: Any) -> list[Any]:
+def _turned(
+    cond: Callable[..., Any], body: Callable[..., Any], variables: list[Any], maximum_iterations: Any
+) -> list[Any]:
     """Return the loop variables of the running loop."""
     structure = flatten(variables)[1]
     limit = math.inf if maximum_iterations is None else int(maximum_iterations)

@@ -10,10 +10,11 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.compat.deferred import mode
-from fgrad.compat.deferred.graph import Operation, default_graph
+from fgrad.compat.deferred.graph import Convertible, Operation, default_graph
 from fgrad.compat.deferred.state import GraphVariable, group
 from fgrad.compat.tensorflow.arrays import convert_to_tensor, zeros_like
 from fgrad.compat.tensorflow.variables import GraphKeys, IndexedSlices, Variable
+from fgrad.typing import Array, DTypeLike
 
 Pairs = Sequence[tuple[Any, Any]]
 
@@ -40,7 +41,7 @@ class Hooks:
     def _prepare(self) -> None:
         """Make tensors of the hyper-parameters; called before the variables are updated."""
 
-    def _apply_dense(self, grad: Any, var: Any) -> Any:
+    def _apply_dense(self, grad: object, var: object) -> Any:
         """Return the operation that updates a variable; in eager mode, update it."""
         raise errors.UpdateError(
             f"{type(self).__name__} must define _apply_dense(grad, var), which updates a variable, such as "
@@ -55,7 +56,7 @@ class Hooks:
 
     # Called by a subclass
 
-    def _zeros_slot(self, var: Any, slot_name: str, op_name: str) -> Any:
+    def _zeros_slot(self, var: Array, slot_name: str, op_name: str) -> Any:
         """Return the state of a variable under a name, at first zero."""
         with _before(var):
             return self._get_or_make_slot(var, zeros_like(_start(var)), slot_name, op_name)
@@ -69,7 +70,7 @@ class Hooks:
         return held[var]
 
     def _get_or_make_slot_with_initializer(
-        self, var: Any, initializer: Any, shape: Any, dtype: Any, slot_name: str, op_name: str
+        self, var: Any, initializer: Any, shape: Any, dtype: DTypeLike, slot_name: str, op_name: str
     ) -> Any:
         """Return the state of a variable under a name, at first what a function of the shape and dtype returns."""
         if var not in self._slot_dict(slot_name):
@@ -81,7 +82,7 @@ class Hooks:
         """Return the state under a name, by variable."""
         return self._states.setdefault(slot_name, {})
 
-    def _create_non_slot_variable(self, initial_value: Any, name: str, colocate_with: Any) -> Any:
+    def _create_non_slot_variable(self, initial_value: object, name: str, colocate_with: Any) -> Any:
         """Return the state with a name that is not that of one variable, at first with a given value."""
         key = name, getattr(colocate_with, "graph", None)
         if key not in self._others:
@@ -89,7 +90,7 @@ class Hooks:
                 self._others[key] = Variable(initial_value, trainable=False, name=name)
         return self._others[key]
 
-    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Any:
+    def _get_non_slot_variable(self, name: str, graph: object = None) -> Any:
         """Return a result of `_create_non_slot_variable`, or None."""
         return self._others.get((name, graph))
 
@@ -103,7 +104,7 @@ class Hooks:
 
     # State, for all
 
-    def get_slot(self, var: Any, name: str) -> Any:
+    def get_slot(self, var: Convertible, name: str) -> Any:
         """Return the state for a variable under a name, which is a variable, or None."""
         return self._states.get(name, {}).get(var)
 
@@ -142,7 +143,7 @@ class Hooks:
             first.graph.add_to_collection(GraphKeys.TRAIN_OP, done)
         return done  # type: ignore[no-any-return]
 
-    def _updated(self, gradient: Any, variable: Any) -> Any:
+    def _updated(self, gradient: Array, variable: Any) -> Any:
         """Update a variable by that of the two methods that the subclass defines; the first of these in a graph."""
         names = ["_apply_dense", "_resource_apply_dense"]
         if not isinstance(variable, GraphVariable):
@@ -157,7 +158,7 @@ class Hooks:
             return variable.assign(variable.constraint(variable.read_value()))
 
 
-def _before(variable: Any) -> Any:
+def _before(variable: Array) -> Any:
     """Return a context for new variables that belong to another one, in whatever the other one was made."""
     stack = contextlib.ExitStack()
     if isinstance(variable, GraphVariable):
@@ -172,7 +173,7 @@ def _start(variable: Any) -> Any:
     return variable.initialized_value() if isinstance(variable, GraphVariable) else variable.value()
 
 
-def _dense(gradient: Any, variable: Any) -> Any:
+def _dense(gradient: Array, variable: Array) -> Any:
     """Return a gradient as a tensor of the variable's dtype."""
     if isinstance(gradient, IndexedSlices) and gradient.dense_shape is None:
         gradient = gradient._replace(dense_shape=tuple(variable.shape))

@@ -21,6 +21,7 @@ from fgrad.compat.tensorflow import arrays, random
 from fgrad.compat.tensorflow.arguments import convert, sizes
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
+from fgrad.typing import Array, DTypeLike, Shape
 
 
 class Initializer:
@@ -46,21 +47,21 @@ class Initializer:
         raise NotImplementedError(type(self).__name__)
 
 
-def _dtype_or_float(dtype: Any) -> Any:
+def _dtype_or_float(dtype: DTypeLike | None) -> Any:
     return Initializer.dtype if dtype is None else as_dtype(dtype)
 
 
 class Zeros(Initializer):
     """Makes zeros."""
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         return arrays.zeros(shape, dtype)
 
 
 class Ones(Initializer):
     """Makes ones."""
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         return arrays.ones(shape, dtype)
 
 
@@ -73,15 +74,15 @@ class Constant(Initializer):
         verify_shape: ignored: wrong shapes are always rejected.
     """
 
-    def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
+    def __init__(self, value: Any = 0, dtype: DTypeLike | None = None, verify_shape: bool = False) -> None:
         self.value, self.dtype = value, _dtype_or_float(dtype)
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         return _filled(self.value, shape, dtype)
 
 
 @operation("Const")
-def _filled(value: Any, shape: Any, dtype: Any) -> Any:
+def _filled(value: Any, shape: Shape, dtype: object) -> Array:
     values = convert(value).astype(dtype)
     return np.broadcast_to(values, sizes(shape)) if values.size == 1 else np.reshape(values, sizes(shape))
 
@@ -89,10 +90,10 @@ def _filled(value: Any, shape: Any, dtype: Any) -> Any:
 class Identity(Initializer):
     """Makes the identity matrix, times a number."""
 
-    def __init__(self, gain: float = 1.0, dtype: Any = None) -> None:
+    def __init__(self, gain: float = 1.0, dtype: DTypeLike | None = None) -> None:
         self.gain, self.dtype = gain, _dtype_or_float(dtype)
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         if len(shape) != 2:
             raise errors.ShapeError(f"an identity matrix has two axes, but the shape is {shape}.")
         return arrays.eye(*shape, dtype=dtype) * np.asarray(self.gain, dtype)
@@ -101,27 +102,31 @@ class Identity(Initializer):
 class RandomNormal(Initializer):
     """Draws normally distributed numbers."""
 
-    def __init__(self, mean: Any = 0.0, stddev: Any = 1.0, seed: int | None = None, dtype: Any = None) -> None:
+    def __init__(
+        self, mean: Any = 0.0, stddev: float = 1.0, seed: int | None = None, dtype: DTypeLike | None = None
+    ) -> None:
         self.mean, self.stddev, self.seed, self.dtype = mean, stddev, seed, _dtype_or_float(dtype)
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         return random.normal(shape, self.mean, self.stddev, dtype, self.seed)
 
 
 class TruncatedNormal(RandomNormal):
     """Draws normally distributed numbers at most two standard deviations from the mean."""
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         return random.truncated_normal(shape, self.mean, self.stddev, dtype, self.seed)
 
 
 class RandomUniform(Initializer):
     """Draws uniformly distributed numbers between two bounds; `maxval` is 1 by default."""
 
-    def __init__(self, minval: Any = 0, maxval: Any = None, seed: int | None = None, dtype: Any = None) -> None:
+    def __init__(
+        self, minval: Any = 0, maxval: float | None = None, seed: int | None = None, dtype: DTypeLike | None = None
+    ) -> None:
         self.minval, self.maxval, self.seed, self.dtype = minval, maxval, seed, _dtype_or_float(dtype)
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         return random.uniform(shape, self.minval, self.maxval, dtype, self.seed)
 
 
@@ -149,7 +154,7 @@ class VarianceScaling(Initializer):
         mode: str = "fan_in",
         distribution: str = "truncated_normal",
         seed: int | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         if not scale > 0:
             raise errors.ParameterError(f"scale must be positive, but it is {scale}.")
@@ -162,7 +167,7 @@ class VarianceScaling(Initializer):
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution, seed
         self.dtype = _dtype_or_float(dtype)
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         fan_in, fan_out = _fans(shape)
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
         deviation = math.sqrt(self.scale / max(1.0, fan))
@@ -188,7 +193,7 @@ class _Scaled(VarianceScaling):
 
     scaling: ClassVar[tuple[float, str, str]]
 
-    def __init__(self, seed: int | None = None, dtype: Any = None) -> None:
+    def __init__(self, seed: int | None = None, dtype: DTypeLike | None = None) -> None:
         super().__init__(*self.scaling, seed, dtype)
 
 
@@ -231,10 +236,10 @@ class LecunUniform(_Scaled):
 class UniformUnitScaling(Initializer):
     """Draws uniform numbers between bounds of `factor` times the square root of 3 over the number of inputs."""
 
-    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: Any = None) -> None:
+    def __init__(self, factor: float = 1.0, seed: int | None = None, dtype: DTypeLike | None = None) -> None:
         self.factor, self.seed, self.dtype = factor, seed, _dtype_or_float(dtype)
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         limit = self.factor * math.sqrt(3 / max(1, math.prod(shape[:-1])))
         return random.uniform(shape, -limit, limit, dtype, self.seed)
 
@@ -242,10 +247,10 @@ class UniformUnitScaling(Initializer):
 class Orthogonal(Initializer):
     """Draws a matrix with orthonormal rows or columns, times a number; leading axes are merged into rows."""
 
-    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = None) -> None:
+    def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: DTypeLike | None = None) -> None:
         self.gain, self.seed, self.dtype = gain, seed, _dtype_or_float(dtype)
 
-    def make(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def make(self, shape: tuple[int, ...], dtype: DTypeLike) -> Any:
         if len(shape) < 2:
             raise errors.ShapeError(f"an orthogonal matrix has at least two axes, but the shape is {shape}.")
         rows, columns = math.prod(shape[:-1]), shape[-1]
@@ -254,7 +259,7 @@ class Orthogonal(Initializer):
 
 
 @operation("orthogonal", differentiable=False)
-def _orthonormal(draw: Any, shape: Any, gain: float) -> Any:
+def _orthonormal(draw: Any, shape: Shape, gain: float) -> Any:
     q, r = np.linalg.qr(draw.numpy())
     q = q * np.sign(np.diag(r))  # for a uniform distribution over rotations
     if q.shape[1] != shape[-1]:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.compat.deferred.graph import Symbol, operation
+from fgrad.compat.deferred.graph import Convertible, Symbol, operation
 from fgrad.compat.tensorflow import nn
 from fgrad.compat.tensorflow.arguments import convert
 from fgrad.compat.tensorflow.arrays import convert_to_tensor, identity, reshape
@@ -27,15 +27,16 @@ from fgrad.compat.tensorflow.initializers import Ones, Zeros
 from fgrad.compat.tensorflow.math import add, tensordot
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.variables import GraphKeys, add_to_collection, get_variable, variable_scope
+from fgrad.typing import Array, Operand
 
 
 def dense(
-    inputs: Any,
+    inputs: Convertible,
     units: int,
     activation: Callable[[Any], Any] | None = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
+    kernel_initializer: object = None,
+    bias_initializer: object = Zeros,
     *,
     trainable: bool = True,
     name: str | None = None,
@@ -95,8 +96,8 @@ class Dense:
         units: int,
         activation: Callable[[Any], Any] | None = None,
         use_bias: bool = True,
-        kernel_initializer: Any = None,
-        bias_initializer: Any = Zeros,
+        kernel_initializer: object = None,
+        bias_initializer: object = Zeros,
         *,
         trainable: bool = True,
         name: str | None = None,
@@ -117,7 +118,7 @@ class Dense:
         y = y if self.bias is None else add(y, self.bias)
         return y if self.activation is None else self.activation(y)
 
-    def _create(self, size: int, dtype: Any) -> None:
+    def _create(self, size: int, dtype: object) -> None:
         of_kernel, of_bias = self._initializers
         with variable_scope(self._name, default_name="dense", reuse=self._reuse):
             self.kernel = get_variable("kernel", [size, self.units], dtype, of_kernel, trainable=self._trainable)
@@ -170,7 +171,7 @@ def _known_format(data_format: str) -> str:
 
 
 def conv2d(
-    inputs: Any,
+    inputs: Convertible,
     filters: int,
     kernel_size: Any,
     strides: Any = (1, 1),
@@ -179,8 +180,8 @@ def conv2d(
     dilation_rate: Any = (1, 1),
     activation: Callable[[Any], Any] | None = None,
     use_bias: bool = True,
-    kernel_initializer: Any = None,
-    bias_initializer: Any = Zeros,
+    kernel_initializer: Callable[..., Any] | None = None,
+    bias_initializer: object = Zeros,
     *,
     trainable: bool = True,
     name: str | None = None,
@@ -226,7 +227,7 @@ def conv2d(
 
 
 def max_pooling2d(
-    inputs: Any,
+    inputs: Convertible,
     pool_size: Any,
     strides: Any,
     padding: str = "valid",
@@ -251,7 +252,7 @@ def max_pooling2d(
 
 
 def average_pooling2d(
-    inputs: Any,
+    inputs: Convertible,
     pool_size: Any,
     strides: Any,
     padding: str = "valid",
@@ -289,7 +290,7 @@ def average_pooling3d(
     return nn.avg_pool3d(inputs, pool_size, strides, padding.upper(), _VOLUMES[_known_format(data_format)], name=name)
 
 
-def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_last") -> Any:
+def flatten(inputs: Convertible, name: str | None = None, data_format: str = "channels_last") -> Any:
     """Merge all axes except the first one, the batch axis.
 
     Args:
@@ -301,14 +302,19 @@ def flatten(inputs: Any, name: str | None = None, data_format: str = "channels_l
 
 
 @operation("flatten")
-def _flattened(inputs: Any, is_first: bool) -> Any:
+def _flattened(inputs: Array, is_first: bool) -> Array:
     x = convert(inputs)
     x = np.moveaxis(x, 1, -1) if is_first and x.ndim > 2 else x
     return np.reshape(x, (x.shape[0], math.prod(x.shape[1:])))
 
 
 def dropout(
-    inputs: Any, rate: Any = 0.5, noise_shape: Any = None, seed: Any = None, training: Any = False, name: Any = None
+    inputs: Convertible,
+    rate: Any = 0.5,
+    noise_shape: Any = None,
+    seed: Any = None,
+    training: object = False,
+    name: Any = None,
 ) -> Any:
     """Set random elements to 0 in training; see `tf.nn.dropout`.
 
@@ -331,7 +337,7 @@ def dropout(
     return _either(training, dropped, lambda: identity(x))
 
 
-def _either(training: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
+def _either(training: object, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> Any:
     """Return the result of one of two functions, or a graph node that chooses if the condition is a tensor."""
     if isinstance(training, Symbol):
         return cond(training, true_fn, false_fn)
@@ -339,18 +345,18 @@ def _either(training: Any, true_fn: Callable[[], Any], false_fn: Callable[[], An
 
 
 def batch_normalization(
-    inputs: Any,
+    inputs: Convertible,
     axis: int = -1,
     momentum: float = 0.99,
     epsilon: float = 1e-3,
     center: bool = True,
     scale: bool = True,
-    beta_initializer: Any = Zeros,
-    gamma_initializer: Any = Ones,
-    moving_mean_initializer: Any = Zeros,
-    moving_variance_initializer: Any = Ones,
+    beta_initializer: object = Zeros,
+    gamma_initializer: object = Ones,
+    moving_mean_initializer: object = Zeros,
+    moving_variance_initializer: object = Ones,
     *,
-    training: Any = False,
+    training: object = False,
     trainable: bool = True,
     name: str | None = None,
     reuse: Any = None,
@@ -400,13 +406,13 @@ def batch_normalization(
 
 
 @operation("Unbiased")
-def _of_all(variance: Any, x: Any) -> Any:
+def _of_all(variance: Array, x: Array) -> Any:
     """Return the unbiased variance of a batch of images, which TensorFlow averages."""
     count = x.size // variance.size
     return variance * convert(count / max(count - 1, 1), hint=variance.dtype)
 
 
-def _follow(averages: Any, moments: Any, momentum: Any, training: Any) -> None:
+def _follow(averages: tuple[Any, ...], moments: tuple[Any, ...], momentum: Operand, training: object) -> None:
     """Update averages: immediately, or in a graph when the operations in a collection are run."""
 
     def update() -> list[Any]:

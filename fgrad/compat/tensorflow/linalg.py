@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.compat.deferred.graph import operation
+from fgrad.compat.deferred.graph import Convertible, operation
 from fgrad.compat.tensorflow.arguments import (
     axes,
     chosen,
@@ -37,6 +37,7 @@ from fgrad.compat.tensorflow.math import tensordot as tensordot
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 from fgrad.transforms.reverse import stop_gradient
+from fgrad.typing import Array, Operand
 
 __all__ = [
     "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigvalsh",
@@ -57,7 +58,7 @@ def __dir__() -> list[str]:
 
 @operation("MatVec")
 def matvec(
-    a: Any,
+    a: Convertible,
     b: Any,
     transpose_a: bool = False,
     adjoint_a: bool = False,
@@ -87,7 +88,7 @@ def cross(a: Any, b: Any) -> Any:
 
 
 @operation("matrix_transpose")
-def matrix_transpose(a: Any, conjugate: bool = False) -> Any:
+def matrix_transpose(a: Convertible, conjugate: bool = False) -> Any:
     """Exchange the last two axes."""
     return turned(convert(a), not conjugate, conjugate)
 
@@ -123,15 +124,15 @@ class _Band:
             raise errors.InvalidArgumentError(f"k is {k}, but a matrix of {rows} x {columns} has no such diagonal.")
         self.length = int(np.max(self._lengths(np.arange(self.lowest, self.highest + 1))))
 
-    def _lengths(self, diagonal: Any) -> Any:
+    def _lengths(self, diagonal: Array) -> Any:
         return np.minimum(self.rows + np.minimum(diagonal, 0), self.columns - np.maximum(diagonal, 0))
 
-    def _starts(self, diagonal: Any) -> Any:
+    def _starts(self, diagonal: Array) -> Any:
         """Return the start of each diagonal in its row."""
         is_left = ((diagonal >= 0) & (self._above == "LEFT")) | ((diagonal <= 0) & (self._below == "LEFT"))
         return np.where(is_left, 0, self.length - self._lengths(diagonal))
 
-    def gathered(self, matrices: Any, padding: Any) -> Any:
+    def gathered(self, matrices: Array, padding: Operand) -> Any:
         """Return the diagonals of matrices; for a single one, without an axis for diagonals."""
         diagonal = np.arange(self.highest, self.lowest - 1, -1)[:, None]
         along = np.arange(self.length) - self._starts(diagonal)
@@ -141,7 +142,7 @@ class _Band:
         found = found if np.all(is_inside) else np.where(is_inside, found, padding)
         return found[..., 0, :] if self.lowest == self.highest else found
 
-    def scattered(self, values: Any, others: Any) -> Any:
+    def scattered(self, values: Array, others: Array) -> Array:
         """Return matrices with given diagonals, and other values elsewhere."""
         if self.lowest == self.highest:
             values = values[..., None, :]
@@ -159,7 +160,7 @@ class _Band:
         return np.where(is_inside, values[..., place, along], others)
 
 
-def _main_diagonal(x: Any) -> Any:
+def _main_diagonal(x: Array) -> Any:
     return _Band(0, "RIGHT_LEFT", *x.shape[-2:]).gathered(x, 0)
 
 
@@ -182,7 +183,12 @@ def _alignment(align: str) -> tuple[str, str]:
 
 @operation("MatrixDiag")
 def diag(
-    diagonal: Any, k: Any = 0, padding_value: Any = 0, num_rows: int = -1, num_cols: int = -1, align: str = "RIGHT_LEFT"
+    diagonal: Convertible,
+    k: Any = 0,
+    padding_value: Any = 0,
+    num_rows: int = -1,
+    num_cols: int = -1,
+    align: str = "RIGHT_LEFT",
 ) -> Any:
     """Return matrices with given diagonals.
 
@@ -216,7 +222,7 @@ def diag(
 
 
 @operation("MatrixDiagPart")
-def diag_part(input: Any, k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Any:
+def diag_part(input: Convertible, k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT") -> Any:
     """Return diagonals of matrices; see `diag`.
 
     Args:
@@ -234,7 +240,7 @@ def diag_part(input: Any, k: Any = 0, padding_value: Any = 0, align: str = "RIGH
 
 
 @operation("MatrixSetDiag")
-def set_diag(input: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Any:
+def set_diag(input: Convertible, diagonal: Convertible, k: Any = 0, align: str = "RIGHT_LEFT") -> Any:
     """Return matrices with diagonals replaced; see `diag`.
 
     Args:
@@ -252,7 +258,7 @@ def set_diag(input: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -
 
 
 @operation("MatrixBandPart")
-def band_part(input: Any, num_lower: Any, num_upper: Any) -> Any:
+def band_part(input: Convertible, num_lower: Any, num_upper: Any) -> Any:
     """Return matrices with zeros outside of a band around the diagonal.
 
     Args:
@@ -267,7 +273,7 @@ def band_part(input: Any, num_lower: Any, num_upper: Any) -> Any:
 
 
 @operation("Trace")
-def trace(x: Any) -> Any:
+def trace(x: Convertible) -> Any:
     """Return the sum of the diagonal."""
     return np.sum(_main_diagonal(convert(x)), axis=-1)
 
@@ -276,7 +282,9 @@ def trace(x: Any) -> Any:
 
 
 @operation("norm")
-def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, keep_dims: Any = None) -> Any:
+def norm(
+    tensor: Convertible, ord: Any = "euclidean", axis: Any = None, keepdims: Any = None, keep_dims: bool | None = None
+) -> Any:
     """Return the norm of vectors or matrices; where it is 0, so is its derivative.
 
     Args:
@@ -300,7 +308,7 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: Any = 
     return _matrix_norm(x, ord, axis, keepdims) if is_matrix else _vector_norm(x, ord, axis, keepdims)
 
 
-def _vector_norm(x: Any, order: Any, axis: Any, keepdims: Any) -> Any:
+def _vector_norm(x: Array, order: float, axis: Any, keepdims: Any) -> Any:
     lengths = np.abs(x)
     if order == np.inf:
         return np.max(lengths, axis=axis, keepdims=keepdims)
@@ -311,7 +319,7 @@ def _vector_norm(x: Any, order: Any, axis: Any, keepdims: Any) -> Any:
     return np.where(positive, np.where(positive, total, 1) ** (1 / order), total)
 
 
-def _matrix_norm(x: Any, order: Any, axis: tuple[int, int], keepdims: bool) -> Any:
+def _matrix_norm(x: Array, order: float, axis: tuple[int, int], keepdims: bool) -> Any:
     if order == 2:
         return boxed(np.linalg.norm(x, 2, axis, keepdims))
     summed, compared = axis if order == 1 else axis[::-1]
@@ -323,29 +331,29 @@ def _matrix_norm(x: Any, order: Any, axis: tuple[int, int], keepdims: bool) -> A
 # Equations. In a graph the shape of the results is that of a product, which is also defined for singular matrices
 
 
-def _solution_like(matrix: Any, rhs: Any, *options: Any, **named: Any) -> Any:
+def _solution_like(matrix: Array, rhs: Array, *options: object, **named: Operand) -> Any:
     a, b = operands(matrix, rhs)
     return np.matmul(np.swapaxes(a, -1, -2), b)
 
 
-def _matrix_like(input: Any, *options: Any, **named: Any) -> Any:
+def _matrix_like(input: Array, *options: object, **named: object) -> Any:
     return convert(input)
 
 
-def _number_like(input: Any) -> Any:
+def _number_like(input: Array) -> Any:
     return convert(input)[..., 0, 0]
 
 
 @with_facts_by(_matrix_like)
 @operation("MatrixInverse")
-def inv(input: Any, adjoint: bool = False) -> Any:
+def inv(input: Convertible, adjoint: bool = False) -> Any:
     """Return the inverses of matrices, or of their adjoints."""
     return boxed(np.linalg.inv(turned(convert(input), False, adjoint)))
 
 
 @with_facts_by(_solution_like)
 @operation("MatrixSolve")
-def solve(matrix: Any, rhs: Any, adjoint: bool = False) -> Any:
+def solve(matrix: Convertible, rhs: Convertible, adjoint: bool = False) -> Any:
     """Return `x` with `matrix @ x = rhs`, or with the adjoint of the matrix; `rhs` is a matrix, too."""
     a, b = operands(matrix, rhs)
     return boxed(np.linalg.solve(turned(a, False, adjoint), b))
@@ -353,7 +361,7 @@ def solve(matrix: Any, rhs: Any, adjoint: bool = False) -> Any:
 
 @with_facts_by(_solution_like)
 @operation("MatrixTriangularSolve")
-def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False) -> Any:
+def triangular_solve(matrix: Convertible, rhs: Convertible, lower: bool = True, adjoint: bool = False) -> Any:
     """Return `x` with `matrix @ x = rhs`, where only one triangle of the matrix is read.
 
     Args:
@@ -366,14 +374,14 @@ def triangular_solve(matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = 
     return boxed(np.linalg.solve(turned(_triangle(a, lower), False, adjoint), b))
 
 
-def _triangle(x: Any, lower: bool) -> Any:
+def _triangle(x: Array, lower: bool) -> Array:
     rows, columns = np.indices(x.shape[-2:], sparse=True)
     return np.where(rows >= columns if lower else rows <= columns, x, np.zeros((), x.dtype))
 
 
 @with_facts_by(_matrix_like)
 @operation()
-def cholesky(input: Any) -> Any:
+def cholesky(input: Convertible) -> Any:
     """Return the lower triangular `L` with `L @ L.T` equal to a positive definite matrix.
 
     Only the lower triangle is read; the derivative is symmetric, as if both were.
@@ -388,7 +396,7 @@ def _factor(x: Any) -> Any:
 
 @with_facts_by(_solution_like)
 @operation("cholesky_solve")
-def cholesky_solve(chol: Any, rhs: Any) -> Any:
+def cholesky_solve(chol: Convertible, rhs: Convertible) -> Any:
     """Return `x` with `A @ x = rhs`, given `chol = cholesky(A)`."""
     factor, b = operands(chol, rhs)
     factor = _triangle(factor, lower=True)
@@ -418,7 +426,7 @@ def lstsq(matrix: Any, rhs: Any, l2_regularizer: Any = 0.0, fast: bool = True) -
 
 
 @operation("pinv")
-def pinv(a: Any, rcond: Any = None) -> Any:
+def pinv(a: Convertible, rcond: Any = None) -> Any:
     """Return the pseudo-inverses; singular values below `rcond` times the largest one count as 0."""
     x = convert(a)
     cutoff = 10 * max(x.shape[-2:]) * float(np.finfo(x.dtype).eps) if rcond is None else rcond
@@ -430,12 +438,12 @@ def pinv(a: Any, rcond: Any = None) -> Any:
 
 @with_facts_by(_number_like)
 @operation("MatrixDeterminant")
-def det(input: Any) -> Any:
+def det(input: Convertible) -> Any:
     """Return the determinants of matrices."""
     return boxed(np.linalg.det(convert(input)))
 
 
-def _all(function: Any) -> Callable[..., tuple[Any, ...]]:
+def _all(function: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
     """Convert the results of a NumPy function to tensors."""
     return lambda x, **keywords: tuple(boxed(each) for each in function(convert(x), **keywords))
 
@@ -445,7 +453,7 @@ _eigh = several(_all(np.linalg.eigh), 2, "SelfAdjointEigV2")
 _qr = several(_all(np.linalg.qr), 2, "Qr")
 
 
-def _singular(x: Any, full_matrices: bool) -> tuple[Any, ...]:
+def _singular(x: Array, full_matrices: bool) -> tuple[Any, ...]:
     u, s, vh = (boxed(each) for each in np.linalg.svd(convert(x), full_matrices))
     return s, u, turned(vh, False, True)
 
@@ -453,30 +461,30 @@ def _singular(x: Any, full_matrices: bool) -> tuple[Any, ...]:
 _svd = several(_singular, 3, "Svd")
 
 
-def slogdet(input: Any, name: str | None = None) -> tuple[Any, ...]:
+def slogdet(input: Convertible, name: str | None = None) -> tuple[Any, ...]:
     """Return the signs of determinants, and the logarithms of their absolute values."""
     return _slogdet(input, name=name)
 
 
 @with_facts_by(_number_like)
 @operation("logdet")
-def logdet(matrix: Any) -> Any:
+def logdet(matrix: Convertible) -> Any:
     """Return the logarithms of the determinants of positive definite matrices."""
     return 2 * np.sum(np.log(np.real(_main_diagonal(_factor(convert(matrix))))), axis=-1)
 
 
-def eigh(tensor: Any, name: str | None = None) -> tuple[Any, ...]:
+def eigh(tensor: Convertible, name: str | None = None) -> tuple[Any, ...]:
     """Return the eigenvalues of symmetric matrices in increasing order, and their vectors as columns."""
     return _eigh(tensor, name=name)
 
 
 @operation("SelfAdjointEigV2")
-def eigvalsh(tensor: Any) -> Any:
+def eigvalsh(tensor: Convertible) -> Any:
     """Return the eigenvalues of symmetric matrices in increasing order."""
     return boxed(np.linalg.eigvalsh(convert(tensor)))
 
 
-def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+def svd(tensor: Convertible, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """Return singular values, the largest one first, and singular vectors.
 
     Args:
@@ -492,11 +500,11 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
 
 
 @operation("Svd")
-def _singular_values(x: Any) -> Any:
+def _singular_values(x: Array) -> Any:
     return boxed(np.linalg.svd(convert(x), compute_uv=False))
 
 
-def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> tuple[Any, ...]:
+def qr(input: object, full_matrices: bool = False, name: str | None = None) -> tuple[Any, ...]:
     """Return `q` with orthonormal columns and an upper triangular `r`, whose product is the matrix."""
     return _qr(input, mode="complete" if full_matrices else "reduced", name=name)
 

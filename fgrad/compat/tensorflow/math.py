@@ -23,7 +23,7 @@ import numpy as np
 
 from fgrad import clipping, errors
 from fgrad.compat.deferred.convert import another, as_dtype
-from fgrad.compat.deferred.graph import GraphTensor, Symbol, TensorShape, as_node, operation
+from fgrad.compat.deferred.graph import Convertible, GraphTensor, Symbol, TensorShape, as_node, operation
 from fgrad.compat.deferred.scattering import IndexedSlices
 from fgrad.compat.tensorflow import arrays
 from fgrad.compat.tensorflow.arguments import (
@@ -51,6 +51,7 @@ from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 from fgrad.ops import reductions
 from fgrad.transforms.reverse import stop_gradient
+from fgrad.typing import Array, ArrayLike, Axes, DTypeLike, Operand
 
 __all__ = [
     "TopK", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin", "asinh",
@@ -76,22 +77,22 @@ def __dir__() -> list[str]:
 _LONG = np.dtype(np.int64)
 
 
-def _deferrable(name: str, function: Any, doc: str, differentiable: bool = True, node: str = "") -> Any:
+def _deferrable(name: str, function: Callable[..., Any], doc: str, differentiable: bool = True, node: str = "") -> Any:
     """Set the name and docstring of a function of a family, and make it deferrable."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return operation(node, differentiable)(function)
 
 
-def _unary(name: str, function: Any, doc: str, differentiable: bool = True, node: str = "") -> Any:
-    def elementwise(x: Any) -> Any:
+def _unary(name: str, function: Callable[..., Any], doc: str, differentiable: bool = True, node: str = "") -> Any:
+    def elementwise(x: Array) -> Any:
         return function(convert(x))
 
     return _deferrable(name, elementwise, doc, differentiable, node)
 
 
-def _binary(name: str, function: Any, doc: str, differentiable: bool = True, node: str = "") -> Any:
-    def elementwise(x: Any, y: Any) -> Any:
+def _binary(name: str, function: Callable[..., Any], doc: str, differentiable: bool = True, node: str = "") -> Any:
+    def elementwise(x: Operand, y: ArrayLike) -> Any:
         return function(*operands(x, y))
 
     return _deferrable(name, elementwise, doc, differentiable, node)
@@ -166,7 +167,7 @@ logical_xor   = _binary("logical_xor",   np.logical_xor,   "Return where exactly
 
 
 @operation("Atan2")
-def atan2(y: Any, x: Any) -> Any:
+def atan2(y: Convertible, x: Convertible) -> Any:
     """Return the angle of the points `(x, y)` in the plane."""
     return np.arctan2(*operands(y, x))
 
@@ -179,51 +180,51 @@ def div(x: Any, y: Any) -> Any:
 
 
 @operation()
-def complex(real: Any, imag: Any) -> Any:
+def complex(real: Convertible, imag: Any) -> Any:
     """Return complex numbers with given real and imaginary parts."""
     real, imag = operands(real, imag)
     return real + imag * 1j
 
 
 @operation()
-def xlogy(x: Any, y: Any) -> Any:
+def xlogy(x: Convertible, y: Convertible) -> Any:
     """Return `x * log(y)`, and 0 where `x` is 0, whatever `y` is."""
     return _zero_where_first_is(lambda x, y: x * np.log(y), *operands(x, y))
 
 
 @operation()
-def xlog1py(x: Any, y: Any) -> Any:
+def xlog1py(x: Convertible, y: Convertible) -> Any:
     """Return `x * log(1 + y)`, and 0 where `x` is 0, whatever `y` is."""
     return _zero_where_first_is(lambda x, y: x * np.log1p(y), *operands(x, y))
 
 
 @operation()
-def xdivy(x: Any, y: Any) -> Any:
+def xdivy(x: Convertible, y: Convertible) -> Any:
     """Return `x / y`, and 0 where `x` is 0, whatever `y` is."""
     return _zero_where_first_is(lambda x, y: x / y, *operands(x, y))
 
 
-def _zero_where_first_is(function: Any, x: Any, y: Any) -> Any:
+def _zero_where_first_is(function: Callable[..., Any], x: Array, y: Array) -> Array:
     is_zero = x == 0
     return np.where(is_zero, 0, function(x, np.where(is_zero, 1, y)))
 
 
 @operation("MulNoNan")
-def multiply_no_nan(x: Any, y: Any) -> Any:
+def multiply_no_nan(x: Convertible, y: Convertible) -> Any:
     """Return `x * y`, and 0 where `y` is 0, also if `x` is infinite or NaN."""
     x, y = operands(x, y)
     return np.where(np.logical_and(y == 0, np.logical_not(np.isfinite(x))), 0, x) * y
 
 
 @operation("DivNoNan")
-def divide_no_nan(x: Any, y: Any) -> Any:
+def divide_no_nan(x: Convertible, y: Convertible) -> Any:
     """Return `x / y`, and 0 where `y` is 0."""
     x, y = operands(x, y)
     return np.where(y == 0, 0, x / np.where(y == 0, 1, y))
 
 
 @operation("scalar_mul")
-def scalar_mul(scalar: Any, x: Any) -> Any:
+def scalar_mul(scalar: Convertible, x: Any) -> Any:
     """Return a number times a tensor."""
     x, scalar = operands(x, scalar)
     return scalar * x
@@ -236,7 +237,7 @@ log_sigmoid = _unary("log_sigmoid", lambda x: -log_of_one_plus_exp(-x), "Return 
 
 
 @operation()
-def softplus(features: Any) -> Any:
+def softplus(features: Convertible) -> Any:
     """Return `log(1 + exp(x))` without overflow."""
     return log_of_one_plus_exp(convert(features))
 
@@ -264,7 +265,7 @@ def add_n(inputs: Any) -> Any:
     return total
 
 
-def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
+def accumulate_n(inputs: object, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
     """Return the sum of a list of tensors of one shape; see `add_n`."""
     return add_n(inputs, name=name or "AccumulateNV2")
 
@@ -272,7 +273,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
 # Along axes
 
 
-def _reduction(name: str, function: Any, doc: str, differentiable: bool = True, node: str = "") -> Any:
+def _reduction(name: str, function: Callable[..., Any], doc: str, differentiable: bool = True, node: str = "") -> Any:
     """Make a reduction: `function(x, axis, keepdims)` becomes deferrable, with TensorFlow 1's old keywords."""
 
     def reduce(
@@ -284,7 +285,7 @@ def _reduction(name: str, function: Any, doc: str, differentiable: bool = True, 
     return _deferrable(name, reduce, doc, differentiable, node)
 
 
-def _keeping_dtype(reduction: Any) -> Any:
+def _keeping_dtype(reduction: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
     """Keep the dtype of small integers in sums, as TensorFlow does and NumPy does not."""
 
     def reduce(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -295,19 +296,19 @@ def _keeping_dtype(reduction: Any) -> Any:
     return reduce
 
 
-def _check_numbers(x: Any) -> None:
+def _check_numbers(x: Array) -> None:
     if x.dtype.kind == "b":
         raise errors.DtypeError("booleans cannot be summed or multiplied; use tf.cast or tf.math.count_nonzero.")
 
 
-def _mean(x: Any, axis: Any, keepdims: Any) -> Any:
+def _mean(x: Array, axis: Axes, keepdims: bool) -> Any:
     """Return the mean; for integers it is an integer, as in TensorFlow."""
     _check_numbers(x)
     mean = np.mean(x, axis=axis, keepdims=keepdims)
     return mean.astype(x.dtype) if x.dtype.kind in "iu" else mean
 
 
-def _extreme(reduction: Any, of_nothing: Callable[[Any], Any]) -> Any:
+def _extreme(reduction: Callable[..., Any], of_nothing: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
     """Return the lowest number for an empty maximum, as TensorFlow does, where NumPy raises."""
 
     def reduce(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -318,15 +319,15 @@ def _extreme(reduction: Any, of_nothing: Callable[[Any], Any]) -> Any:
     return reduce
 
 
-def _lowest(dtype: Any) -> Any:
+def _lowest(dtype: np.dtype[Any]) -> float:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
-def _highest(dtype: Any) -> Any:
+def _highest(dtype: np.dtype[Any]) -> float:
     return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
 
 
-def _keyword(reduction: Any) -> Any:
+def _keyword(reduction: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
     return lambda x, axis, keepdims: reduction(x, axis=axis, keepdims=keepdims)
 
 
@@ -347,8 +348,8 @@ reduce_all            = _reduction("reduce_all",            _keyword(np.all),   
 
 @operation("count_nonzero", differentiable=False)
 def count_nonzero(
-    input: Any, axis: Any = None, keepdims: Any = None, dtype: Any = _LONG, reduction_indices: Any = None,
-    keep_dims: Any = None
+    input: Convertible, axis: Any = None, keepdims: Any = None, dtype: DTypeLike = _LONG, reduction_indices: Any = None,
+    keep_dims: bool | None = None
 ) -> Any:  # fmt: skip
     """Return how many elements along axes are nonzero; the last two arguments are old names."""
     axis = axes(chosen("axis", axis, "reduction_indices", reduction_indices))
@@ -356,7 +357,7 @@ def count_nonzero(
     return np.sum(convert(input) != 0, axis=axis, keepdims=keepdims).astype(as_dtype(dtype))
 
 
-def _index_of(name: str, function: Any, doc: str, node: str) -> Any:
+def _index_of(name: str, function: Callable[..., Any], doc: str, node: str) -> Any:
     def index(input: Any, axis: Any = None, output_type: Any = _LONG, dimension: Any = None) -> Any:
         axis = chosen("axis", axis, "dimension", dimension)
         return function(convert(input), axis=0 if axis is None else axes(axis)).astype(as_dtype(output_type))
@@ -397,7 +398,7 @@ class TopK(NamedTuple):
     indices: Any
 
 
-def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopK:
+def top_k(input: Convertible, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopK:
     """Return the `k` largest elements along the last axis, the largest one first.
 
     Args:
@@ -416,17 +417,17 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
 
 
 @operation("TopKV2")
-def _largest(x: Any, k: Any) -> Any:
+def _largest(x: Any, k: int) -> Any:
     x = convert(x)
     return along(x, _first_places(x, k), -1)
 
 
 @operation("TopKV2", differentiable=False)
-def _places_of_largest(x: Any, k: Any) -> Any:
+def _places_of_largest(x: Any, k: int) -> Any:
     return boxed(_first_places(convert(x), k).astype(np.int32))
 
 
-def _first_places(x: Any, k: Any) -> Any:
+def _first_places(x: Array, k: int) -> Any:
     if not x.ndim or x.shape[-1] < int(k):
         raise errors.InvalidArgumentError(f"input must have at least k = {int(k)} columns, and its shape is {x.shape}.")
     return order(x, -1, descending=True)[..., : int(k)]
@@ -436,14 +437,14 @@ def _first_places(x: Any, k: Any) -> Any:
 
 
 @operation()
-def segment_sum(data: Any, segment_ids: Any) -> Any:
+def segment_sum(data: Convertible, segment_ids: Any) -> Any:
     """Return the sums of the rows with the same segment number; the largest number determines their count."""
     ids = plain(convert(segment_ids))
     return _sum_by_number(convert(data), ids, int(ids.max(initial=-1)) + 1)
 
 
 @operation()
-def segment_mean(data: Any, segment_ids: Any) -> Any:
+def segment_mean(data: Convertible, segment_ids: Any) -> Any:
     """Return the means of the rows with the same segment number; empty segments give zeros."""
     x, ids = convert(data), plain(convert(segment_ids))
     totals = _sum_by_number(x, ids, int(ids.max(initial=-1)) + 1)
@@ -454,13 +455,13 @@ def segment_mean(data: Any, segment_ids: Any) -> Any:
 
 
 @operation()
-def segment_prod(data: Any, segment_ids: Any) -> Any:
+def segment_prod(data: Convertible, segment_ids: Any) -> Any:
     """Return the products of the rows with the same segment number; empty segments give ones."""
     return _reduced_by_number(np.prod, 1, convert(data), plain(convert(segment_ids)))
 
 
 @operation()
-def segment_max(data: Any, segment_ids: Any) -> Any:
+def segment_max(data: Convertible, segment_ids: Any) -> Any:
     """Return the maxima of the rows with the same segment number; empty segments give zeros.
 
     Ties share the derivative.
@@ -469,12 +470,12 @@ def segment_max(data: Any, segment_ids: Any) -> Any:
 
 
 @operation()
-def segment_min(data: Any, segment_ids: Any) -> Any:
+def segment_min(data: Convertible, segment_ids: Any) -> Any:
     """Return the minima of the rows with the same segment number; see `segment_max`."""
     return _reduced_by_number(np.min, 0, convert(data), plain(convert(segment_ids)))
 
 
-def _reduced_by_number(reduce: Any, empty: int, rows: Any, ids: Any) -> Any:
+def _reduced_by_number(reduce: Callable[..., Any], empty: int, rows: Array, ids: Any) -> Array:
     """Reduce the rows with the same segment number, which are adjacent."""
     count = int(ids.max(initial=-1)) + 1
     check_within(ids, count, "segment_ids")
@@ -490,25 +491,25 @@ def _reduced_by_number(reduce: Any, empty: int, rows: Any, ids: Any) -> Any:
 
 
 @operation()
-def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any) -> Any:
+def unsorted_segment_sum(data: Convertible, segment_ids: Any, num_segments: Any) -> Any:
     """Return `num_segments` sums of the rows with the same segment number; negative numbers are skipped."""
     x, ids = convert(data), plain(convert(segment_ids))
     return _sum_by_number(x[ids >= 0], ids[ids >= 0], int(num_segments))
 
 
-def _sum_by_number(rows: Any, ids: Any, count: int) -> Any:
+def _sum_by_number(rows: Array, ids: Array, count: int) -> Any:
     check_within(ids, count, "segment_ids")
     _check_rows(rows, ids)
     return in_rows(rows, ids, count)
 
 
-def _check_rows(rows: Any, ids: Any) -> None:
+def _check_rows(rows: Array, ids: Array) -> None:
     if rows.shape[:1] != ids.shape:
         raise errors.ShapeError(f"data has the shape {rows.shape}, but there are segment_ids of shape {ids.shape}.")
 
 
 @operation("ScatterNd")
-def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
+def scatter_nd(indices: Any, updates: Convertible, shape: Any) -> Any:
     """Return a tensor of zeros with updates added at indices; those at the same index are summed.
 
     Args:
@@ -524,13 +525,13 @@ def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
 
 
 @operation("TensorScatterAdd")
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any) -> Any:
+def tensor_scatter_nd_add(tensor: Convertible, indices: Any, updates: Convertible) -> Any:
     """Return a tensor with updates added at indices; see `scatter_nd`."""
     x, updates = operands(tensor, updates)
     return x + _scattered(plain(convert(indices)), updates, x.shape)
 
 
-def _scattered(places: Any, updates: Any, shape: tuple[int, ...]) -> Any:
+def _scattered(places: Any, updates: Any, shape: tuple[int, ...]) -> Array:
     depth = places.shape[-1]
     wanted = (*places.shape[:-1], *shape[depth:])
     if updates.shape != wanted:
@@ -547,8 +548,8 @@ def _scattered(places: Any, updates: Any, shape: tuple[int, ...]) -> Any:
 
 @operation("MatMul")
 def matmul(
-    a: Any,
-    b: Any,
+    a: Convertible,
+    b: Convertible,
     transpose_a: bool = False,
     transpose_b: bool = False,
     adjoint_a: bool = False,
@@ -583,7 +584,7 @@ def einsum(equation: str, *inputs: Any, optimize: Any = None) -> Any:
 
 
 @operation("l2_normalize")
-def l2_normalize(x: Any, axis: Any = None, epsilon: float = 1e-12, dim: Any = None) -> Any:
+def l2_normalize(x: Convertible, axis: Any = None, epsilon: float = 1e-12, dim: Any = None) -> Any:
     """Divide vectors by their Euclidean norm, or by the square root of `epsilon` if it is larger.
 
     Args:
@@ -626,11 +627,11 @@ def _of_values(*limits: str) -> Callable[[Any], Any]:
         limits: the names of its arguments that must not broadcast the tensor to another shape.
     """
 
-    def decorate(clip: Any) -> Any:
+    def decorate(clip: Callable[..., Any]) -> Any:
         signature = inspect.signature(clip)
 
         @functools.wraps(clip)
-        def call(t: Any, *args: Any, **keywords: Any) -> Any:
+        def call(t: object, *args: object, **keywords: object) -> Any:
             if isinstance(t, IndexedSlices):
                 return t._replace(values=call(t.values, *args, **keywords))
             if isinstance(t, Symbol):
@@ -643,7 +644,7 @@ def _of_values(*limits: str) -> Callable[[Any], Any]:
     return decorate
 
 
-def _check_limits(t: Any, limits: dict[str, Any]) -> None:
+def _check_limits(t: object, limits: dict[str, Any]) -> None:
     """Raise if it is known of graph tensors that limits broadcast another one to another shape."""
     given = [as_node(x) if isinstance(x, Symbol) else x for x in (t, *limits.values())]
     shapes = [x.shape if isinstance(x, GraphTensor) else TensorShape(np.shape(x)) for x in given]
@@ -655,7 +656,7 @@ def _check_limits(t: Any, limits: dict[str, Any]) -> None:
 
 @_of_values("clip_value_min", "clip_value_max")
 @operation("clip_by_value")
-def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
+def clip_by_value(t: Convertible, clip_value_min: Convertible, clip_value_max: Convertible) -> Any:
     """Limit every element to an interval; where the lower bound is above the upper one, the lower one wins.
 
     An element at a bound is inside: its derivative is 1. The bounds do not broadcast the tensor to another shape.
@@ -667,7 +668,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any) -> Any:
 
 @_of_values("clip_norm")
 @operation("clip_by_norm")
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
+def clip_by_norm(t: Convertible, clip_norm: Any, axes: Any = None) -> Any:
     """Scale a tensor down so that its Euclidean norm, or that along axes, is at most `clip_norm`."""
     t, clip_norm = operands(t, clip_norm)
     return clipping.clip_by_norm(t, clip_norm, axes)
@@ -681,13 +682,13 @@ def clip_by_average_norm(t: Any, clip_norm: Any) -> Any:
     return clipping.clip_by_norm(t, clip_norm * t.size)
 
 
-def _list(t_list: Any) -> Sequence[Any]:
+def _list(t_list: object) -> Sequence[Any]:
     if not isinstance(t_list, (list, tuple)):
         raise errors.StructureError(f"t_list must be a list of tensors, but it is {t_list!r}; pass [t] for one.")
     return t_list
 
 
-def global_norm(t_list: Any, name: str | None = None) -> Any:
+def global_norm(t_list: object, name: str | None = None) -> Any:
     """Return the Euclidean norm of several tensors as one vector.
 
     Args:
@@ -702,12 +703,12 @@ def global_norm(t_list: Any, name: str | None = None) -> Any:
 
 
 @operation("global_norm")
-def _norm_of_all(tensors: Any) -> Any:
+def _norm_of_all(tensors: Sequence[Any]) -> Any:
     return clipping.global_norm([convert(t) for t in tensors]) if tensors else boxed(np.float32(0))
 
 
 def clip_by_global_norm(
-    t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None
+    t_list: object, clip_norm: Any, use_norm: Any = None, name: str | None = None
 ) -> tuple[list[Any], Any]:
     """Scale several tensors together so that their global norm is at most `clip_norm`.
 
@@ -729,7 +730,7 @@ def clip_by_global_norm(
 
 @_of_values()
 @operation("clip_by_global_norm")
-def _scaled_by_norm(t: Any, clip_norm: Any, norm: Any) -> Any:
+def _scaled_by_norm(t: ArrayLike, clip_norm: Operand, norm: Array) -> Any:
     return clipping.clip_by_global_norm([convert(t)], convert(clip_norm, hint=norm.dtype), norm)[0][0]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import clipping, errors
-from fgrad.compat.deferred.graph import operation
+from fgrad.compat.deferred.graph import Convertible, operation
 from fgrad.compat.tensorflow import arrays, random
 from fgrad.compat.tensorflow import rnn_cell as rnn_cell
 from fgrad.compat.tensorflow.arguments import (
@@ -49,6 +49,7 @@ from fgrad.compat.tensorflow.rnn_cell import static_rnn as static_rnn
 from fgrad.core.tensor import boxed
 from fgrad.ops import softmaxes
 from fgrad.transforms.reverse import stop_gradient
+from fgrad.typing import Array, ArrayLike, Operand
 
 __all__ = [
     "avg_pool", "avg_pool2d", "avg_pool3d", "batch_normalization", "bias_add", "conv2d", "depthwise_conv2d",
@@ -69,32 +70,32 @@ def __dir__() -> list[str]:
 
 
 @operation()
-def relu(features: Any) -> Any:
+def relu(features: Convertible) -> Any:
     """Return the positive elements, and 0 for the others; the derivative at 0 is 0."""
     return nonnegative_part(convert(features))
 
 
 @operation()
-def relu6(features: Any) -> Any:
+def relu6(features: Convertible) -> Any:
     """Limit every element to the interval from 0 to 6; the derivative at its ends is 0."""
     x = convert(features)
     return np.where(x >= 6, 6, nonnegative_part(x))
 
 
 @operation()
-def leaky_relu(features: Any, alpha: Any = 0.2) -> Any:
+def leaky_relu(features: Convertible, alpha: Any = 0.2) -> Any:
     """Return the positive elements, and `alpha` times the others."""
     x, alpha = operands(features, alpha)
     return np.where(x > 0, x, alpha * x)
 
 
 @operation()
-def elu(features: Any) -> Any:
+def elu(features: Convertible) -> Any:
     """Return the positive elements, and `exp(x) - 1` for the others."""
     return _exponential_below(convert(features))
 
 
-def _exponential_below(x: Any) -> Any:
+def _exponential_below(x: Array) -> Array:
     return np.where(x > 0, x, np.expm1(np.where(x > 0, 0, x)))
 
 
@@ -102,14 +103,14 @@ _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772
 
 
 @operation()
-def selu(features: Any) -> Any:
+def selu(features: Convertible) -> Any:
     """Return `elu`, scaled to preserve mean 0 and variance 1 (https://arxiv.org/abs/1706.02515)."""
     x = convert(features)
     return _SELU_SCALE * np.where(x >= 0, x, _SELU_ALPHA * _exponential_below(x))
 
 
 @operation()
-def gelu(features: Any, approximate: bool = False) -> Any:
+def gelu(features: Convertible, approximate: bool = False) -> Any:
     """Return `x` times the normal distribution function of `x`; if `approximate`, by tanh."""
     x = convert(features)
     if approximate:
@@ -118,7 +119,7 @@ def gelu(features: Any, approximate: bool = False) -> Any:
 
 
 @operation("swish")
-def swish(features: Any, beta: Any = 1.0) -> Any:
+def swish(features: Convertible, beta: Any = 1.0) -> Any:
     """Return `x * sigmoid(beta * x)`."""
     x, beta = operands(features, beta)
     return x * logistic(beta * x)
@@ -128,14 +129,14 @@ silu = swish
 
 
 @operation()
-def softsign(features: Any) -> Any:
+def softsign(features: Convertible) -> Any:
     """Return `x / (1 + abs(x))`."""
     x = convert(features)
     return x / (1 - minus_abs(x))
 
 
 @operation()
-def softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
+def softmax(logits: Convertible, axis: Any = None, dim: Any = None) -> Any:
     """Return exponentials divided by their sum along an axis, by default the last one.
 
     Args:
@@ -147,20 +148,20 @@ def softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
 
 
 @operation()
-def log_softmax(logits: Any, axis: Any = None, dim: Any = None) -> Any:
+def log_softmax(logits: Convertible, axis: Any = None, dim: Any = None) -> Any:
     """Return the logarithm of `softmax`, without overflow; `dim` is the old name of `axis`."""
     return softmaxes.log_softmax(convert(logits), _last(chosen("axis", axis, "dim", dim)))
 
 
-def _last(axis: Any) -> int:
+def _last(axis: int | None) -> int:
     return -1 if axis is None else int(axis)
 
 
 def dropout(
-    x: Any,
-    *positional: Any,
+    x: Convertible,
+    *positional: ArrayLike,
     rate: Any = None,
-    keep_prob: Any = None,
+    keep_prob: Convertible | None = None,
     noise_shape: Any = None,
     seed: Any = None,
     name: str | None = None,
@@ -198,7 +199,7 @@ def dropout(
 
 
 @operation("dropout")
-def _dropped(x: Any, noise: Any, rate: Any, keep_prob: Any) -> Any:
+def _dropped(x: Any, noise: Any, rate: Any, keep_prob: Array | float | None) -> Any:
     if x.dtype.kind != "f":
         raise errors.DtypeError(f"x must be floats, since it is scaled, but its dtype is {x.dtype}.")
     dropped = float(rate) if keep_prob is None else 1 - float(keep_prob)
@@ -211,7 +212,7 @@ def _dropped(x: Any, noise: Any, rate: Any, keep_prob: Any) -> Any:
 
 
 @operation("BiasAdd")
-def bias_add(value: Any, bias: Any, data_format: Any = None) -> Any:
+def bias_add(value: Convertible, bias: Convertible, data_format: Any = None) -> Any:
     """Add a vector along the last axis, or along axis 1 for a data format that begins with "NC"."""
     x, b = operands(value, bias)
     if data_format is not None and data_format.startswith("NC"):
@@ -220,7 +221,7 @@ def bias_add(value: Any, bias: Any, data_format: Any = None) -> Any:
 
 
 @operation("xw_plus_b")
-def xw_plus_b(x: Any, weights: Any, biases: Any) -> Any:
+def xw_plus_b(x: Convertible, weights: Convertible, biases: Convertible) -> Any:
     """Return `x @ weights + biases`."""
     x, weights, biases = operands(x, weights, biases)
     return np.matmul(x, weights) + biases
@@ -237,7 +238,7 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
 
 
 def embedding_lookup(
-    params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None, max_norm: Any = None
+    params: object, ids: Any, partition_strategy: str = "mod", name: str | None = None, max_norm: Any = None
 ) -> Any:
     """Return the rows of a table at indices.
 
@@ -259,17 +260,17 @@ def embedding_lookup(
     return _rows(params, ids, max_norm, name=name or "embedding_lookup")
 
 
-def _like_rows(params: Any, ids: Any, max_norm: Any) -> Any:
+def _like_rows(params: Array, ids: Sequence[Any], max_norm: Operand | None) -> Any:
     return _rows_at(convert(params), np.zeros_like(convert(ids)), max_norm)
 
 
 @with_facts_by(_like_rows)
 @operation("embedding_lookup")
-def _rows(params: Any, ids: Any, max_norm: Any) -> Any:
+def _rows(params: Array, ids: Sequence[Any], max_norm: Operand | None) -> Any:
     return _rows_at(convert(params), convert(ids), max_norm)
 
 
-def _rows_at(table: Any, places: Any, max_norm: Any) -> Any:
+def _rows_at(table: Array, places: Array, max_norm: Operand | None) -> Any:
     check_within(places, table.shape[0], "ids")
     rows = np.take(table, places, 0)
     return rows if max_norm is None else clipping.clip_by_norm(rows, max_norm, tuple(range(places.ndim, rows.ndim)))
@@ -332,10 +333,10 @@ def _channels_back(x: Any, format: str) -> Any:
 
 
 def conv2d(
-    input: Any,
-    filter: Any = None,
+    input: Convertible,
+    filter: Convertible | None = None,
     strides: Any = None,
-    padding: Any = None,
+    padding: object = None,
     use_cudnn_on_gpu: bool = True,
     data_format: str = "NHWC",
     dilations: Any = 1,
@@ -366,26 +367,26 @@ def conv2d(
     return _with_known_sizes(input, found, data_format, filters)
 
 
-def _check_dilations(dilations: Any, format: str) -> None:
+def _check_dilations(dilations: object, format: str) -> None:
     if dilations is not None and _each(dilations, format) != (1, 1):
         raise errors.ParameterError(f"dilations is {dilations}, but fgrad supports only 1.")
 
 
-def _with_known_sizes(input: Any, found: Any, format: str, filters: Any = ()) -> Any:
+def _with_known_sizes(input: Convertible, found: Convertible, format: str, filters: Convertible = ()) -> Any:
     """Return a result for images with the sizes that follow from those of the images and filters."""
     found = with_sizes_known_of(input, found, _places(format))
     return found if is_known(filters) else with_unknown_size(found, None)
 
 
 @operation("Conv2D")
-def _correlated(input: Any, filters: Any, strides: Any, padding: Any, format: str) -> Any:
+def _correlated(input: Array, filters: Array, strides: object, padding: object, format: str) -> Any:
     windows, filters = _windows_for(input, filters, strides, padding, format)
     height, width, channels, results = filters.shape
     found = np.matmul(np.concatenate(windows, axis=-1), np.reshape(filters, (height * width * channels, results)))
     return _channels_back(found, format)
 
 
-def _windows_for(input: Any, filters: Any, strides: Any, padding: Any, format: str) -> tuple[list[Any], Any]:
+def _windows_for(input: Array, filters: Any, strides: Any, padding: Any, format: str) -> tuple[list[Any], Any]:
     """Return the windows of images on which filters act, and the filters."""
     images, filters = operands(input, filters)
     images = _channels_last(images, format)
@@ -396,10 +397,10 @@ def _windows_for(input: Any, filters: Any, strides: Any, padding: Any, format: s
 
 
 def depthwise_conv2d(
-    input: Any,
-    filter: Any,
+    input: Convertible,
+    filter: Convertible,
     strides: Any,
-    padding: Any,
+    padding: object,
     rate: Any = None,
     name: str | None = None,
     data_format: str | None = None,
@@ -430,7 +431,7 @@ def depthwise_conv2d(
 
 
 @operation("depthwise")
-def _correlated_by_channel(input: Any, filter: Any, strides: Any, padding: Any, format: str) -> Any:
+def _correlated_by_channel(input: Array, filter: Array, strides: object, padding: object, format: str) -> Any:
     windows, filters = _windows_for(input, filter, strides, padding, format)
     height, width, channels, results = filters.shape
     kernel = np.reshape(filters, (height * width, channels, results))
@@ -444,7 +445,7 @@ def _places(format: str) -> tuple[int, ...]:
 
 
 def max_pool(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
+    input: Convertible, ksize: Any, strides: Any, padding: object, data_format: str = "NHWC", name: str | None = None
 ) -> Any:
     """Return the largest element of each window of images; the first of equal ones has the derivative.
 
@@ -465,7 +466,7 @@ def max_pool(
 
 
 @operation("MaxPool")
-def _largest_in_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str, *formats: Any) -> Any:
+def _largest_in_windows(input: Array, ksize: Any, strides: Any, padding: Any, format: str, *formats: Any) -> Any:
     images = _channels_last(convert(input), format, *formats)
     windows = _windows(images, _each(ksize, format), _each(strides, format), padding, _lowest(images))
     stacked = np.stack(windows)
@@ -473,12 +474,12 @@ def _largest_in_windows(input: Any, ksize: Any, strides: Any, padding: Any, form
     return _channels_back(along(stacked, places, 0)[0], format)
 
 
-def _lowest(x: Any) -> Any:
+def _lowest(x: Array) -> float:
     return -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
 
 
 def avg_pool(
-    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NHWC", name: str | None = None
+    input: Convertible, ksize: Any, strides: Any, padding: object, data_format: str = "NHWC", name: str | None = None
 ) -> Any:
     """Return the mean of each window of images, over the elements inside; see `max_pool`."""
     found = _means_of_windows(input, ksize, strides, padding, data_format, name=name)
@@ -532,7 +533,7 @@ def avg_pool3d(
 # Losses
 
 
-def _named_only(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
+def _named_only(function: str, sentinel: Any, labels: object, logits: object) -> None:
     if sentinel is not None or labels is None or logits is None:
         raise errors.ParameterError(
             f"Only call `{function}` with named arguments (labels=..., logits=...): their order differs "
@@ -568,7 +569,7 @@ def softmax_cross_entropy_with_logits(
 
 
 def softmax_cross_entropy_with_logits_v2(
-    labels: Any, logits: Any, axis: Any = None, dim: Any = None, name: str | None = None
+    labels: object, logits: Any, axis: Any = None, dim: Any = None, name: str | None = None
 ) -> Any:
     """Return `-sum(labels * log_softmax(logits))` along an axis; derivatives pass to the labels, too.
 
@@ -583,7 +584,7 @@ def softmax_cross_entropy_with_logits_v2(
 
 
 @operation("SoftmaxCrossEntropyWithLogits")
-def _cross_entropy(labels: Any, logits: Any, axis: int) -> Any:
+def _cross_entropy(labels: Array, logits: Array, axis: int) -> Any:
     logits, labels = operands(logits, labels)
     return -np.sum(labels * softmaxes.log_softmax(logits, axis), axis=axis)
 
@@ -609,7 +610,7 @@ def sparse_softmax_cross_entropy_with_logits(
 
 
 @operation("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse_cross_entropy(labels: Any, logits: Any) -> Any:
+def _sparse_cross_entropy(labels: Sequence[Any], logits: Array) -> Any:
     logits, numbers = convert(logits), plain(convert(labels))
     if numbers.shape != logits.shape[:-1]:
         raise errors.ShapeError(f"labels of shape {numbers.shape} do not fit logits of shape {logits.shape}.")
@@ -637,14 +638,14 @@ def sigmoid_cross_entropy_with_logits(
 
 
 @operation("logistic_loss")
-def _logistic_loss(labels: Any, logits: Any) -> Any:
+def _logistic_loss(labels: Operand, logits: Array) -> Any:
     x, z = operands(logits, labels)
     _check_same_shape(x, z)
     # In this order, the difference is exact where x * z cancels the first term.
     return nonnegative_part(x) - x * z + np.log1p(np.exp(minus_abs(x)))
 
 
-def _check_same_shape(logits: Any, labels: Any) -> None:
+def _check_same_shape(logits: Array, labels: Array) -> None:
     if logits.shape != labels.shape:
         raise errors.ShapeError(f"logits of shape {logits.shape} and labels of {labels.shape} must have one shape.")
 
@@ -668,7 +669,7 @@ def weighted_cross_entropy_with_logits(
 
 
 @operation("L2Loss")
-def l2_loss(t: Any) -> Any:
+def l2_loss(t: Convertible) -> Any:
     """Return half of the sum of squares."""
     return np.sum(np.square(convert(t))) / 2
 
@@ -677,7 +678,12 @@ def l2_loss(t: Any) -> Any:
 
 
 def moments(
-    x: Any, axes: Any, shift: Any = None, keepdims: Any = None, keep_dims: Any = None, name: str | None = None
+    x: Convertible,
+    axes: Any,
+    shift: Any = None,
+    keepdims: Any = None,
+    keep_dims: bool | None = None,
+    name: str | None = None,
 ) -> tuple[Any, Any]:
     """Return mean and variance along axes.
 
@@ -694,7 +700,7 @@ def moments(
 
 
 @operation("in_top_k", differentiable=False)
-def in_top_k(predictions: Any, targets: Any, k: Any) -> Any:
+def in_top_k(predictions: Convertible, targets: Convertible, k: Any) -> Any:
     """Return whether the predictions for the targets are among the `k` largest of their rows.
 
     Args:
@@ -710,7 +716,7 @@ def in_top_k(predictions: Any, targets: Any, k: Any) -> Any:
 
 
 @operation("zero_fraction", differentiable=False)
-def zero_fraction(value: Any) -> Any:
+def zero_fraction(value: Convertible) -> Any:
     """Return the fraction of elements that are 0, as a float32 number."""
     return np.mean(convert(value) == 0).astype(np.float32)
 

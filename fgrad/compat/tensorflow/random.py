@@ -11,7 +11,7 @@ Derivatives with respect to the mean, the standard deviation and the bounds are 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,21 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype
-from fgrad.compat.deferred.graph import Graph, GraphTensor, Symbol, as_node, default_graph, holds_symbol, operation
+from fgrad.compat.deferred.graph import (
+    Convertible,
+    Graph,
+    GraphTensor,
+    Symbol,
+    as_node,
+    default_graph,
+    holds_symbol,
+    operation,
+)
 from fgrad.compat.tensorflow import arrays
 from fgrad.compat.tensorflow.arguments import convert, operands, plain, sizes, with_facts_of
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
+from fgrad.typing import Array, DTypeLike, Operand
 
 __all__ = [
     "Generator", "categorical", "multinomial", "normal", "random_normal", "random_shuffle", "random_uniform",
@@ -44,11 +54,11 @@ Sample = Callable[[np.random.Generator, tuple[int, ...], Any], Any]
 # Numbers of a generator
 
 
-def _standard_normal(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def _standard_normal(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return generator.standard_normal(shape, np.float32 if dtype == np.float32 else np.float64)
 
 
-def _standard_truncated(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def _standard_truncated(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return normal numbers, redrawing those beyond two standard deviations."""
     values = np.asarray(_standard_normal(generator, shape, dtype))
     while (outside := np.abs(values) > 2).any():
@@ -56,18 +66,18 @@ def _standard_truncated(generator: np.random.Generator, shape: tuple[int, ...], 
     return values
 
 
-def _unit_interval(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def _unit_interval(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """Return numbers in [0, 1); half precision must not round up to 1."""
     if dtype == np.float16:
         return generator.integers(0, 2**11, shape) / 2**11
     return generator.random(shape, np.float32 if dtype == np.float32 else np.float64)
 
 
-def _gumbel(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def _gumbel(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return generator.gumbel(size=shape)
 
 
-def _bits(generator: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+def _bits(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
     return generator.integers(0, 2**63 - 1, shape, endpoint=True)
 
 
@@ -145,7 +155,13 @@ class Draw(GraphTensor):
     """
 
     def __init__(
-        self, graph: Graph, sample: Sample, shape: Any, dtype: Any, source: Callable[[Any, Draw], Any], name: str
+        self,
+        graph: Graph,
+        sample: Sample,
+        shape: object,
+        dtype: np.dtype[Any],
+        source: Callable[[Any, Draw], Any],
+        name: str,
     ) -> None:
         self._shape = _as_nodes(shape)
         self._sample, self._dtype, self._source = sample, dtype, source
@@ -164,7 +180,7 @@ class Draw(GraphTensor):
         return [None if isinstance(each, GraphTensor) else each for each in self._shape], self._dtype
 
 
-def _as_nodes(shape: Any) -> Any:
+def _as_nodes(shape: object) -> Any:
     """Return a shape as a graph tensor, or as a list of integers and graph tensors."""
     if isinstance(shape, Symbol):
         return as_node(shape)
@@ -172,7 +188,7 @@ def _as_nodes(shape: Any) -> Any:
     return [as_node(size) if isinstance(size, Symbol) else sizes(size)[0] for size in each]
 
 
-def _each(shape: Any) -> list[Any]:
+def _each(shape: object) -> list[Any]:
     return shape if isinstance(shape, list) else [shape]
 
 
@@ -192,7 +208,7 @@ def _draw(sample: Sample, shape: Any, dtype: Any, seed: int | None, name: str | 
     return Draw(graph, sample, shape, dtype, source, name or "random")
 
 
-def _graph_of(shape: Any) -> Graph:
+def _graph_of(shape: object) -> Graph:
     found = [each.graph for each in _each(_as_nodes(shape)) if isinstance(each, GraphTensor)]
     return found[0] if found else default_graph()
 
@@ -201,26 +217,26 @@ def _graph_of(shape: Any) -> Graph:
 
 
 @operation("random_affine")
-def _moved(draw: Any, scale: Any, offset: Any) -> Any:
+def _moved(draw: Array, scale: Operand, offset: Operand) -> Any:
     draw, scale, offset = operands(draw, scale, offset)
     return draw * scale + offset
 
 
 @operation("random_between")
-def _between(draw: Any, low: Any, high: Any) -> Any:
+def _between(draw: Array, low: Operand, high: Operand) -> Any:
     draw, low, high = operands(draw, low, high)
     return low + draw * (high - low)
 
 
 @operation("random_integer", differentiable=False)
-def _integers(bits: Any, low: Any, high: Any, dtype: Any) -> Any:
+def _integers(bits: Array, low: Operand, high: Operand, dtype: np.dtype[Any]) -> Any:
     first, last = (int(convert(bound)) for bound in (low, high))
     if not first < last:
         raise errors.InvalidArgumentError(f"need minval < maxval, but they are {first} and {last}.")
     return boxed((first + plain(bits) % (last - first)).astype(dtype))
 
 
-def _uniformly(draw: Callable[[Sample, Any], Any], low: Any, high: Any, dtype: Any) -> Any:
+def _uniformly(draw: Callable[[Sample, Any], Any], low: Operand, high: Operand | None, dtype: np.dtype[Any]) -> Any:
     """Return numbers between two bounds, from a function that draws a sample in a dtype."""
     if dtype.kind not in "iu":
         return _between(draw(_unit_interval, dtype), low, 1 if high is None else high)
@@ -230,10 +246,10 @@ def _uniformly(draw: Callable[[Sample, Any], Any], low: Any, high: Any, dtype: A
 
 
 def normal(
-    shape: Any,
-    mean: Any = 0.0,
-    stddev: Any = 1.0,
-    dtype: Any = _FLOAT,
+    shape: object,
+    mean: Convertible = 0.0,
+    stddev: Convertible = 1.0,
+    dtype: DTypeLike = _FLOAT,
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
@@ -253,7 +269,7 @@ def truncated_normal(
     shape: Any,
     mean: Any = 0.0,
     stddev: Any = 1.0,
-    dtype: Any = _FLOAT,
+    dtype: DTypeLike = _FLOAT,
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
@@ -262,10 +278,10 @@ def truncated_normal(
 
 
 def uniform(
-    shape: Any,
+    shape: object,
     minval: Any = 0,
     maxval: Any = None,
-    dtype: Any = _FLOAT,
+    dtype: DTypeLike = _FLOAT,
     seed: int | None = None,
     name: str | None = None,
 ) -> Any:
@@ -284,7 +300,7 @@ def uniform(
     return _uniformly(lambda sample, dtype: _draw(sample, shape, dtype, seed, name), minval, maxval, as_dtype(dtype))
 
 
-def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any:
+def shuffle(value: Convertible, seed: int | None = None, name: str | None = None) -> Any:
     """Return the rows of a tensor in random order."""
     value = arrays.convert_to_tensor(value)
     count = arrays.slice(arrays.shape(value), [0], [1])
@@ -293,7 +309,7 @@ def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Any
 
 
 def categorical(
-    logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None
+    logits: Convertible, num_samples: Any, dtype: object = None, seed: int | None = None, name: str | None = None
 ) -> Any:
     """Draw class numbers.
 
@@ -312,14 +328,14 @@ def categorical(
 
 
 @operation("Multinomial", differentiable=False)
-def _most_likely(logits: Any, noise: Any, dtype: Any) -> Any:
+def _most_likely(logits: Array, noise: Array, dtype: DTypeLike | None) -> Any:
     """The Gumbel-max trick: the maximum of logits plus Gumbel noise is a class with its probability."""
     found = np.argmax(np.expand_dims(convert(logits), 1) + noise, axis=-1)
     return found.astype(_LONG if dtype is None else as_dtype(dtype))
 
 
 def multinomial(
-    logits: Any, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: Any = None
+    logits: Convertible, num_samples: Any, seed: int | None = None, name: str | None = None, output_dtype: object = None
 ) -> Any:
     """Draw class numbers; see `categorical`."""
     return categorical(logits, num_samples, output_dtype, seed, name)
@@ -329,27 +345,27 @@ def multinomial(
 
 
 @operation("stateless_random", differentiable=False)
-def _stateless(sample: Sample, shape: Any, seed: Any, dtype: Any) -> Any:
+def _stateless(sample: Sample, shape: Sequence[Any], seed: Sequence[Any], dtype: np.dtype[Any]) -> Any:
     generator = _seeded(*sizes(convert(seed)))
     return _drawn(sample, generator, shape, dtype)
 
 
 def stateless_normal(
-    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: DTypeLike = _FLOAT, name: str | None = None
 ) -> Any:
     """Return normally distributed numbers, determined by a seed of two integers."""
     return _moved(_stateless(_standard_normal, shape, seed, as_dtype(dtype), name=name), stddev, mean)
 
 
 def stateless_truncated_normal(
-    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
+    shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: DTypeLike = _FLOAT, name: str | None = None
 ) -> Any:
     """Return numbers as in `truncated_normal`, determined by a seed of two integers."""
     return _moved(_stateless(_standard_truncated, shape, seed, as_dtype(dtype), name=name), stddev, mean)
 
 
 def stateless_uniform(
-    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: Any = _FLOAT, name: str | None = None
+    shape: Any, seed: Any, minval: Any = 0, maxval: Any = None, dtype: DTypeLike = _FLOAT, name: str | None = None
 ) -> Any:
     """Return numbers as in `uniform`, determined by a seed of two integers."""
     return _uniformly(
@@ -387,19 +403,19 @@ class Generator:
         return _drawn(sample, self._generator, shape, dtype)
 
     def normal(
-        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: DTypeLike = _FLOAT, name: str | None = None
     ) -> Any:
         """Return normally distributed numbers."""
         return _moved(self._draw(_standard_normal, shape, as_dtype(dtype), name), stddev, mean)
 
     def truncated_normal(
-        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = _FLOAT, name: str | None = None
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: DTypeLike = _FLOAT, name: str | None = None
     ) -> Any:
         """Return normally distributed numbers at most two standard deviations from the mean."""
         return _moved(self._draw(_standard_truncated, shape, as_dtype(dtype), name), stddev, mean)
 
     def uniform(
-        self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = _FLOAT, name: str | None = None
+        self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: DTypeLike = _FLOAT, name: str | None = None
     ) -> Any:
         """Return uniformly distributed numbers in [`minval`, `maxval`), by default [0, 1)."""
         return _uniformly(lambda sample, dtype: self._draw(sample, shape, dtype, name), minval, maxval, as_dtype(dtype))

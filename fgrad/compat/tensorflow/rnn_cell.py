@@ -14,6 +14,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.compat.deferred.convert import as_dtype
+from fgrad.compat.deferred.graph import Convertible
 from fgrad.compat.tensorflow.arrays import (
     concat,
     convert_to_tensor,
@@ -80,14 +81,14 @@ class RNNCell:
         found: tuple[Any, Any] = self.call(x, state)
         return found
 
-    def _build(self, inputs: Any) -> None:
+    def _build(self, inputs: Convertible) -> None:
         """Create the variables."""
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: Convertible, state: Any) -> Any:
         """Return the output and the next state."""
         raise NotImplementedError(f"{type(self).__name__}.call(inputs, state)")
 
-    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+    def zero_state(self, batch_size: Convertible, dtype: object) -> Any:
         """Return a state of zeros."""
         return tree_map(lambda size: zeros([batch_size, size], dtype), self.state_size)
 
@@ -110,7 +111,7 @@ class RNNCell:
         self.variables.append(get_variable(f"{name}kernel", [width, units], dtype))
         self.variables.append(get_variable(f"{name}bias", [units], dtype, bias))
 
-    def _applied(self, place: int, *parts: Any) -> Any:
+    def _applied(self, place: int, *parts: object) -> Any:
         """Return the linear function with the variables at a place."""
         kernel, bias = self.variables[place : place + 2]
         return add(matmul(concat(parts, axis=1), kernel), bias)
@@ -123,7 +124,7 @@ class _CellOfUnits(RNNCell):
         self,
         num_units: int,
         activation: Callable[[Any], Any] | None = None,
-        reuse: Any = None,
+        reuse: object = None,
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
@@ -145,10 +146,10 @@ class BasicRNNCell(_CellOfUnits):
 
     _scope = "basic_rnn_cell"
 
-    def _build(self, inputs: Any) -> None:
+    def _build(self, inputs: Convertible) -> None:
         self._linear("", inputs, self.output_size)
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: Convertible, state: Convertible) -> Any:
         """Return the output, which is also the next state."""
         output = self._activation(self._applied(0, inputs, state))
         return output, output
@@ -167,11 +168,11 @@ class GRUCell(_CellOfUnits):
 
     _scope = "gru_cell"
 
-    def _build(self, inputs: Any) -> None:
+    def _build(self, inputs: Convertible) -> None:
         self._linear("gates/", inputs, 2 * self.output_size, Ones)
         self._linear("candidate/", inputs, self.output_size)
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: Convertible, state: Convertible) -> Any:
         """Return the output, which is also the next state."""
         reset, update = split(sigmoid(self._applied(0, inputs, state)), 2, axis=1)
         candidate = self._activation(self._applied(2, inputs, reset * state))
@@ -207,7 +208,7 @@ class BasicLSTMCell(RNNCell):
         forget_bias: float = 1.0,
         state_is_tuple: bool = True,
         activation: Callable[[Any], Any] | None = None,
-        reuse: Any = None,
+        reuse: object = None,
         name: str | None = None,
         dtype: Any = None,
     ) -> None:
@@ -216,10 +217,10 @@ class BasicLSTMCell(RNNCell):
         self.state_size = LSTMStateTuple(num_units, num_units) if state_is_tuple else 2 * num_units
         self._is_tuple, self._forget_bias, self._activation = state_is_tuple, forget_bias, activation or tanh
 
-    def _build(self, inputs: Any) -> None:
+    def _build(self, inputs: Convertible) -> None:
         self._linear("", inputs, 4 * self.output_size)
 
-    def call(self, inputs: Any, state: Any) -> Any:
+    def call(self, inputs: Convertible, state: Any) -> Any:
         """Return the output, and the next state."""
         memory, last = state if self._is_tuple else split(state, 2, axis=1)
         write, new, forget, read = split(self._applied(0, inputs, last), 4, axis=1)
@@ -311,17 +312,17 @@ def _rows_of(x: Any) -> Any:
     return shape(x)[0] if from_shape is None else int(from_shape)
 
 
-def _chosen(condition: Any, new: Any, old: Any) -> Any:
+def _chosen(condition: Convertible, new: LSTMStateTuple, old: object) -> Any:
     leaves, treedef = flatten(new)
     return unflatten(treedef, [where(condition, x, y) for x, y in zip(leaves, flatten(old)[0], strict=True)])
 
 
 def dynamic_rnn(
     cell: Any,
-    inputs: Any,
+    inputs: Convertible,
     sequence_length: Any = None,
     initial_state: Any = None,
-    dtype: Any = None,
+    dtype: object = None,
     parallel_iterations: int | None = None,
     swap_memory: bool = False,
     time_major: bool = False,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fgrad import errors
+from fgrad.compat.deferred.graph import Convertible
 from fgrad.compat.tensorflow.arrays import convert_to_tensor, stack, unstack
 from fgrad.core.tree import flatten, unflatten
 
@@ -155,7 +156,7 @@ def _folded(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any, name: s
 
 def foldl(
     fn: Callable[[Any, Any], Any],
-    elems: Any,
+    elems: Convertible,
     initializer: Any = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,
@@ -174,7 +175,7 @@ def foldl(
 
 def foldr(
     fn: Callable[[Any, Any], Any],
-    elems: Any,
+    elems: Convertible,
     initializer: Any = None,
     parallel_iterations: int = 10,
     back_prop: bool = True,

@@ -24,6 +24,7 @@ from fgrad.core.tensor import boxed
 from fgrad.core.variable import Cell
 from fgrad.optimizers import inputs
 from fgrad.optimizers.settings import known
+from fgrad.typing import Array
 
 
 class SlotVariable(Cell):
@@ -42,13 +43,13 @@ BOXES.add(SlotVariable)
 def _shown(read: Callable[[], Any], name: str, source: str) -> SlotVariable:
     """Return a read-only variable that shows a derived value."""
 
-    def refuse(new: Any) -> None:
+    def refuse(new: Array) -> None:
         raise errors.UpdateError(f"{name.removesuffix(':0')} is derived from {source}, and cannot be assigned.")
 
     return SlotVariable(read, refuse, name)
 
 
-def power_variable(optimizer: Any, beta: str) -> SlotVariable:
+def power_variable(optimizer: object, beta: str) -> SlotVariable:
     """Return the power of a hyper-parameter that corrects the next step of an optimizer."""
     return _shown(lambda: power_of(optimizer, beta), f"{beta}_power:0", "the number of steps")
 
@@ -123,7 +124,7 @@ class Slot(StateTensor):
 class SlotAssignment(GraphTensor):
     """An assignment to the state of an optimizer, executed when it is evaluated."""
 
-    def __init__(self, slot: Slot, value: Any) -> None:
+    def __init__(self, slot: Slot, value: list[Any]) -> None:
         self._of = slot
         super().__init__(slot.graph, f"{slot._name}/Assign", [as_symbol(value, slot.dtype, slot.graph)])
 
@@ -150,7 +151,7 @@ class Power(StateTensor):
             getattr(native, self._beta).value = run.values[self.inputs[0]]
         return boxed(power_of(native, self._beta))
 
-    def _begin(self, run: Any) -> None:
+    def _begin(self, run: object) -> None:
         self.native(run)._step = 0
 
 

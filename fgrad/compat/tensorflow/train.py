@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from fgrad import errors, optimizers
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
 from fgrad.compat.deferred.graph import (
+    Convertible,
     GraphTensor,
     Node,
     Operation,
@@ -67,6 +68,7 @@ from fgrad.core.variable import Variable as NativeVariable
 from fgrad.optimizers import schedules
 from fgrad.optimizers.declared import FRACTION, SHARE, Check, declarations
 from fgrad.optimizers.inputs import variable_pairs
+from fgrad.typing import Array, Operand
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "CheckpointState",
@@ -211,7 +213,7 @@ class Optimizer(Hooks, optimizers.Optimizer):
             variable_pairs(pairs, global_step)
         return self._applied(pairs, global_step, name)
 
-    def _applied(self, pairs: list[tuple[Any, Any]], global_step: Any, name: str | None) -> Operation | None:
+    def _applied(self, pairs: list[tuple[Any, Any]], global_step: object, name: str | None) -> Operation | None:
         """Update variables with gradients; in a graph, return the operation that does it."""
         return self._step_by_hooks(pairs, global_step, name)
 
@@ -408,13 +410,13 @@ class _OfGraphError(Exception):
     """The loss is a graph tensor."""
 
 
-def _eager(loss: Any) -> Any:
+def _eager(loss: Callable[..., Any]) -> Any:
     """Return a loss function that raises if it belongs to a graph, which may only be visible in its result."""
     if not callable(loss):
         return loss
 
     @functools.wraps(loss, updated=())
-    def eager(*args: Any, **keywords: Any) -> Any:
+    def eager(*args: object, **keywords: object) -> Any:
         value = loss(*args, **keywords)
         if isinstance(value, Symbol):
             raise _OfGraphError
@@ -423,13 +425,13 @@ def _eager(loss: Any) -> Any:
     return eager
 
 
-def _is_for_tape(var_list: Any) -> bool:
+def _is_for_tape(var_list: object) -> bool:
     """Return whether gradients of a function are those of a graph, or with respect to tensors."""
     given = var_list if isinstance(var_list, (list, tuple)) else [var_list]
     return mode.is_deferring() or any(type(each) is Tensor or isinstance(each, Symbol) for each in given)
 
 
-def _by_tape(loss: Any, var_list: Any, grad_loss: Any) -> list[tuple[Any, Any]]:
+def _by_tape(loss: object, var_list: object, grad_loss: Any) -> list[tuple[Any, Any]]:
     """Return pairs of gradients of a function and their variables or tensors."""
     if not callable(loss):
         raise errors.NotCallableError(
@@ -448,14 +450,14 @@ def _by_tape(loss: Any, var_list: Any, grad_loss: Any) -> list[tuple[Any, Any]]:
     return list(zip(tape.gradient(value, sources, grad_loss), sources, strict=True))
 
 
-def _check_updatable(pair: Any) -> None:
+def _check_updatable(pair: tuple[Any, ...]) -> None:
     """Raise if the second element of a pair is a tensor."""
     variable = pair[1] if isinstance(pair, (tuple, list)) and len(pair) == 2 else None
     if type(variable) is Tensor or (isinstance(variable, Symbol) and not isinstance(variable, GraphVariable)):
         raise errors.UpdateError(f"Trying to update a Tensor {variable!r}: gradients are applied to variables.")
 
 
-def _deferred(gradient: Any, variable: GraphVariable) -> Any:
+def _deferred(gradient: Convertible, variable: GraphVariable) -> Any:
     """Return a gradient as a tensor of the variable's graph, or as slices of such tensors."""
     if isinstance(gradient, IndexedSlices):
         values, indices = _deferred(gradient.values, variable), as_symbol(gradient.indices, None, variable.graph)
@@ -478,7 +480,7 @@ def _check_loss(loss: Any) -> None:
         )
 
 
-def _variables(var_list: Any) -> list[Any]:
+def _variables(var_list: object) -> list[Any]:
     if var_list is None:
         with mode.block(default_graph()):
             var_list = trainable_variables()
@@ -504,7 +506,7 @@ class MomentumOptimizer(RuleOptimizer, optimizers.Momentum):
     def __init__(
         self,
         learning_rate: Any,
-        momentum: Any,
+        momentum: float,
         use_locking: bool = False,
         name: str = "Momentum",
         use_nesterov: bool = False,
@@ -531,7 +533,7 @@ class AdagradDAOptimizer(RuleOptimizer, optimizers.AdagradDA):
     def __init__(
         self,
         learning_rate: Any,
-        global_step: Any,
+        global_step: Convertible,
         initial_gradient_squared_accumulator_value: float = 0.1,
         l1_regularization_strength: float = 0.0,
         l2_regularization_strength: float = 0.0,
@@ -554,8 +556,8 @@ class AdadeltaOptimizer(RuleOptimizer, optimizers.Adadelta):
     def __init__(
         self,
         learning_rate: Any = 0.001,
-        rho: Any = 0.95,
-        epsilon: Any = 1e-8,
+        rho: float = 0.95,
+        epsilon: Operand = 1e-8,
         use_locking: bool = False,
         name: str = "Adadelta",
     ) -> None:
@@ -568,9 +570,9 @@ class RMSPropOptimizer(RuleOptimizer, optimizers.RMSProp):
     def __init__(
         self,
         learning_rate: Any,
-        decay: Any = 0.9,
-        momentum: Any = 0.0,
-        epsilon: Any = 1e-10,
+        decay: float = 0.9,
+        momentum: Operand = 0.0,
+        epsilon: Operand = 1e-10,
         use_locking: bool = False,
         centered: bool = False,
         name: str = "RMSProp",
@@ -587,9 +589,9 @@ class AdamOptimizer(RuleOptimizer, optimizers.Adam):
     def __init__(
         self,
         learning_rate: Any = 0.001,
-        beta1: Any = 0.9,
-        beta2: Any = 0.999,
-        epsilon: Any = 1e-8,
+        beta1: Convertible = 0.9,
+        beta2: Operand = 0.999,
+        epsilon: Operand = 1e-8,
         use_locking: bool = False,
         name: str = "Adam",
     ) -> None:
@@ -670,7 +672,7 @@ class ProximalAdagradOptimizer(RuleOptimizer, optimizers.ProximalAdagrad):
 def _decayed(schedule: Any, name: str | None, learning_rate: Any, global_step: Any, *rest: Any) -> Any:
     """Return the rate at a step: in a graph a tensor, in eager mode a function that reads the step in each call."""
 
-    def rate(learning_rate: Any, step: Any, *rest: Any) -> Any:
+    def rate(learning_rate: Any, step: Any, *rest: Any) -> Array:
         return np.asarray(schedule(learning_rate, *rest)(step))
 
     if not (mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest))):
@@ -680,7 +682,7 @@ def _decayed(schedule: Any, name: str | None, learning_rate: Any, global_step: A
 
 def exponential_decay(
     learning_rate: Any,
-    global_step: Any,
+    global_step: Convertible,
     decay_steps: Any,
     decay_rate: Any,
     staircase: bool = False,
@@ -692,7 +694,7 @@ def exponential_decay(
 
 def natural_exp_decay(
     learning_rate: Any,
-    global_step: Any,
+    global_step: Convertible,
     decay_steps: Any,
     decay_rate: Any,
     staircase: bool = False,
@@ -704,7 +706,7 @@ def natural_exp_decay(
 
 def inverse_time_decay(
     learning_rate: Any,
-    global_step: Any,
+    global_step: Convertible,
     decay_steps: Any,
     decay_rate: Any,
     staircase: bool = False,
@@ -716,7 +718,7 @@ def inverse_time_decay(
 
 def polynomial_decay(
     learning_rate: Any,
-    global_step: Any,
+    global_step: Convertible,
     decay_steps: Any,
     end_learning_rate: Any = 0.0001,
     power: Any = 1.0,
@@ -729,7 +731,7 @@ def polynomial_decay(
     )
 
 
-def piecewise_constant(x: Any, boundaries: Any, values: Any, name: str | None = None) -> Any:
+def piecewise_constant(x: Convertible, boundaries: Any, values: Any, name: str | None = None) -> Any:
     """Return the value of the interval of a step; see `fgrad.optimizers.schedules.PiecewiseConstantDecay`.
 
     Raises:
@@ -765,7 +767,7 @@ def _dtype_of(x: Any) -> Any:
 
 
 def cosine_decay(
-    learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0, name: str | None = None
+    learning_rate: Any, global_step: Convertible, decay_steps: Any, alpha: Any = 0.0, name: str | None = None
 ) -> Any:
     """Return a rate that decreases along half a cosine; see `fgrad.optimizers.schedules.CosineDecay`."""
     return _decayed(schedules.CosineDecay, name, learning_rate, global_step, decay_steps, alpha)
@@ -773,7 +775,7 @@ def cosine_decay(
 
 def cosine_decay_restarts(
     learning_rate: Any,
-    global_step: Any,
+    global_step: Convertible,
     first_decay_steps: Any,
     t_mul: Any = 2.0,
     m_mul: Any = 1.0,
@@ -788,7 +790,7 @@ def cosine_decay_restarts(
 
 def linear_cosine_decay(
     learning_rate: Any,
-    global_step: Any,
+    global_step: Convertible,
     decay_steps: Any,
     num_periods: Any = 0.5,
     alpha: Any = 0.0,
@@ -996,17 +998,17 @@ def _scope_prefix() -> str:
 
 
 @operation("Follow")
-def _follow(average: Any, value: Any, decay: Any, num_updates: Any) -> Any:
+def _follow(average: Array, value: Array, decay: Operand, num_updates: Operand | None) -> Any:
     decay = _decay_after(decay, num_updates)
     return decay * average + (1 - decay) * value
 
 
 @operation("ZeroDebias")
-def _without_start(total: Any, steps: Any, decay: Any, num_updates: Any) -> Any:
+def _without_start(total: Array, steps: Any, decay: float, num_updates: Any) -> Any:
     return total / (1 - _decay_after(decay, num_updates) ** steps).astype(total.dtype)
 
 
-def _decay_after(decay: Any, num_updates: Any) -> Any:
+def _decay_after(decay: Operand, num_updates: Operand | None) -> Any:
     return decay if num_updates is None else np.minimum(decay, (1 + num_updates) / (10 + num_updates))
 
 

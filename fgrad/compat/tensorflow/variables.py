@@ -15,7 +15,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype, convert
-from fgrad.compat.deferred.graph import TensorShape, default_graph
+from fgrad.compat.deferred.graph import Convertible, TensorShape, default_graph
 from fgrad.compat.deferred.scattering import IndexedSlices as IndexedSlices
 from fgrad.compat.deferred.scattering import Scatters, scattered
 from fgrad.compat.deferred.state import GraphVariable, with_part
@@ -25,6 +25,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import ATTRIBUTES, Tensor
 from fgrad.core.variable import Variable as NativeVariable
 from fgrad.core.variable import plain_value, recording
+from fgrad.typing import Array, ArrayLike
 
 _unnamed = itertools.count()
 
@@ -32,7 +33,7 @@ _unnamed = itertools.count()
 class _VariableType(type):
     """Makes graph variables instances of `Variable`."""
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: Convertible) -> bool:
         return isinstance(instance, (NativeVariable, GraphVariable))
 
 
@@ -73,29 +74,35 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         trainable: bool | None = True,
         *,
         name: str | None = None,
-        dtype: Any = None,
-        shape: Any = None,
+        dtype: object = None,
+        shape: object = None,
         constraint: Callable[[Any], Any] | None = None,
-        **options: Any,
+        **options: object,
     ) -> None:
         _check_options(options, constraint)
         self.constraint = constraint
         value = convert(_called(initial_value), dtype)
         super().__init__(value.numpy(), trainable is not False, f"{name or _next_name()}:0", value.dtype)
 
-    def assign(self, value: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+    def assign(
+        self, value: Convertible, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Variable:
         """Replace the value; see `fgrad.Variable.assign`. The other arguments are ignored."""
         return super().assign(value)  # type: ignore[return-value]
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+    def assign_add(
+        self, delta: Convertible, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Variable:
         """Add to the value in place."""
         return super().assign_add(delta)  # type: ignore[return-value]
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: Any = None, read_value: bool = True) -> Variable:
+    def assign_sub(
+        self, delta: Convertible, use_locking: bool = False, name: Any = None, read_value: bool = True
+    ) -> Variable:
         """Subtract from the value in place."""
         return super().assign_sub(delta)  # type: ignore[return-value]
 
-    def projected(self, value: Any) -> Any:
+    def projected(self, value: Convertible) -> Any:
         """Return the value after the constraint, for an update by an optimizer."""
         return value if self.constraint is None else self.constraint(convert(value))
 
@@ -127,7 +134,7 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         """Return a hashable reference to the variable, for sets and dictionary keys."""
         return Reference(self)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Tensor:
         return _note_slice(super().__getitem__(key), self, key)
 
     def initialized_value(self) -> Tensor:
@@ -141,7 +148,7 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
     def __reduce__(self) -> Any:
         return _restored, (type(self), self._value, self.trainable, self.name, self.constraint)
 
-    def __deepcopy__(self, memo: Any) -> Variable:
+    def __deepcopy__(self, memo: object) -> Variable:
         return _restored(type(self), self._value, self.trainable, self.name, self.constraint)
 
 
@@ -193,7 +200,7 @@ class VariableSlice:
     def __init__(self, variable: Variable, key: Any) -> None:
         self._variable, self._key = variable, key
 
-    def assign(self, value: Any, name: Any = None) -> Variable:
+    def assign(self, value: Convertible, name: Any = None) -> Variable:
         """Replace the part of the variable.
 
         Args:
@@ -209,7 +216,7 @@ class VariableSlice:
         """
         return self._put(lambda old, new: new, value)
 
-    def assign_add(self, delta: Any, name: Any = None) -> Variable:
+    def assign_add(self, delta: Convertible, name: Any = None) -> Variable:
         """Add to the part of the variable; see `assign`."""
         return self._put(np.add, delta)
 
@@ -217,7 +224,7 @@ class VariableSlice:
         """Subtract from the part of the variable; see `assign`."""
         return self._put(np.subtract, delta)
 
-    def _put(self, combine: Callable[[Any, Any], Any], value: Any) -> Variable:
+    def _put(self, combine: Callable[[Any, Any], Any], value: ArrayLike) -> Variable:
         variable = self._variable
         with variable.lock:
             return variable.assign(with_part(variable.numpy(), self._key, combine, plain_value(value), variable.name))
@@ -228,7 +235,7 @@ _WRITERS = {"assign", "assign_add", "assign_sub"}
 _slices: dict[int, tuple[weakref.ref[Tensor], VariableSlice]] = {}
 
 
-def _note_slice(part: Tensor, variable: Variable, key: Any) -> Tensor:
+def _note_slice(part: Tensor, variable: Variable, key: object) -> Tensor:
     number = id(part)
     _slices[number] = weakref.ref(part, lambda _: _slices.pop(number, None)), VariableSlice(variable, key)
     return part
@@ -251,7 +258,9 @@ ATTRIBUTES += [_writer_of, _shape_of]
 BOXES.add(Variable)
 
 
-def _restored(cls: type[Variable], value: Any, trainable: bool, name: str, constraint: Any = None) -> Variable:
+def _restored(
+    cls: type[Variable], value: Array, trainable: bool, name: str, constraint: Callable[..., Any] | None = None
+) -> Variable:
     with mode.block(None):
         return cls(value, trainable, name=name.removesuffix(":0"), constraint=constraint)
 
@@ -332,12 +341,12 @@ def get_variable_scope() -> VariableScope:
 
 @contextlib.contextmanager
 def variable_scope(
-    name_or_scope: Any,
+    name_or_scope: object,
     default_name: str | None = None,
     values: Any = None,
     initializer: Any = None,
-    reuse: Any = None,
-    **options: Any,
+    reuse: object = None,
+    **options: object,
 ) -> Iterator[VariableScope]:
     """Return a context in which `get_variable` prepends a prefix to names.
 
@@ -444,7 +453,7 @@ def get_variable(
     return _new_variable(full, shape, as_dtype(dtype), initializer, trainable, options)
 
 
-def _check_shared(name: str, held: GraphVariable, shape: Any) -> None:
+def _check_shared(name: str, held: GraphVariable, shape: object) -> None:
     if shape is None or not held.shape.is_fully_defined():
         return
     wanted = TensorShape(_sizes(shape))
@@ -459,7 +468,7 @@ def _sizes(shape: Any) -> list[Any]:
     return list(shape) if isinstance(shape, Sequence) else [int(size) for size in np.atleast_1d(shape)]
 
 
-def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable: Any, options: Any) -> Any:
+def _new_variable(name: str, shape: object, dtype: Any, initializer: Any, trainable: Any, options: Any) -> Any:
     if initializer is None:
         initializer = GlorotUniform() if dtype.kind == "f" else Zeros()
     if isinstance(initializer, type):
@@ -485,7 +494,9 @@ def _new_variable(name: str, shape: Any, dtype: Any, initializer: Any, trainable
 def _writer(kind: str) -> Callable[..., Any]:
     """Make a function that calls a variable's method; row methods receive row numbers and rows separately."""
 
-    def write(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Any:
+    def write(
+        ref: Any, indices: ArrayLike, updates: ArrayLike, use_locking: bool = False, name: str | None = None
+    ) -> Any:
         scatter = ref._scatter if isinstance(ref, Scatters) else partial(Variable._scatter, ref)
         return scatter(kind.removeprefix("nd_").capitalize(), not kind.startswith("nd_"), updates, indices, name)
 
@@ -560,6 +571,6 @@ def get_collection(key: str, scope: str | None = None) -> list[Any]:
     return default_graph().get_collection(key)
 
 
-def add_to_collection(name: str, value: Any) -> None:
+def add_to_collection(name: str, value: object) -> None:
     """Add a value to a collection of the graph."""
     default_graph().add_to_collection(name, value)

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from fgrad import errors
+from fgrad.compat.deferred.graph import Convertible
 from fgrad.compat.deferred.state import MADE
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor
@@ -24,6 +25,7 @@ from fgrad.core.tree import flatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.tapes.tape import GradientTape, gradients_on, jacobian_on, key_of
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
+from fgrad.typing import Array, ArrayLike
 
 _tapes: ContextVar[tuple[GradientTape, ...]] = ContextVar("tapes", default=())
 
@@ -78,7 +80,7 @@ def taped(function: Callable[..., Any], outside: Sequence[Any]) -> Callable[...,
     """Return a function that runs under a tape, which watches its arguments, and captured tensors."""
 
     @functools.wraps(function)
-    def run(*args: Any, **keywords: Any) -> Any:
+    def run(*args: Array, **keywords: object) -> Any:
         with GradientTape(persistent=True) as tape:
             leaves = [*flatten((args, keywords))[0], *outside]
             tape.watch([x for x in leaves if type(x) in BOXES and x.dtype.kind in "fc"])
@@ -91,7 +93,7 @@ def taped(function: Callable[..., Any], outside: Sequence[Any]) -> Callable[...,
     return run
 
 
-def _watch_made(constant: Any) -> None:
+def _watch_made(constant: Array) -> None:
     """Watch a constant that a function creates under its tape."""
     if (tapes := _tapes.get()) and type(constant) is Tensor and constant.dtype.kind in "fc":
         tapes[-1].watch(constant)
@@ -106,7 +108,11 @@ def is_within() -> bool:
 
 
 def gradients_within(
-    ys: Any, xs: Any, grad_ys: Any = None, stop_gradients: Any = None, unconnected: str = UnconnectedGradients.NONE
+    ys: Convertible,
+    xs: Any,
+    grad_ys: Any = None,
+    stop_gradients: Any = None,
+    unconnected: str = UnconnectedGradients.NONE,
 ) -> list[Any]:
     """Return the result of `tf.gradients` for values computed in the innermost function.
 
@@ -121,7 +127,7 @@ def gradients_within(
     return gradients_on(_tapes.get()[-1], ys, xs, weights, stops, unconnected)
 
 
-def hessians_within(ys: Any, xs: Any) -> list[Any]:
+def hessians_within(ys: Convertible, xs: Convertible) -> list[Any]:
     """Return the result of `tf.hessians` for values computed in the innermost function."""
     xs = _as_list(xs)
     first = gradients_within(ys, xs, unconnected=UnconnectedGradients.ZERO)
@@ -143,5 +149,5 @@ def _check_known(xs: Sequence[Any]) -> None:
         )
 
 
-def _as_list(x: Any) -> list[Any]:
+def _as_list(x: ArrayLike) -> list[Any]:
     return list(x) if isinstance(x, (list, tuple)) else [x]

@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+from collections.abc import Callable
 from typing import Any
 
 from fgrad.compat import tensorflow
@@ -49,15 +50,15 @@ def _bound(value: Any) -> Any:
     return _in_mode(value) if _is_function(value) else value
 
 
-def _is_function(value: Any) -> bool:
+def _is_function(value: object) -> bool:
     return isinstance(value, types.FunctionType)
 
 
-def _in_mode(function: Any) -> Any:
+def _in_mode(function: Callable[..., Any]) -> Any:
     """Return a function, or the function of a method, that is called in this namespace's mode."""
 
     @functools.wraps(function)
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: object, **keywords: object) -> Any:
         with TENSORFLOW_1.active():
             return function(*args, **keywords)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fgrad.engines.jax.library import cast, dtype_of, jax, jnp, scipys
 from fgrad.engines.jax.table import lowers, refuses
+from fgrad.typing import DTypeLike
 
 
 @lowers("scale")
@@ -26,7 +27,7 @@ def _share(x: Any, total: Any, power: Any) -> Any:
 
 
 @refuses("astype")
-def _beyond_integers(ans: Any, x: Any, dtype: Any) -> Any:
+def _beyond_integers(ans: Any, x: Any, dtype: DTypeLike) -> Any:
     """Return where a number is out of the range of an integer dtype: JAX clips it, NumPy does not."""
     if dtype_of(ans).kind not in "iu" or dtype_of(x).kind not in "fc":
         return np.False_

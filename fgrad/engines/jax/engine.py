@@ -44,7 +44,7 @@ class JaxEngine:
 ENGINES["jax"] = JaxEngine()
 
 
-def _export(graph: Graph, platforms: Any) -> bytes:
+def _export(graph: Graph, platforms: object) -> bytes:
     exporting: Any = importlib.import_module("fgrad.engines.jax.exporting")
     return exporting.exported(graph, platforms)  # type: ignore[no-any-return]
 

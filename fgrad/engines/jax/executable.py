@@ -40,7 +40,7 @@ class Executable:
         self._device = options.device
         self._jitted = jax.jit(self.traced)
 
-    def traced(self, *leaves: Any) -> tuple[list[Any], Any]:
+    def traced(self, *leaves: object) -> tuple[list[Any], Any]:
         """Return the results that are not constants, and whether NumPy would have raised, as JAX operations."""
         run = Run()
         found = run.computed(self.block, leaves)
@@ -96,7 +96,7 @@ class Inlined:
         return [x for x, name in zip(found, self.block.outputs, strict=True) if type(name) is Name]
 
 
-def _device(device: Any) -> Any:
+def _device(device: object) -> Any:
     """Return a JAX device; None means JAX's default."""
     if not isinstance(device, str):
         return device

@@ -40,7 +40,7 @@ def written(graph: Graph, platforms: Sequence[str] | None) -> Any:
     block = tidied(rolled(Block(graph.inputs, constants, graph.equations, graph.outputs)))
     check_known(block)
 
-    def function(*leaves: Any) -> list[Any]:
+    def function(*leaves: object) -> list[Any]:
         return [jax.numpy.asarray(strip_ended(x)) for x in Run().computed(block, leaves)]
 
     function.__name__ = "main"

@@ -34,7 +34,7 @@ class InJax(Transformed):
     def _new(self) -> Programs:
         return Programs(self._static, Options(backend="jax", inline=True))
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> InJax:
         if instance is None or not hasattr(self._function, "__get__"):
             return self
         return InJax(self._function.__get__(instance, owner), self._static, self._of_instances[instance])
@@ -44,7 +44,9 @@ class InJax(Transformed):
         return whole if isinstance(whole, str) or whole[0] is getattr else (InJax, (self._function, self._static))
 
 
-def _run_to_jax(function: Any, args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs) -> Any:
+def _run_to_jax(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
+) -> Any:
     program, inputs = programs.for_arrays(_ENGINE, function, args, keywords)
     if program.assigned:
         raise errors.RecordedAssignmentError(

@@ -95,7 +95,9 @@ refuses("scatter")(lambda ans, values, *arrays, template, shape: _beyond(shape, 
 
 
 @refuses("replace")
-def writes_beyond(ans: Any, x: Any, value: Any, *arrays: Any, template: Template, path: Any = (), lead: int = 0) -> Any:
+def writes_beyond(
+    ans: Any, x: Any, value: object, *arrays: object, template: Template, path: Any = (), lead: int = 0
+) -> Any:
     """Return where a key is out of the range of the view."""
     view = np.broadcast_to(0, x.shape)
     for primitive, metadata, _ in path:
@@ -145,12 +147,12 @@ def central_difference(x: Any, axis: int, edge: int, reverse: bool) -> Any:
 
 
 @lowers("permute")
-def permuted(x: Any, order: Any, axis: int) -> Any:
+def permuted(x: Any, order: object, axis: int) -> Any:
     """Return the elements along an axis in the order of a permutation."""
     return jnp.take_along_axis(x, order, axis)
 
 
 @lowers("unpermute")
-def unpermuted(x: Any, order: Any, axis: int) -> Any:
+def unpermuted(x: Any, order: object, axis: int) -> Any:
     """Undo `permuted`."""
     return jnp.take_along_axis(x, jnp.argsort(order, axis), axis)

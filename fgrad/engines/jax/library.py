@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad.typing import DTypeLike
 
 
 class Library:
@@ -81,7 +82,7 @@ def dtype_of(x: Any) -> np.dtype[Any]:
     return np.dtype(x.dtype) if hasattr(x, "dtype") else np.result_type(x)
 
 
-def cast(x: Any, dtype: Any) -> Any:
+def cast(x: Any, dtype: DTypeLike) -> Any:
     """Return an array or a number in a dtype; NumPy arrays, whose values are known, stay NumPy arrays."""
     dtype = np.dtype(dtype).newbyteorder("=")
     if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
@@ -99,7 +100,7 @@ def is_known(x: Any) -> bool:
     return isinstance(x, (np.ndarray, np.generic))
 
 
-def alike(x: Any, dtype: Any) -> Any:
+def alike(x: Any, dtype: DTypeLike) -> Any:
     """Return an argument in the precision of a result; real stays real, and complex stays complex."""
     dtype, own = np.dtype(dtype), dtype_of(x)
     if dtype.kind in "fc" and own.kind in "fc":

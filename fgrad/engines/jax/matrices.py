@@ -25,7 +25,7 @@ def _adjoint(x: Any) -> Any:
     return jnp.conjugate(jnp.swapaxes(x, -1, -2))
 
 
-def _hermitian_parts(a: Any, triangle: str) -> Any:
+def _hermitian_parts(a: Any, triangle: str) -> tuple[Any, ...]:
     return tuple(jnp.linalg.eigh(a, UPLO=triangle, symmetrize_input=False))
 
 
@@ -47,13 +47,13 @@ def solve_both(joined: Any, columns: int) -> Any:
 
 
 @lowers("pinv")
-def pinv(a: Any, cutoff: Any, hermitian: bool) -> Any:
+def pinv(a: Any, cutoff: object, hermitian: bool) -> Any:
     """Return the pseudo-inverse."""
     return pinv_and_values(a, cutoff, hermitian)[0]
 
 
 @lowers("pinv_and_values")
-def pinv_and_values(a: Any, cutoff: Any, hermitian: bool = False) -> tuple[Any, Any]:
+def pinv_and_values(a: Any, cutoff: object, hermitian: bool = False) -> tuple[Any, Any]:
     """Return the pseudo-inverse and the singular values."""
     u, s, vh = _singular_parts(a, False, hermitian)
     is_kept = s > jnp.asarray(cutoff)[..., None] * jnp.max(s, axis=-1, keepdims=True, initial=0)
@@ -62,7 +62,7 @@ def pinv_and_values(a: Any, cutoff: Any, hermitian: bool = False) -> tuple[Any, 
 
 
 @lowers("cofactors")
-def cofactors(a: Any, *directions: Any, det: Any = None) -> Any:
+def cofactors(a: Any, *directions: object, det: object = None) -> Any:
     """Return the cofactors of matrices from their singular values, also for singular matrices.
 
     Raises:
@@ -85,7 +85,7 @@ def lu_factors(a: Any, warns: bool) -> tuple[Any, Any]:
 
 
 @lowers("solve_factored")
-def solve_factored(a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
+def solve_factored(a: Any, b: Any, *factors: object, method: str, of_transpose: bool) -> Any:
     """Return the solution of systems with a given factorization."""
     lead = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     matrix = jnp.broadcast_to(a, (*lead, *a.shape[-2:]))
@@ -114,6 +114,6 @@ def has_no_pivot(ans: Any, a: Any, warns: bool) -> Any:
     "cholesky_factor", "solve", "inv", "solve_both", "cholesky", "solve_factored", "pinv", "pinv_and_values", "eigh",
     "svd", "qr", "scipy_eigh", "scipy_svd",
 )  # fmt: skip
-def fails(ans: Any, *arrays: Any, **metadata: Any) -> Any:
+def fails(ans: Any, *arrays: object, **metadata: object) -> Any:
     """Return whether a matrix is singular, or an iteration did not converge."""
     return _is_spoilt(ans if isinstance(ans, tuple) else (ans,), *arrays)

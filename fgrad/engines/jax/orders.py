@@ -28,7 +28,7 @@ def rank_places(x: Any, ranks: Any) -> Any:
 
 
 @lowers("isin")
-def isin(element: Any, test_elements: Any, invert: bool = False, **how: Any) -> Any:
+def isin(element: object, test_elements: object, invert: bool = False, **how: object) -> Any:
     """Return which elements are contained in another array."""
     return jnp.isin(element, cast(test_elements, jnp.result_type(element, test_elements)), invert=invert)
 

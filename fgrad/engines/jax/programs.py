@@ -218,7 +218,7 @@ def _stand_in(equation: Equation, places: list[int]) -> Block:
     """
     function = _function_of(equation)
 
-    def flat(*arrays: Any) -> Any:
+    def flat(*arrays: object) -> Any:
         inputs = list(equation.inputs)
         for place, x in zip(places, arrays, strict=True):
             inputs[place] = x

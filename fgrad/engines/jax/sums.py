@@ -15,7 +15,7 @@ from fgrad.engines.jax.table import lowers, refuses, rule_of
 
 
 def _position(name: str) -> Callable[..., Any]:
-    def rule(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    def rule(x: Any, axis: object = None, keepdims: bool = False) -> Any:
         if x.dtype.kind == "c":
             raise NotImplementedError("complex numbers are not ordered in JAX")
         return getattr(jnp, name)(x, axis=axis, keepdims=keepdims)
@@ -28,7 +28,7 @@ lowers("argmin")(_position("argmin"))
 
 
 def _summed(name: str) -> Callable[..., Any]:
-    def rule(x: Any, **metadata: Any) -> Any:
+    def rule(x: Any, **metadata: object) -> Any:
         ans = getattr(jnp, name)(x, **metadata)
         if ans.size != x.size or ans.dtype.kind not in "fc":
             return ans
@@ -85,7 +85,7 @@ def recurrence(a: Any, b: Any, axis: int, backwards: bool) -> Any:
 
 
 @lowers("einsum")
-def contracted(*operands: Any, subscripts: str, optimize: Any = False) -> Any:
+def contracted(*operands: object, subscripts: str, optimize: object = False) -> Any:
     """Return the sum of products given by subscripts."""
     return jnp.einsum(subscripts, *operands)
 
@@ -129,11 +129,11 @@ def _cut(x: Any, axis: int, start: int, length: int) -> Any:
 
 
 def _guarded(name: str) -> Callable[..., Any]:
-    def rule(*args: Any, guard: int, **metadata: Any) -> Any:
+    def rule(*args: object, guard: int, **metadata: object) -> Any:
         operation = rule_of(name)
         assert operation is not None
 
-        def function(*each: Any) -> Any:
+        def function(*each: object) -> Any:
             return operation(*each, **metadata)
 
         args = tuple(map(jnp.asarray, args))
@@ -148,7 +148,7 @@ for _name in ("matmul", "einsum", "convolve", "convolve_axes"):
     lowers(f"{_name}_guarded")(_guarded(_name))
 
 
-def _by_counting(function: Any, ans: Any, args: Sequence[Any], guard: int) -> Any:
+def _by_counting(function: Callable[..., Any], ans: Any, args: Sequence[Any], guard: int) -> Any:
     """Return sums of products: finite if all factors in use are finite, otherwise an infinity or NaN.
 
     If the number of infinite products equals the absolute sum of their signs, all have one sign; otherwise it is NaN.
@@ -164,7 +164,7 @@ def _by_counting(function: Any, ans: Any, args: Sequence[Any], guard: int) -> An
     return jnp.where(count == 0, total, total + infinity)
 
 
-def _beyond_finite(function: Any, weights: Sequence[Any], finite: Sequence[Any]) -> Any:
+def _beyond_finite(function: Callable[..., Any], weights: Sequence[Any], finite: Sequence[Any]) -> Any:
     """Return the sums of products with all weights, minus those of the weights whose other factors are all finite."""
     dtype = np.float64 if any(x.dtype.itemsize > 4 for x in weights) else np.float32
     weights = [cast(jnp.real(weight), dtype) for weight in weights]

@@ -33,8 +33,8 @@ from fgrad.scipy.integrate._vectorized import Points, first_that_works
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
+from fgrad.typing import Array
 
-Array = Any
 Leaves = Sequence[Any]
 
 ROWS = 7
@@ -153,7 +153,7 @@ class _System:
         self._size = self._start.shape[0]
         self._lengths = self._times[1:] - self._times[:-1]
 
-    def differences(self, values: Array) -> Array:
+    def differences(self, values: Array) -> Any:
         """Return the differences after all steps and before the first one, of shape (n, N + 1, 7)."""
         ends = np.swapaxes(np.reshape(values, (-1, self._size)), 0, 1)
         slope = self._field(self._times[0], self._start, *self._inputs)
@@ -208,7 +208,7 @@ class _Inverse:
         changes = recurrence(self._matrices, np.concatenate([np.zeros((1, terms.shape[1])), terms]))
         return np.reshape(changes[1:, :size], -1)
 
-    def transposed_times(self, b: Array) -> Array:
+    def transposed_times(self, b: Array) -> Any:
         return vjp(self.times, np.zeros(b.shape))[1](b)[0]
 
     def is_singular(self) -> bool:
@@ -240,7 +240,7 @@ class Differences:
         """Return the same solution with other arrays."""
         return Differences(*parts)
 
-    def at(self, times: Array) -> Array:
+    def at(self, times: Array) -> Any:
         """Return the states at the given times, of shape (m, n); a time may be slightly outside."""
         (places,) = for_each_example(places_of, values_of([self.times, times]))
         end = self.times[places + 1]

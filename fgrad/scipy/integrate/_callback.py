@@ -37,6 +37,7 @@ from fgrad.rules.kept import Kept
 from fgrad.scipy.integrate._plain_closure import Twin
 from fgrad.transforms.callbacks import check_returned
 from fgrad.transforms.calls import name_of
+from fgrad.typing import Array, Operand
 
 Function = Callable[..., Any]
 
@@ -99,7 +100,7 @@ class UsersFunctions:
         with kept, self._closure.given(list(rest)):
             yield unflatten(self._treedef, whole)
 
-    def call(self, number: int, inputs: Sequence[Any], *own: Any) -> Any:
+    def call(self, number: int, inputs: Sequence[Any], *own: Operand) -> Any:
         """Call one of the functions with other arrays in place of the inputs."""
         with self.given(inputs) as args:
             return tree_map(settled, self.functions[number](*own, *args))  # the function may return one of the inputs
@@ -182,7 +183,7 @@ class UsersFunctions:
     def _plain(self, function: Function, args: tuple[Any, ...], touches: Touches) -> Function:
         call = _bound(function, args)
 
-        def run(*own: Any) -> Any:
+        def run(*own: Operand) -> Any:
             result = check_returned(function, collected(call(*own)))
             is_plain = type(result) is np.ndarray or not has_tensors(result)
             if is_plain and not touches.traces:
@@ -211,7 +212,7 @@ def _bound(function: Function, args: tuple[Any, ...]) -> Function:
 
 
 def _with_one_result(function: Function) -> Function:
-    def run(*args: Any) -> Any:
+    def run(*args: object) -> Any:
         result = collected(function(*args))
         return array(result) if type(result) in (list, tuple) and has_tensors(result) else result
 
@@ -219,7 +220,7 @@ def _with_one_result(function: Function) -> Function:
     return run
 
 
-def seen(leaf: Any) -> Any:
+def seen(leaf: Array) -> Any:
     """Return a leaf after an operation that its trace can observe.
 
     A rule does not reveal its inputs, and the inputs of the running function may themselves be searched for.
@@ -234,12 +235,12 @@ def has_tensors(tree: Any) -> bool:
     return type(tree) in BOXES
 
 
-def is_followed(tree: Any) -> bool:
+def is_followed(tree: Array) -> bool:
     """Return whether a running trace follows any of the leaves."""
     return any(type(strip_ended(leaf)) is Tensor for leaf in flatten(tree)[0])
 
 
-def plain(tree: Any) -> Any:
+def plain(tree: Array) -> Any:
     """Return containers with arrays in place of tensors that are not traced."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, [strip_ended(leaf) if type(leaf) in BOXES else leaf for leaf in leaves])
@@ -287,7 +288,7 @@ def batches_of(leaves: Sequence[Any]) -> list[Any]:
     return sorted(found, key=lambda trace: -trace.level)
 
 
-def unbatched(value: Any, traces: Sequence[Any]) -> Any:
+def unbatched(value: Array, traces: Sequence[Any]) -> Any:
     """Return a value of batches as an array, whose first axes are those of the batches, the outermost first."""
     for trace in traces:
         value = strip_ended(value)
@@ -298,7 +299,7 @@ def unbatched(value: Any, traces: Sequence[Any]) -> Any:
     return strip_ended(value)
 
 
-def batched(array: Any, traces: Sequence[Any]) -> Any:
+def batched(array: Array, traces: Sequence[Any]) -> Array:
     """Return a value of batches from the array that `unbatched` makes of it."""
     for trace in reversed(traces):
         array = trace.root(array)

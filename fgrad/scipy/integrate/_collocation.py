@@ -29,8 +29,8 @@ from fgrad.scipy.sparse.arrays import csc_array
 from fgrad.scipy.sparse.linalg.direct import splu
 from fgrad.transforms.draws import of_algorithm
 from fgrad.transforms.jacobians import jacobian
+from fgrad.typing import Array
 
-Array = Any
 Leaves = Sequence[Any]
 
 
@@ -71,7 +71,7 @@ class System:
         """Return numbers in the form of the user's functions, from their real form."""
         return complex_form(real) if self.is_complex else real
 
-    def slopes(self, x: Array, values: Array, p: Array, leaves: Leaves, from_start: bool) -> Array:
+    def slopes(self, x: Array, values: Array, p: Array, leaves: Leaves, from_start: bool) -> Any:
         """Return the right-hand side at several points.
 
         Args:
@@ -92,7 +92,7 @@ class System:
         start = np.linalg.pinv(np.eye(self.size) - matrix) @ found[:, :first]
         return real_form(np.swapaxes(np.concatenate([start, later], axis=1), 0, 1))
 
-    def collocation(self, values: Array, p: Array, leaves: Leaves) -> Array:
+    def collocation(self, values: Array, p: Array, leaves: Leaves) -> Any:
         """Return the residual of the equation in the middle of each interval; a row for each."""
         x = leaves[0]
         h = (x[1:] - x[:-1])[:, None]
@@ -101,7 +101,7 @@ class System:
         in_middle = self.slopes((x[1:] + x[:-1]) / 2, middle, p, leaves, False)
         return values[1:] - values[:-1] - h / 6 * (ends[:-1] + ends[1:] + 4 * in_middle)
 
-    def conditions(self, start: Array, end: Array, p: Array, leaves: Leaves) -> Array:
+    def conditions(self, start: Array, end: Array, p: Array, leaves: Leaves) -> Any:
         """Return the residuals of the boundary conditions."""
         given = self.numbers(p) if self.count else None
         rest = leaves[2:] if self.is_singular else leaves[1:]
@@ -121,16 +121,16 @@ class System:
         for parity in (0, 1):
             seeds[parity * width : (parity + 1) * width, parity::2] = np.eye(width)[:, None, :]
 
-        def moved(by: Array) -> Array:
+        def moved(by: Array) -> Any:
             return self.collocation(values + np.tensordot(by[: 2 * width], seeds, 1), p + by[2 * width :], leaves)
 
-        def at_ends(ends: Array) -> Array:
+        def at_ends(ends: Array) -> Any:
             return self.conditions(ends[:width], ends[width : 2 * width], ends[2 * width :], leaves)
 
         inside = jacobian(moved)(np.zeros(2 * width + p.shape[0]))
         outside = jacobian(at_ends)(np.concatenate([values[0], values[-1], p]))
         data = np.concatenate([np.reshape(inside, -1), np.reshape(outside, -1)])
-        matrix = csc_array((data, _places(nodes, width, p.shape[0])), shape=2 * unknowns.shape)
+        matrix = csc_array((data, _places(nodes, width, p.shape[0])), shape=(unknowns.size, unknowns.size))
         return _Sparse(self, matrix)
 
 
@@ -161,10 +161,10 @@ class _Sparse:
         self._system, self._matrix = system, matrix
         self._factors: Any = None
 
-    def times(self, b: Array) -> Array:
+    def times(self, b: Array) -> Any:
         return self._factored().solve(b)
 
-    def transposed_times(self, b: Array) -> Array:
+    def transposed_times(self, b: Array) -> Any:
         return self._factored().solve(b, "T")
 
     def _factored(self) -> Any:

@@ -32,8 +32,8 @@ from fgrad.scipy.integrate._callback import for_each_example, values_of
 from fgrad.scipy.integrate._forms import is_moving
 from fgrad.scipy.integrate._vectorized import NotTogether, first_that_works, in_groups, in_one_batch
 from fgrad.transforms.cuts import STOP
+from fgrad.typing import Array
 
-Array = Any
 Place = tuple[str, int]
 Way = tuple[tuple[Place, Any], ...]
 """The decisions in a run of a function: line and outcome of each."""
@@ -88,13 +88,13 @@ class SwitchTrace(Trace):
         """Return a value as a traced tensor."""
         return box(value, self, None)
 
-    def _inside(self, x: Any) -> Any:
+    def _inside(self, x: Array | float) -> Any:
         return x._payload if type(x) is Tensor and x._trace is self else x
 
-    def _result(self, value: Any) -> Any:
+    def _result(self, value: Array) -> Any:
         return self.root(value) if value.dtype.kind in "fc" else boxed(value)
 
-    def decide(self, outcome: Any) -> None:
+    def decide(self, outcome: Array) -> None:
         """Record an outcome."""
         self.decided.append((errors.users_place(), outcome))
 
@@ -192,7 +192,7 @@ class Switches:
         every = np.unique(np.linspace(0, len(points[0]) - 1, SOME_POINTS).astype(int))
         found = False
 
-        def run(*point: Any) -> Any:
+        def run(*point: Array) -> Any:
             nonlocal found
             found = found or bool(self._decisions(point, leaves))
             return np.zeros(())
@@ -225,13 +225,13 @@ class Switches:
 
     # Decisions
 
-    def _ways(self, points: Sequence[Array], leaves: Sequence[Any]) -> Array:
+    def _ways(self, points: Sequence[Array], leaves: Sequence[Any]) -> Any:
         """Return numbers for the decisions of the function at points; equal numbers mean equal decisions."""
 
-        def together(*points: Any) -> Any:
+        def together(*points: Array) -> Array:
             return np.array([self._number(way) for way in self._decided(points, leaves)])
 
-        def one_by_one() -> Any:
+        def one_by_one() -> Array:
             return np.concatenate([together(*(part[i : i + 1] for part in points)) for i in range(len(points[0]))])
 
         everything = [np.arange(len(points[0]))]
@@ -247,7 +247,7 @@ class Switches:
         """Return the decisions of the function at points that can be evaluated together."""
         decided: list[tuple[Place, Any]] = []
 
-        def run(*point: Any) -> Any:
+        def run(*point: Array) -> Any:
             decided[:] = self._decisions(point, leaves)
             return np.zeros(())
 
@@ -318,7 +318,7 @@ def is_looked_at(leaves: Sequence[Any]) -> bool:
     return any(isinstance(trace, SwitchTrace) for trace in followers(leaves))
 
 
-def _rows(outcome: Any, count: int) -> Array:
+def _rows(outcome: Array, count: int) -> Any:
     """Return an outcome for each of several points; a batch may contain all of them."""
     outcome = strip_ended(outcome)
     if type(outcome) is Tensor:
@@ -330,7 +330,7 @@ def _largest(x: Array) -> float:
     return float(np.max(np.abs(x), initial=0.0))
 
 
-def _nudged(x: Array, rng: np.random.Generator) -> Array:
+def _nudged(x: Array, rng: np.random.Generator) -> Any:
     """Return slightly larger or smaller numbers; integers are returned unchanged."""
     if x.dtype.kind not in "fc":
         return x

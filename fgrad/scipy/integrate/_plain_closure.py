@@ -23,6 +23,7 @@ import numpy as np
 
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, strip_ended
+from fgrad.typing import Array
 
 Function = Callable[..., Any]
 
@@ -43,7 +44,7 @@ class Twin:
         """Return whether the copied variables are unchanged."""
         return all(cell.cell_contents is content for cell, content in self._cells)
 
-    def _copy(self, x: Any) -> Any:
+    def _copy(self, x: object) -> Any:
         """Return the replacement of an object: itself, unless it contains a tensor."""
         if type(x) in BOXES:
             value = strip_ended(x)
@@ -104,7 +105,7 @@ class Twin:
         return types.CellType(copy)
 
 
-def _read_only(value: Any) -> Any:
+def _read_only(value: Array) -> Array:
     array = np.asarray(value).view()
     array.flags.writeable = False
     return array[()]
@@ -117,23 +118,23 @@ def _assigned_in(code: types.CodeType) -> set[str]:
     return names.union(*map(_assigned_in, inner))
 
 
-def _partial(count: int, names: tuple[str, ...], function: Any, *rest: Any) -> Any:
+def _partial(count: int, names: tuple[str, ...], function: Callable[..., Any], *rest: object) -> Any:
     return functools.partial(function, *rest[:count], **dict(zip(names, rest[count:], strict=True)))
 
 
-def _tuple(*items: Any) -> Any:
+def _tuple(*items: object) -> tuple[Any, ...]:
     return items
 
 
-def _frozen_list(*items: Any) -> Any:
+def _frozen_list(*items: object) -> _FrozenList:
     return _FrozenList(items)
 
 
-def _frozen_dict(keys: tuple[Any, ...], *items: Any) -> Any:
+def _frozen_dict(keys: tuple[Any, ...], *items: object) -> _FrozenDict:
     return _FrozenDict(zip(keys, items, strict=True))
 
 
-def _refuse(*args: Any, **keywords: Any) -> Any:
+def _refuse(*args: object, **keywords: object) -> Any:
     raise TypeError("a copy of a container cannot be modified")
 
 

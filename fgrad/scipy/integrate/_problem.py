@@ -19,6 +19,7 @@ from fgrad.scipy.integrate._tableau import BY_STAGES
 from fgrad.scipy.integrate._variational import Track
 from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
+from fgrad.typing import Array
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -130,13 +131,13 @@ class Problem:
 
     # Data for the derivative
 
-    def field(self, t: Any, state: Any, *inputs: Any) -> Any:
+    def field(self, t: Array, state: Array, *inputs: Array) -> Any:
         """Return the right-hand side for traced values and a state in real form."""
         y = self.state(state)
         column = y[:, None] if self.options["vectorized"] else y
         return real_form(slope_of(self.users.call(0, inputs, t, column), y))
 
-    def state(self, state: Any) -> Any:
+    def state(self, state: Array) -> Any:
         """Return states in the form of the user's functions, from their real form."""
         return complex_form(state) if self.leaves[0].dtype.kind == "c" else state
 

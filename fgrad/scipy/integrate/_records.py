@@ -7,12 +7,14 @@ record.times, record.states, record.slopes, record.interpolants
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.integrate
 
 from fgrad.scipy.integrate._tableau import BY_STAGES, Tableau
+from fgrad.typing import Array
 
 Solver = Any
 
@@ -55,12 +57,12 @@ class Record:
         if isinstance(solver, scipy.integrate.BDF):
             self.orders.append((order, int(solver.order)))
 
-    def details(self) -> Any:
+    def details(self) -> Array:
         """Return the data for the derivative of the steps besides times and states."""
         return np.array(self.orders) if self.orders else np.stack(self.slopes)
 
 
-def _slopes(solver: Solver, dense: bool) -> Any:
+def _slopes(solver: Solver, dense: bool) -> Array:
     if solver.t == solver.t_old:  # SciPy computes nothing for a step of length 0
         stages = Tableau.of_method(type(solver), dense).stages
         return np.array(np.broadcast_to(solver.f, (stages, len(solver.f))))
@@ -71,7 +73,7 @@ def _slopes(solver: Solver, dense: bool) -> Any:
     return np.array(getattr(solver, "K_extended", solver.K) if dense else solver.K[: solver.n_stages])
 
 
-def recording(method: Any, record: Record, dense: bool) -> Any:
+def recording(method: type[Any], record: Record, dense: bool) -> Callable[..., Any]:
     """Return a SciPy method that records its steps.
 
     Args:
@@ -83,7 +85,7 @@ def recording(method: Any, record: Record, dense: bool) -> Any:
     class Recording(method):  # type: ignore[misc]
         _interpolant: Any = None
 
-        def __init__(self, *args: Any, **keywords: Any) -> None:
+        def __init__(self, *args: object, **keywords: object) -> None:
             super().__init__(*args, **keywords)
             record.begin(self)
 

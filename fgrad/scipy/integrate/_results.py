@@ -25,6 +25,7 @@ from fgrad.scipy.integrate._tableau import Tableau
 from fgrad.scipy.integrate.adjoint import Solved, System, track_of
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import stop_gradient
+from fgrad.typing import Array
 
 
 class TracedResult:
@@ -50,7 +51,9 @@ class TracedResult:
             self._crossings = further
             self._flow = self._solved(numbers, states, start, moving)
 
-    def _by_steps(self, states: Any, details: Any, start: Any, times: Any, times_move: bool) -> Any:
+    def _by_steps(
+        self, states: Array, details: Array, start: Array, times: Array, times_move: bool
+    ) -> Differences | Interpolated:
         """Return the solution for derivatives of the steps, with SciPy's states as known values."""
         problem = self._problem
         if issubclass(problem.method, BDF):
@@ -119,7 +122,7 @@ class TracedResult:
             states.append(self._problem.state(self._flow.at(times[-1])) if moved else np.zeros(0))
         return times, states
 
-    def _crossing(self, number: int, found: Any) -> Any:
+    def _crossing(self, number: int, found: object) -> Any:
         """Return the time of an event, of shape (1,), as the root of the event function along the solution."""
         problem, flow, count = self._problem, self._flow, len(self._flow.parts)
 
@@ -148,7 +151,7 @@ def _ending(found: Any, record: Record) -> int | None:
     return int(np.argmax([direction * times[-1] if len(times) else -np.inf for times in found.t_events]))
 
 
-def anchored(times: Any, first: Any, last: Any) -> Any:
+def anchored(times: Array, first: Array, last: Array) -> Any:
     """Return the times of steps as fixed fractions of a variable interval."""
     begin, end = stop_gradient(first), stop_gradient(last)
     span = end - begin

@@ -39,6 +39,7 @@ from fgrad.scipy.integrate._tableau import (
 from fgrad.scipy.integrate._vectorized import NotTogether, Points, first_that_works, pulled, pushed
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
+from fgrad.typing import Array, Operand
 
 LARGEST_MATRIX = 32
 """For larger systems, products with Jacobians are cheaper than Jacobians."""
@@ -88,7 +89,7 @@ class Steps:
         warn_of_steps_along(name, self.field, leaves, lambda plain: (plain[1], self._solve(plain)[0]), self.times_move)
         return apply_rule(self._rule(), leaves)
 
-    def _pulled(self, cotangent: Any, *at: Any) -> Leaves:
+    def _pulled(self, cotangent: Array, *at: Any) -> Leaves:
         """Return the cotangents of the state, of the time if times move, and of the inputs.
 
         Args:
@@ -101,7 +102,7 @@ class Steps:
         """Return the tangent of the slope at one point; `count` primals precede the tangents."""
         return pushed(*self._moving(*given[:count]), given[count:])
 
-    def _moving(self, t: Any, y: Any, *inputs: Any) -> tuple[Callable[..., Any], list[Any]]:
+    def _moving(self, t: Operand, y: Operand, *inputs: object) -> tuple[Callable[..., Any], list[Any]]:
         """Return the right-hand side at one point as a function of all variable arguments, and their values."""
         function = self.field
         if self.times_move:
@@ -141,10 +142,10 @@ class Steps:
             slopes.append(np.stack(stages))
         return [np.stack(states), np.stack(slopes)]
 
-    def _slope(self, t: Any, y: Any, inputs: Leaves) -> Any:
+    def _slope(self, t: Operand, y: Operand, inputs: Leaves) -> Array:
         return np.asarray(strip_ended(self.field_of_values(t, y, *inputs)))
 
-    def _stages(self, t: Any, h: Any, y: Any, inputs: Leaves) -> list[Any]:
+    def _stages(self, t: Operand, h: Any, y: Operand, inputs: Leaves) -> list[Any]:
         """Return the slopes of the stages of one step, of plain numbers."""
         stages: list[Any] = []
         for row, c in zip(self.tableau.a, self.tableau.c, strict=True):
@@ -152,7 +153,7 @@ class Steps:
             stages.append(self._slope(t + c * h, moved, inputs))
         return stages
 
-    def _implicit_stages(self, t: Any, h: Any, y: Any, inputs: Leaves) -> list[Any]:
+    def _implicit_stages(self, t: Operand, h: Any, y: Operand, inputs: Leaves) -> list[Any]:
         """Return the same for implicit methods, by Newton's method."""
         tableau = self.tableau
         stages = np.stack([self._slope(t, y, inputs)] * tableau.stages)
@@ -165,11 +166,11 @@ class Steps:
                 break
         return list(stages)
 
-    def jacobians(self, points: Sequence[Any]) -> Any:
+    def jacobians(self, points: Sequence[Any]) -> Array:
         """Return the Jacobians of the right-hand side at several points, one by one; see `_Line._point`."""
         return np.stack([strip_ended(self.matrix(*at)) for at in points])
 
-    def _matrix(self, t: Any, y: Any, *inputs: Any) -> Any:
+    def _matrix(self, t: Operand, y: Operand, *inputs: object) -> Any:
         return jacobian(lambda y: self.field(t, y, *inputs), mode="forward")(y)
 
 
@@ -178,7 +179,7 @@ def key_of(leaves: Leaves) -> bytes:
     return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
 
 
-def is_zero(x: Any) -> bool:
+def is_zero(x: Array) -> bool:
     """Return whether an array is a constant zero."""
     return type(strip_ended(x)) is not Tensor and not np.any(x)
 
@@ -186,7 +187,7 @@ def is_zero(x: Any) -> bool:
 class _Line:
     """Steps linearized at their states."""
 
-    def __init__(self, steps: Steps, states: Any, slopes: Any, leaves: Leaves) -> None:
+    def __init__(self, steps: Steps, states: Array, slopes: Array, leaves: Leaves) -> None:
         self._steps, self._tableau = steps, steps.tableau
         self._states, self._slopes = states, slopes
         _, self._times, *self._inputs = leaves
@@ -220,13 +221,13 @@ class _Line:
         )
         self._jacobians = np.reshape(self._points.jacobians(), (count, stages, n, n))
 
-    def pull(self, of_states: Any, of_slopes: Any) -> Leaves:
+    def pull(self, of_states: Array, of_slopes: Array) -> Leaves:
         """Return the cotangents of the first state, the times and the inputs."""
         return first_that_works(  # type: ignore[no-any-return]
             lambda: self._pull_together(of_states, of_slopes), lambda: self._pull_one_by_one(of_states, of_slopes)
         )
 
-    def _pull_together(self, of_states: Any, of_slopes: Any) -> Leaves:
+    def _pull_together(self, of_states: Array, of_slopes: Array) -> Leaves:
         self._linearize_points()
         tableau, h, jacobians = self._tableau, self._h, self._jacobians
         reached = of_states
@@ -239,7 +240,7 @@ class _Line:
         of_stage_times, of_inputs = self._points.pulled(np.reshape(of_stages, (-1, back.shape[1])), self._times_move)
         return [back[0], self._of_times(back, through_stages, of_stage_times), *of_inputs]
 
-    def _of_times(self, back: Any, through_stages: Any, of_stage_times: Any) -> Any:
+    def _of_times(self, back: Array, through_stages: Array, of_stage_times: Any) -> Any:
         """Return the cotangents of the times, which determine all step sizes and stage times."""
         if not self._times_move:
             return None
@@ -250,14 +251,14 @@ class _Line:
         zero = np.zeros(1)
         return np.concatenate([np.sum(of_stage_times, axis=1) - of_lengths, zero]) + np.concatenate([zero, of_lengths])
 
-    def push(self, of_start: Any, of_times: Any, *of_inputs: Any) -> Leaves:
+    def push(self, of_start: Array, of_times: Array, *of_inputs: Array) -> Leaves:
         """Return the tangents of the states and slopes."""
         return first_that_works(  # type: ignore[no-any-return]
             lambda: self._push_together(of_start, of_times, of_inputs),
             lambda: self._push_one_by_one(of_start, of_times, of_inputs),
         )
 
-    def _push_together(self, of_start: Any, of_times: Any, of_inputs: Leaves) -> Leaves:
+    def _push_together(self, of_start: Array, of_times: Array, of_inputs: Leaves) -> Leaves:
         self._linearize_points()
         tableau, h, jacobians = self._tableau, self._h, self._jacobians
         of_lengths = of_times[1:] - of_times[:-1]
@@ -294,7 +295,7 @@ class _Line:
         whole = (np.stack(each[::-1]) for each in (backs, through, of_times))
         return [back, self._of_times(*whole), *of_inputs]
 
-    def _pull_step(self, step: int, back: Any, of_slopes: Any, of_inputs: Leaves) -> tuple[Any, Any, Leaves]:
+    def _pull_step(self, step: int, back: Any, of_slopes: object, of_inputs: Leaves) -> tuple[Any, Any, Leaves]:
         """Return the cotangents of the states and times at the stages of one step; add to those of the inputs."""
         of_state: list[Any] = []
         of_time: list[Any] = []
@@ -309,7 +310,9 @@ class _Line:
             of_inputs = [b if a is None else a if b is None else a + b for a, b in zip(of_inputs, found, strict=True)]
         return np.stack(of_state[::-1]), np.stack(of_time[::-1]), of_inputs
 
-    def _of_stages(self, step: int, back: Any, of_slopes: Any, of_state: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+    def _of_stages(
+        self, step: int, back: object, of_slopes: object, of_state: Sequence[Any]
+    ) -> Iterator[tuple[int, Any]]:
         """Yield the stages of a step in reverse order, and the cotangents of their slopes.
 
         Args:
@@ -366,7 +369,7 @@ class Interpolated:
         parts: the arrays that define it.
     """
 
-    def __init__(self, tableau: Tableau, times: Any, states: Any, slopes: Any) -> None:
+    def __init__(self, tableau: Tableau, times: Array, states: Array, slopes: Array) -> None:
         self._tableau = tableau
         self.times, self.states, self._slopes = times, states, slopes
         self.parts = [times, states, slopes]

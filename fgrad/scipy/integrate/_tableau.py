@@ -12,7 +12,7 @@ loop over steps is the recurrence, in which a step is the product of a matrix an
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,7 @@ from scipy.special import roots_jacobi
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped
-
-Array = Any
+from fgrad.typing import Array
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ class Tableau:
         """Return whether each stage depends only on those before it."""
         return not np.triu(self.a).any()
 
-    def weights(self, x: Any) -> Any:
+    def weights(self, x: Array) -> Any:
         """Return the v_s at fractions of a step, along a new last axis."""
         products = [np.ones_like(x)]
         for number in range(self.parts.shape[1] - 1):
@@ -63,7 +62,7 @@ class Tableau:
         return np.stack(products, axis=-1) @ self.parts.T
 
     @classmethod
-    def of_method(cls, method: Any, dense: bool) -> Tableau:
+    def of_method(cls, method: type[Any], dense: bool) -> Tableau:
         """Return the coefficients of a SciPy method, optionally with the stages of its interpolant."""
         if issubclass(method, Radau):
             return cls.of_radau(3)
@@ -116,7 +115,7 @@ def combined(weights: Array, slopes: Sequence[Any]) -> Any:
     return np.reshape(weights[used] @ np.reshape(stacked, (len(used), -1)), stacked.shape[1:])
 
 
-def responses(tableau: Tableau, h: Any, jacobians: Any, first: Any) -> Any:
+def responses(tableau: Tableau, h: Array, jacobians: Array, first: Array) -> Array:
     """Return the changes dk_s = first_s + J_s h sum_j a_sj dk_j of all stages.
 
     Args:
@@ -140,7 +139,7 @@ def responses(tableau: Tableau, h: Any, jacobians: Any, first: Any) -> Any:
     return np.stack(slopes, axis=1)
 
 
-def transposed(tableau: Tableau, h: Any, jacobians: Any, given: Any) -> tuple[Any, Any]:
+def transposed(tableau: Tableau, h: Array, jacobians: Array, given: Array) -> tuple[Any, Any]:
     """Return the cotangents k_s = given_s + h sum_i a_is l_i of all stages, and l_i = J_i^T k_i.
 
     Args:
@@ -166,14 +165,14 @@ def transposed(tableau: Tableau, h: Any, jacobians: Any, given: Any) -> tuple[An
     return np.stack(stages_back[::-1], axis=1), np.stack(states_back[::-1], axis=1)
 
 
-def _matrix(tableau: Tableau, h: Any, jacobians: Any) -> Any:
+def _matrix(tableau: Tableau, h: Array, jacobians: Array) -> Array:
     """Return the matrices of the coupled equations for the perturbations of all stages of a step."""
     n, size = jacobians.shape[-1], tableau.stages * jacobians.shape[-1]
     blocks = np.reshape(h, (-1, 1, 1, 1, 1)) * tableau.a[:, None, :, None] * jacobians[:, :, :, None, :]
     return np.eye(size) - np.reshape(blocks, (-1, tableau.stages * n, size))
 
 
-def transitions(tableau: Tableau, h: Any, jacobians: Any) -> Any:
+def transitions(tableau: Tableau, h: Array, jacobians: Array) -> Any:
     """Return for each step the matrix that maps a perturbation of its start to that of its end."""
     moved = responses(tableau, h, jacobians, jacobians)
     return np.eye(jacobians.shape[-1]) + np.reshape(h, (-1, 1, 1)) * np.tensordot(moved, tableau.b, (1, 0))
@@ -182,12 +181,12 @@ def transitions(tableau: Tableau, h: Any, jacobians: Any) -> Any:
 # The recurrence
 
 
-def recurrence(matrices: Any, terms: Any) -> Any:
+def recurrence(matrices: Array, terms: Array) -> Any:
     """Return x_0 = b_0, x_1 = A_0 x_0 + b_1, ... for matrices of shape (K, n, n) and terms of shape (K + 1, n)."""
     return apply(_recurrence, (matrices, terms))
 
 
-def reversed_recurrence(matrices: Any, terms: Any) -> Any:
+def reversed_recurrence(matrices: Array, terms: Array) -> Any:
     """Return x_K = b_K, x_k = A_k^T x_k+1 + b_k, which is the transpose of `recurrence` as a function of the terms."""
     backwards = np.flip(np.swapaxes(matrices, -1, -2), -3)
     return np.flip(apply(_recurrence, (backwards, np.flip(terms, -2))), -2)
@@ -204,11 +203,11 @@ def _run(matrices: Array, terms: Array) -> Array:
     return result
 
 
-def _of_matrices(ans: Any, matrices: Any, terms: Any) -> Any:
+def _of_matrices(ans: Array, matrices: Array, terms: Array) -> Callable[[Any], Any]:
     return lambda ct: reversed_recurrence(matrices, ct)[..., 1:, :, None] * ans[..., :-1, None, :]
 
 
-def _tangent(tangents: Any, ans: Any, matrices: Any, terms: Any) -> Any:
+def _tangent(tangents: Sequence[Any], ans: Array, matrices: Array, terms: Array) -> Any:
     moving, more = (0.0 * x if t is ZERO else t for t, x in zip(tangents, (matrices, terms), strict=True))
     driven = (moving @ ans[..., :-1, :, None])[..., 0]
     return recurrence(matrices, more + np.concatenate([0.0 * ans[..., :1, :], driven], axis=-2))

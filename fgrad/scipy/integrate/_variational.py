@@ -30,9 +30,7 @@ from fgrad.scipy.integrate._tableau import (
 )
 from fgrad.scipy.integrate._vectorized import NotTogether, Points
 from fgrad.transforms.calls import name_of
-
-Array = Any
-
+from fgrad.typing import Array
 
 RADAU = Tableau.of_radau(5)
 
@@ -69,7 +67,7 @@ class Track:
         ]
         return np.concatenate(found)
 
-    def at_one(self, time: float) -> Array:
+    def at_one(self, time: float) -> Any:
         """Return the state at one time."""
         times = np.array([[time]])
         return self.at(times, self.step_of(times[0]))[0, 0]
@@ -120,7 +118,7 @@ class _Intervals:
     def __len__(self) -> int:
         return len(self.begin)
 
-    def only(self, chosen: Array) -> _Intervals:
+    def only(self, chosen: Array | slice) -> _Intervals:
         """Return some of the intervals."""
         return _Intervals(*(array[chosen] for array in vars(self).values()))
 
@@ -168,12 +166,12 @@ class Along:
         if self._size > LARGEST_MATRIX:
             raise NotTogether
 
-    def forwards(self, start: Array, of_inputs: Sequence[Any]) -> Array:
+    def forwards(self, start: Array, of_inputs: Sequence[Any]) -> Any:
         """Return a perturbation at all output times, from that of the initial state and of the inputs."""
         if not self._direction:
             return np.repeat(start[None], len(self._times), axis=0)
 
-        def changes(ends: Array, transitions: Array, driven: Array) -> Array:
+        def changes(ends: Array, transitions: Array, driven: Array) -> Any:
             return recurrence(transitions, np.concatenate([start[None], driven[..., 0]]))
 
         def wrong(found: Array, transitions: Array, missed: Array, driven: Array) -> Array:
@@ -191,12 +189,12 @@ class Along:
         if not self._direction:
             return np.sum(cotangents, axis=0), [np.zeros_like(each) for each in self._inputs]
 
-        def changes(ends: Array, transitions: Array, driven: Array) -> Array:
+        def changes(ends: Array, transitions: Array, driven: Array) -> Any:
             terms = np.zeros((len(ends), self._size))
             np.add.at(terms, self._places(ends)[1:], cotangents)
             return reversed_recurrence(transitions, terms)
 
-        def wrong(found: Array, transitions: Array, missed: Array, driven: Array) -> Array:
+        def wrong(found: Array, transitions: Array, missed: Array, driven: Array) -> Any:
             off = _relative((np.swapaxes(transitions, 1, 2) @ found[1:, :, None])[..., 0], found)
             integrals, of_integrals = (np.abs(np.sum(found[1:, :, None] * each, axis=1)) for each in (driven, missed))
             allowed = np.maximum(integrals, np.mean(integrals, axis=0))
@@ -217,7 +215,9 @@ class Along:
             for _ in range(1 if self._inputs else 0)
         ]
 
-    def _refined(self, changes: Any, wrong: Any, sources: Sequence[Sequence[Any]]) -> tuple[_Intervals, Array]:
+    def _refined(
+        self, changes: Callable[..., Any], wrong: Callable[..., Any], sources: Sequence[Sequence[Any]]
+    ) -> tuple[_Intervals, Array]:
         """Bisect intervals until their halves agree with them.
 
         Args:
@@ -278,7 +278,7 @@ class Along:
     def _points(self, times: Array, states: Array) -> Points:
         return Points(self._field, self._inputs, times.reshape(-1), states.reshape(-1, self._size))
 
-    def _places(self, ends: Array) -> Array:
+    def _places(self, ends: Array) -> Any:
         """Return the indices of the output times among ends of intervals."""
         return np.searchsorted(self._direction * ends, self._direction * self._times)
 
@@ -296,14 +296,14 @@ def _halves(begin: Array, end: Array) -> tuple[Array, Array]:
     return np.stack([begin, middle], axis=1).reshape(-1), np.stack([middle, end], axis=1).reshape(-1)
 
 
-def _relative(off: Array, found: Array) -> Array:
+def _relative(off: Array, found: Array) -> Any:
     """Return for each interval the error of a perturbation, relative to its size there, component by component."""
     units = np.max(np.abs(found), axis=0)
     sizes = np.max(_ratio(np.abs(found), units), axis=1)
     return _ratio(np.max(_ratio(np.abs(off), units), axis=1), np.maximum(sizes[:-1], sizes[1:]))
 
 
-def _ratio(a: Array, b: Array) -> Array:
+def _ratio(a: Array, b: Array) -> Any:
     """Return a / b, and 0 where both are 0."""
     a, b = np.broadcast_arrays(a, b)
     return np.divide(a, b, out=np.zeros(a.shape), where=b != 0)

@@ -27,6 +27,7 @@ from fgrad.transforms.batch import BatchTrace, vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
+from fgrad.typing import Array
 
 AT_ONCE = 8192
 """Largest size of a batch, which bounds the memory of the records."""
@@ -78,7 +79,7 @@ class _PointsTrace(BatchTrace):
         return _common(values, values._trace.plain_array(values) if type(values) is Tensor else values)
 
 
-def _common(values: Any, plain: Any) -> Any:
+def _common(values: Array, plain: Array) -> Any:
     """Return the value that the points have in common."""
     if not np.equal(plain, plain[:1]).all():
         raise _Parted(plain)
@@ -99,12 +100,12 @@ def in_one_batch(function: Function, arrays: Sequence[Any]) -> Any:
     return np.broadcast_to(row, (size, *row.shape))
 
 
-def _row(result: Any) -> Any:
+def _row(result: Array) -> Array:
     result = settled(result)
     return result if type(result) is Tensor else np.asarray(result)
 
 
-def pulled(function: Function, args: Sequence[Any], cotangent: Any) -> list[Any]:
+def pulled(function: Function, args: Sequence[Any], cotangent: Array) -> list[Any]:
     """Return the cotangents of arguments, and None for integer arguments."""
     places, of_moving, moving = _floating(function, args)
     found: list[Any] = [None] * len(args)
@@ -125,7 +126,7 @@ def pushed(function: Function, args: Sequence[Any], tangents: Sequence[Any]) -> 
 def _floating(function: Function, args: Sequence[Any]) -> tuple[list[int], Function, list[Any]]:
     places = [place for place, arg in enumerate(args) if arg.dtype.kind in "fc"]
 
-    def of_moving(*moving: Any) -> Any:
+    def of_moving(*moving: Array) -> Any:
         whole = list(args)
         for place, arg in zip(places, moving, strict=True):
             whole[place] = arg
@@ -175,7 +176,7 @@ class Points:
         times, states: the points, along their first axes.
     """
 
-    def __init__(self, function: Function, shared: Sequence[Any], times: Any, states: Any) -> None:
+    def __init__(self, function: Function, shared: Sequence[Any], times: Array, states: Array) -> None:
         self._function, self._shared = function, list(shared)
         self._times, self._states = times, states
         self.count: int = states.shape[0]
@@ -186,10 +187,10 @@ class Points:
         """Return the function's results; this also works if the points cannot be batched."""
         function, shared = self._function, self._shared
 
-        def of_group(t: Any, y: Any) -> Any:
+        def of_group(t: Array, y: Array) -> Any:
             return in_one_batch(lambda t, y: function(t, y, *shared), (t, y))
 
-        def of_each() -> Any:
+        def of_each() -> Array:
             pairs = zip(self._times, self._states, strict=True)
             return np.stack([_row(function(t, y, *shared)) for t, y in pairs])
 
@@ -209,8 +210,8 @@ class Points:
             none = np.zeros((n, *like.shape), like.dtype)
             units.append(none if along is None else np.concatenate([none, along]))
 
-        def of_one(t: Any, y: Any) -> Any:
-            def along(*tangents: Any) -> Any:
+        def of_one(t: Array, y: Array) -> Any:
+            def along(*tangents: Array) -> Any:
                 return pushed(lambda y, *shared: self._function(t, y, *shared), [y, *self._shared], tangents)
 
             if not count:
@@ -219,13 +220,13 @@ class Points:
 
         return self._in_groups(lambda t, y: in_one_batch(of_one, (t, y)), self._times, self._states)
 
-    def pulled(self, cotangents: Any, times_move: bool) -> tuple[Any, list[Any]]:
+    def pulled(self, cotangents: Array, times_move: bool) -> tuple[Any, list[Any]]:
         """Return the cotangents of the times, None if they are constant, and those of the shared inputs."""
         totals: list[Any] = [None] * len(self._shared)
         if not self._shared and not times_move:
             return None, totals
 
-        def pull(t: Any, y: Any, cotangent: Any) -> Any:
+        def pull(t: Array, y: Array, cotangent: Array) -> Any:
             moving = [t, *self._shared] if times_move else self._shared
             found = pulled(self._together(t, y, times_move), moving, cotangent)
             of_times = found.pop(0) if times_move else t
@@ -235,24 +236,24 @@ class Points:
         of_times = self._in_groups(pull, self._times, self._states, cotangents)
         return of_times if times_move else None, totals
 
-    def pushed(self, times: Any, shared: Sequence[Any]) -> Any:
+    def pushed(self, times: Array | None, shared: Sequence[Any]) -> Any:
         """Return the tangents of the results from those of the times (None: constant) and of the shared inputs."""
 
-        def push(t: Any, y: Any, moving: Any) -> Any:
+        def push(t: Array, y: Array, moving: Array) -> Any:
             if times is None:
                 return pushed(self._together(t, y, False), self._shared, shared)
             return pushed(self._together(t, y, True), [t, *self._shared], [moving, *shared])
 
         return self._in_groups(push, self._times, self._states, self._times if times is None else times)
 
-    def _together(self, t: Any, y: Any, times_move: bool) -> Function:
+    def _together(self, t: Array, y: Array, times_move: bool) -> Function:
         """Return the function at some points, as a function of the times, if they move, and of the shared inputs."""
 
-        def of_all(t: Any, *shared: Any) -> Any:
+        def of_all(t: Array, *shared: Array) -> Any:
             return in_one_batch(lambda t, y: self._function(t, y, *shared), (t, y))
 
         return of_all if times_move else lambda *shared: of_all(t, *shared)
 
-    def _in_groups(self, work: Function, *arrays: Any) -> Any:
+    def _in_groups(self, work: Function, *arrays: Array) -> Any:
         result, self._groups = in_groups(work, arrays, self._groups)
         return result

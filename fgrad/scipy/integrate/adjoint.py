@@ -40,6 +40,7 @@ from fgrad.scipy.integrate._vectorized import Points, first_that_works, pulled, 
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
+from fgrad.typing import Array, Operand
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -94,7 +95,7 @@ class System:
     def doubled(self) -> System:
         """The equation for the solution and a perturbation of it; its inputs precede their tangents."""
 
-        def with_change(t: Any, both: Any, *inputs: Any) -> Any:
+        def with_change(t: Array, both: Array, *inputs: Array) -> Array:
             n, count = both.shape[0] // 2, len(inputs) // 2
             y, x, own, moving = both[:n], both[n:], inputs[:count], inputs[count:]
             slope = pushed(lambda y, *own: self.field(t, y, *own), [y, *own], [x, *moving])
@@ -108,7 +109,7 @@ class System:
     def adjoint(self) -> Callable[..., Any]:
         """The slope of a cotangent and of integrals in one vector, from cotangent, time, state and inputs."""
 
-        def slope(both: Any, t: Any, y: Any, *inputs: Any) -> Any:
+        def slope(both: Any, t: Operand, y: Array, *inputs: Any) -> Any:
             cotangent = both[: y.shape[0]]
             of_state, *found = pulled(lambda y, *inputs: self.field(t, y, *inputs), [y, *inputs], cotangent)
             return -np.concatenate([of_state, raveled([x for x in found if x is not None])[0]])
@@ -129,10 +130,10 @@ class System:
     def _solve(self, leaves: Leaves) -> Track:
         start, times, *inputs = leaves
 
-        def slope(t: Any, y: Any) -> Any:
+        def slope(t: float, y: Any) -> Any:
             return np.asarray(strip_ended(self._field_of_values(np.float64(t), y, *inputs)))
 
-        def matrix(t: Any, y: Any) -> Any:
+        def matrix(t: Array, y: Array) -> Any:
             return np.asarray(strip_ended(self._matrix_of_values(np.float64(t), y, *inputs)))
 
         options = {} if issubclass(self.method, EXPLICIT) else {"jac": matrix}
@@ -184,7 +185,7 @@ def track_of(record: Record, states: Any) -> Track:
         states: the states at the output times.
     """
 
-    def in_real_numbers(interpolant: Any) -> Callable[[Any], Any]:
+    def in_real_numbers(interpolant: Callable[..., Any]) -> Callable[[Any], Any]:
         return lambda times: real_form(interpolant(times).T)
 
     return Track(states, np.array(record.times), list(map(in_real_numbers, record.interpolants)))
@@ -220,27 +221,27 @@ class Trajectory:
 
         return [states], pull, push
 
-    def _pull(self, leaves: Leaves, states: Any, cotangents: Any) -> Leaves:
+    def _pull(self, leaves: Leaves, states: Array, cotangents: Array) -> Leaves:
         slopes = self._slopes(leaves, states)
         of_start, *of_inputs = self._transposed([*leaves, cotangents[1:]])
         of_first = -np.sum(of_start * slopes[0], keepdims=True)
         of_times = np.concatenate([of_first, np.sum(cotangents * slopes, axis=1)[1:]])
         return [cotangents[0] + of_start, of_times, *of_inputs]
 
-    def _tangent(self, leaves: Leaves, states: Any, tangents: Leaves) -> Any:
+    def _tangent(self, leaves: Leaves, states: Array, tangents: Leaves) -> Any:
         of_start, of_times, *of_inputs = tangents
         slopes = self._slopes(leaves, states)
         moved = self._change(leaves, of_start - slopes[0] * of_times[0], of_inputs) + slopes * of_times[:, None]
         return np.concatenate([of_start[None], moved[1:]])
 
-    def _slopes(self, leaves: Leaves, states: Any) -> Any:
+    def _slopes(self, leaves: Leaves, states: Array) -> Any:
         """Return the slopes at all output times."""
         _, times, *inputs = leaves
         return Points(self._system.field, inputs, times, states).values()
 
     # The perturbation of the states due to those of the initial state and of the inputs, and its transpose
 
-    def _change(self, leaves: Leaves, of_start: Any, of_inputs: Leaves) -> Any:
+    def _change(self, leaves: Leaves, of_start: Array, of_inputs: Leaves) -> Any:
         """Return the perturbation at all output times."""
         everything, count = [*leaves, of_start, *of_inputs], len(leaves)
 
@@ -255,7 +256,7 @@ class Trajectory:
 
         return in_general() if any(map(is_moving, everything)) else first_that_works(of_values, in_general)
 
-    def _change_with_the_solution(self, leaves: Leaves, of_start: Any, of_inputs: Leaves) -> Any:
+    def _change_with_the_solution(self, leaves: Leaves, of_start: Array, of_inputs: Leaves) -> Any:
         """Return the perturbation as part of the solution of a system of twice the size."""
         start, times, *inputs = leaves
         # The perturbation is linear in these; scaled to about 1 it suits the absolute tolerance.
@@ -282,7 +283,7 @@ class Trajectory:
         def push(tangents: Leaves, variables: Variables) -> Leaves:
             *of_own, of_cotangents = tangents
 
-            def moved(start: Any, *inputs: Any) -> Any:
+            def moved(start: Array, *inputs: Array) -> Any:
                 leaves = [start, times, *inputs]
                 return self._tangent(leaves, self.states(leaves), of_own)[1:]
 
@@ -347,7 +348,7 @@ class Solved:
         parts: the arrays that define it.
     """
 
-    def __init__(self, system: System, start: Any, times: Any, inputs: Leaves) -> None:
+    def __init__(self, system: System, start: Array, times: Array, inputs: Leaves) -> None:
         self._system, self._start, self._inputs = system, start, list(inputs)
         self.times = times
         self.parts = [start, times, *inputs]

@@ -24,6 +24,7 @@ from fgrad.scipy.interpolate.cubic import CubicHermiteSpline
 from fgrad.scipy.interpolate.pieces import PPoly
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
+from fgrad.typing import Array, ArrayLike, Operand
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -37,8 +38,8 @@ TOLERANCE = 1e-2
 def solve_bvp(
     fun: Callable[..., Any],
     bc: Callable[..., Any],
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     p: Any = None,
     S: Any = None,  # noqa: N803  # SciPy's name
     fun_jac: Callable[..., Any] | None = None,
@@ -109,7 +110,7 @@ class _Problem:
         self._has_parameters = p is not None
         given = self._functions
 
-        def call(number: int, *args: Any) -> Any:
+        def call(number: int, *args: Array) -> Any:
             return given[number](*args)
 
         call.__name__ = name_of(given[FUN])
@@ -149,7 +150,7 @@ class _Problem:
         p = np.zeros(0) if found.p is None else real_form(found.p)
         return [np.array(len(self._found) - 1), found.x, real_form(found.y.T), p]
 
-    def _differentiated(self, numbers: Any, mesh: Any, values: Any, p: Any) -> Any:
+    def _differentiated(self, numbers: Array, mesh: Array, values: Array, p: Array) -> Any:
         found = [self._found[number] for number in np.ravel(raw_array(numbers))]
         ends = [floating(self._leaves[0][place]) for place in (0, -1)]
         mesh = anchored(mesh, *ends) if any(map(is_moving, ends)) else mesh
@@ -172,7 +173,7 @@ class _Problem:
 
     def _system(self, found: Any) -> System:
         def shaped(number: int) -> Callable[..., Any]:
-            def function(first: Any, second: Any, p: Any, inputs: Sequence[Any]) -> Any:
+            def function(first: Array, second: Array, p: Array | None, inputs: Sequence[Any]) -> Any:
                 given = (first, second) if p is None else (first, second, p)
                 return array_of(self._users.call(0, inputs, number, *given)).astype(found.y.dtype)
 
@@ -182,11 +183,11 @@ class _Problem:
         is_complex = found.y.dtype.kind == "c"
         return System(shaped(FUN), shaped(BC), size, count, is_complex, len(self._leaves) > 3)
 
-    def _spline(self, found: Sequence[Any], mesh: Any, y: Any, yp: Any) -> Callable[[Any], Any]:
+    def _spline(self, found: Sequence[Any], mesh: Array, y: Array, yp: Array) -> Callable[[Any], Any]:
         if len({len(each.x) for each in found}) == 1:
             return CubicHermiteSpline(mesh, y, yp, axis=1, extrapolate=True)
 
-        def sol(x: Any, nu: int = 0) -> Any:
+        def sol(x: Operand, nu: int = 0) -> Any:
             raise errors.ShapeError(
                 f"the solutions of {name_of(self._functions[FUN])} under vmap have meshes of different lengths: "
                 f"{[len(each.x) for each in found]}. They cannot be combined into one function.\n"

@@ -15,6 +15,7 @@ from fgrad.scipy.integrate._problem import SCIPYS, Problem
 from fgrad.scipy.integrate._records import METHODS
 from fgrad.scipy.integrate._results import TracedResult, with_fields
 from fgrad.transforms.callbacks import check_solvers_function
+from fgrad.typing import ArrayLike
 
 DERIVATIVES = ("steps", "adjoint")
 
@@ -22,8 +23,8 @@ DERIVATIVES = ("steps", "adjoint")
 def solve_ivp(
     fun: Callable[..., Any],
     t_span: Any,
-    y0: Any,
-    method: Any = "RK45",
+    y0: ArrayLike,
+    method: object = "RK45",
     t_eval: Any = None,
     dense_output: bool = False,
     events: Any = None,
@@ -32,7 +33,7 @@ def solve_ivp(
     *,
     derivative: str = "steps",
     compile: bool = False,
-    **options: Any,
+    **options: object,
 ) -> Any:
     """Solve an initial value problem, as `scipy.integrate.solve_ivp`, with a differentiable solution.
 

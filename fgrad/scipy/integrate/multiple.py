@@ -20,14 +20,15 @@ from fgrad.ops.tracing import raw_array
 from fgrad.scipy._aside import Aside
 from fgrad.scipy.integrate.quadrature import TOLERANCE, quad
 from fgrad.transforms.callbacks import check_solvers_function
+from fgrad.typing import Array, ArrayLike, Operand
 
 
 def dblquad(
     func: Callable[..., Any],
-    a: Any,
-    b: Any,
-    gfun: Any,
-    hfun: Any,
+    a: ArrayLike,
+    b: ArrayLike,
+    gfun: object,
+    hfun: object,
     args: tuple[Any, ...] = (),
     epsabs: float = TOLERANCE,
     epsrel: float = TOLERANCE,
@@ -54,7 +55,7 @@ def dblquad(
         (Tensor(2.), Tensor(4.))
     """
 
-    def of_y(x: Any, *args: Any) -> Any:
+    def of_y(x: Operand, *args: Array) -> Any:
         return _at(gfun, x), _at(hfun, x)
 
     options = {"epsabs": epsabs, "epsrel": epsrel}
@@ -64,11 +65,11 @@ def dblquad(
 def tplquad(
     func: Callable[..., Any],
     a: Any,
-    b: Any,
-    gfun: Any,
-    hfun: Any,
+    b: ArrayLike,
+    gfun: object,
+    hfun: object,
     qfun: Any,
-    rfun: Any,
+    rfun: Callable[..., Any],
     args: tuple[Any, ...] = (),
     epsabs: float = TOLERANCE,
     epsrel: float = TOLERANCE,
@@ -96,10 +97,10 @@ def tplquad(
         Tensor(4.)
     """
 
-    def of_z(y: Any, x: Any, *args: Any) -> Any:
+    def of_z(y: Operand, x: Operand, *args: object) -> Any:
         return _at(qfun, x, y), _at(rfun, x, y)
 
-    def of_y(x: Any, *args: Any) -> Any:
+    def of_y(x: Operand, *args: Operand) -> Any:
         return _at(gfun, x), _at(hfun, x)
 
     options = {"epsabs": epsabs, "epsrel": epsrel}
@@ -139,7 +140,7 @@ def nquad(
     return nested.result(() if args is None else args)
 
 
-def _at(given: Any, *place: Any) -> Any:
+def _at(given: object, *place: Operand) -> Any:
     """Return the value of a function at a point, or an argument that is not a function."""
     return given(*place) if callable(given) else given
 
@@ -191,7 +192,7 @@ class _Nested:
             self._evaluations += _evaluations(further[0])
         return value, estimate
 
-    def _value(self, place: int, *outer: Any) -> Any:
+    def _value(self, place: int, *outer: Operand) -> Any:
         return self._integral(place, *outer)[0]
 
 
@@ -200,7 +201,7 @@ def _largest(estimate: Any) -> float:
     return float(np.max(raw_array(estimate.value if isinstance(estimate, Aside) else estimate)))
 
 
-def _evaluations(found: Any) -> int:
+def _evaluations(found: dict[str, Any]) -> int:
     """Return how often SciPy called the integrand, from its dict, or from those of a batch."""
     if isinstance(found, dict):
         return int(found["neval"])

@@ -23,6 +23,7 @@ from fgrad.scipy.integrate.adjoint import System, Trajectory, track_of
 from fgrad.scipy.integrate.ivp import check_derivative, solve_ivp
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
+from fgrad.typing import Array, ArrayLike, Operand
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -35,7 +36,7 @@ SUCCESSES = ("Integration successful.", "Nothing was done; the integration time 
 
 def odeint(
     func: Callable[..., Any],
-    y0: Any,
+    y0: ArrayLike,
     t: Any,
     args: tuple[Any, ...] = (),
     Dfun: Any = None,  # noqa: N803  # SciPy's name
@@ -126,7 +127,7 @@ class _Call:
         self._compile = compile or isinstance(function, Compiled)
         self._found: list[Any] = []
 
-    def result(self, derivative: str, full_output: Any) -> Any:
+    def result(self, derivative: str, full_output: Operand) -> Any:
         """Return SciPy's result, differentiable if something is traced."""
         arrays = self._users.run(self._solve, self._leaves)
         if not arrays:
@@ -162,14 +163,14 @@ class _Call:
         self._found.append(found)
         return [np.array(len(self._found) - 1)]
 
-    def _field(self, t: Any, y: Any, *inputs: Any) -> Any:
+    def _field(self, t: Array, y: Array, *inputs: Array) -> Any:
         own = (t, y) if self._options["tfirst"] else (y, t)
         return slope_of(self._users.call(0, inputs, *own), y)
 
     def _tolerance(self, name: str) -> Any:
         return TOLERANCE if self._options[name] is None else self._options[name]
 
-    def _differentiated(self, numbers: Any) -> Any:
+    def _differentiated(self, numbers: Array) -> Any:
         rtol, atol = float(np.min(self._tolerance("rtol"))), self._tolerance("atol")
         steps = {"max_step": self._options["hmax"]} if self._options["hmax"] else {}
         how: dict[str, Any] = {"options": steps, "compile": self._compile}
@@ -185,7 +186,7 @@ class _Call:
         for_each_example(remember, values_of([numbers, start, times, *inputs]))
         return as_result(Trajectory(system).states([start, times, *inputs]))
 
-    def _track(self, system: System, states: Any, leaves: Sequence[Any]) -> Track:
+    def _track(self, system: System, states: Array, leaves: Sequence[Any]) -> Track:
         """Return the solution at all times; odeint itself returns it only at the output times."""
         start, times, *inputs = leaves
         record = Record()
@@ -205,7 +206,7 @@ class _Call:
         if self._options["hmax"]:
             options["max_step"] = self._options["hmax"]
 
-        def slope(t: Any, y: Any, *args: Any) -> Any:
+        def slope(t: Operand, y: Operand, *args: Any) -> Any:
             own = (t, y) if self._options["tfirst"] else (y, t)
             return self._function(*own, *args)
 

@@ -12,7 +12,7 @@ evaluated at many points together, and otherwise quad_vec.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
@@ -51,6 +51,7 @@ from fgrad.scipy.integrate._vectorized import (
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import stop_gradient
+from fgrad.typing import Array, ArrayLike, Operand
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -70,8 +71,8 @@ REMEDY = (
 
 def quad(
     func: Callable[..., Any],
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     args: Any = (),
     full_output: Any = 0,
     epsabs: float = TOLERANCE,
@@ -135,11 +136,11 @@ def quad(
 
 def quad_vec(
     f: Callable[..., Any],
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     epsabs: float = 1e-200,
     epsrel: float = 1e-8,
-    norm: Any = "2",
+    norm: object = "2",
     cache_size: float = 100e6,
     limit: int = 10000,
     workers: Any = 1,
@@ -177,7 +178,7 @@ def quad_vec(
     return _Call(f, (a, b), points, args, options, SCIPYS.quad_vec).result(full_output)
 
 
-def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:
+def fixed_quad(func: Callable[..., Any], a: ArrayLike, b: Any, args: Any = (), n: int = 5) -> tuple[Any, None]:
     """Integrate a function by Gauss-Legendre quadrature, as `scipy.integrate.fixed_quad`; with derivatives.
 
     Args:
@@ -209,7 +210,7 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: Any = (), n: int 
     return (b - a) / 2.0 * np.sum(weights * func(x, *args), axis=-1), None
 
 
-def _warn_of_steps_at(x: Any, function: Callable[..., Any], args: Any) -> None:
+def _warn_of_steps_at(x: Array, function: Callable[..., Any], args: tuple[Any, ...]) -> None:
     """Warn of a jump between nodes that moves relative to them."""
     users = UsersFunctions([function], args)
     nodes = array_of(x)
@@ -217,7 +218,7 @@ def _warn_of_steps_at(x: Any, function: Callable[..., Any], args: Any) -> None:
     leaves = [nodes, *users.inputs()]
     if any(map(is_moving, leaves)) and not is_looked_at(leaves):
 
-        def integrand(x: Any, *inputs: Any) -> Any:
+        def integrand(x: Array, *inputs: Array) -> Any:
             return array_of(users.call(0, inputs, np.reshape(x, (1,))))
 
         switches = Switches(name_of(function), integrand, tuple(map(is_moving, leaves)), REMEDY)
@@ -229,7 +230,7 @@ def _warn_of_steps_at(x: Any, function: Callable[..., Any], args: Any) -> None:
         for_each_example(of_one, values_of(leaves))
 
 
-def _reported(part: Any, name: str) -> Any:
+def _reported(part: Mapping[str, Any], name: str) -> Any:
     """Return SciPy's report on an integral besides its error, marked as not differentiated."""
     if isinstance(part, dict):
         return {key: aside(value, f"{key} in the infodict of {name}") for key, value in part.items()}
@@ -315,7 +316,7 @@ class _Call:
     def _integrated(self, function: Any, leaves: Sequence[Any]) -> Any:
         """Return SciPy's full result, if it finds the integral."""
 
-        def visiting(x: Any) -> Any:
+        def visiting(x: float) -> Any:
             self._visited.append(x)
             return function(x)
 
@@ -349,12 +350,12 @@ class _Call:
             )
 
 
-def _limit(leaf: Any) -> Any:
+def _limit(leaf: Array) -> Any:
     """Return a limit in SciPy's form."""
     return leaf.item() if leaf.ndim == 0 else leaf
 
 
-def _complaints(found: Any) -> list[str]:
+def _complaints(found: tuple[Any, ...]) -> list[str]:
     """Return SciPy's warning about a full result."""
     further = found[2:]
     if further and hasattr(further[0], "status"):  # quad_vec
@@ -460,7 +461,7 @@ class _Integral:
             slopes.append(self._at_break(point, limits, inputs) if moving else None)
         return slopes
 
-    def _at_break(self, point: Any, limits: Leaves, inputs: Leaves) -> Any:
+    def _at_break(self, point: Array, limits: Leaves, inputs: Leaves) -> Array:
         """Return the derivative with respect to a break point: minus the change of the integrand across it."""
         place, low, high = map(stop_gradient, (point, *limits))
         span = np.abs(high - low)
@@ -468,7 +469,7 @@ class _Integral:
         jump = self.integrand(point - aside, *inputs) - self.integrand(point + aside, *inputs)
         return np.where((low < place) & (place < high), jump, np.where((high < place) & (place < low), -jump, 0.0))
 
-    def _pull(self, leaves: Leaves, cotangent: Any) -> Leaves:
+    def _pull(self, leaves: Leaves, cotangent: Array) -> Leaves:
         of_limits = [
             None if slope is None else np.sum(np.real(np.conjugate(cotangent) * slope))
             for slope in self._at_limits(leaves)
@@ -478,7 +479,7 @@ class _Integral:
         of_inputs: list[Any] = [None] * len(inputs)
         if places:
 
-            def integrand(x: Any, *everything: Any) -> Any:
+            def integrand(x: Array, *everything: Array) -> Any:
                 *own, cotangent = everything
                 found = pulled(lambda *own: self.integrand(x, *own), own, cotangent)
                 return raveled([found[place] for place in places])[0]
@@ -494,7 +495,7 @@ class _Integral:
         inputs, of_inputs = leaves[ends:], tangents[ends:]
         count = len(inputs)
 
-        def integrand(x: Any, *everything: Any) -> Any:
+        def integrand(x: Array, *everything: Array) -> Any:
             return pushed(lambda *own: self.integrand(x, *own), everything[:count], everything[count:])
 
         moved = self._derived(integrand).value([*leaves, *of_inputs]) if count else 0.0
@@ -515,7 +516,7 @@ class _Integral:
         # In single precision the integrand would not be smooth enough for the usual tolerances.
         inputs = [floating(x) if x.dtype.kind in "fc" else x for x in inputs]
 
-        def integrand(x: Any) -> Any:
+        def integrand(x: Array | float) -> Array:
             return np.asarray(strip_ended(self.integrand(np.float64(x), *inputs)))[()]
 
         if first == last:
@@ -548,12 +549,12 @@ class _Integral:
 
         start, end = (first, last) if are_same else (0.0, 1.0)
 
-        def integrand(x: Any) -> Any:
+        def integrand(x: Array) -> Any:
             if are_same:
                 return self.integrand(x, *inputs)
             return self.integrand(low + (high - low) * x, *inputs) * (high - low)
 
-        def of_nodes(x: Any) -> Any:
+        def of_nodes(x: Array) -> Any:
             return np.moveaxis(unbatched(in_one_batch(integrand, [x]), traces), len(traces), 0)
 
         found = self._cubature(of_nodes, start, end, [])
@@ -565,19 +566,19 @@ class _Integral:
         """Return whether all examples of a batch fit into memory together, at each of many nodes."""
         return bool(prod(trace.size for trace in traces) * sum(leaf.size for leaf in leaves) <= FEW_NUMBERS)
 
-    def _by_cubature(self, inputs: Leaves, low: Any, high: Any, points: Leaves) -> Any:
+    def _by_cubature(self, inputs: Leaves, low: Array, high: Array, points: Leaves) -> Any:
         """Return an integral between plain limits, with the integrand evaluated at all nodes of an interval together.
 
         Raises:
             NotTogether: the points must be evaluated one by one, or the integrand is not smooth.
         """
 
-        def of_nodes(x: Any) -> Any:
+        def of_nodes(x: Array) -> Any:
             return in_one_batch(lambda x: self.integrand(x, *inputs), [x])
 
         return self._cubature(of_nodes, low, high, points)
 
-    def _cubature(self, of_nodes: Callable[[Any], Any], low: Any, high: Any, points: Leaves) -> Any:
+    def _cubature(self, of_nodes: Callable[[Any], Any], low: Operand, high: Operand, points: Leaves) -> Any:
         """Return the integral of a function of many nodes.
 
         Raises:
@@ -587,7 +588,7 @@ class _Integral:
             raise NotTogether
         is_complex = False
 
-        def integrand(x: Any) -> Any:
+        def integrand(x: Array) -> Array:
             nonlocal is_complex
             found = np.asarray(in_groups(of_nodes, [x[:, 0]], [np.arange(len(x))])[0])
             is_complex = found.dtype.kind == "c"
@@ -606,7 +607,7 @@ class _Integral:
             raise NotTogether
         return found.estimate[..., 0] + 1j * found.estimate[..., 1] if is_complex else found.estimate
 
-    def _by_quad_vec(self, integrand: Callable[..., Any], low: Any, high: Any, points: Leaves) -> Any:
+    def _by_quad_vec(self, integrand: Callable[..., Any], low: Array, high: Array, points: Leaves) -> Any:
         """Return an integral between plain limits."""
         options = {name: self.options[name] for name in ("epsabs", "epsrel")}
         options = {**options, "points": np.array(points)} if points else options

@@ -10,6 +10,7 @@ import scipy.integrate
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.integrate._forms import array_of
+from fgrad.typing import Array
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -168,7 +169,7 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
     return np.moveaxis(found, -1, axis)
 
 
-def _simpson_parts(y: Any, h: Any) -> Any:
+def _simpson_parts(y: Any, h: Any) -> Array:
     """Return the integrals over all intervals, each by the parabola through its ends and a neighbour."""
     forwards = _first_halves(y, h)
     backwards = np.flip(_first_halves(np.flip(y, -1), np.flip(h, -1)), -1)
@@ -180,7 +181,7 @@ def _simpson_parts(y: Any, h: Any) -> Any:
     return np.where(is_first, ahead, behind)
 
 
-def _first_halves(y: Any, h: Any) -> Any:
+def _first_halves(y: Array, h: Array) -> Any:
     """Return the integral over the first interval of each parabola through three neighbours."""
     first, second = h[..., :-1], h[..., 1:]
     part, ratio = first / (first + second), first / second
@@ -193,7 +194,7 @@ def _floating(y: Any) -> Any:
     return y if y.dtype.kind in "fc" else y.astype(float)
 
 
-def _distances(y: Any, x: Any, dx: Any, axis: int, increasing: bool = False) -> Any:
+def _distances(y: Any, x: Any, dx: Array | float, axis: int, increasing: bool = False) -> Any:
     """Return the lengths of the intervals between samples, which lie along the last axis."""
     count, ndim = y.shape[axis], len(y.shape)
     if x is None:
@@ -221,7 +222,7 @@ def _distances(y: Any, x: Any, dx: Any, axis: int, increasing: bool = False) -> 
     return lengths
 
 
-def _quotient(a: Any, b: Any) -> Any:
+def _quotient(a: Array, b: Array) -> Array:
     """Return a / b, and 0 where b is 0, as SciPy does for coincident samples."""
     is_zero = b == 0
     return np.where(is_zero, 0.0, a / np.where(is_zero, 1.0, b))

@@ -38,6 +38,7 @@ from fgrad.scipy.interpolate.pieces import (
     wide,
 )
 from fgrad.scipy.linalg.banded import solve_banded
+from fgrad.typing import Array, ArrayLike
 
 
 def basis(t: Any, k: int, points: Any, nu: int = 0) -> tuple[Any, Any]:
@@ -72,7 +73,7 @@ def basis(t: Any, k: int, points: Any, nu: int = 0) -> tuple[Any, Any]:
     return place, values
 
 
-def _sums(t: Any, c: Any, k: int, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+def _sums(t: Array, c: Any, k: int, points: Array, nu: int, extrapolate: Extrapolate) -> Any:
     """Return derivatives of a spline, with the axes of the points first."""
     start, end = t[k], t[t.shape[0] - k - 1]
     if extrapolate == "periodic":
@@ -89,7 +90,7 @@ def _sums(t: Any, c: Any, k: int, points: Any, nu: int, extrapolate: Extrapolate
     return np.where(column(inside, ndim), found, np.nan)
 
 
-def _padded(t: Any, c: Any) -> Any:
+def _padded(t: Array, c: Array) -> Array:
     """Return coefficients zero-padded to one for each knot, as in FITPACK."""
     missing = t.shape[0] - c.shape[0]
     return np.concatenate([c, np.zeros_like(c, shape=(missing, *c.shape[1:]))]) if missing > 0 else c
@@ -127,14 +128,14 @@ class BSpline:
     extrapolate: Extrapolate
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Extrapolate = True, axis: int = 0) -> None:
-        def by_scipy(t: Any, c: Any) -> tuple[Any, Any]:
+        def by_scipy(t: Array, c: Array) -> tuple[Any, Any]:
             made = scipy.interpolate.BSpline(t, c, k, extrapolate, axis)
             return made.t, made.c
 
-        def traced(t: Any, c: Any) -> tuple[Any, Any]:
+        def traced(t: Array, c: Any) -> tuple[Any, Any]:
             t, c = as_array(t), as_array(c)
 
-            def make(t: Any) -> Any:
+            def make(t: Array) -> Any:
                 return scipy.interpolate.BSpline(t, np.zeros(c.shape), k, extrapolate, axis)
 
             by_example(make, t)  # for its checks, at negligible cost
@@ -143,7 +144,7 @@ class BSpline:
         t, c = run(by_scipy, traced, (t, c), {})
         self._become(t, c, int(k), extrapolate, axis % c.ndim)
 
-    def _become(self, t: Any, c: Any, k: int, extrapolate: Extrapolate, axis: int) -> None:
+    def _become(self, t: Array, c: Any, k: int, extrapolate: Extrapolate, axis: int) -> None:
         self.t, self.c, self.k, self.axis = t, c, k, axis
         self.extrapolate = choice(extrapolate, True)
 
@@ -152,7 +153,7 @@ class BSpline:
         """The knots, the coefficients and the degree."""
         return self.t, self.c, self.k
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
         """Return values or derivatives.
 
         Args:
@@ -170,10 +171,10 @@ class BSpline:
         made = scipy.interpolate.BSpline.construct_fast
         return made(np.asarray(t), np.asarray(c), self.k, self.extrapolate, self.axis)
 
-    def _scipys_values(self, t: Any, c: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+    def _scipys_values(self, t: Array, c: Array, points: Array, nu: int, extrapolate: Extrapolate | None) -> Any:
         return self._scipys(t, c)(points, nu, extrapolate)
 
-    def _values(self, t: Any, c: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+    def _values(self, t: Array, c: Any, points: Any, nu: int, extrapolate: Extrapolate | None) -> Any:
         if nu < 0:
             scipy.interpolate.BSpline(np.arange(2.0), np.zeros(1), 0)(0.0, nu)  # raises SciPy's error
         points = real_points(points)
@@ -205,16 +206,16 @@ class BSpline:
         t, c = run(self._scipys_antiderivative, self._antiderivative, (self.t, self.c), {"nu": nu})
         return self._like(t, c, self.k + nu, False if self.extrapolate == "periodic" else self.extrapolate)
 
-    def _like(self, t: Any, c: Any, k: int, extrapolate: Extrapolate) -> BSpline:
+    def _like(self, t: Array, c: Array, k: int, extrapolate: Extrapolate) -> BSpline:
         made = BSpline.__new__(BSpline)
         made._become(t, c, k, extrapolate, self.axis)
         return made
 
-    def _scipys_derivative(self, t: Any, c: Any, nu: int) -> tuple[Any, Any]:
+    def _scipys_derivative(self, t: Array, c: Array, nu: int) -> tuple[Any, Any]:
         made = self._scipys(t, c).derivative(nu)
         return made.t, made.c
 
-    def _derivative(self, t: Any, c: Any, nu: int) -> tuple[Any, Any]:
+    def _derivative(self, t: Array, c: Array, nu: int) -> tuple[Any, Any]:
         def make(t: Any) -> Any:
             return scipy.interpolate.BSpline.construct_fast(t, np.zeros(c.shape), self.k).derivative(nu)
 
@@ -226,11 +227,11 @@ class BSpline:
             t = t[1:-1]
         return t, c
 
-    def _scipys_antiderivative(self, t: Any, c: Any, nu: int) -> tuple[Any, Any]:
+    def _scipys_antiderivative(self, t: Array, c: Array, nu: int) -> tuple[Any, Any]:
         made = self._scipys(t, c).antiderivative(nu)
         return made.t, made.c
 
-    def _antiderivative(self, t: Any, c: Any, nu: int) -> tuple[Any, Any]:
+    def _antiderivative(self, t: Array, c: Array, nu: int) -> tuple[Any, Any]:
         c = _padded(t, c)
         for k in range(self.k, self.k + nu):
             sums = np.cumsum(c[: -k - 1] * column(t[k + 1 :] - t[: -k - 1], c.ndim), axis=0) / (k + 1)
@@ -238,7 +239,7 @@ class BSpline:
             t = np.concatenate([t[:1], t, t[-1:]])
         return t, c
 
-    def integrate(self, a: Any, b: Any, extrapolate: Extrapolate = None) -> Any:
+    def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: Extrapolate | None = None) -> Any:
         """Return the integral between two points.
 
         Args:
@@ -250,10 +251,10 @@ class BSpline:
         """
         return run(self._scipys_integral, self._integral, (self.t, self.c, a, b), {"extrapolate": extrapolate})
 
-    def _scipys_integral(self, t: Any, c: Any, a: Any, b: Any, extrapolate: Extrapolate) -> Any:
+    def _scipys_integral(self, t: Array, c: Array, a: Array, b: Array, extrapolate: Extrapolate | None) -> Any:
         return self._scipys(t, c).integrate(a, b, extrapolate)
 
-    def _integral(self, t: Any, c: Any, a: Any, b: Any, extrapolate: Extrapolate) -> Any:
+    def _integral(self, t: Array, c: Array, a: Array, b: Array, extrapolate: Extrapolate | None) -> Any:
         extrapolate = choice(extrapolate, self.extrapolate)
         start, end = t[self.k], t[t.shape[0] - self.k - 1]
         a, b = real_points(a), real_points(b)
@@ -261,7 +262,7 @@ class BSpline:
             a, b = np.clip(a, start, end), np.clip(b, start, end)
         raised_t, raised_c = self._antiderivative(t, c, 1)
 
-        def antiderivative(point: Any) -> Any:
+        def antiderivative(point: Array) -> Any:
             return _sums(raised_t, raised_c, self.k + 1, point, 0, True)
 
         return integral(antiderivative, a, b, start, end, extrapolate)
@@ -270,7 +271,7 @@ class BSpline:
 # Interpolation
 
 
-def _knots(x: Any, k: int, augmented: bool) -> Any:
+def _knots(x: Array, k: int, augmented: bool) -> Array:
     """Return knots for points: all of them, or without those next to the ends for the not-a-knot condition."""
     ends = [np.broadcast_to(each, (k if augmented else k + 1,)) for each in (x[:1], x[-1:])]
     if augmented:
@@ -282,7 +283,7 @@ def _knots(x: Any, k: int, augmented: bool) -> Any:
     return np.concatenate([ends[0], inner, ends[1]])
 
 
-def _periodic_knots(x: Any, k: int) -> Any:
+def _periodic_knots(x: Array, k: int) -> Array:
     """Return knots for points of a period: all of them, or midpoints, extended by `k` knots of the adjacent periods."""
     steps = x[1:] - x[:-1]
     inner = x if k % 2 else np.concatenate([x[:1], x[1:-1] - steps[:-1] / 2, x[-1:]])
@@ -312,12 +313,12 @@ def _plain(bc_type: Any) -> Any:
     return bc_type if bc_type is None or isinstance(bc_type, (str, int)) else examples(as_array(bc_type))[0]
 
 
-def _coefficients(x: Any, y: Any, t: Any, k: int, conditions: Sequence[Sequence[tuple[int, Any]]]) -> Any:
+def _coefficients(x: Array, y: Any, t: Array, k: int, conditions: Sequence[Sequence[tuple[int, Any]]]) -> Array:
     """Return the coefficients of the spline through points with derivatives at the ends, by banded equations."""
     count = t.shape[0] - k - 1
     rows, values, columns = [], [], []
 
-    def add(points: Any, row: Any, nu: int) -> None:
+    def add(points: Array, row: Array, nu: int) -> None:
         place, found = basis(t, k, points, nu)
         values.append(found)
         columns.append(place + np.arange(-k, 1)[:, None])
@@ -337,7 +338,7 @@ def _coefficients(x: Any, y: Any, t: Any, k: int, conditions: Sequence[Sequence[
     return np.reshape(solve_banded((k, k), bands, flat, check_finite=False), (count, *y.shape[1:]))
 
 
-def _periodic_coefficients(x: Any, y: Any, t: Any, k: int) -> Any:
+def _periodic_coefficients(x: Array, y: Array, t: Array, k: int) -> Array:
     """Return the coefficients of a periodic spline, where the last `k` repeat the first ones.
 
     The equations are banded except for two corners. By the Woodbury formula the solution follows from the banded
@@ -368,7 +369,13 @@ def _periodic_coefficients(x: Any, y: Any, t: Any, k: int) -> Any:
 
 
 def make_interp_spline(
-    x: Any, y: Any, k: int = 3, t: Any = None, bc_type: Any = None, axis: int = 0, check_finite: bool = True
+    x: ArrayLike,
+    y: ArrayLike,
+    k: int = 3,
+    t: ArrayLike | None = None,
+    bc_type: object = None,
+    axis: int = 0,
+    check_finite: bool = True,
 ) -> BSpline:
     """Return the interpolating spline of a degree, as `scipy.interpolate.make_interp_spline`.
 
@@ -395,11 +402,11 @@ def make_interp_spline(
         Tensor([ 0.012, -0.098,  0.586,  0.586, -0.098,  0.012])
     """
 
-    def by_scipy(x: Any, y: Any, t: Any, bc_type: Any) -> Any:
+    def by_scipy(x: Array, y: Any, t: Any, bc_type: Any) -> Any:
         made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)
         return made.t, made.c
 
-    def traced(x: Any, y: Any, t: Any, bc_type: Any) -> Any:
+    def traced(x: Array, y: Any, t: Array | None, bc_type: object) -> Any:
         return _interpolating(x, y, k, t, bc_type, axis, check_finite)
 
     knots, c = run(by_scipy, traced, (x, y, t, bc_type), {})
@@ -409,11 +416,13 @@ def make_interp_spline(
     return made
 
 
-def _interpolating(x: Any, y: Any, k: int, t: Any, bc_type: Any, axis: int, check_finite: bool) -> tuple[Any, Any]:
+def _interpolating(
+    x: Array, y: Any, k: int, t: Array | None, bc_type: object, axis: int, check_finite: bool
+) -> tuple[Any, Any]:
     x, y = as_array(x), as_array(y)
     given = [] if t is None else [as_array(t)]
 
-    def make(x: Any, y: Any, *t: Any) -> Any:
+    def make(x: Array, y: Array, *t: Array) -> Any:
         knots: Any = t[0] if t else None
         return scipy.interpolate.make_interp_spline(x, y, k, knots, _plain(bc_type), 0, check_finite)
 
@@ -436,7 +445,7 @@ def _interpolating(x: Any, y: Any, k: int, t: Any, bc_type: Any, axis: int, chec
     return knots, _coefficients(x, y, knots, k, conditions)
 
 
-def _check(make: Callable[..., Any], x: Any, y: Any, given: Sequence[Any], is_periodic: bool) -> None:
+def _check(make: Callable[..., Any], x: Array, y: Array, given: Sequence[Any], is_periodic: bool) -> None:
     """Raise SciPy's error for invalid arguments.
 
     A single example shows errors in shapes, degree and conditions. Points that are not sorted, and

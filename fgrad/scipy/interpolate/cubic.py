@@ -26,9 +26,10 @@ from fgrad.ops.indexing import getitem
 from fgrad.ops.tracing import raw_array, run
 from fgrad.scipy.interpolate.pieces import Extrapolate, PPoly, by_example, column, examples, interval, points_fit, wide
 from fgrad.scipy.linalg.banded import solve_banded
+from fgrad.typing import Array, ArrayLike
 
 
-def _hermite(x: Any, y: Any, slopes: Any) -> Any:
+def _hermite(x: Array, y: Any, slopes: Array) -> Any:
     """Return the coefficients of the cubic polynomials with given values and slopes at the points."""
     steps = column(x[1:] - x[:-1], y.ndim)
     mean = (y[1:] - y[:-1]) / steps
@@ -54,7 +55,7 @@ def hermite_value(x: Any, y: Any, slopes: Any, points: Any) -> Any:
     return ((bend / width * step + ((mean - slope) / width - bend)) * step + slope) * step + value
 
 
-def _prepared(make: Callable[..., Any], x: Any, y: Any, axis: int, *others: Any) -> tuple[Any, Any]:
+def _prepared(make: Callable[..., Any], x: Array, y: Array, axis: int, *others: Array) -> tuple[Any, Any]:
     """Return points and values in double precision, with the axis of the points first, or raise SciPy's error.
 
     Args:
@@ -90,11 +91,11 @@ class CubicHermiteSpline(PPoly):
         Tensor([ 0.125, -0.125])
     """
 
-    def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Extrapolate = None) -> None:
-        def make(x: Any, y: Any, dydx: Any) -> Any:
+    def __init__(self, x: Any, y: Any, dydx: ArrayLike, axis: int = 0, extrapolate: Extrapolate | None = None) -> None:
+        def make(x: Array, y: Array, dydx: Array) -> Any:
             return scipy.interpolate.CubicHermiteSpline(x, y, dydx, axis)
 
-        def by_scipy(x: Any, y: Any, dydx: Any) -> Any:
+        def by_scipy(x: Array, y: Array, dydx: Array) -> Any:
             made = make(x, y, dydx)
             return made.c, made.x
 
@@ -106,7 +107,7 @@ class CubicHermiteSpline(PPoly):
 
         self._interpolate(run(by_scipy, traced, (x, y, dydx), {}), y, axis, extrapolate)
 
-    def _interpolate(self, pieces: tuple[Any, Any], y: Any, axis: int, extrapolate: Extrapolate) -> None:
+    def _interpolate(self, pieces: tuple[Any, Any], y: ArrayLike, axis: int, extrapolate: Extrapolate | None) -> None:
         self._become(*pieces, extrapolate, axis % np.ndim(y), True)
 
 
@@ -148,7 +149,7 @@ def _condition(condition: Any, shape: tuple[int, ...]) -> Any:
     return condition[0], as_array(condition[1])
 
 
-def _closes(y: Any) -> bool:
+def _closes(y: Array) -> bool:
     """Return whether the first and last values are equal."""
     first, last = raw_array(y[0]), raw_array(y[-1])
     return bool(np.allclose(first, last, rtol=1e-15, atol=1e-15))
@@ -233,7 +234,7 @@ class _Equations:
         return np.concatenate([slopes, last[None], slopes[:1]])
 
 
-def _spline_slopes(x: Any, y: Any, conditions: Any) -> Any:
+def _spline_slopes(x: Array, y: Array, conditions: Any) -> Any:
     """Return the slopes of a cubic spline at its points."""
     equations = _Equations(x, y)
     if len(x) == 2:  # without an inner point, both conditions determine one line
@@ -275,13 +276,13 @@ class CubicSpline(CubicHermiteSpline):
     """
 
     def __init__(
-        self, x: Any, y: Any, axis: int = 0, bc_type: Any = "not-a-knot", extrapolate: Extrapolate = None
+        self, x: Any, y: Any, axis: int = 0, bc_type: object = "not-a-knot", extrapolate: Extrapolate | None = None
     ) -> None:
-        def by_scipy(x: Any, y: Any, bc_type: Any) -> Any:
+        def by_scipy(x: Array, y: Any, bc_type: Any) -> Any:
             made = scipy.interpolate.CubicSpline(x, y, axis, bc_type)
             return made.c, made.x
 
-        def traced(x: Any, y: Any, bc_type: Any) -> Any:
+        def traced(x: Array, y: Any, bc_type: object) -> Any:
             return _spline_pieces(x, y, bc_type, axis)
 
         pieces = run(by_scipy, traced, (x, y, bc_type), {})
@@ -293,7 +294,7 @@ class CubicSpline(CubicHermiteSpline):
 def _spline_pieces(x: Any, y: Any, bc_type: Any, axis: int) -> tuple[Any, Any]:
     x, y = as_array(x), as_array(y)
 
-    def make(x: Any, y: Any) -> Any:
+    def make(x: Array, y: Array) -> Any:
         return scipy.interpolate.CubicSpline(x, y, axis, _scipys_conditions(bc_type))
 
     x, y = _prepared(make, x, y, axis)
@@ -309,7 +310,7 @@ def _spline_pieces(x: Any, y: Any, bc_type: Any, axis: int) -> tuple[Any, Any]:
 # Slopes from neighbours only
 
 
-def _monotone_end(near: Any, far: Any, mean: Any, next_mean: Any) -> Any:
+def _monotone_end(near: Array, far: Array, mean: Array, next_mean: Array) -> Array:
     """Return the slope at an end: of the parabola through three points, limited to preserve the shape."""
     slope = ((2 * near + far) * mean - near * next_mean) / (near + far)
     turns = np.sign(slope) != np.sign(mean)
@@ -332,7 +333,7 @@ def monotone_slopes(x: Any, y: Any) -> Any:
     return np.concatenate([start[None], np.where(turns, 0, harmonic), end[None]])
 
 
-def _akima_slopes(x: Any, y: Any, modified: bool) -> Any:
+def _akima_slopes(x: Array, y: Array, modified: bool) -> Any:
     """Return Akima's slopes: the mean of two pieces, each weighted by the change of slope on the other side."""
     means = (y[1:] - y[:-1]) / column(x[1:] - x[:-1], y.ndim)
     if len(x) == 2:
@@ -351,7 +352,9 @@ def _akima_slopes(x: Any, y: Any, modified: bool) -> Any:
     return np.where(defined, m[1:-2] + share * (m[2:-1] - m[1:-2]), 0.5 * (m[3:] + m[:-3]))
 
 
-def _local_pieces(make: Callable[..., Any], slopes: Callable[..., Any], x: Any, y: Any, axis: int) -> tuple[Any, Any]:
+def _local_pieces(
+    make: Callable[..., Any], slopes: Callable[..., Any], x: Array, y: Array, axis: int
+) -> tuple[Any, Any]:
     x, y = as_array(x), as_array(y)
     if y.dtype.kind == "c":
         by_example(make, x, y)
@@ -380,21 +383,21 @@ class PchipInterpolator(CubicHermiteSpline):
         Tensor([ 0.3125,  0.75  , -0.0625])
     """
 
-    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Extrapolate = None) -> None:
+    def __init__(self, x: Any, y: Any, axis: int = 0, extrapolate: Extrapolate | None = None) -> None:
         def make(x: Any, y: Any) -> Any:
             return scipy.interpolate.PchipInterpolator(x, y, axis)
 
-        def by_scipy(x: Any, y: Any) -> Any:
+        def by_scipy(x: ArrayLike, y: ArrayLike) -> Any:
             made = make(x, y)
             return made.c, made.x
 
-        def traced(x: Any, y: Any) -> Any:
+        def traced(x: Array, y: Any) -> Any:
             return _local_pieces(make, monotone_slopes, x, y, axis)
 
         self._interpolate(run(by_scipy, traced, (x, y), {}), y, axis, extrapolate)
 
 
-def pchip_interpolate(xi: Any, yi: Any, x: Any, der: Any = 0, axis: int = 0) -> Any:
+def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: Any = 0, axis: int = 0) -> Any:
     """Return values or derivatives of a `PchipInterpolator`.
 
     Args:
@@ -444,16 +447,16 @@ class Akima1DInterpolator(CubicHermiteSpline):
     """
 
     def __init__(
-        self, x: Any, y: Any, axis: int = 0, *, method: Any = "akima", extrapolate: Extrapolate = None
+        self, x: Any, y: Any, axis: int = 0, *, method: Any = "akima", extrapolate: Extrapolate | None = None
     ) -> None:
         def make(x: Any, y: Any) -> Any:
             return scipy.interpolate.Akima1DInterpolator(x, y, axis, method=method)
 
-        def by_scipy(x: Any, y: Any) -> Any:
+        def by_scipy(x: Array, y: Array) -> Any:
             made = make(x, y)
             return made.c, made.x
 
-        def traced(x: Any, y: Any) -> Any:
+        def traced(x: Array, y: Any) -> Any:
             if method not in ("akima", "makima"):
                 by_example(make, as_array(x), as_array(y))
             return _local_pieces(make, lambda x, y: _akima_slopes(x, y, method == "makima"), x, y, axis)

@@ -17,6 +17,7 @@ from fgrad.ops.tracing import raw_array, run
 from fgrad.scipy.interpolate.bsplines import basis, make_interp_spline
 from fgrad.scipy.interpolate.cubic import PchipInterpolator, hermite_value, monotone_slopes
 from fgrad.scipy.interpolate.pieces import by_example, column, examples, interval
+from fgrad.typing import Array, ArrayLike, Operand
 
 _DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 _METHODS = ("linear", "nearest", "pchip", *_DEGREES, *(f"{name}_legacy" for name in _DEGREES))
@@ -63,15 +64,15 @@ class RegularGridInterpolator:
     def __init__(
         self,
         points: Sequence[Any],
-        values: Any,
+        values: ArrayLike,
         method: str = "linear",
         bounds_error: bool = True,
-        fill_value: Any = np.nan,
+        fill_value: Operand | None = np.nan,
         *,
-        solver: Any = None,
-        solver_args: Any = None,
+        solver: object = None,
+        solver_args: object = None,
     ) -> None:
-        def check(points: Any, values: Any, fill_value: Any) -> None:
+        def check(points: tuple[Any, ...], values: Any, fill_value: float | None) -> None:
             takes_options = method in _DEGREES or not (solver or solver_args)
             grid = [as_array(each) for each in points]
             _check(grid, as_array(values), method if takes_options else None, fill_value, self._made)
@@ -109,11 +110,19 @@ class RegularGridInterpolator:
         how = {"method": method, "nu": nu}
         return run(self._scipys_values, self._values, (self.grid, self.values, self.fill_value, xi), how)
 
-    def _scipys_values(self, grid: Any, values: Any, fill_value: Any, xi: Any, method: Any, nu: Any) -> Any:
+    def _scipys_values(
+        self,
+        grid: object,
+        values: Any,
+        fill_value: float | None,
+        xi: ArrayLike,
+        method: object,
+        nu: tuple[int, ...] | None,
+    ) -> Any:
         made = self._made(grid, values, fill_value) if self._scipys is None else self._scipys
         return made(xi, method, nu=nu)
 
-    def _values(self, grid: Any, values: Any, fill_value: Any, xi: Any, method: Any, nu: Any) -> Any:
+    def _values(self, grid: Any, values: Array, fill_value: float | None, xi: Any, method: Any, nu: Any) -> Array:
         method = self.method if method is None else method
         xi = _coordinates(xi, len(grid))
         if method not in _METHODS or xi.shape[-1] != len(grid) or (nu is not None and method not in _DEGREES):
@@ -147,7 +156,7 @@ class RegularGridInterpolator:
         found = _of_splines(knots, coefficients, degree, points, (0,) * len(grid) if nu is None else nu)
         return astype(found, values.dtype) if method.endswith("_legacy") else found
 
-    def _refuse(self, grid: Any, values: Any, xi: Any, method: Any, nu: Any) -> None:
+    def _refuse(self, grid: Any, values: Array, xi: Any, method: Any, nu: Any) -> None:
         """Raise SciPy's error for invalid points."""
 
         def make(xi: Any, *grid: Any) -> None:
@@ -183,7 +192,7 @@ def _check_sizes(grid: Sequence[Any], values: Any, method: Any) -> None:
         scipy.interpolate.RegularGridInterpolator(shown, np.zeros(values.shape), method)
 
 
-def _ascending(points: Any, values: Any) -> tuple[Any, Any]:
+def _ascending(points: tuple[Any, ...], values: Array) -> tuple[Any, Any]:
     """Return coordinates in increasing order, and values to match."""
     values = as_array(values)
     values = values if values.dtype.kind in "fc" else astype(values, np.float64)
@@ -210,7 +219,7 @@ def _coordinates(xi: Any, ndim: int) -> Any:
 # Cells
 
 
-def _corners(values: Any, places: Sequence[Any]) -> Any:
+def _corners(values: Array, places: Sequence[Any]) -> Any:
     """Return the values around points.
 
     Args:
@@ -228,7 +237,7 @@ def _corners(values: Any, places: Sequence[Any]) -> Any:
     return getitem(values, tuple(keys))
 
 
-def _contracted(corners: Any, weights: Sequence[Any]) -> Any:
+def _contracted(corners: Array, weights: Sequence[Any]) -> Array:
     """Return the sums over neighbours, weighted along each axis by an array of shape (neighbours, points)."""
     for axis, each in enumerate(weights):
         left = len(weights) - 1 - axis  # remaining axes of neighbours
@@ -237,7 +246,7 @@ def _contracted(corners: Any, weights: Sequence[Any]) -> Any:
     return corners
 
 
-def _in_cells(grid: Any, values: Any, points: Any, nearest: bool) -> Any:
+def _in_cells(grid: tuple[Any, ...], values: Array, points: Sequence[Any], nearest: bool) -> Any:
     """Return values at points that are linear along each axis within a cell, or those of the nearest corner."""
     places, weights = [], []
     for each, at in zip(grid, points, strict=True):
@@ -266,7 +275,7 @@ def _solved(grid: Any, values: Any, degree: int) -> tuple[Any, Any]:
     return knots, values
 
 
-def _of_splines(knots: Any, coefficients: Any, degree: int, points: Any, orders: Any) -> Any:
+def _of_splines(knots: Sequence[Any], coefficients: Array, degree: int, points: list[Any], orders: Any) -> Any:
     """Return derivatives of the spline of several variables."""
     places, weights = [], []
     for t, at, order in zip(knots, points, orders, strict=True):
@@ -276,7 +285,7 @@ def _of_splines(knots: Any, coefficients: Any, degree: int, points: Any, orders:
     return _contracted(_corners(coefficients, places), weights)
 
 
-def _monotone(grid: Any, values: Any, points: Any) -> Any:
+def _monotone(grid: Any, values: Any, points: list[Any]) -> Any:
     """Return values of monotone curves: along the last axis, then the one before it, ..."""
     count = len(grid)
     found = np.moveaxis(PchipInterpolator(grid[-1], values, count - 1)(points[-1]), count - 1, 0)
@@ -320,7 +329,7 @@ def interpn(
         wanted: Any = method
         return scipy.interpolate.interpn(points, values, xi, wanted, bounds_error, fill_value)
 
-    def traced(points: Any, values: Any, xi: Any, fill_value: Any) -> Any:
+    def traced(points: Any, values: Array, xi: Any, fill_value: float) -> Any:
         if method == "splinef2d":
             raise errors.MissingRuleError("scipy.interpolate.interpn with method='splinef2d'", errors.users_line())
         if method not in _METHODS:

@@ -13,6 +13,7 @@ from fgrad.ops.indexing import getitem
 from fgrad.ops.tracing import raw_array, run
 from fgrad.scipy.interpolate.bsplines import make_interp_spline
 from fgrad.scipy.interpolate.pieces import at_axis, by_example, column, examples, interval
+from fgrad.typing import Array, ArrayLike
 
 _DEGREES = {"zero": 0, "slinear": 1, "quadratic": 2, "cubic": 3}
 
@@ -59,10 +60,10 @@ class interp1d:  # noqa: N801  # SciPy's name
         axis: int = -1,
         copy: bool = True,
         bounds_error: bool | None = None,
-        fill_value: Any = np.nan,
+        fill_value: object = np.nan,
         assume_sorted: bool = False,
     ) -> None:
-        def check(x: Any, y: Any, fill_value: Any) -> None:
+        def check(x: ArrayLike, y: Array, fill_value: object) -> None:
             x, y = as_array(x), as_array(y)
             self._made(examples(x)[0], examples(y)[0], _plain(fill_value))  # raises SciPy's errors
 
@@ -97,11 +98,11 @@ class interp1d:  # noqa: N801  # SciPy's name
         """
         return run(self._scipys_values, self._values, (self.x, self.y, self.fill_value, x), {})
 
-    def _scipys_values(self, x: Any, y: Any, fill_value: Any, points: Any) -> Any:
+    def _scipys_values(self, x: Array, y: Array, fill_value: object, points: Array) -> Any:
         made = self._made(x, y, fill_value) if self._scipys is None else self._scipys
         return made(points)
 
-    def _values(self, x: Any, y: Any, fill_value: Any, points: Any) -> Any:
+    def _values(self, x: Any, y: Any, fill_value: object, points: Any) -> Any:
         points, y = as_array(points), np.moveaxis(y, self.axis, 0)
         points = points if points.dtype.kind == "f" else astype(points, np.float64)
         if self._spline is None:
@@ -128,18 +129,18 @@ class interp1d:  # noqa: N801  # SciPy's name
         pair = fill_value if isinstance(fill_value, tuple) and len(fill_value) == 2 else (fill_value, fill_value)
         return tuple(map(as_array, pair))
 
-    def _check_bounds(self, x: Any, points: Any, below: Any, above: Any) -> None:
+    def _check_bounds(self, x: Array, points: Any, below: Array, above: Array) -> None:
         """Raise SciPy's error for points beyond the data."""
         if self.bounds_error and np.any(raw_array(np.logical_or(below, above))):
 
-            def make(points: Any, below: Any, above: Any, first: Any, last: Any) -> None:
+            def make(points: Array, below: Any, above: Any, first: Any, last: Any) -> None:
                 wrong = points[np.logical_or(below, above)]
                 scipy.interpolate.interp1d([first, last], [0.0, 0.0], bounds_error=True)(wrong)
 
             by_example(make, points, below, above, x[0], x[-1])
 
 
-def _is_extrapolate(fill_value: Any) -> bool:
+def _is_extrapolate(fill_value: object) -> bool:
     return isinstance(fill_value, str) and fill_value == "extrapolate"
 
 
@@ -160,7 +161,7 @@ def _sorted(x: Any, y: Any, axis: int, assume_sorted: bool) -> tuple[Any, Any]:
     return getitem(x, order), getitem(y, (slice(None),) * (axis % y.ndim) + (order,))
 
 
-def _spline(x: Any, y: Any, degree: int) -> tuple[Any, Any]:
+def _spline(x: Array, y: Array, degree: int) -> tuple[Any, Any]:
     """Return the spline through points, and which data make all values NaN, or None if none do."""
     if degree < 2 or not (np.isnan(raw_array(x)).any() or np.isnan(raw_array(y)).any()):
         return make_interp_spline(x, y, degree, check_finite=False), None

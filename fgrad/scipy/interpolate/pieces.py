@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.interpolate
@@ -22,12 +22,14 @@ from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
 from fgrad.ops.tracing import raw_array, run
+from fgrad.typing import Array, ArrayLike, Operand
 
-Extrapolate = Any
-"""True, False, "periodic", or None for the default."""
+D = TypeVar("D")
+
+Extrapolate: TypeAlias = Literal["periodic"] | bool
 
 
-def interval(x: Any, points: Any, first: int, last: int) -> Any:
+def interval(x: ArrayLike, points: ArrayLike, first: int, last: int) -> Any:
     """Return the index of the piece that contains each point: `x[i] <= point < x[i + 1]`.
 
     Points beyond the ends belong to the outermost pieces.
@@ -45,7 +47,7 @@ def wide(x: Any) -> Any:
     return astype(x, np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-def real_points(x: Any) -> Any:
+def real_points(x: ArrayLike) -> Any:
     """Return points in double precision; they are real."""
     return astype(as_array(x), np.float64)
 
@@ -69,7 +71,7 @@ def examples(x: Any) -> Any:
     return np.reshape(shown, (prod(shown.shape[: shown.ndim - x.ndim]), *x.shape))
 
 
-def by_example(make: Callable[..., Any], *arrays: Any) -> None:
+def by_example(make: Callable[..., Any], *arrays: ArrayLike) -> None:
     """Call a SciPy function with plain arrays, to raise its error for invalid ones."""
     shown = [examples(x) for x in arrays]
     for number in range(max(map(len, shown))):
@@ -84,7 +86,7 @@ def points_fit(x: Any, y: Any, axis: int) -> bool:
     return bool(np.all(places[:, 1:] > places[:, :-1]) and np.isfinite(places).all() and np.isfinite(values).all())
 
 
-def periodic(points: Any, start: Any, end: Any) -> Any:
+def periodic(points: ArrayLike, start: Any, end: Any) -> Any:
     """Return points shifted by whole periods into the first one."""
     return start + np.remainder(points - start, end - start)
 
@@ -105,7 +107,7 @@ def _value(coefficients: Any, step: Any, nu: int = 0) -> Any:
     return total
 
 
-def _pieces_at(c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate, increasing: bool) -> Any:
+def _pieces_at(c: Array, x: Array, points: Array, nu: int, extrapolate: Extrapolate | None, increasing: bool) -> Any:
     """Return derivatives of a piecewise polynomial, with the axes of the points first.
 
     Args:
@@ -128,7 +130,7 @@ def _pieces_at(c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate, i
     return np.where(column(inside, ndim), found, np.nan)
 
 
-def _antiderivative_of(c: Any, x: Any) -> Any:
+def _antiderivative_of(c: Array, x: Array) -> Array:
     """Return the coefficients of the integral from the first breakpoint on."""
     raised = c / column(np.arange(c.shape[0], 0.0, -1), c.ndim)
     nothing = np.zeros_like(raised[:1])
@@ -138,13 +140,13 @@ def _antiderivative_of(c: Any, x: Any) -> Any:
     return np.concatenate([raised, start[None]])
 
 
-def integral(antiderivative: Callable[[Any], Any], a: Any, b: Any, start: Any, end: Any, extrapolate: Any) -> Any:
+def integral(antiderivative: Callable[[Any], Any], a: Any, b: Any, start: Any, end: Any, extrapolate: object) -> Any:
     """Return the difference of an antiderivative, optionally continued periodically."""
     if extrapolate != "periodic":
         return antiderivative(b) - antiderivative(a)
     whole = antiderivative(end) - antiderivative(start)
 
-    def continued(point: Any) -> Any:
+    def continued(point: Array) -> Any:
         return np.floor_divide(point - start, end - start) * whole + antiderivative(periodic(point, start, end))
 
     return continued(b) - continued(a)
@@ -180,17 +182,17 @@ class PPoly:
     c: Any
     x: Any
     axis: int
-    extrapolate: Extrapolate
+    extrapolate: Extrapolate | None
 
-    def __init__(self, c: Any, x: Any, extrapolate: Extrapolate = None, axis: int = 0) -> None:
+    def __init__(self, c: Any, x: Any, extrapolate: Extrapolate | None = None, axis: int = 0) -> None:
         c, x = run(_scipys_pieces, _traced_pieces, (c, x, axis), {})
         self._become(c, x, extrapolate, axis, isinstance(x, np.ndarray) and bool(x[-1] >= x[0]))
 
-    def _become(self, c: Any, x: Any, extrapolate: Extrapolate, axis: int, increasing: bool) -> None:
+    def _become(self, c: Array, x: Any, extrapolate: Extrapolate | None, axis: int, increasing: bool) -> None:
         self.c, self.x, self.axis, self._increasing = c, x, axis, increasing
         self.extrapolate = choice(extrapolate, True)
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate = None) -> Any:
+    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
         """Return values or derivatives.
 
         Args:
@@ -207,10 +209,10 @@ class PPoly:
     def _scipys(self, c: Any, x: Any) -> Any:
         return scipy.interpolate.PPoly.construct_fast(np.asarray(c), np.asarray(x), self.extrapolate, self.axis)
 
-    def _scipys_values(self, c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+    def _scipys_values(self, c: Array, x: Array, points: Operand, nu: int, extrapolate: Extrapolate | None) -> Any:
         return self._scipys(c, x)(points, nu, extrapolate)
 
-    def _values(self, c: Any, x: Any, points: Any, nu: int, extrapolate: Extrapolate) -> Any:
+    def _values(self, c: Array, x: Any, points: Any, nu: int, extrapolate: Extrapolate | None) -> Any:
         if nu < 0:
             self._scipys(np.zeros((1, 1)), np.arange(2.0))(0.0, nu)  # raises SciPy's error
         points = real_points(points)
@@ -242,20 +244,20 @@ class PPoly:
         c = run(self._scipys_antiderivative, self._antiderivative, (self.c, self.x), {"nu": nu})
         return self._like(c, False if self.extrapolate == "periodic" else self.extrapolate)
 
-    def _like(self, c: Any, extrapolate: Extrapolate) -> PPoly:
+    def _like(self, c: Array, extrapolate: Extrapolate | None) -> PPoly:
         made = PPoly.__new__(PPoly)
         made._become(c, self.x, extrapolate, self.axis, self._increasing)
         return made
 
-    def _scipys_antiderivative(self, c: Any, x: Any, nu: int) -> Any:
+    def _scipys_antiderivative(self, c: Array, x: Array, nu: int) -> Any:
         return self._scipys(c, x).antiderivative(nu).c
 
-    def _antiderivative(self, c: Any, x: Any, nu: int) -> Any:
+    def _antiderivative(self, c: Array, x: Array, nu: int) -> Array:
         for _ in range(nu):
             c = _antiderivative_of(c, x)
         return c
 
-    def integrate(self, a: Any, b: Any, extrapolate: Extrapolate = None) -> Any:
+    def integrate(self, a: ArrayLike, b: ArrayLike, extrapolate: Extrapolate | None = None) -> Any:
         """Return the integral between two points.
 
         Args:
@@ -267,20 +269,20 @@ class PPoly:
         """
         return run(self._scipys_integral, self._integral, (self.c, self.x, a, b), {"extrapolate": extrapolate})
 
-    def _scipys_integral(self, c: Any, x: Any, a: Any, b: Any, extrapolate: Extrapolate) -> Any:
+    def _scipys_integral(self, c: Array, x: Array, a: Operand, b: Operand, extrapolate: Extrapolate | None) -> Any:
         return self._scipys(c, x).integrate(a, b, extrapolate)
 
-    def _integral(self, c: Any, x: Any, a: Any, b: Any, extrapolate: Extrapolate) -> Any:
+    def _integral(self, c: Array, x: Array, a: Operand, b: Operand, extrapolate: Extrapolate | None) -> Any:
         extrapolate = choice(extrapolate, self.extrapolate)
         raised = _antiderivative_of(c, x)
         a, b = real_points(a), real_points(b)
 
-        def antiderivative(point: Any) -> Any:
+        def antiderivative(point: Array) -> Any:
             return _pieces_at(raised, x, point, 0, bool(extrapolate), self._increasing)
 
         return integral(antiderivative, a, b, x[0], x[-1], extrapolate)
 
-    def solve(self, y: Any = 0.0, discontinuity: bool = True, extrapolate: Extrapolate = None) -> Any:
+    def solve(self, y: ArrayLike = 0.0, discontinuity: bool = True, extrapolate: Extrapolate | None = None) -> Any:
         """Return the points at which the value equals `y`, for arrays that are not traced.
 
         Args:
@@ -292,15 +294,15 @@ class PPoly:
             MissingRuleError: a TypeError; something is traced.
         """
 
-        def by_scipy(c: Any, x: Any, y: Any) -> Any:
+        def by_scipy(c: Array, x: Array, y: Operand) -> Any:
             return self._scipys(c, x).solve(y, discontinuity, extrapolate)
 
-        def refuse(*arguments: Any) -> Any:
+        def refuse(*arguments: Operand) -> Any:
             raise errors.MissingRuleError(f"scipy.interpolate.{type(self).__name__}.solve", errors.users_line())
 
         return run(by_scipy, refuse, (self.c, self.x, y), {})
 
-    def roots(self, discontinuity: bool = True, extrapolate: Extrapolate = None) -> Any:
+    def roots(self, discontinuity: bool = True, extrapolate: Extrapolate | None = None) -> Any:
         """Return the points at which the value is 0, for arrays that are not traced.
 
         Raises:
@@ -309,19 +311,19 @@ class PPoly:
         return self.solve(0.0, discontinuity, extrapolate)
 
 
-def choice(extrapolate: Extrapolate, default: Extrapolate) -> Extrapolate:
+def choice(extrapolate: Extrapolate | None, default: D) -> Extrapolate | D:
     """Return the requested or default mode of extrapolation."""
     if extrapolate is None:
         return default
     return extrapolate if isinstance(extrapolate, str) and extrapolate == "periodic" else bool(extrapolate)
 
 
-def _scipys_pieces(c: Any, x: Any, axis: int) -> tuple[Any, Any]:
+def _scipys_pieces(c: Array, x: Array, axis: int) -> tuple[Any, Any]:
     made = scipy.interpolate.PPoly(c, x, axis=axis)
     return made.c, made.x
 
 
-def _traced_pieces(c: Any, x: Any, axis: int) -> tuple[Any, Any]:
+def _traced_pieces(c: Any, x: Array, axis: int) -> tuple[Any, Any]:
     c, x = as_array(c), as_array(x)
     if not _coefficients_fit(c, x, axis):
         by_example(lambda x: scipy.interpolate.PPoly(np.zeros(c.shape), x, axis=axis), x)
@@ -330,7 +332,7 @@ def _traced_pieces(c: Any, x: Any, axis: int) -> tuple[Any, Any]:
     return wide(c), wide(x)
 
 
-def _coefficients_fit(c: Any, x: Any, axis: int) -> bool:
+def _coefficients_fit(c: Array, x: Array, axis: int) -> bool:
     if c.ndim < 2 or not 0 <= axis < c.ndim - 1 or x.ndim != 1 or x.shape[0] < 2:
         return False
     if not c.shape[axis] or c.shape[axis + 1] != x.shape[0] - 1:

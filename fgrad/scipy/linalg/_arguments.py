@@ -22,6 +22,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
+from fgrad.typing import Array
 
 OPTIONS = """
 Args:
@@ -39,14 +40,11 @@ Returns:
 """
 """What functions that solve `a @ x = b` are documented with, besides."""
 
-Array = Any
-"""An array, or a tensor that may be traced."""
-
 SCIPY: Any = scipy.linalg
 """SciPy's functions, typed for calls with arbitrary options."""
 
 
-def lapack_dtype(*arrays: Any) -> np.dtype[Any]:
+def lapack_dtype(*arrays: Array) -> np.dtype[Any]:
     """Return LAPACK's dtype for arrays: of single or double precision, real or complex.
 
     Raises:
@@ -85,12 +83,12 @@ def numbers(*arrays: Any, check_finite: bool = True) -> list[Any]:
     return [of_dtype(x, dtype) for x in arrays]
 
 
-def scipys_error(function: Any, *arrays: Any, **keywords: Any) -> None:
+def scipys_error(function: Callable[..., Any], *arrays: Any, **keywords: Any) -> None:
     """Call a SciPy function on ones with the shapes and dtypes of invalid arguments, to raise its error."""
     function(*(np.ones(x.shape, x.dtype) for x in arrays), **keywords)
 
 
-def refused(function: Any, why: str, instead: str, example: str) -> Callable[..., Any]:
+def refused(function: Callable[..., Any], why: str, instead: str, example: str) -> Callable[..., Any]:
     """Return a SciPy function that raises if something is traced, with the reason why it has no derivative.
 
     Args:
@@ -101,7 +99,7 @@ def refused(function: Any, why: str, instead: str, example: str) -> Callable[...
     """
     parameters = ", ".join(inspect.signature(function).parameters)
 
-    def refuse(*args: Any, **keywords: Any) -> Any:
+    def refuse(*args: Array, **keywords: object) -> Any:
         raise errors.NoDerivativeError(f"scipy.linalg.{function.__name__} {why}\n{instead}")
 
     refuse.__name__ = refuse.__qualname__ = function.__name__

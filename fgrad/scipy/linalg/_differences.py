@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.typing import Array
+
 _LOSS = 30
 """If the error of a quotient may exceed this many roundings, the other formula is computed, too."""
 
@@ -25,7 +27,7 @@ _MORE, _FEWER = 5, 3
 """Number of nodes per axis for the mean of a derivative, and for the estimate of its error."""
 
 
-def divided_differences(derivative: Callable[[int, Any], Any], points: Any) -> Any:
+def divided_differences(derivative: Callable[[int, Any], Any], points: Array) -> Array:
     """Return the divided differences of a function.
 
     Args:
@@ -40,7 +42,7 @@ def divided_differences(derivative: Callable[[int, Any], Any], points: Any) -> A
     return np.reshape(_with_errors(derivative, rows)[0], shape)
 
 
-def _with_errors(derivative: Callable[[int, Any], Any], rows: Any) -> tuple[Any, Any]:
+def _with_errors(derivative: Callable[[int, Any], Any], rows: Array) -> tuple[Any, Any]:
     """Return the divided differences of rows of ascending points, and error estimates."""
     if rows.shape[-1] == 1:
         values = derivative(0, rows[:, 0])
@@ -57,14 +59,14 @@ def _with_errors(derivative: Callable[[int, Any], Any], rows: Any) -> tuple[Any,
     return values, errors
 
 
-def _means(derivative: Callable[[int, Any], Any], rows: Any) -> tuple[Any, Any]:
+def _means(derivative: Callable[[int, Any], Any], rows: Array) -> tuple[Any, Any]:
     """Return the means of a derivative over the simplices of points, and error estimates."""
     order = rows.shape[-1] - 1
     best, other = (_mean(derivative, rows, *_simplex_rule(count, order)) for count in (_MORE, _FEWER))
     return best, np.abs(best - other) + np.finfo(rows.dtype).eps * np.abs(best)
 
 
-def _mean(derivative: Callable[[int, Any], Any], rows: Any, places: Any, weights: Any) -> Any:
+def _mean(derivative: Callable[[int, Any], Any], rows: Array, places: Array, weights: Array) -> Any:
     steps = np.diff(rows, axis=-1)
     points = rows[:, :1] + steps @ places.astype(rows.dtype)
     values = np.reshape(derivative(rows.shape[-1] - 1, np.ravel(points)), points.shape)

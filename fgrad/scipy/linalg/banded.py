@@ -7,7 +7,7 @@ solution, linear in the number of rows.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ from fgrad.ops.matrices import conjugated, real, stacked_batch
 from fgrad.ops.patterns import of_system
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import OPTIONS, SOLUTION, Array, as_columns, numbers, rows_of, scipys_error
+from fgrad.scipy.linalg._arguments import OPTIONS, SOLUTION, as_columns, numbers, rows_of, scipys_error
+from fgrad.typing import Array
 
 
 @functools.cache
@@ -32,27 +33,27 @@ def _rows_of(lower: int, upper: int, size: int) -> tuple[Any, Any]:
     return np.where(is_inside, rows, 0), is_inside
 
 
-def _transposed_bands(ab: Any, lower: int, upper: int) -> Any:
+def _transposed_bands(ab: Any, lower: int, upper: int) -> Array:
     """Return the bands of the transpose, which has `upper` bands below the diagonal."""
     rows, is_inside = _rows_of(upper, lower, ab.shape[-1])
     bands = np.arange(lower + upper, -1, -1)[:, None]
     return np.where(is_inside, ab[..., bands, rows], np.zeros((), ab.dtype))
 
 
-def _at_rows(x: Any, lower: int, upper: int) -> Any:
+def _at_rows(x: Array, lower: int, upper: int) -> Array:
     """Return for each element of the bands the corresponding row of `x`, or zeros."""
     rows, is_inside = _rows_of(lower, upper, x.shape[-2])
     return np.where(is_inside[..., None], np.take(x, rows, axis=-2), np.zeros((), x.dtype))
 
 
-def _product(ab: Any, x: Any, lower: int, upper: int) -> Any:
+def _product(ab: Array, x: Array, lower: int, upper: int) -> Any:
     """Return the product of a banded matrix with columns."""
     turned = _transposed_bands(ab, lower, upper)
     return np.sum(turned[..., None] * _at_rows(x, upper, lower), axis=-3)
 
 
 def _solved(ab: Any, b: Any, lower: int, upper: int) -> Any:
-    def solve_one(ab: Any, b: Any) -> Any:
+    def solve_one(ab: Array, b: Array) -> Array:
         return scipy.linalg.solve_banded((lower, upper), ab, b, check_finite=False)
 
     return in_stacks(solve_one, ab, b)
@@ -62,19 +63,19 @@ def _solution(ab: Any, b: Any, lower: int, upper: int) -> Any:
     return apply(_solve, (ab, b), {"lower": lower, "upper": upper})
 
 
-def _bands_rule(ans: Any, ab: Any, b: Any, lower: int, upper: int) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _bands_rule(ans: Array, ab: Array, b: Array, lower: int, upper: int) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         moved = _solution(_transposed_bands(ab, lower, upper), ct, upper, lower)
         return -np.sum(_at_rows(moved, lower, upper) * ans[..., None, :, :], axis=-1)
 
     return pullback
 
 
-def _side_rule(ans: Any, ab: Any, b: Any, lower: int, upper: int) -> Callable[[Any], Any]:
+def _side_rule(ans: Array, ab: Array, b: Array, lower: int, upper: int) -> Callable[[Any], Any]:
     return lambda ct: _solution(_transposed_bands(ab, lower, upper), ct, upper, lower)
 
 
-def _tangent(tangents: Any, ans: Any, ab: Any, b: Any, lower: int, upper: int) -> Any:
+def _tangent(tangents: Sequence[Any], ans: Array, ab: Array, b: Array, lower: int, upper: int) -> Any:
     moved, tb = tangents
     if moved is ZERO:
         return _solution(ab, tb, lower, upper)
@@ -103,8 +104,8 @@ _solve.batch = stacked_batch(_solve)
 @differentiates(scipy.linalg.solve_banded, SOLUTION, OPTIONS)
 def solve_banded(
     l_and_u: tuple[int, int],
-    ab: Array,
-    b: Array,
+    ab: Any,
+    b: Any,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     check_finite: bool = True,
@@ -148,8 +149,8 @@ def by_diagonals(a: Any, columns: Any) -> Any:
 
 @differentiates(scipy.linalg.solveh_banded, SOLUTION, OPTIONS)
 def solveh_banded(
-    ab: Array,
-    b: Array,
+    ab: Any,
+    b: Any,
     overwrite_ab: bool = False,
     overwrite_b: bool = False,
     lower: bool = False,

@@ -32,7 +32,6 @@ from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (
     OPTIONS,
     SOLUTION,
-    Array,
     as_columns,
     check_finite_values,
     fits,
@@ -44,6 +43,7 @@ from fgrad.scipy.linalg._arguments import (
     scipys_error,
 )
 from fgrad.scipy.linalg.banded import by_diagonals
+from fgrad.typing import Array, ArrayLike
 
 # Structured matrices
 
@@ -72,7 +72,7 @@ def _whole(a: Any, structure: str, lower: bool) -> Any:
     return a
 
 
-def _without_zeros(values: Any) -> Any:
+def _without_zeros(values: Array) -> Array:
     """Return the divisor, after a check for zeros."""
     if np.any(raw_array(values) == 0):
         raise np.linalg.LinAlgError("A singular matrix detected.")
@@ -92,8 +92,8 @@ def _solved(a: Any, columns: Any, structure: str, lower: bool, is_transposed: bo
 
 @differentiates(scipy.linalg.solve, SOLUTION, OPTIONS)
 def solve(
-    a: Array,
-    b: Array,
+    a: Any,
+    b: Any,
     lower: bool = False,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
@@ -145,8 +145,8 @@ _TRANSPOSES: dict[Any, int] = {"N": 0, "T": 1, "C": 2}
 
 @differentiates(scipy.linalg.solve_triangular, SOLUTION, OPTIONS)
 def solve_triangular(
-    a: Array,
-    b: Array,
+    a: Any,
+    b: Any,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
@@ -192,7 +192,7 @@ def triangular_solution(a: Any, b: Any, lower: bool, trans: int | str) -> Any:
 # Inverses and determinants
 
 
-def _inverse(a: Any, options: tuple[tuple[str, Any], ...]) -> Any:
+def _inverse(a: Array, options: tuple[tuple[str, Any], ...]) -> Array:
     if a.ndim > 2 and _ONE_AT_A_TIME:
         flat = a.reshape((-1, *a.shape[-2:]))
         return np.reshape([scipy.linalg.inv(each, check_finite=False, **dict(options)) for each in flat], a.shape)
@@ -219,7 +219,7 @@ _inv.batch = stacked_batch(_inv)
 
 @differentiates(scipy.linalg.inv, OPTIONS)
 def inv(
-    a: Array,
+    a: Any,
     overwrite_a: bool = False,
     check_finite: bool = True,
     *,
@@ -261,7 +261,7 @@ def inv(
 
 
 @differentiates(scipy.linalg.det, OPTIONS)
-def det(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Return the determinant of a square matrix; the derivative is also correct for singular matrices.
 
     Args:
@@ -290,8 +290,8 @@ def det(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 
 @differentiates(scipy.linalg.lstsq, OPTIONS)
 def lstsq(
-    a: Array,
-    b: Array,
+    a: Any,
+    b: Any,
     cond: float | None = None,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
@@ -343,7 +343,7 @@ def lstsq(
     return (x[..., 0] if b.ndim == 1 else x), residuals, rank, None if lapack_driver == "gelsy" else s
 
 
-def _pinv_and_rank(a: Any, atol: float, rtol: float) -> tuple[Any, Any]:
+def _pinv_and_rank(a: Array, atol: float, rtol: float) -> tuple[Any, Any]:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     is_kept = s > atol + rtol * np.max(s, axis=-1, keepdims=True, initial=0)
     inverse = np.where(is_kept, 1 / np.where(is_kept, s, 1), np.zeros((), s.dtype))
@@ -354,7 +354,7 @@ def _pinv_and_rank(a: Any, atol: float, rtol: float) -> tuple[Any, Any]:
 _PINV_REVERSE, _PINV_FORWARD = rules_of("pinv")
 
 
-def _pinv_rule(ans: Any, a: Any, atol: float, rtol: float) -> Any:
+def _pinv_rule(ans: tuple[Any, ...], a: Array, atol: float, rtol: float) -> Any:
     pullback = _PINV_REVERSE(ans[0], a, cutoff=rtol, hermitian=False)
     return lambda cts: ZERO if cotangent_of(cts, 0) is None else pullback(cts[0])
 
@@ -382,7 +382,7 @@ def _pseudo_inverse(a: Any, atol: float | None, rtol: float | None, return_rank:
 
 @differentiates(scipy.linalg.pinv, OPTIONS)
 def pinv(
-    a: Array,
+    a: Any,
     *,
     atol: float | None = None,
     rtol: float | None = None,
@@ -420,7 +420,7 @@ def pinv(
 
 @differentiates(scipy.linalg.pinvh, OPTIONS)
 def pinvh(
-    a: Array,
+    a: ArrayLike,
     atol: float | None = None,
     rtol: float | None = None,
     lower: bool = True,
@@ -455,7 +455,7 @@ def pinvh(
 
 
 @differentiates(scipy.linalg.norm, OPTIONS)
-def norm(a: Array, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
+def norm(a: ArrayLike, ord: Any = None, axis: Any = None, keepdims: bool = False, check_finite: bool = True) -> Any:
     """Return the norm of a vector or matrix, of any order; at 0 its derivative is 0.
 
     Args:

@@ -14,7 +14,7 @@ more columns has `u2 = inv(l) @ a2` on the right.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +40,6 @@ from fgrad.scipy.linalg._arguments import (
     OPTIONS,
     SCIPY,
     SOLUTION,
-    Array,
     as_columns,
     fits,
     is_square,
@@ -48,11 +47,12 @@ from fgrad.scipy.linalg._arguments import (
     scipys_error,
 )
 from fgrad.scipy.linalg.equations import triangular_solution
+from fgrad.typing import Array, ArrayLike
 
 # Cholesky
 
 
-def _factor(a: Any, lower: bool) -> Any:
+def _factor(a: Any, lower: bool) -> Array:
     try:
         return np.linalg.cholesky(a, upper=not lower)
     except np.linalg.LinAlgError:
@@ -73,7 +73,12 @@ Raises:
 
 @family(scipy.linalg, _OF_CHOLESKY, OPTIONS)
 def _with_factor(
-    result: Callable[..., Any], /, a: Array, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    result: Callable[..., Any],
+    /,
+    a: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    check_finite: bool = True,
 ) -> Any:
     """Return what a function makes of the triangular factor of a positive definite matrix."""
     (a,) = numbers(a, check_finite=check_finite)
@@ -83,7 +88,7 @@ def _with_factor(
 
 
 @_with_factor
-def cholesky(factor: Any, lower: bool) -> Any:
+def cholesky(factor: ArrayLike, lower: bool) -> Any:
     """Return the triangular factor of a positive definite matrix: `r.conj().T @ r`, or `l @ l.conj().T`.
 
     Returns:
@@ -99,7 +104,7 @@ def cholesky(factor: Any, lower: bool) -> Any:
 
 
 @_with_factor
-def cho_factor(factor: Any, lower: bool) -> Any:
+def cho_factor(factor: ArrayLike, lower: bool) -> Any:
     """Return the factor of a positive definite matrix for `cho_solve`.
 
     Returns:
@@ -117,7 +122,7 @@ def cho_factor(factor: Any, lower: bool) -> Any:
 
 
 @differentiates(scipy.linalg.cho_solve, SOLUTION, OPTIONS)
-def cho_solve(c_and_lower: tuple[Array, bool], b: Array, overwrite_b: bool = False, check_finite: bool = True) -> Any:
+def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True) -> Any:
     """Solve the equation `a @ x = b` with the Cholesky factor of `a`.
 
     Args:
@@ -145,7 +150,7 @@ def cho_solve(c_and_lower: tuple[Array, bool], b: Array, overwrite_b: bool = Fal
 # LU
 
 
-def _order_of(pivots: Any, rows: int) -> Any:
+def _order_of(pivots: Array, rows: int) -> Array:
     """Return the permutation made by row interchanges: each step exchanges a row with a later one."""
     order = list(range(rows))
     for row, other in enumerate(pivots[:, 0].tolist()):
@@ -153,13 +158,13 @@ def _order_of(pivots: Any, rows: int) -> Any:
     return np.array(order, np.int32)[:, None]
 
 
-def _lu_one(a: Any) -> tuple[Any, Any, Any]:
+def _lu_one(a: Array) -> tuple[Any, Any, Any]:
     lu, pivots = lapack("getrf", a.dtype.char)(a)[:2]
     pivots = pivots[:, None]
     return np.ascontiguousarray(lu), pivots, _order_of(pivots, a.shape[0])
 
 
-def _lu(a: Any) -> tuple[Any, Any, Any]:
+def _lu(a: Array) -> tuple[Any, Any, Any]:
     """Return both factors in one matrix, the interchanges, and the permutation of rows; the latter two as columns."""
     if not a.size:
         *stack, rows, columns = a.shape
@@ -168,14 +173,14 @@ def _lu(a: Any) -> tuple[Any, Any, Any]:
     return in_stacks(_lu_one, a)  # type: ignore[no-any-return]
 
 
-def _parts(lu: Any) -> tuple[Any, Any]:
+def _parts(lu: Array) -> tuple[Any, Any]:
     """Return the lower factor, with ones on its diagonal, and the upper one."""
     rows, columns = lu.shape[-2:]
     count = min(rows, columns)
     return np.tril(lu[..., :count], -1) + np.eye(rows, count, dtype=lu.dtype), np.triu(lu[..., :count, :])
 
 
-def _check_regular(lu: Any) -> None:
+def _check_regular(lu: Array) -> None:
     """Reject a derivative if one of the first pivots is 0.
 
     Raises:
@@ -188,20 +193,20 @@ def _check_regular(lu: Any) -> None:
         )
 
 
-def _by_lower(lu: Any, x: Any, trans: int = 0) -> Any:
+def _by_lower(lu: Array, x: Array, trans: int = 0) -> Any:
     count = min(lu.shape[-2:])
     square = lu[..., :count, :count]
     return triangular_solution(np.tril(square, -1) + np.eye(count, dtype=lu.dtype), x, True, trans)
 
 
-def _by_upper_from_right(lu: Any, x: Any, trans: int = 0) -> Any:
+def _by_upper_from_right(lu: Array, x: Array, trans: int = 0) -> Any:
     """Return `x @ inv(u)`, or with `trans` the product with the inverse of the transpose."""
     count = min(lu.shape[-2:])
     return transposed(triangular_solution(lu[..., :count, :count], transposed(x), False, 1 - trans))
 
 
-def _lu_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
-    def pullback(cts: Any) -> Any:
+def _lu_rule(ans: tuple[Any, ...], a: Array) -> Callable[[Any], Any]:
+    def pullback(cts: object) -> Any:
         lu, _, order = ans
         ct = cotangent_of(cts, 0)
         if ct is None:
@@ -227,7 +232,7 @@ def _lu_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     return pullback
 
 
-def _lu_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+def _lu_tangent(tangents: Sequence[Any], ans: tuple[Any, ...], a: Array) -> Any:
     lu, _, order = ans
     _check_regular(lu)
     lower, upper = _parts(lu)
@@ -257,7 +262,7 @@ _lu_primitive.batch = stacked_batch(_lu_primitive)
 
 
 @differentiates(scipy.linalg.lu_factor, OPTIONS)
-def lu_factor(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Return both factors of LU in one matrix, for `lu_solve`.
 
     Args:
@@ -287,7 +292,7 @@ def lu_factor(a: Array, overwrite_a: bool = False, check_finite: bool = True) ->
 
 @differentiates(scipy.linalg.lu, OPTIONS)
 def lu(
-    a: Array,
+    a: Any,
     permute_l: bool = False,
     overwrite_a: bool = False,
     check_finite: bool = True,
@@ -333,8 +338,8 @@ _row_order = fixed("row_order", lambda pivots: in_stacks(lambda each: _order_of(
 
 @differentiates(scipy.linalg.lu_solve, SOLUTION, OPTIONS)
 def lu_solve(
-    lu_and_piv: tuple[Array, Array],
-    b: Array,
+    lu_and_piv: Any,
+    b: Any,
     trans: int = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
@@ -370,7 +375,7 @@ def lu_solve(
     return x[..., 0] if b.ndim == 1 else x
 
 
-def _rows_in_order(x: Any, order: Any) -> Any:
+def _rows_in_order(x: Array, order: Array) -> Array:
     """Return permuted rows of matrices; stacks are broadcast."""
     stack = np.broadcast_shapes(x.shape[:-2], order.shape[:-2])
     wide = np.broadcast_to(x, (*stack, *x.shape[-2:])) if x.shape[:-2] != stack else x
@@ -380,8 +385,8 @@ def _rows_in_order(x: Any, order: Any) -> Any:
 # QR
 
 
-def _added_rule(ans: Any, first: Any, added: Any) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _added_rule(ans: Array, first: Array, added: Array) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         require_invariance(skew(transposed(ans) @ ct), [ct], "qr", "the vectors that mode='full' adds")
         return -conjugated(ans) @ (adjoint(ct) @ conjugated(first))
 
@@ -398,12 +403,12 @@ _added_columns = Primitive(
 _added_columns.batch = stacked_batch(_added_columns)
 
 
-def _beyond(a: Any) -> Any:
+def _beyond(a: Array) -> Any:
     """Return the columns that SciPy adds to an orthonormal basis of the column space of a matrix."""
     return in_stacks(lambda a: scipy.linalg.qr(a, check_finite=False)[0][:, a.shape[1] :], a)
 
 
-def _pivots_of(a: Any) -> Any:
+def _pivots_of(a: Array) -> Any:
     return in_stacks(lambda a: scipy.linalg.qr(a, mode="r", pivoting=True, check_finite=False)[1][None], a)
 
 
@@ -412,7 +417,7 @@ _columns_beyond, _pivots = fixed("columns_beyond", _beyond), fixed("qr_pivots", 
 
 @differentiates(scipy.linalg.qr, OPTIONS)
 def qr(
-    a: Array,
+    a: Any,
     overwrite_a: bool = False,
     lwork: int | None = None,
     mode: str = "full",

@@ -16,7 +16,7 @@ https://doi.org/10.1137/080716426), and the square root solves a Sylvester equat
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,6 @@ from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.linalg._arguments import (
     SCIPY,
-    Array,
     check_finite_values,
     is_square,
     lapack_dtype,
@@ -44,15 +43,16 @@ from fgrad.scipy.linalg._arguments import (
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
 from fgrad.transforms.draws import of_algorithm
 from fgrad.transforms.series import OF_BLOCKS
+from fgrad.typing import Array, ArrayLike, Operand
 
 # Twice the size
 
 
-def _norms(x: Any) -> Any:
+def _norms(x: Array) -> Any:
     return np.max(np.sum(np.abs(x), axis=-2, keepdims=True), axis=-1, keepdims=True, initial=0)
 
 
-def _scales(a: Any, direction: Any) -> Any:
+def _scales(a: Array, direction: Array) -> Array:
     """Return powers of 2 that make a direction small next to the matrix, without influence on the algorithm."""
     sizes, wanted = _norms(direction), _norms(a) * 2.0**-10
     is_usual = (sizes > 0) & (wanted > 0) & np.isfinite(sizes) & np.isfinite(wanted)
@@ -63,7 +63,7 @@ def _scales(a: Any, direction: Any) -> Any:
 _scales_of = fixed("frechet_scales", _scales)
 
 
-def _twice(a: Any, direction: Any) -> Any:
+def _twice(a: Array, direction: Array) -> Array:
     """Return the block matrix of twice the size with a matrix on its diagonal and a direction above it."""
     stack = np.broadcast_shapes(a.shape[:-2], direction.shape[:-2])
     a, direction = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, direction))
@@ -71,7 +71,7 @@ def _twice(a: Any, direction: Any) -> Any:
     return np.concatenate([top, np.concatenate([np.zeros_like(a), a], axis=-1)], axis=-2)
 
 
-def _along(function: Callable[[Any], Any], a: Any, direction: Any) -> Any:
+def _along(function: Callable[[Any], Any], a: Array, direction: Any) -> Any:
     """Return the derivative of a function of matrices along a direction."""
     size = a.shape[-1]
     if not size:
@@ -80,7 +80,7 @@ def _along(function: Callable[[Any], Any], a: Any, direction: Any) -> Any:
     return function(_twice(a, direction * scales))[..., :size, size:] / scales
 
 
-def _square(function: Any, A: Any, *others: Any) -> Any:  # noqa: N803  # SciPy's name
+def _square(function: Callable[..., Any], A: Any, *others: Any) -> Any:  # noqa: N803  # SciPy's name
     """Return square matrices in a suitable dtype, or raise SciPy's error."""
     a = as_array(A)
     if not is_square(a):
@@ -98,28 +98,28 @@ _SMALL = 20
 """Up to this size SciPy's compiled `expm` is faster than the algorithm for the derivative."""
 
 
-def _exponential(a: Any) -> Any:
+def _exponential(a: Array) -> Array:
     return scipy.linalg.expm(a)
 
 
-def _frechet_one(a: Any, direction: Any) -> Any:
+def _frechet_one(a: Array, direction: Array) -> Any:
     if a.shape[-1] <= _SMALL or not _norms(a)[0, 0] <= _LARGE:
         return _along(_exponential, a, direction)
     return SCIPY.expm_frechet(a, direction, compute_expm=False, check_finite=False).astype(a.dtype)
 
 
-def _frechet(a: Any, direction: Any) -> Any:
+def _frechet(a: Array, direction: Array) -> Any:
     return apply(_expm_frechet, (a, direction))
 
 
-def _second(a: Any, direction: Any, other: Any) -> Any:
+def _second(a: Array, direction: Array, other: Array) -> Any:
     """Return the second derivative of the exponential along two directions; it is symmetric in these."""
     size, scales = a.shape[-1], _scales_of(a, direction)
     moved = _frechet(_twice(a, direction * scales), _twice(other, np.zeros_like(other)))
     return moved[..., :size, size:] / scales
 
 
-def _frechet_tangent(tangents: Any, ans: Any, a: Any, direction: Any) -> Any:
+def _frechet_tangent(tangents: Sequence[Any], ans: Array, a: Array, direction: Array) -> Any:
     ta, te = tangents
     if ta is ZERO:
         return _frechet(a, te)
@@ -155,12 +155,12 @@ _expm.batch = stacked_batch(_expm)
 OF_BLOCKS.add(_expm)
 
 
-def _exp(a: Any) -> Any:
+def _exp(a: Array) -> Any:
     return apply(_expm, (a,))
 
 
 @differentiates(scipy.linalg.expm)
-def expm(A: Array) -> Any:  # noqa: N803  # SciPy's name
+def expm(A: ArrayLike) -> Any:  # noqa: N803  # SciPy's name
     """Return the exponential of a matrix.
 
     Args:
@@ -185,8 +185,8 @@ def expm(A: Array) -> Any:  # noqa: N803  # SciPy's name
 
 @differentiates(scipy.linalg.expm_frechet)
 def expm_frechet(
-    A: Array,  # noqa: N803  # SciPy's names
-    E: Array,  # noqa: N803
+    A: ArrayLike,  # noqa: N803  # SciPy's names
+    E: ArrayLike,  # noqa: N803
     method: str | None = None,
     compute_expm: bool = True,
     check_finite: bool = True,
@@ -237,7 +237,7 @@ _AT_CUT = 1e-9
 """Relative distance from the cut within which rounding decides on the side."""
 
 
-def _turn_one(a: Any) -> Any:
+def _turn_one(a: Array) -> Any:
     """Return a factor of absolute value 1 that rotates eigenvalues away from the cut; 1 if there are none on it.
 
     Raises:
@@ -262,14 +262,14 @@ def _turn_one(a: Any) -> Any:
     return np.exp(np.array([[-0.5j * min(lowest, 1.0)]])).astype(np.result_type(a.dtype, np.complex64))
 
 
-def _turns(a: Any) -> Any:
+def _turns(a: Array) -> Any:
     return in_stacks(_turn_one, a) if a.size else np.ones((1, 1), a.dtype)
 
 
 _turns_of = fixed("turns_from_cut", _turns)
 
 
-def _quietly(function: Callable[..., Any], *args: Any) -> Any:
+def _quietly(function: Callable[..., Any], *args: Operand) -> Any:
     """Call a SciPy function without its warnings, which were already given for the user's matrix."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -277,17 +277,17 @@ def _quietly(function: Callable[..., Any], *args: Any) -> Any:
 
 
 @of_algorithm
-def _logarithm(a: Any, quiet: bool) -> Any:
+def _logarithm(a: Array, quiet: bool) -> Any:
     if quiet:
         return in_stacks(lambda a: _quietly(scipy.linalg.logm, a), a)
     return in_stacks(scipy.linalg.logm, a)
 
 
-def _log(a: Any) -> Any:
+def _log(a: Array) -> Any:
     return apply(_logm, (a,), {"quiet": True})
 
 
-def _log_along(a: Any, direction: Any) -> Any:
+def _log_along(a: Array, direction: Array) -> Any:
     turn = _turns_of(a)
     return _along(_log, turn * a, turn * direction)
 
@@ -307,7 +307,7 @@ OF_BLOCKS.add(_logm)
 
 
 @differentiates(scipy.linalg.logm)
-def logm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's name
+def logm(A: ArrayLike, *given: ArrayLike, **named: object) -> Any:  # noqa: N803  # SciPy's name
     """Return the principal logarithm of a matrix.
 
     There is a branch cut along negative eigenvalues. For a real matrix with different such eigenvalues, the derivative
@@ -338,17 +338,17 @@ def logm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's n
 
 
 @of_algorithm
-def _powered(a: Any, exponent: Any) -> Any:
+def _powered(a: Array, exponent: Array) -> Any:
     stack = np.broadcast_shapes(a.shape[:-2], exponent.shape[:-2])
     a, exponent = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, exponent))
     return in_stacks(lambda a, t: _quietly(scipy.linalg.fractional_matrix_power, a, t.item()), a, exponent)
 
 
-def _raised(a: Any, exponent: Any) -> Any:
+def _raised(a: Array, exponent: Array) -> Any:
     return apply(_power, (a, exponent))
 
 
-def _power_along(a: Any, exponent: Any, direction: Any) -> Any:
+def _power_along(a: Array, exponent: Array, direction: Array) -> Any:
     if np.all(raw_array(exponent) % 1 == 0):
         return _along(lambda x: _raised(x, exponent), a, direction)
     turn = _turns_of(a)
@@ -356,11 +356,11 @@ def _power_along(a: Any, exponent: Any, direction: Any) -> Any:
     return moved if turn.dtype.kind == "f" else moved * np.conjugate(turn) ** exponent
 
 
-def _exponent_slope(ans: Any, a: Any) -> Any:
+def _exponent_slope(ans: Array, a: Array) -> Any:
     return _log(a) @ ans
 
 
-def _power_tangent(tangents: Any, ans: Any, a: Any, exponent: Any) -> Any:
+def _power_tangent(tangents: Sequence[Any], ans: Array, a: Array, exponent: Array) -> Any:
     ta, tt = tangents
     moved = ZERO if ta is ZERO else _power_along(a, exponent, ta)
     if tt is ZERO:
@@ -390,7 +390,7 @@ OF_BLOCKS.add(_power)
 
 
 @differentiates(scipy.linalg.fractional_matrix_power)
-def fractional_matrix_power(A: Array, t: Any) -> Any:  # noqa: N803  # SciPy's name
+def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Any:  # noqa: N803  # SciPy's name
     """Return a power of a matrix with a real exponent.
 
     There is a branch cut along negative eigenvalues, as for `logm`.
@@ -427,11 +427,11 @@ def fractional_matrix_power(A: Array, t: Any) -> Any:  # noqa: N803  # SciPy's n
 # The square root
 
 
-def _root(a: Any) -> Any:
+def _root(a: Array) -> Any:
     return in_stacks(scipy.linalg.sqrtm, a)
 
 
-def _root_tangent(x: Any, moved: Any) -> Any:
+def _root_tangent(x: Array, moved: Array) -> Any:
     """Return the `y` with `x @ y + y @ x = moved`."""
     dtype = np.result_type(x.dtype, moved.dtype)
     x, moved = of_dtype(x, dtype), of_dtype(moved, dtype)
@@ -451,7 +451,7 @@ _sqrtm.batch = stacked_batch(_sqrtm)
 
 
 @differentiates(scipy.linalg.sqrtm)
-def sqrtm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's name
+def sqrtm(A: ArrayLike, *given: ArrayLike, **named: object) -> Any:  # noqa: N803  # SciPy's name
     """Return the principal square root of a matrix.
 
     There is a branch cut along negative eigenvalues, where the derivative is that along the cut.
@@ -485,11 +485,11 @@ def sqrtm(A: Array, *given: Any, **named: Any) -> Any:  # noqa: N803  # SciPy's 
 # Functions composed of exponentials
 
 
-def _both(a: Any) -> tuple[Any, Any]:
+def _both(a: Array) -> tuple[Any, Any]:
     return _exp(a), _exp(-a)
 
 
-def _cos_and_sin(a: Any) -> tuple[Any, Any]:
+def _cos_and_sin(a: Array) -> tuple[Any, Any]:
     if a.dtype.kind != "c":
         both = _exp(1j * a)
         return np.real(both), np.imag(both)
@@ -510,7 +510,7 @@ Raises:
 
 
 @family(scipy.linalg, _OF_A_MATRIX)
-def _of_exponentials(formula: Callable[[Any], Any], /, A: Array) -> Any:  # noqa: N803  # SciPy's name
+def _of_exponentials(formula: Callable[[Any], Any], /, A: ArrayLike) -> Any:  # noqa: N803  # SciPy's name
     """Apply a formula for square matrices."""
     return formula(_square(getattr(scipy.linalg, formula.__name__), A))
 

@@ -34,7 +34,6 @@ from fgrad.rules.closures import Closure, followers
 from fgrad.rules.kept import Kept
 from fgrad.scipy.linalg._arguments import (
     SCIPY,
-    Array,
     check_finite_values,
     is_square,
     lapack_dtype,
@@ -44,6 +43,7 @@ from fgrad.scipy.linalg._arguments import (
 from fgrad.scipy.linalg._differences import divided_differences
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.forward import jvp
+from fgrad.typing import Array, ArrayLike
 
 _ROUNDING = 1000
 """Number of roundings, relative to the largest element, by which a matrix may differ from its adjoint."""
@@ -78,7 +78,7 @@ class _Slope:
     def __call__(self, parameters: Sequence[Any], x: Any) -> Any:
         *own, change = parameters
 
-        def by_parameter(parameter: Any) -> Any:
+        def by_parameter(parameter: Array) -> Any:
             return self.function([*own[: self.place], parameter, *own[self.place + 1 :]], x)
 
         return jvp(by_parameter, (own[self.place],), (change,))[1]
@@ -94,7 +94,7 @@ def _slope_of(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: jvp(function, (x,), (np.ones_like(x),))[1]
 
 
-def _values(function: Callable[[Any], Any], x: Any) -> Any:
+def _values(function: Callable[[Any], Any], x: Array) -> Array:
     """Return the values of a function at the elements of a vector, as a plain array.
 
     Raises:
@@ -113,7 +113,7 @@ def _values(function: Callable[[Any], Any], x: Any) -> Any:
 # The matrix function
 
 
-def _decomposed(a: Any) -> tuple[Any, Any]:
+def _decomposed(a: Array) -> tuple[Any, Any]:
     """Return the eigenvalues and eigenvectors of Hermitian matrices.
 
     Raises:
@@ -129,13 +129,13 @@ def _decomposed(a: Any) -> tuple[Any, Any]:
     return np.linalg.eigh((a + adjoint(a)) / 2)
 
 
-def _compute(a: Any, *rest: Any, function: Callable[..., Any], order: int) -> Any:
+def _compute(a: Array, *rest: Array, function: Callable[..., Any], order: int) -> Any:
     """Return a function of Hermitian matrices, or its derivative along directions; their number is its order."""
     directions, parameters = rest[:order], rest[order:]
     w, v = _decomposed(a)
     places = [_along(w, axis, order + 1) for axis in range(order + 1)]
 
-    def derivative(number: int, x: Any) -> Any:
+    def derivative(number: int, x: Array) -> Any:
         return _values(_derivative(lambda x: function(parameters, x), number), x)
 
     table = divided_differences(derivative, np.stack(np.broadcast_arrays(*places), axis=-1))
@@ -145,14 +145,14 @@ def _compute(a: Any, *rest: Any, function: Callable[..., Any], order: int) -> An
     return v @ _contracted(table, turned) @ adjoint(v)
 
 
-def _along(w: Any, axis: int, count: int) -> Any:
+def _along(w: Array, axis: int, count: int) -> Array:
     """Return the last axis of an array as axis `place` of several."""
     sizes = [1] * count
     sizes[axis] = w.shape[-1]
     return np.reshape(w, (*w.shape[:-1], *sizes))
 
 
-def _contracted(table: Any, directions: Sequence[Any]) -> Any:
+def _contracted(table: Array, directions: Sequence[Any]) -> Any:
     """Return the sum of the products of a table with the directions, over all permutations of these."""
     letters = string.ascii_letters[: len(directions) + 1]
     pairs = [f"...{first}{last}" for first, last in itertools.pairwise(letters)]
@@ -160,12 +160,14 @@ def _contracted(table: Any, directions: Sequence[Any]) -> Any:
     return sum(np.einsum(form, table, *chosen) for chosen in itertools.permutations(directions))
 
 
-def _function_of(function: Callable[..., Any], a: Any, directions: Sequence[Any], parameters: Sequence[Any]) -> Any:
+def _function_of(function: Callable[..., Any], a: Array, directions: Sequence[Any], parameters: Sequence[Any]) -> Any:
     metadata = {"function": function, "order": len(directions)}
     return apply(_funm, (a, *directions, *parameters), metadata)
 
 
-def _tangent(tangents: Any, ans: Any, a: Any, *rest: Any, function: Any, order: int) -> Any:
+def _tangent(
+    tangents: Sequence[Any], ans: Array, a: Array, *rest: Array, function: Callable[..., Any], order: int
+) -> Any:
     directions, parameters = list(rest[:order]), rest[order:]
     total: Any = ZERO
     for place, tangent in enumerate(tangents):
@@ -187,7 +189,7 @@ class _Rules:
     """The reverse rules: of the matrix, of the directions, and of the parameters."""
 
     def __getitem__(self, argnum: int) -> Callable[..., Any]:
-        def rule(ans: Any, a: Any, *rest: Any, function: Any, order: int) -> Callable[[Any], Any]:
+        def rule(ans: Array, a: Array, *rest: Array, function: Callable[..., Any], order: int) -> Callable[[Any], Any]:
             directions, parameters = list(rest[:order]), rest[order:]
             if argnum > order:
                 return lambda ct: _parameter_cotangent(ct, a, directions, parameters, function, argnum - order - 1)
@@ -198,7 +200,12 @@ class _Rules:
 
 
 def _parameter_cotangent(
-    ct: Any, a: Any, directions: Any, parameters: Any, function: Callable[..., Any], place: int
+    ct: Array,
+    a: Array,
+    directions: Sequence[Any],
+    parameters: tuple[Any, ...],
+    function: Callable[..., Any],
+    place: int,
 ) -> Any:
     """Return the cotangent of a parameter by its elements; usually it is a single number."""
     own, slope = parameters[place], _Slope(function, place)
@@ -235,7 +242,7 @@ def _scipys(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
         _UsesTraced: it returns a traced value.
     """
 
-    def plainly(x: Any) -> Any:
+    def plainly(x: Array) -> Array:
         values = func(x)
         if followers(flatten(values)[0]):
             raise _UsesTraced
@@ -256,7 +263,7 @@ def _traced(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
     return _function_of(_Function(closure, name_of(func)), a, [], closure.values)
 
 
-def funm(A: Array, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # SciPy's name
+def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # SciPy's name
     """Return the function of a symmetric or Hermitian matrix defined by a scalar function.
 
     It is `v @ np.diag(func(w)) @ v.conj().T` with the eigenvalues and eigenvectors, and is differentiable also for

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,10 +31,11 @@ from fgrad.ops.lapack import fixed, in_stacks, lapack
 from fgrad.ops.matrices import adjoint, conjugated, stacked_batch, transposed
 from fgrad.ops.solving import by_factors
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import Array, is_square, numbers, of_dtype, scipys_error
+from fgrad.scipy.linalg._arguments import is_square, numbers, of_dtype, scipys_error
+from fgrad.typing import Array, ArrayLike, Operand
 
 
-def _beside(*parts: Any) -> Any:
+def _beside(*parts: Array) -> Array:
     """Return matrices side by side; stacks are broadcast."""
     stack = np.broadcast_shapes(*(x.shape[:-2] for x in parts))
     wide = [x if x.shape[:-2] == stack else np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in parts]
@@ -46,7 +47,7 @@ def _blocks(*rows: tuple[Any, ...]) -> Any:
     return transposed(_beside(*(transposed(_beside(*row)) for row in rows)))
 
 
-def _zeros(like: Any, rows: int, columns: int) -> Any:
+def _zeros(like: Array, rows: int, columns: int) -> Array:
     return np.zeros((rows, columns), like.dtype)
 
 
@@ -57,7 +58,7 @@ def _of_one_kind(function: Callable[..., Any]) -> Callable[..., Any]:
     not solve the equation.
     """
 
-    def as_complex(x: Any) -> Any:
+    def as_complex(x: object) -> str | Array | None:
         return x if x is None or isinstance(x, str) else np.asarray(x) + 0j
 
     @functools.wraps(function)
@@ -72,7 +73,7 @@ def _of_one_kind(function: Callable[..., Any]) -> Callable[..., Any]:
 # The Sylvester equation
 
 
-def _schur_of(a: Any) -> tuple[Any, Any]:
+def _schur_of(a: Array) -> tuple[Any, Any]:
     if not a.shape[-1]:
         return a, a
     return in_stacks(lambda a: scipy.linalg.schur(a, check_finite=False), a)  # type: ignore[no-any-return]
@@ -114,7 +115,7 @@ def _solved(
 ) -> Any:
     turned = "NC"
 
-    def solve_one(joined: Any, r: Any, u: Any, s: Any, v: Any) -> Any:
+    def solve_one(joined: Array, r: Array, u: Array, s: Array, v: Array) -> Any:
         q = joined[:rows, rows:]
         q = np.conjugate(q) if of_transpose else q
         inner = np.conjugate(u.T) @ q @ v
@@ -131,12 +132,14 @@ def _solved(
     return in_stacks(solve_one, joined, *factors)
 
 
-def _parts(joined: Any, rows: int) -> tuple[Any, Any]:
+def _parts(joined: Array, rows: int) -> tuple[Any, Any]:
     return joined[..., :rows, :rows], joined[..., rows:, rows:]
 
 
-def _sylvester_rule(ans: Any, joined: Any, *factors: Any, rows: int, of_transpose: bool, **how: Any) -> Any:
-    def pullback(ct: Any) -> Any:
+def _sylvester_rule(
+    ans: Array, joined: Array, *factors: Array, rows: int, of_transpose: bool, **how: object
+) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         a, b = _parts(joined, rows)
         metadata = {**how, "rows": rows, "of_transpose": not of_transpose, "is_derivative": True}
         moved = apply(_sylvester, (_joined(a, b, ct), *factors), metadata)
@@ -149,7 +152,7 @@ def _sylvester_rule(ans: Any, joined: Any, *factors: Any, rows: int, of_transpos
 
 
 def _sylvester_tangent(
-    tangents: Any, ans: Any, joined: Any, *factors: Any, rows: int, of_transpose: bool, **how: Any
+    tangents: Sequence[Any], ans: Array, joined: Array, *factors: Array, rows: int, of_transpose: bool, **how: object
 ) -> Any:
     moved = tangents[0]
     ta, tb = _parts(moved, rows)
@@ -199,7 +202,7 @@ def sylvester_solution(
 
 
 @differentiates(_of_one_kind(scipy.linalg.solve_sylvester))
-def solve_sylvester(a: Array, b: Array, q: Array) -> Any:
+def solve_sylvester(a: Any, b: Any, q: Any) -> Any:
     """Solve the Sylvester equation `a @ x + x @ b = q`.
 
     Args:
@@ -230,7 +233,7 @@ def solve_sylvester(a: Array, b: Array, q: Array) -> Any:
 
 
 @differentiates(_of_one_kind(scipy.linalg.solve_continuous_lyapunov))
-def solve_continuous_lyapunov(a: Array, q: Array) -> Any:
+def solve_continuous_lyapunov(a: Any, q: Any) -> Any:
     """Solve the continuous Lyapunov equation `a @ x + x @ a.conj().T = q`.
 
     Args:
@@ -259,14 +262,14 @@ def solve_continuous_lyapunov(a: Array, q: Array) -> Any:
 solve_lyapunov = solve_continuous_lyapunov
 
 
-def _by_kronecker(a: Any, q: Any) -> Any:
+def _by_kronecker(a: Array, q: Array) -> Array:
     size = a.shape[-1]
     products = a[..., :, None, :, None] * conjugated(a)[..., None, :, None, :]
     lhs = np.eye(size**2) - np.reshape(products, (*a.shape[:-2], size**2, size**2))
     return np.reshape(by_factors(lhs, np.reshape(q, (*q.shape[:-2], size**2, 1))), q.shape)
 
 
-def _by_bilinear_map(a: Any, q: Any, function: str, is_derivative: bool) -> Any:
+def _by_bilinear_map(a: Array, q: Array, function: str, is_derivative: bool) -> Any:
     one = np.eye(a.shape[-1])
     moved = transposed(by_factors(transposed(a + one), transposed(a - one)))  # (a - 1) @ inv(a + 1)
     half = by_factors(a + one, q)
@@ -288,7 +291,7 @@ def _in_double(*arrays: Any) -> list[Any]:
 
 
 @differentiates(_of_one_kind(scipy.linalg.solve_discrete_lyapunov))
-def solve_discrete_lyapunov(a: Array, q: Array, method: str | None = None) -> Any:
+def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
     """Solve the discrete Lyapunov equation `a @ x @ a.conj().T - x + q = 0`.
 
     Args:
@@ -331,14 +334,14 @@ def solve_discrete_lyapunov(a: Array, q: Array, method: str | None = None) -> An
 # The rules are these, and their transposes.
 
 
-def _pieces(joined: Any, size: int) -> tuple[Any, ...]:
+def _pieces(joined: Array, size: int) -> tuple[Any, ...]:
     """Return A, B, Q, S, E and R from the matrix that contains them."""
     rows = (joined[..., :size, :], joined[..., size : 2 * size, :], joined[..., 2 * size : 3 * size, :size])
     (a, b), (q, s) = ((row[..., :size], row[..., size:]) for row in rows[:2])
     return a, b, q, s, rows[2], joined[..., 3 * size :, size:]
 
 
-def _in_one(a: Any, b: Any, q: Any, s: Any, e: Any, r: Any) -> Any:
+def _in_one(a: Array, b: Array, q: Array, s: Array, e: Array, r: Array) -> Any:
     return _blocks((a, b), (q, s), (e, _zeros(a, *b.shape[-2:])), (_zeros(a, *b.shape[:-3:-1]), r))
 
 
@@ -349,7 +352,9 @@ def _well_scaled(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(function)
-    def call(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = None, balanced: bool = True) -> Any:
+    def call(
+        a: Array, b: Array, q: Array, r: Array, e: Array | None = None, s: Array | None = None, balanced: bool = True
+    ) -> Any:
         return function(a, b, q, r, e, s, balanced and e is None)
 
     return call
@@ -358,8 +363,8 @@ def _well_scaled(function: Callable[..., Any]) -> Callable[..., Any]:
 _CONTINUOUS, _DISCRETE = map(_well_scaled, (scipy.linalg.solve_continuous_are, scipy.linalg.solve_discrete_are))
 
 
-def _riccati(joined: Any, size: int, discrete: bool, has_e: bool, has_s: bool, balanced: bool) -> Any:
-    def solve_one(joined: Any) -> Any:
+def _riccati(joined: Array, size: int, discrete: bool, has_e: bool, has_s: bool, balanced: bool) -> Any:
+    def solve_one(joined: Array) -> Any:
         a, b, q, s, e, r = _pieces(joined, size)
         solve = _DISCRETE if discrete else _CONTINUOUS
         return solve(a, b, q, r, e if has_e else None, s if has_s else None, balanced)
@@ -367,7 +372,7 @@ def _riccati(joined: Any, size: int, discrete: bool, has_e: bool, has_s: bool, b
     return in_stacks(solve_one, joined)
 
 
-def _loop(x: Any, pieces: tuple[Any, ...], discrete: bool) -> tuple[Any, Any]:
+def _loop(x: Array, pieces: tuple[Any, ...], discrete: bool) -> tuple[Any, Any]:
     """Return the gain K and the closed loop C."""
     a, b, _, s, e, r = pieces
     before = adjoint(b) @ x
@@ -375,7 +380,7 @@ def _loop(x: Any, pieces: tuple[Any, ...], discrete: bool) -> tuple[Any, Any]:
     return gain, a - b @ gain
 
 
-def _moved_solution(loop: Any, e: Any, rest: Any, discrete: bool, has_e: bool) -> Any:
+def _moved_solution(loop: Array, e: Array, rest: Array, discrete: bool, has_e: bool) -> Any:
     """Return the X with C X E^H + E X C^H + rest = 0, or with C X C^H - E X E^H + rest = 0."""
     name = f"scipy.linalg.solve_{'discrete' if discrete else 'continuous'}_are"
     if has_e:
@@ -386,8 +391,10 @@ def _moved_solution(loop: Any, e: Any, rest: Any, discrete: bool, has_e: bool) -
     return sylvester_solution(loop, adjoint(loop), -rest, name, of_adjoint=True, is_derivative=True)
 
 
-def _riccati_rule(ans: Any, joined: Any, size: int, discrete: bool, has_e: bool, **how: Any) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _riccati_rule(
+    ans: Array, joined: Array, size: int, discrete: bool, has_e: bool, **how: Operand
+) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         pieces = _pieces(joined, size)
         gain, loop = _loop(ans, pieces, discrete)
         loop, e, x = conjugated(loop), conjugated(pieces[4]), conjugated(ans)
@@ -399,7 +406,9 @@ def _riccati_rule(ans: Any, joined: Any, size: int, discrete: bool, has_e: bool,
     return pullback
 
 
-def _riccati_tangent(tangents: Any, ans: Any, joined: Any, size: int, discrete: bool, has_e: bool, **how: Any) -> Any:
+def _riccati_tangent(
+    tangents: Sequence[Any], ans: Array, joined: Array, size: int, discrete: bool, has_e: bool, **how: Operand
+) -> Any:
     pieces = _pieces(joined, size)
     ta, tb, tq, ts, te, tr = _pieces(tangents[0], size)
     gain, loop = _loop(ans, pieces, discrete)
@@ -417,7 +426,7 @@ _riccati_primitive.batch = stacked_batch(_riccati_primitive)
 
 
 def _riccati_solution(
-    function: Any, a: Any, b: Any, q: Any, r: Any, e: Any, s: Any, balanced: bool, discrete: bool
+    function: Callable[..., Any], a: Any, b: Any, q: Any, r: Any, e: Any, s: Any, balanced: bool, discrete: bool
 ) -> Any:
     given = [x for x in (a, b, q, r, e, s) if x is not None]
     found = iter(_in_double(*given))
@@ -442,7 +451,13 @@ def _riccati_solution(
 
 @differentiates(_CONTINUOUS)
 def solve_continuous_are(
-    a: Array, b: Array, q: Array, r: Array, e: Array | None = None, s: Array | None = None, balanced: bool = True
+    a: ArrayLike,
+    b: ArrayLike,
+    q: ArrayLike,
+    r: ArrayLike,
+    e: ArrayLike | None = None,
+    s: ArrayLike | None = None,
+    balanced: bool = True,
 ) -> Any:
     """Solve the Riccati equation `a^H x + x a - x b inv(r) b^H x + q = 0` for the stabilizing `x`.
 
@@ -474,7 +489,13 @@ def solve_continuous_are(
 
 @differentiates(_DISCRETE)
 def solve_discrete_are(
-    a: Array, b: Array, q: Array, r: Array, e: Array | None = None, s: Array | None = None, balanced: bool = True
+    a: ArrayLike,
+    b: ArrayLike,
+    q: ArrayLike,
+    r: ArrayLike,
+    e: ArrayLike | None = None,
+    s: ArrayLike | None = None,
+    balanced: bool = True,
 ) -> Any:
     """Solve `a^H x a - x - (a^H x b) inv(r + b^H x b) (b^H x a) + q = 0` for the stabilizing `x`.
 

@@ -10,7 +10,7 @@ Integer matrices such as `hilbert` or `dft` are constants: use SciPy's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,23 +30,23 @@ from fgrad.scipy._plain import differentiates
 from fgrad.scipy.linalg._arguments import (
     OPTIONS,
     SOLUTION,
-    Array,
     as_columns,
     check_finite_values,
     of_dtype,
     rows_of,
     scipys_error,
 )
+from fgrad.typing import Array, ArrayLike
 
 # Constant diagonals
 
 
-def _diagonals_of(values: Any, columns: int) -> Any:
+def _diagonals_of(values: Array, columns: int) -> Array:
     windows = np.lib.stride_tricks.sliding_window_view(values, columns, axis=-1)
     return np.ascontiguousarray(windows[..., ::-1, :])
 
 
-def _sums_along_diagonals(x: Any) -> Any:
+def _sums_along_diagonals(x: Array) -> Any:
     """Return the sums along the diagonals of matrices, from the lower left to the upper right.
 
     After each row is shifted by one more place, the elements of a diagonal are in one column.
@@ -83,25 +83,25 @@ _diagonals = linear(
 _diagonals.masks = "tangent"
 
 
-def _by_diagonals(values: Any, columns: int) -> Any:
+def _by_diagonals(values: Array, columns: int) -> Any:
     """Return the matrices with given numbers along their diagonals, from the lower left to the upper right."""
     return apply(_diagonals, (values,), {"columns": columns})
 
 
-def _vector(x: Any) -> Any:
+def _vector(x: Any) -> Array:
     """Return an array with at least one axis."""
     x = as_array(x)
     return np.reshape(x, (1,)) if x.ndim == 0 else x
 
 
-def _joined(*parts: Any) -> Any:
+def _joined(*parts: Array) -> Array:
     """Return vectors joined together; stacks of them are broadcast."""
     stack = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
     return np.concatenate([np.broadcast_to(x, (*stack, x.shape[-1])) for x in parts], axis=-1)
 
 
 @differentiates(scipy.linalg.toeplitz)
-def toeplitz(c: Array, r: Array | None = None) -> Any:
+def toeplitz(c: Any, r: Any = None) -> Any:
     """Return the matrix with a given first column and first row, in which each diagonal is constant.
 
     Args:
@@ -123,7 +123,7 @@ def toeplitz(c: Array, r: Array | None = None) -> Any:
 
 
 @differentiates(scipy.linalg.circulant)
-def circulant(c: Array) -> Any:
+def circulant(c: Any) -> Any:
     """Return the matrix in which each column is the previous one, shifted cyclically by one place.
 
     Args:
@@ -142,7 +142,7 @@ def circulant(c: Array) -> Any:
 
 
 @differentiates(scipy.linalg.hankel)
-def hankel(c: Array, r: Array | None = None) -> Any:
+def hankel(c: Any, r: Any = None) -> Any:
     """Return the matrix with a given first column and last row, in which each antidiagonal is constant.
 
     Args:
@@ -172,7 +172,7 @@ def hankel(c: Array, r: Array | None = None) -> Any:
 
 
 @differentiates(scipy.linalg.convolution_matrix)
-def convolution_matrix(a: Array, n: int, mode: str = "full") -> Any:
+def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
     """Return the matrix of a convolution: `convolution_matrix(a, len(v), mode) @ v`.
 
     Args:
@@ -207,29 +207,29 @@ def convolution_matrix(a: Array, n: int, mode: str = "full") -> Any:
 # Equations and products
 
 
-def _toeplitz_solved(values: Any, b: Any) -> Any:
+def _toeplitz_solved(values: Array, b: Array) -> Any:
     rows = b.shape[-2]
 
-    def solve_one(values: Any, b: Any) -> Any:
+    def solve_one(values: Array, b: Array) -> Array:
         pair = values[0, rows - 1 :: -1], values[0, rows - 1 :]
         return scipy.linalg.solve_toeplitz(pair, b, check_finite=False)
 
     return in_stacks(solve_one, values, b)
 
 
-def _toeplitz_solution(values: Any, b: Any) -> Any:
+def _toeplitz_solution(values: Array, b: Array) -> Any:
     return apply(_solve_toeplitz, (values, b))
 
 
-def _values_rule(ans: Any, values: Any, b: Any) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _values_rule(ans: Array, values: Array, b: Array) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         moved = _toeplitz_solution(values[..., ::-1], ct)
         return -apply(_sums, (moved @ transposed(ans),))[..., None, :]
 
     return pullback
 
 
-def _toeplitz_tangent(tangents: Any, ans: Any, values: Any, b: Any) -> Any:
+def _toeplitz_tangent(tangents: Sequence[Any], ans: Array, values: Array, b: Array) -> Any:
     tv, tb = tangents
     if tv is ZERO:
         return _toeplitz_solution(values, tb)
@@ -256,20 +256,20 @@ _solve_toeplitz = register(
 _solve_toeplitz.batch = stacked_batch(_solve_toeplitz)
 
 
-def _in_double(*arrays: Any) -> list[Any]:
+def _in_double(*arrays: Array) -> list[Any]:
     """Return arrays in double precision, as SciPy computes."""
     is_complex = any(x.dtype.kind == "c" for x in arrays)
     return [of_dtype(x, np.complex128 if is_complex else np.float64) for x in arrays]
 
 
-def _column_and_row(c_or_cr: Any) -> tuple[Any, Any]:
+def _column_and_row(c_or_cr: ArrayLike) -> tuple[Any, Any]:
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     c = as_array(c)
     return c, np.conjugate(c) if r is None else as_array(r)
 
 
 @differentiates(scipy.linalg.solve_toeplitz, SOLUTION, OPTIONS)
-def solve_toeplitz(c_or_cr: Any, b: Array, check_finite: bool = True) -> Any:
+def solve_toeplitz(c_or_cr: ArrayLike, b: Any, check_finite: bool = True) -> Any:
     """Solve the equation `toeplitz(c, r) @ x = b` in quadratic time.
 
     Args:
@@ -303,7 +303,7 @@ def solve_toeplitz(c_or_cr: Any, b: Array, check_finite: bool = True) -> Any:
 
 
 @differentiates(scipy.linalg.matmul_toeplitz, OPTIONS)
-def matmul_toeplitz(c_or_cr: Any, x: Array, check_finite: bool = False, workers: int | None = None) -> Any:
+def matmul_toeplitz(c_or_cr: ArrayLike, x: Any, check_finite: bool = False, workers: int | None = None) -> Any:
     """Return `toeplitz(c, r) @ x` by Fourier transforms.
 
     Args:
@@ -346,8 +346,8 @@ def matmul_toeplitz(c_or_cr: Any, x: Array, check_finite: bool = False, workers:
 
 @differentiates(scipy.linalg.solve_circulant)
 def solve_circulant(
-    c: Array,
-    b: Array,
+    c: Any,
+    b: Any,
     singular: str = "raise",
     tol: float | None = None,
     caxis: int = -1,
@@ -402,7 +402,7 @@ def solve_circulant(
 # Matrices with given elements
 
 
-def _placed(places: Any, *values: Any) -> Any:
+def _placed(places: Array, *values: Any) -> Any:
     """Return matrices with values at given places: 0 means 0, 1 means 1, and values are numbered from 2 on."""
     parts = [as_array(x) for x in values]
     dtype = np.result_type(*(x.dtype for x in parts))
@@ -410,7 +410,7 @@ def _placed(places: Any, *values: Any) -> Any:
 
 
 @differentiates(scipy.linalg.companion)
-def companion(a: Array) -> Any:
+def companion(a: Any) -> Any:
     """Return the companion matrix of a polynomial, whose eigenvalues are the roots.
 
     Args:
@@ -437,7 +437,7 @@ def companion(a: Array) -> Any:
 
 
 @differentiates(scipy.linalg.fiedler_companion)
-def fiedler_companion(a: Array) -> Any:
+def fiedler_companion(a: Any) -> Any:
     """Return a pentadiagonal companion matrix of a polynomial, whose eigenvalues are the roots.
 
     Args:
@@ -466,7 +466,7 @@ def fiedler_companion(a: Array) -> Any:
 
 
 @differentiates(scipy.linalg.leslie)
-def leslie(f: Array, s: Array) -> Any:
+def leslie(f: Any, s: Any) -> Any:
     """Return the Leslie matrix of a population.
 
     Args:
@@ -495,7 +495,7 @@ def leslie(f: Array, s: Array) -> Any:
 
 
 @differentiates(scipy.linalg.fiedler)
-def fiedler(a: Array) -> Any:
+def fiedler(a: Any) -> Any:
     """Return the absolute differences of all pairs of numbers; for equal ones the derivative is 0.
 
     Args:
@@ -519,7 +519,7 @@ def fiedler(a: Array) -> Any:
 
 
 @differentiates(scipy.linalg.block_diag)
-def block_diag(*arrs: Array) -> Any:
+def block_diag(*arrs: ArrayLike) -> Any:
     """Return the block-diagonal matrix.
 
     Args:
@@ -547,7 +547,7 @@ def block_diag(*arrs: Array) -> Any:
 
 
 @differentiates(scipy.linalg.khatri_rao)
-def khatri_rao(a: Array, b: Array) -> Any:
+def khatri_rao(a: Any, b: Any) -> Any:
     """Return the Khatri-Rao product: the Kronecker products of corresponding columns.
 
     Args:

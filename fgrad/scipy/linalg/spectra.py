@@ -8,7 +8,7 @@ Not differentiable, because their results are arbitrary choices: `schur`, `orth`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,16 @@ from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import adjoint, conjugated, hermitian_from, stacked_batch, transposed
 from fgrad.ops.solving import by_factors
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import OPTIONS, SCIPY, Array, is_square, numbers, refused, rules_of, scipys_error
+from fgrad.scipy.linalg._arguments import OPTIONS, SCIPY, is_square, numbers, refused, rules_of, scipys_error
 from fgrad.scipy.linalg.equations import triangular_solution
 from fgrad.scipy.linalg.matrix_equations import sylvester_solution
+from fgrad.typing import Array, ArrayLike
 
 # Hermitian matrices
 
 
-def _hermitian_parts(a: Any, triangle: str, driver: str | None) -> Any:
-    def parts(a: Any) -> Any:
+def _hermitian_parts(a: Array, triangle: str, driver: str | None) -> Any:
+    def parts(a: Array) -> Any:
         return SCIPY.eigh(a, lower=triangle == "L", driver=driver, check_finite=False)
 
     return in_stacks(parts, a)
@@ -54,7 +55,7 @@ _eigh = register(
 _eigh.batch = stacked_batch(_eigh)
 
 
-def _generalized(a: Any, b: Any, triangle: str, driver: str | None, kind: int) -> tuple[Any, Any]:
+def _generalized(a: Array, b: Array, triangle: str, driver: str | None, kind: int) -> tuple[Any, Any]:
     """Return the parts of `a @ v = w * b @ v` (1), `a @ b @ v = w * v` (2) or `b @ a @ v = w * v` (3).
 
     The Cholesky factor of `b` reduces it to one Hermitian matrix, as in LAPACK.
@@ -84,8 +85,8 @@ Args:
 
 @differentiates(scipy.linalg.eigh, _OF_HERMITIAN, OPTIONS)
 def eigh(
-    a: Array,
-    b: Array | None = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     *,
     lower: bool = True,
     eigvals_only: bool = False,
@@ -142,8 +143,8 @@ def eigh(
 
 @differentiates(scipy.linalg.eigvalsh, _OF_HERMITIAN, OPTIONS)
 def eigvalsh(
-    a: Array,
-    b: Array | None = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     *,
     lower: bool = True,
     overwrite_a: bool = False,
@@ -179,14 +180,14 @@ def eigvalsh(
 # General matrices
 
 
-def _eigen_parts(a: Any) -> Any:
+def _eigen_parts(a: Array) -> Any:
     return in_stacks(lambda a: scipy.linalg.eig(a, check_finite=False), a)
 
 
 _EIG_REVERSE, _EIG_FORWARD = rules_of("eig")
 
 
-def _as_numpys(ans: Any) -> Any:
+def _as_numpys(ans: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return values and vectors with NumPy's dtypes: SciPy's are complex also if all of them are real."""
     w, v = ans
     return (np.real(w), v) if v.dtype.kind == "f" else ans
@@ -215,8 +216,8 @@ Args:
 
 @differentiates(scipy.linalg.eig, _OF_GENERAL, OPTIONS)
 def eig(
-    a: Array,
-    b: Array | None = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     left: bool = False,
     right: bool = True,
     overwrite_a: bool = False,
@@ -265,8 +266,8 @@ def eig(
 
 @differentiates(scipy.linalg.eigvals, _OF_GENERAL, OPTIONS)
 def eigvals(
-    a: Array,
-    b: Array | None = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     overwrite_a: bool = False,
     *,
     overwrite_b: bool = False,
@@ -296,8 +297,8 @@ def eigvals(
 # Singular values
 
 
-def _singular_parts(a: Any, full_matrices: bool, driver: str) -> Any:
-    def parts(a: Any) -> Any:
+def _singular_parts(a: Array, full_matrices: bool, driver: str) -> Any:
+    def parts(a: Array) -> Any:
         return SCIPY.svd(a, full_matrices, lapack_driver=driver, check_finite=False)
 
     return in_stacks(parts, a)
@@ -324,7 +325,7 @@ _svd.batch = stacked_batch(_svd)
 
 @differentiates(scipy.linalg.svd, OPTIONS)
 def svd(
-    a: Array,
+    a: Any,
     full_matrices: bool = True,
     compute_uv: bool = True,
     overwrite_a: bool = False,
@@ -361,7 +362,7 @@ def svd(
 
 
 @differentiates(scipy.linalg.svdvals, OPTIONS)
-def svdvals(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+def svdvals(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     """Return singular values, the largest one first.
 
     Args:
@@ -385,26 +386,26 @@ def svdvals(a: Array, overwrite_a: bool = False, check_finite: bool = True) -> A
 # The nearest matrix with orthonormal columns
 
 
-def _nearest(a: Any) -> Any:
+def _nearest(a: Array) -> Any:
     if not a.shape[-1]:
         return a
     u, _, vh = np.linalg.svd(a, full_matrices=False)
     return u @ vh
 
 
-def _stretch(u: Any, a: Any) -> Any:
+def _stretch(u: Array, a: Any) -> Any:
     """Return the Hermitian `p` with `a = u @ p`."""
     p = adjoint(u) @ a
     return 0.5 * (p + adjoint(p))
 
 
-def _turn(p: Any, moved: Any) -> Any:
+def _turn(p: Array, moved: Array) -> Any:
     """Return the skew-Hermitian `w` with `w @ p + p @ w = moved`."""
     return sylvester_solution(p, p, moved, "scipy.linalg.polar", same=True, is_derivative=True)
 
 
-def _nearest_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _nearest_rule(ans: Array, a: Array) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         p = transposed(_stretch(ans, a))
         inner = _turn(p, transposed(ans) @ ct)
         back = conjugated(ans) @ (inner - adjoint(inner))
@@ -416,7 +417,7 @@ def _nearest_rule(ans: Any, a: Any) -> Callable[[Any], Any]:
     return pullback
 
 
-def _nearest_tangent(tangents: Any, ans: Any, a: Any) -> Any:
+def _nearest_tangent(tangents: Sequence[Any], ans: Array, a: Array) -> Any:
     p = _stretch(ans, a)
     inner = adjoint(ans) @ tangents[0]
     moved = ans @ _turn(p, inner - adjoint(inner))
@@ -448,7 +449,7 @@ def _unitary_factor(a: Any) -> Any:
 
 
 @differentiates(scipy.linalg.polar)
-def polar(a: Array, side: str = "right") -> Any:
+def polar(a: Any, side: str = "right") -> Any:
     """Return the factors of `a = u @ p`, or of `a = p @ u`: one with orthonormal columns or rows, one Hermitian.
 
     Args:
@@ -476,7 +477,7 @@ def polar(a: Array, side: str = "right") -> Any:
 
 
 @differentiates(scipy.linalg.orthogonal_procrustes, OPTIONS)
-def orthogonal_procrustes(A: Array, B: Array, check_finite: bool = True) -> Any:  # noqa: N803  # SciPy's names
+def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:  # noqa: N803  # SciPy's names
     """Return the orthogonal `r` for which `A @ r` comes closest to `B`, and the sum of singular values of `A.T @ B`.
 
     Args:

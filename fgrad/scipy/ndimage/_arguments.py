@@ -10,6 +10,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
+from fgrad.typing import ArrayLike, Axes
 
 # What filters are documented with
 
@@ -72,7 +73,7 @@ def padding_of(mode: str) -> str:
     return _MODES[mode]
 
 
-def image_of(x: Any, output: Any, function: str) -> Any:
+def image_of(x: Any, output: object, function: str) -> Any:
     """Return an image converted to the dtype of the result; SciPy computes in double precision internally.
 
     Args:
@@ -99,7 +100,7 @@ def image_of(x: Any, output: Any, function: str) -> Any:
     return astype(x, np.promote_types(dtype, np.complex64) if x.dtype.kind == "c" else dtype)
 
 
-def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(axes: Axes, ndim: int) -> tuple[int, ...]:
     """Return axes as nonnegative integers; None means all.
 
     Raises:
@@ -110,7 +111,7 @@ def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
     return tuple(np.lib.array_utils.normalize_axis_index(int(axis), ndim) for axis in np.atleast_1d(axes))
 
 
-def array_of(values: Any) -> Any:
+def array_of(values: ArrayLike) -> Any:
     """Return an array, also from nested lists with traced numbers."""
     return np.stack([array_of(value) for value in values]) if isinstance(values, (list, tuple)) else as_array(values)
 

@@ -35,6 +35,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, trailing_batch
 from fgrad.ops.families import linear, register, sample
 from fgrad.ops.patterns import as_einsum
+from fgrad.typing import Array
 
 Shape = tuple[int, ...]
 
@@ -45,7 +46,7 @@ _SYMMETRIC = ("reflect", "grid-mirror", "nearest", "grid-wrap")
 """Modes with a symmetric matrix of the equations."""
 
 
-def coefficients(x: Any, order: int, mode: str) -> Any:
+def coefficients(x: Array, order: int, mode: str) -> Any:
     """Return the coefficients, in double precision, of the spline through the elements along the last axis."""
     return apply(_coefficients, (x,), {"order": order, "mode": mode})
 
@@ -66,7 +67,7 @@ def _matrix(size: int, order: int, mode: str) -> Any:
     return _filtered(np.eye(size), order, mode)
 
 
-def _unfiltered(ct: Any, order: int, mode: str) -> Any:
+def _unfiltered(ct: Array, order: int, mode: str) -> Any:
     """Return the transpose."""
     if ct.shape[-1] < _SHORT:
         return np.matmul(ct, _matrix(ct.shape[-1], order, mode).T)
@@ -143,7 +144,7 @@ def _weights(part: Any, order: int, slope: int) -> list[Any]:
     return found
 
 
-def _folded(index: Any, size: int, mode: str) -> Any:
+def _folded(index: Array, size: int, mode: str) -> Any:
     """Return the index inside the image that an index outside is mapped to."""
     if mode == "nearest" or size == 1:
         return np.clip(index, 0, size - 1)
@@ -156,7 +157,7 @@ def _folded(index: Any, size: int, mode: str) -> Any:
     return np.minimum(index, 2 * size - 2 - index)
 
 
-def _mirrored(place: Any, size: int, mode: str) -> Any:
+def _mirrored(place: Array, size: int, mode: str) -> Array:
     """Return the place inside an image that a place outside is reflected to."""
     if mode == "mirror" and size > 1:
         away = np.abs(place) % (2 * size - 2)
@@ -167,7 +168,7 @@ def _mirrored(place: Any, size: int, mode: str) -> Any:
     return place
 
 
-def _axis_taps(place: Any, size: int, spline: Spline, slope: int) -> tuple[list[Any], list[Any]]:
+def _axis_taps(place: Array, size: int, spline: Spline, slope: int) -> tuple[list[Any], list[Any]]:
     """Return the indices of the nearest coefficients along one axis, and their weights."""
     order, mode = spline.order, spline.mode
     factor: Any = 1.0
@@ -191,7 +192,7 @@ def _axis_taps(place: Any, size: int, spline: Spline, slope: int) -> tuple[list[
     return indices, weights
 
 
-def _sums(places: Any, spline: Spline) -> Iterator[tuple[tuple[Any, ...], Any]]:
+def _sums(places: Array, spline: Spline) -> Iterator[tuple[tuple[Any, ...], Any]]:
     """Yield, for one coefficient after the other, its index and weight for each place."""
     axes = [
         _axis_taps(place, size, spline, slope)
@@ -207,7 +208,7 @@ def _sums(places: Any, spline: Spline) -> Iterator[tuple[tuple[Any, ...], Any]]:
         yield tuple(indices[j] for (indices, _), j in zip(axes, tap, strict=True)), np.where(outside, 0.0, weight)
 
 
-def _gathered(c: Any, places: Any, spline: Spline) -> Any:
+def _gathered(c: Array, places: Array, spline: Spline) -> Array:
     if not any(spline.slopes):
         c, flat = _in_double(c), _in_double(places.reshape(places.shape[0], -1))
         keywords: Any = {"order": spline.order, "mode": spline.mode, "prefilter": False}
@@ -219,7 +220,7 @@ def _gathered(c: Any, places: Any, spline: Spline) -> Any:
     return total
 
 
-def _scattered(v: Any, places: Any, spline: Spline) -> Any:
+def _scattered(v: Array, places: Array, spline: Spline) -> Array:
     total = np.zeros(spline.shape, np.result_type(v, np.float64))
     if not spline.is_flat:
         for index, weight in _sums(places, spline):
@@ -227,23 +228,23 @@ def _scattered(v: Any, places: Any, spline: Spline) -> Any:
     return total
 
 
-def gather(c: Any, places: Any, spline: Spline) -> Any:
+def gather(c: Array, places: Array, spline: Spline) -> Any:
     """Return the values of a spline, or of one of its derivatives, at places with coordinates along axis 0."""
     return apply(_gather, (c, places), {"spline": spline})
 
 
-def scatter(v: Any, places: Any, spline: Spline) -> Any:
+def scatter(v: Array, places: Array, spline: Spline) -> Any:
     """Return the transpose of `gather` with respect to the coefficients."""
     return apply(_scatter, (v, places), {"spline": spline})
 
 
-def _along_places(values: Callable[[Spline], Any], ct: Any, spline: Spline) -> Any:
+def _along_places(values: Callable[[Spline], Any], ct: Array, spline: Spline) -> Array:
     """Return the cotangent of places: for each axis, the product with the derivative along it."""
     return np.stack([ct * values(spline.steeper(axis)) for axis in range(len(spline.shape))])
 
 
 def _tangent(operation: Callable[..., Any], sloped: Callable[..., Any]) -> Callable[..., Any]:
-    def forward(tangents: Sequence[Any], ans: Any, x: Any, places: Any, spline: Spline) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, x: Array, places: Array, spline: Spline) -> Any:
         own, of_places = tangents
         parts = [] if own is ZERO else [operation(own, places, spline)]
         if of_places is not ZERO:
@@ -266,7 +267,7 @@ def _batch(primitive: Primitive) -> Callable[..., Any]:
     return batch
 
 
-def _samples(first: Callable[[Shape, Shape], Shape]) -> Any:
+def _samples(first: Callable[[Shape, Shape], Shape]) -> tuple[Any, ...]:
     """Return samples at places inside and outside of an image, for each order and mode."""
     kinds = (
         ((5,), (3,), 1, "constant", (0,)), ((3, 4), (3,), 3, "mirror", (0, 0)), ((4, 3), (2, 2), 2, "reflect", (0, 0)),

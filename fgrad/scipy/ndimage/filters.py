@@ -31,22 +31,23 @@ from fgrad.scipy.ndimage._arguments import (
     one_each,
     padding_of,
 )
+from fgrad.typing import Array, ArrayLike, Axes, Operand
 
 # The primitive
 
 
-def slide(image: Any, weights: Any) -> Any:
+def slide(image: ArrayLike, weights: ArrayLike) -> Any:
     """Return the weighted sums of neighbours, along as many last axes as the weights have."""
     return apply(_slide, (image, weights))
 
 
-def _valid(image: Any, weights: Any) -> tuple[slice, ...]:
+def _valid(image: Array, weights: Array) -> tuple[slice, ...]:
     """Return the range of positions at which the weights are inside of an image."""
     sizes = zip(image.shape[image.ndim - weights.ndim :], weights.shape, strict=True)
     return tuple(slice(size // 2, max(size // 2, whole - (size - 1 - size // 2))) for whole, size in sizes)
 
 
-def _sums(image: Any, weights: Any) -> Any:
+def _sums(image: Array, weights: Any) -> Any:
     dtype = np.result_type(image, weights)
     if dtype == np.float16:
         image, weights = image.astype(np.float64), weights.astype(np.float64)  # SciPy accepts no other dtypes
@@ -68,7 +69,7 @@ def _spread(ct: Any, weights: Any) -> Any:
     return slide(np.pad(ct, around), np.flip(weights))
 
 
-def _pieces(image: Any, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Any]:
+def _pieces(image: Array, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[Any]:
     """Return the parts of an image that each weight is multiplied with."""
     return [
         image[(..., *(slice(first, first + size) for first, size in zip(place, sizes, strict=True)))]
@@ -76,7 +77,7 @@ def _pieces(image: Any, shape: tuple[int, ...], sizes: tuple[int, ...]) -> list[
     ]
 
 
-def _collected(ct: Any, image: Any, shape: tuple[int, ...]) -> Any:
+def _collected(ct: Array, image: Array, shape: tuple[int, ...]) -> Array:
     """Return the transpose with respect to the weights: for each of them a sum over the image."""
     pieces = _pieces(image, shape, ct.shape[ct.ndim - len(shape) :])
     return np.reshape(np.stack([np.sum(ct * piece) for piece in pieces]), shape)
@@ -90,7 +91,7 @@ def _slide_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metad
     return np.stack([slide(images[i], weights[i]) for i in range(size)])
 
 
-def _slide_tangent(tangents: Sequence[Any], ans: Any, image: Any, weights: Any) -> Any:
+def _slide_tangent(tangents: Sequence[Any], ans: Array, image: Array, weights: Array) -> Any:
     of_image, of_weights = tangents
     parts = [] if of_image is ZERO else [slide(of_image, weights)]
     if of_weights is not ZERO:
@@ -144,14 +145,16 @@ def extended(image: Any, axes: Sequence[int], widths: Sequence[tuple[int, int]],
     return pad(image, around, padding_of(mode), **keywords)
 
 
-def _along(image: Any, weights: Any, axis: int, mode: str, cval: Any, origin: int) -> Any:
+def _along(image: Array, weights: Array, axis: int, mode: str, cval: Operand, origin: int) -> Any:
     """Return the weighted sums of neighbours along one axis."""
     (axis,) = axes_of(axis, image.ndim)
     whole = extended(image, [axis], [widths(weights.shape[0], origin)], mode, cval)
     return np.moveaxis(slide(np.moveaxis(whole, axis, -1), weights), -1, axis)
 
 
-def _correlated(image: Any, weights: Any, axes: Sequence[int], mode: Any, cval: Any, origins: Sequence[int]) -> Any:
+def _correlated(
+    image: Any, weights: Any, axes: Sequence[int], mode: object, cval: Operand, origins: Sequence[int]
+) -> Any:
     """Return the weighted sums of neighbours along several axes, those of the weights."""
     if weights.ndim != len(axes):
         raise RuntimeError(f"weights.ndim ({weights.ndim}) must match the number of axes ({len(axes)}): filter weights")
@@ -166,7 +169,7 @@ def _weights_of(weights: Any) -> Any:
     return weights if weights.dtype.kind == "c" else weights.astype(np.float64)
 
 
-def _reversed(weights: Any, origins: Sequence[int]) -> tuple[Any, list[int]]:
+def _reversed(weights: Array, origins: Sequence[int]) -> tuple[Any, list[int]]:
     """Return the weights reversed, and their origins."""
     pairs = zip(weights.shape, origins, strict=False)
     return np.flip(weights), [-int(origin) - (size % 2 == 0) for size, origin in pairs]
@@ -179,10 +182,10 @@ def _reversed(weights: Any, origins: Sequence[int]) -> tuple[Any, list[int]]:
 def _along_one_axis(
     turned: Callable[..., Any],
     /,
-    input: Any,
+    input: Array,
     weights: Any,
     axis: int = -1,
-    output: Any = None,
+    output: object = None,
     mode: str = "reflect",
     cval: Any = 0.0,
     origin: int = 0,
@@ -197,7 +200,7 @@ def _along_one_axis(
 
 
 @_along_one_axis
-def correlate1d(weights: Any, origins: Any) -> Any:
+def correlate1d(weights: ArrayLike, origins: Any) -> Any:
     """Return the correlation with weights along one axis.
 
     Example:
@@ -226,12 +229,12 @@ def convolve1d(weights: Any, origins: Any) -> Any:
 def _along_several_axes(
     turned: Callable[..., Any],
     /,
-    input: Any,
-    weights: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    input: Array,
+    weights: ArrayLike,
+    output: object = None,
+    mode: object = "reflect",
+    cval: Operand = 0.0,
+    origin: object = 0,
     *,
     axes: Any = None,
 ) -> Any:
@@ -243,7 +246,7 @@ def _along_several_axes(
 
 
 @_along_several_axes
-def correlate(weights: Any, origins: Any) -> Any:
+def correlate(weights: ArrayLike, origins: Any) -> Any:
     """Return the correlation with weights along several axes.
 
     Example:
@@ -268,7 +271,13 @@ def convolve(weights: Any, origins: Any) -> Any:
 
 @differentiates(scipy.ndimage.uniform_filter1d, ALONG_AN_AXIS, OF_AN_IMAGE)
 def uniform_filter1d(
-    input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: int = 0
+    input: ArrayLike,
+    size: int,
+    axis: int = -1,
+    output: Any = None,
+    mode: str = "reflect",
+    cval: Any = 0.0,
+    origin: int = 0,
 ) -> Any:
     """Return the means of `size` neighbours along one axis.
 
@@ -285,10 +294,10 @@ def uniform_filter1d(
 
 @differentiates(scipy.ndimage.uniform_filter, ALONG_AXES, OF_AN_IMAGE)
 def uniform_filter(
-    input: Any,
+    input: ArrayLike,
     size: Any = 3,
     output: Any = None,
-    mode: Any = "reflect",
+    mode: object = "reflect",
     cval: Any = 0.0,
     origin: Any = 0,
     *,
@@ -313,7 +322,7 @@ def uniform_filter(
 # Gaussian filters
 
 
-def _gaussian(sigma: Any, order: int, radius: int) -> Any:
+def _gaussian(sigma: Array, order: int, radius: int) -> Any:
     """Return the weights of a Gaussian filter, or of its derivative, in SciPy's operations."""
     x = np.arange(-radius, radius + 1)
     square = sigma * sigma
@@ -343,7 +352,7 @@ Args:
 
 @differentiates(scipy.ndimage.gaussian_filter1d, _GAUSSIAN, ALONG_AN_AXIS, OF_AN_IMAGE)
 def gaussian_filter1d(
-    input: Any,
+    input: ArrayLike,
     sigma: Any,
     axis: int = -1,
     order: int = 0,
@@ -375,16 +384,16 @@ def gaussian_filter1d(
 
 @differentiates(scipy.ndimage.gaussian_filter, _GAUSSIAN, ALONG_AXES, OF_AN_IMAGE)
 def gaussian_filter(
-    input: Any,
-    sigma: Any,
+    input: ArrayLike,
+    sigma: ArrayLike,
     order: Any = 0,
-    output: Any = None,
-    mode: Any = "reflect",
+    output: object = None,
+    mode: object = "reflect",
     cval: Any = 0.0,
     truncate: float = 4.0,
     *,
     radius: Any = None,
-    axes: Any = None,
+    axes: Axes = None,
 ) -> Any:
     """Return an image smoothed by a Gaussian along several axes, or a derivative of the smoothed image.
 
@@ -416,11 +425,11 @@ Args:
 def _difference(
     weights: Callable[[], list[float]],
     /,
-    input: Any,
+    input: Array,
     axis: int = -1,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
+    output: object = None,
+    mode: object = "reflect",
+    cval: Operand = 0.0,
 ) -> Any:
     """Return the differences along one axis, and the weighted sums along all others."""
     image = image_of(input, output, weights.__name__)
@@ -458,7 +467,9 @@ def prewitt() -> list[float]:
 
 
 @differentiates(scipy.ndimage.laplace, ALONG_AXES, OF_AN_IMAGE)
-def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0.0, *, axes: Any = None) -> Any:
+def laplace(
+    input: ArrayLike, output: Any = None, mode: object = "reflect", cval: Any = 0.0, *, axes: Any = None
+) -> Any:
     """Return the Laplacian of an image, by second differences.
 
     Example:
@@ -476,11 +487,11 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
 def _of_derivatives(
     combined: Callable[[Callable[[int, bool], list[Any]]], Any],
     /,
-    input: Any,
-    sigma: Any,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
+    input: Array,
+    sigma: ArrayLike,
+    output: object = None,
+    mode: object = "reflect",
+    cval: Operand = 0.0,
     *,
     axes: Any = None,
     **kwargs: Any,

@@ -12,11 +12,20 @@ from fgrad import errors
 from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.ndimage._arguments import ALONG_AXES, OF_AN_IMAGE, axes_of, image_of, one_each
 from fgrad.scipy.ndimage.filters import extended, widths
+from fgrad.typing import Array, ArrayLike, Operand
 
 
 def _neighbours(
-    function: str, input: Any, size: Any, footprint: Any, output: Any, mode: Any, cval: Any, origin: Any, axes: Any
-) -> Any:
+    function: str,
+    input: Array,
+    size: object,
+    footprint: ArrayLike | None,
+    output: object,
+    mode: object,
+    cval: Operand,
+    origin: object,
+    axes: Any,
+) -> Array:
     """Return the neighbours of each element of an image, along a last axis."""
     image = image_of(input, output, function)
     axes = axes_of(axes, image.ndim)
@@ -55,22 +64,22 @@ Raises:
 def _rank_filter(
     rank: Callable[[Any], Any],
     /,
-    input: Any,
-    size: Any = None,
-    footprint: Any = None,
-    output: Any = None,
-    mode: Any = "reflect",
-    cval: Any = 0.0,
-    origin: Any = 0,
+    input: Array,
+    size: object = None,
+    footprint: ArrayLike | None = None,
+    output: object = None,
+    mode: object = "reflect",
+    cval: Operand = 0.0,
+    origin: object = 0,
     *,
-    axes: Any = None,
+    axes: object = None,
 ) -> Any:
     """Apply a function to the neighbours of each element, which are along the last axis."""
     return rank(_neighbours(rank.__name__, input, size, footprint, output, mode, cval, origin, axes))
 
 
 @_rank_filter
-def maximum_filter(neighbours: Any) -> Any:
+def maximum_filter(neighbours: ArrayLike) -> Any:
     """Return the largest of the neighbours of each element; ties share the derivative.
 
     Example:
@@ -82,7 +91,7 @@ def maximum_filter(neighbours: Any) -> Any:
 
 
 @_rank_filter
-def minimum_filter(neighbours: Any) -> Any:
+def minimum_filter(neighbours: ArrayLike) -> Any:
     """Return the smallest of the neighbours of each element.
 
     Example:
@@ -112,7 +121,7 @@ def percentile_filter(
     size: Any = None,
     footprint: Any = None,
     output: Any = None,
-    mode: Any = "reflect",
+    mode: object = "reflect",
     cval: Any = 0.0,
     origin: Any = 0,
     *,

@@ -16,6 +16,7 @@ from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.ndimage._arguments import OF_AN_IMAGE, array_of, axes_of, image_of, one_each
 from fgrad.scipy.ndimage._splines import Spline, coefficients, gather
+from fgrad.typing import Array, ArrayLike, Operand
 
 _AROUND = 12
 """The number of elements by which SciPy extends an image in modes without an exact filter."""
@@ -37,7 +38,7 @@ def _along_all(image: Any, order: int, mode: str) -> Any:
     return image
 
 
-def _prepared(image: Any, places: Any, order: int, mode: str, cval: Any, prefilter: bool) -> tuple[Any, Any]:
+def _prepared(image: Array, places: Array, order: int, mode: str, cval: Operand, prefilter: bool) -> tuple[Any, Any]:
     """Return the coefficients of the spline, and the places relative to the first one."""
     if not prefilter or order < 2:
         return image, places
@@ -48,7 +49,7 @@ def _prepared(image: Any, places: Any, order: int, mode: str, cval: Any, prefilt
     return _along_all(image, order, mode), places
 
 
-def _at(image: Any, places: Any, order: int, mode: str, cval: Any, prefilter: bool) -> Any:
+def _at(image: Array, places: Any, order: int, mode: str, cval: Operand, prefilter: bool) -> Any:
     """Return an image at places, whose coordinates are along the first axis, in the dtype of the image."""
     places = as_array(places).astype(np.float64)
     c, places = _prepared(image, places, order, mode, cval, prefilter)
@@ -64,7 +65,7 @@ def _grid(shape: Any) -> Any:
     return np.stack(np.meshgrid(*(np.arange(float(size)) for size in shape), indexing="ij"))
 
 
-def _column(values: Any, ndim: int) -> Any:
+def _column(values: Array, ndim: int) -> Array:
     """Return a value for each axis, shaped to be multiplied with coordinates."""
     return np.reshape(values, (-1, *(1,) * ndim))
 
@@ -81,7 +82,9 @@ Raises:
 
 
 @differentiates(scipy.ndimage.spline_filter1d, _COEFFICIENTS, OF_AN_IMAGE)
-def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np.float64, mode: str = "mirror") -> Any:
+def spline_filter1d(
+    input: ArrayLike, order: int = 3, axis: int = -1, output: object = np.float64, mode: str = "mirror"
+) -> Any:
     """Return the coefficients of the splines through the elements along an axis.
 
     Args:
@@ -102,7 +105,7 @@ def spline_filter1d(input: Any, order: int = 3, axis: int = -1, output: Any = np
 
 
 @differentiates(scipy.ndimage.spline_filter, _COEFFICIENTS, OF_AN_IMAGE)
-def spline_filter(input: Any, order: int = 3, output: Any = np.float64, mode: str = "mirror") -> Any:
+def spline_filter(input: ArrayLike, order: int = 3, output: object = np.float64, mode: str = "mirror") -> Any:
     """Return the coefficients of the spline through all elements.
 
     Example:
@@ -130,8 +133,8 @@ Raises:
 
 @differentiates(scipy.ndimage.map_coordinates, _BY_SPLINES, OF_AN_IMAGE)
 def map_coordinates(
-    input: Any,
-    coordinates: Any,
+    input: ArrayLike,
+    coordinates: ArrayLike,
     output: Any = None,
     order: int = 3,
     mode: str = "constant",
@@ -165,8 +168,8 @@ def map_coordinates(
 
 @differentiates(scipy.ndimage.shift, _BY_SPLINES, OF_AN_IMAGE)
 def shift(
-    input: Any,
-    shift: Any,
+    input: ArrayLike,
+    shift: ArrayLike,
     output: Any = None,
     order: int = 3,
     mode: str = "constant",
@@ -191,7 +194,7 @@ def shift(
 
 @differentiates(scipy.ndimage.zoom, _BY_SPLINES, OF_AN_IMAGE)
 def zoom(
-    input: Any,
+    input: ArrayLike,
     zoom: Any,
     output: Any = None,
     order: int = 3,
@@ -246,7 +249,7 @@ def _transformation(matrix: Any, offset: Any, ndim: int) -> tuple[Any, Any]:
     return matrix, array_of(one_each(offset, ndim, "offset"))
 
 
-def _affine(matrix: Any, offset: Any, grid: Any) -> Any:
+def _affine(matrix: Array, offset: Any, grid: Any) -> Any:
     """Return `matrix @ i + offset` for the elements of a grid, in SciPy's order, since rounding matters."""
     total = _column(offset, len(grid))
     for column, coordinate in zip(np.swapaxes(matrix, 0, 1), grid, strict=True):
@@ -256,7 +259,7 @@ def _affine(matrix: Any, offset: Any, grid: Any) -> Any:
 
 @differentiates(scipy.ndimage.affine_transform, _BY_SPLINES, OF_AN_IMAGE)
 def affine_transform(
-    input: Any,
+    input: ArrayLike,
     matrix: Any,
     offset: Any = 0.0,
     output_shape: Any = None,
@@ -300,8 +303,8 @@ def affine_transform(
 
 @differentiates(scipy.ndimage.rotate, _BY_SPLINES, OF_AN_IMAGE)
 def rotate(
-    input: Any,
-    angle: Any,
+    input: ArrayLike,
+    angle: ArrayLike,
     axes: Any = (1, 0),
     reshape: bool = True,
     output: Any = None,

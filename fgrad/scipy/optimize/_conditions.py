@@ -27,6 +27,7 @@ from fgrad.scipy.optimize._search import Function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import hessian
 from fgrad.transforms.reverse import grad
+from fgrad.typing import Array
 
 NEARLY = 1e-10
 """Threshold below which a multiplier and a distance count as zero, in units of the problem."""
@@ -47,22 +48,22 @@ class Conditions:
     def __init__(self, function: Function, number: Function, constraints: Sequence[Constraint]) -> None:
         self._function, self._number, self._constraints = function, number, constraints
 
-    def optimality(self, solution: tuple[Any, Any], given: Sequence[Given], *args: Any) -> Any:
+    def optimality(self, solution: tuple[Any, Any], given: Sequence[Given], *args: Array) -> Any:
         """Return the residuals of the conditions, which are zero at a solution."""
         (vector, restore), multipliers = raveled(solution[0]), solution[1]
 
-        def lagrangian(vector: Any) -> Any:
+        def lagrangian(vector: Array) -> Any:
             values = together(self._constraints, vector, given)[0]
             return self._number(restore(vector), args) + np.sum(multipliers * values)
 
         return grad(lagrangian)(vector), held(*together(self._constraints, vector, given), multipliers)
 
-    def used(self, solution: tuple[Any, Any], given: Sequence[Given], *args: Any) -> Any:
+    def used(self, solution: tuple[Any, Any], given: Sequence[Given], *args: Array) -> Any:
         """Return a function that uses the same inputs as `optimality`."""
         values = together(self._constraints, raveled(solution[0])[0], given)[0]
         return self._number(solution[0], args), values
 
-    def multipliers(self, x: Any, given: Sequence[Given], args: Sequence[Any]) -> Any:
+    def multipliers(self, x: Array, given: Sequence[Given], args: Sequence[Any]) -> Any:
         """Return the multipliers at a minimum, for plain numbers."""
         vector, restore = raveled(x)
         number = lambda vector: self._number(restore(vector), args)  # noqa: E731
@@ -89,7 +90,7 @@ class Conditions:
         return {}
 
 
-def held(values: Any, lower: Any, upper: Any, multipliers: Any) -> Any:
+def held(values: Array, lower: Array, upper: Array, multipliers: Array) -> Array:
     """Return residuals for each constraint: the distance from the limit for active ones, otherwise the multiplier."""
     one_sided = np.where(multipliers < 0, values - lower, multipliers)
     one_sided = np.where(multipliers > 0, values - upper, one_sided)
@@ -110,12 +111,12 @@ class Multipliers:
         stiffness: the scale of the Hessian, a number.
     """
 
-    def __init__(self, function: Function, slope: Any, stiffness: float, largest: float) -> None:
+    def __init__(self, function: Function, slope: Array, stiffness: float, largest: float) -> None:
         self._function, self._slope = function, slope
         self._stiffness = max(stiffness, float(np.linalg.norm(slope)) / max(1.0, largest)) or 1.0
         self._least = NEARLY * self._stiffness * max(1.0, largest)
 
-    def of(self, slopes: Any, values: Any, lower: Any, upper: Any, names: Any) -> Any:
+    def of(self, slopes: Array, values: Array, lower: Array, upper: Array, names: Any) -> Any:
         """Return the multipliers, which are 0 for inactive constraints.
 
         Args:
@@ -145,7 +146,7 @@ class Multipliers:
         found = np.where(is_active & ~is_equation, np.copysign(np.maximum(np.abs(found), self._least), estimate), found)
         return found / lengths
 
-    def _estimate(self, normals: Any, near: Any) -> Any:
+    def _estimate(self, normals: Array, near: Array) -> Array:
         limited = np.isfinite(near)
         weights = self._stiffness * near[limited] / max(float(np.linalg.norm(self._slope)), self._least)
         matrix = np.concatenate([normals[limited].T, np.diag(weights)])
@@ -154,7 +155,7 @@ class Multipliers:
         estimate[limited] = np.linalg.lstsq(matrix, right)[0]
         return estimate
 
-    def _warn_of_weak(self, estimate: Any, near: Any, names: Any, is_equation: Any) -> None:
+    def _warn_of_weak(self, estimate: Array, near: Array, names: Any, is_equation: Array) -> None:
         force, away = np.abs(estimate), self._stiffness * near
         weak = ~is_equation & (np.minimum(force, away) + self._least >= AMBIGUOUS * np.maximum(force, away))
         if weak.any():
@@ -166,7 +167,7 @@ class Multipliers:
                 stacklevel=depth_of_user(),
             )
 
-    def _check(self, normals: Any, names: Any) -> None:
+    def _check(self, normals: Array, names: object) -> None:
         if len(normals) and np.linalg.matrix_rank(normals) < len(normals):
             raise errors.SingularEquationError(
                 f"the active constraints at the minimum of {name_of(self._function)} are redundant "
@@ -180,13 +181,13 @@ def _named(names: Any) -> str:
     return ", ".join(dict.fromkeys(map(str, names)))
 
 
-def parted(multipliers: Any, parts: Sequence[tuple[Any, Any, Any]]) -> list[Any]:
+def parted(multipliers: Array, parts: Sequence[tuple[Any, Any, Any]]) -> list[Any]:
     """Return the multipliers split by constraint, given their values and limits."""
     ends = np.cumsum([0, *(values.shape[0] for values, _, _ in parts)])
     return [multipliers[start:stop] for start, stop in itertools.pairwise(ends)]
 
 
-def as_slsqp_counts(multipliers: Sequence[Any], parts: Sequence[tuple[Any, Any, Any]]) -> Any:
+def as_slsqp_counts(multipliers: Sequence[Any], parts: Sequence[tuple[Any, Any, Any]]) -> Array:
     """Return multipliers in SLSQP's order: equations, lower and upper limits; positive for active limits."""
     equations, limits = [], []
     for each, (_, lower, upper) in zip(multipliers, parts, strict=True):

@@ -14,6 +14,7 @@ from fgrad.rules.rule import settled
 from fgrad.scipy.optimize._search import SCIPYS, Function, Search, as_tuple
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.jacobians import jacobian
+from fgrad.typing import Array
 
 ESTIMATES = ("2-point", "3-point", "cs")
 """Names of SciPy's finite difference schemes, which are replaced by exact Jacobians."""
@@ -50,7 +51,7 @@ def bounds_as_constraint(limits: tuple[Any, Any]) -> Constraint:
     return Constraint("bounds", lambda vector, _: vector, ((), *limits))
 
 
-def _constraint_of(search: Search, name: str, constraint: Any) -> Constraint:
+def _constraint_of(search: Search, name: str, constraint: object) -> Constraint:
     if isinstance(constraint, dict):
         return _of_dictionary(search, name, constraint)
     if isinstance(constraint, SCIPYS.NonlinearConstraint):
@@ -105,7 +106,7 @@ def _linear(name: str, constraint: Any) -> Constraint:
 
 
 def values_and_limits(
-    constraints: Sequence[Constraint], vector: Any, given: Sequence[Given]
+    constraints: Sequence[Constraint], vector: Array, given: Sequence[Given]
 ) -> list[tuple[Any, Any, Any]]:
     """Return the values of each constraint, and its limits broadcast to their shape."""
     found = []
@@ -115,14 +116,14 @@ def values_and_limits(
     return found
 
 
-def together(constraints: Sequence[Constraint], vector: Any, given: Sequence[Given]) -> tuple[Any, Any, Any]:
+def together(constraints: Sequence[Constraint], vector: Array, given: Sequence[Given]) -> tuple[Any, Any, Any]:
     """Return the values of all constraints as one vector, and their lower and upper limits."""
     parts = zip(*values_and_limits(constraints, vector, given), strict=True)
     values, lower, upper = (np.concatenate(part) for part in parts)
     return values, lower, upper
 
 
-def slopes_of(constraints: Sequence[Constraint], vector: Any, given: Sequence[Given]) -> list[Any]:
+def slopes_of(constraints: Sequence[Constraint], vector: Array, given: Sequence[Given]) -> list[Any]:
     """Return the Jacobian of each constraint."""
     return [
         jacobian(lambda vector, each=each, extra=extra: each.function(vector, extra))(vector)

@@ -24,6 +24,7 @@ from fgrad.scipy._aside import aside, aside_of_batch
 from fgrad.transforms.callbacks import check_returned
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
+from fgrad.typing import Array, ArrayLike
 
 Function = Callable[..., Any]
 
@@ -41,7 +42,7 @@ def result_from(fields: dict[str, Any]) -> OptimizeResult:
     return result
 
 
-def result_of(function: str, found: list[Any], **fields: Any) -> OptimizeResult:
+def result_of(function: str, found: list[Any], **fields: object) -> OptimizeResult:
     """Return SciPy's result with some fields replaced; the other fields are not differentiable.
 
     For a batch: these fields and whether all examples succeeded; the other fields are lists by example.
@@ -68,12 +69,12 @@ def reported_of_batch(function: str, found: Sequence[dict[str, Any]]) -> dict[st
     return {name: aside_of_batch([each[name] for each in found], f"{name} of {function}") for name in found[0]}
 
 
-def as_tuple(args: Any) -> tuple[Any, ...]:
+def as_tuple(args: ArrayLike) -> tuple[Any, ...]:
     """Return extra arguments in SciPy's form: a single one, or several in a tuple."""
     return args if isinstance(args, tuple) else (args,)
 
 
-def unknowns_of(x: Any, at_least_vector: bool = True) -> Any:
+def unknowns_of(x: object, at_least_vector: bool = True) -> Any:
     """Return a starting point in SciPy's form, in double precision; containers of arrays are returned unchanged.
 
     A list of numbers is a vector, as in SciPy, and a number becomes a vector of length 1 if a vector is needed.
@@ -119,7 +120,7 @@ def is_bounded(limits: tuple[Any, Any]) -> bool:
     return any(followers([limit]) or np.isfinite(raw_array(limit)).any() for limit in limits)
 
 
-def held_within(vector: Any, slope: Any, curvature: Any, limits: tuple[Any, Any]) -> Any:
+def held_within(vector: Array, slope: Array, curvature: Array, limits: tuple[Any, Any]) -> Array:
     """Return the residuals at a minimum within bounds: the gradient, or for active bounds the distance.
 
     A bound is active if it is closer than the unconstrained minimum, as estimated from
@@ -141,7 +142,7 @@ def for_scipy(derive: Function, function: Function, compile: bool, count: int = 
     """
 
     def on_plain(args: tuple[Any, ...]) -> Function:
-        def call(vector: Any) -> Any:
+        def call(vector: Array) -> Any:
             return check_returned(function, function(vector, *args))
 
         call.__name__ = name_of(function)
@@ -151,8 +152,8 @@ def for_scipy(derive: Function, function: Function, compile: bool, count: int = 
         return on_plain
     natives: dict[Any, Any] = {}
 
-    def native(treedef: Any) -> Any:
-        def derived(*given: Any) -> Any:
+    def native(treedef: object) -> Any:
+        def derived(*given: object) -> Any:
             args = unflatten(treedef, given[count:])
             return derive(lambda vector: function(vector, *args))(*given[:count])
 
@@ -171,7 +172,7 @@ def for_scipy(derive: Function, function: Function, compile: bool, count: int = 
 def dense_results(function: Function) -> Function:
     """Return a user's function with sparse results converted to dense, for methods that need dense ones."""
 
-    def dense(*args: Any) -> Any:
+    def dense(*args: object) -> Any:
         matrix = function(*args)
         return matrix.toarray() if hasattr(matrix, "toarray") else matrix
 
@@ -188,7 +189,7 @@ def python_of(function: Function) -> Function:
     return function.function if isinstance(function, Compiled) else function
 
 
-def is_boxed(tree: Any) -> bool:
+def is_boxed(tree: tuple[Any, ...]) -> bool:
     """Return whether a user's argument contains a tensor, so that the result contains tensors."""
     return any(type(leaf) in BOXES for leaf in flatten(tree)[0])
 
@@ -213,7 +214,7 @@ class Search:
         found: SciPy's results, one for each example of a batch.
     """
 
-    def __init__(self, name: str, function: Function, start: Any, compile: bool = False) -> None:
+    def __init__(self, name: str, function: Function, start: object, compile: bool = False) -> None:
         if not callable(function):
             raise errors.NotCallableError(f"a solver takes a function, but got {function!r}.")
         self.compile = compile or isinstance(function, Compiled)
@@ -228,7 +229,7 @@ class Search:
         """
         named = named or self.function
 
-        def of_vector(vector: Any, *args: Any) -> Any:
+        def of_vector(vector: Array, *args: object) -> Any:
             return raveled(check_returned(named, function(self.restore(vector), *args)))[0]
 
         of_vector.__name__ = name_of(named)
@@ -254,12 +255,12 @@ class Search:
             uses: takes the same arguments and uses the same inputs as `optimality`; by default the user's function.
         """
 
-        def solver(start: Any, args: Any) -> Any:
+        def solver(start: object, args: tuple[Any, ...]) -> Any:
             return self.restore(self.ask(solve, start, args))
 
         return self.find_all(solver, optimality, args, uses or self.function, self.start)
 
-    def ask(self, solve: Function, start: Any, args: tuple[Any, ...]) -> Any:
+    def ask(self, solve: Function, start: object, args: tuple[Any, ...]) -> Array:
         """Solve a plain problem with SciPy; store its result, and return the unknowns as a vector."""
         vector = np.array(raveled(start)[0])
         self.found.append(solve(vector, *args))
@@ -267,7 +268,9 @@ class Search:
             raise self._not_solved(self.found[-1])
         return np.reshape(self.found[-1].x, vector.shape)
 
-    def find_all(self, solver: Function, optimality: Function, args: tuple[Any, ...], uses: Function, like: Any) -> Any:
+    def find_all(
+        self, solver: Function, optimality: Function, args: tuple[Any, ...], uses: Function, like: object
+    ) -> Any:
         """Return a solver's solution, differentiable; it may contain more than the unknowns.
 
         Args:
@@ -304,11 +307,11 @@ class Search:
         """Return whether SciPy reports success for each of its solutions."""
         return all(result.success for result in self.found)
 
-    def result(self, **fields: Any) -> OptimizeResult:
+    def result(self, **fields: object) -> OptimizeResult:
         """Return SciPy's result with some fields replaced."""
         return result_of(self.name, self.found, **fields)
 
-    def callback(self, callback: Any) -> Any:
+    def callback(self, callback: Callable[..., Any] | None) -> Any:
         """Return SciPy's callback after each iteration, for a user's callback that takes the structured unknowns."""
         if callback is None or is_vector(self.start):
             return callback

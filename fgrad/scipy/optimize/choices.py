@@ -13,9 +13,10 @@ from fgrad.rules.closures import followers, values_of
 from fgrad.rules.implicit import Equation, Inverse, for_each_example, solution
 from fgrad.rules.rule import Leaves
 from fgrad.scipy.optimize._search import SCIPYS, is_boxed, reported, reported_of_batch, result_from
+from fgrad.typing import Array, ArrayLike
 
 
-def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> tuple[Any, Any]:
+def linear_sum_assignment(cost_matrix: ArrayLike, maximize: bool = False) -> tuple[Any, Any]:
     """Assign rows to columns at minimal cost, as `scipy.optimize.linear_sum_assignment`.
 
     The assignment consists of integers and has no derivative; the cost at its elements has one.
@@ -50,7 +51,7 @@ def linear_sum_assignment(cost_matrix: Any, maximize: bool = False) -> tuple[Any
     return pairs[0], pairs[1]
 
 
-def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True) -> OptimizeResult:
+def isotonic_regression(y: ArrayLike, *, weights: ArrayLike | None = None, increasing: bool = True) -> OptimizeResult:
     """Fit values that never decrease, as `scipy.optimize.isotonic_regression`, with derivatives.
 
     They are weighted means over blocks of neighbours, and are differentiated as such.
@@ -93,7 +94,7 @@ def isotonic_regression(y: Any, *, weights: Any = None, increasing: bool = True)
     return result_from({**(reported(name, found[0]) if len(found) == 1 else reported_of_batch(name, found)), "x": x})
 
 
-def _off_means(x: Any, leaves: Leaves) -> Any:
+def _off_means(x: Array, leaves: Leaves) -> Any:
     """Return the residuals of values with respect to the means of their blocks, in which they are equal."""
     y, weights = leaves
     places, differs = np.arange(x.shape[0]), x[1:] != x[:-1]
@@ -101,7 +102,7 @@ def _off_means(x: Any, leaves: Leaves) -> Any:
     ends = np.where(np.concatenate([differs, [True]]), places + 1, x.shape[0])
     end = np.flip(np.minimum.accumulate(np.flip(ends)))
 
-    def total(values: Any) -> Any:
+    def total(values: Array) -> Any:
         sums = np.concatenate([np.zeros(1), np.cumsum(values)])
         return np.take_along_axis(sums, end, 0) - np.take_along_axis(sums, begin, 0)
 
@@ -111,14 +112,14 @@ def _off_means(x: Any, leaves: Leaves) -> Any:
 class _Identity:
     """The inverse of a Jacobian that is the identity, for constant blocks."""
 
-    def times(self, b: Any) -> Any:
+    def times(self, b: Array) -> Any:
         return b
 
-    def transposed_times(self, b: Any) -> Any:
+    def transposed_times(self, b: Array) -> Array:
         return b
 
     def is_singular(self) -> bool:
         return False
 
-    def of_values(self, x: Any, leaves: Leaves) -> Inverse:
+    def of_values(self, x: Array, leaves: Leaves) -> Inverse:
         return self

@@ -21,6 +21,7 @@ from fgrad.scipy.optimize._constraints import Given
 from fgrad.scipy.optimize._search import SCIPYS, as_tuple
 from fgrad.scipy.optimize.minimizing import Minimization
 from fgrad.transforms.callbacks import check_solvers_function
+from fgrad.typing import Array
 
 _GLOBAL_MINIMUM = """
 Args:
@@ -40,7 +41,7 @@ Raises:
 @called_as(SCIPYS.differential_evolution)
 @completed_by(_GLOBAL_MINIMUM)
 def differential_evolution(
-    func: Callable[..., Any], bounds: Any, args: Any = (), *, constraints: Any = (), **options: Any
+    func: Callable[..., Any], bounds: Any, args: Any = (), *, constraints: Any = (), **options: object
 ) -> OptimizeResult:
     """Minimize a function by differential evolution, as `scipy.optimize.differential_evolution`, with derivatives.
 
@@ -71,7 +72,7 @@ def differential_evolution(
 
 @called_as(SCIPYS.dual_annealing)
 @completed_by(_GLOBAL_MINIMUM)
-def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **options: Any) -> OptimizeResult:
+def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **options: object) -> OptimizeResult:
     """Minimize a function by dual annealing, as `scipy.optimize.dual_annealing`, with derivatives.
 
     Args:
@@ -90,7 +91,7 @@ def dual_annealing(func: Callable[..., Any], bounds: Any, args: Any = (), **opti
 @called_as(SCIPYS.shgo)
 @completed_by(_GLOBAL_MINIMUM)
 def shgo(
-    func: Callable[..., Any], bounds: Any, args: Any = (), constraints: Any = (), **options: Any
+    func: Callable[..., Any], bounds: Any, args: Any = (), constraints: Any = (), **options: object
 ) -> OptimizeResult:
     """Minimize a function by simplicial homology, as `scipy.optimize.shgo`, with derivatives.
 
@@ -113,7 +114,7 @@ def shgo(
 
 @called_as(SCIPYS.basinhopping, "args")
 @completed_by(_GLOBAL_MINIMUM)
-def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options: Any) -> OptimizeResult:
+def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options: object) -> OptimizeResult:
     """Minimize a function by basin hopping, as `scipy.optimize.basinhopping`, with derivatives.
 
     Args:
@@ -134,7 +135,14 @@ def basinhopping(func: Callable[..., Any], x0: Any, *, args: Any = (), **options
     return _Everywhere("basinhopping", func, x0, (), options).run(as_tuple(args), None)
 
 
-def _search(name: str, func: Any, bounds: Any, args: Any, constraints: Any, options: dict[str, Any]) -> OptimizeResult:
+def _search(
+    name: str,
+    func: Callable[..., Any],
+    bounds: object,
+    args: tuple[Any, ...],
+    constraints: object,
+    options: dict[str, Any],
+) -> OptimizeResult:
     if options.get("vectorized"):
         raise errors.ParameterError(f"{name} in fgrad calls the function at one point at a time: omit `vectorized`.")
     check_solvers_function(f"func of {name}", func, "x", as_tuple(args))
@@ -150,11 +158,13 @@ def _middle(bounds: Any) -> Any:
 class _Everywhere(Minimization):
     """One call of a SciPy function that needs values only."""
 
-    def __init__(self, name: str, function: Any, start: Any, constraints: Any, options: dict[str, Any]) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], start: Any, constraints: object, options: dict[str, Any]
+    ) -> None:
         super().__init__(function, start, None, None, None, None, constraints, None, {}, False)
         self.name, self._options = name, options
 
-    def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any, given: Sequence[Given] = ()) -> Any:
+    def _solve(self, start: Array, args: tuple[Any, ...], bounds: object, given: Sequence[Given] = ()) -> Any:
         function = self._for_scipy["value"](args)
         where = start if bounds is None else bounds
         constraints = self._scipys_constraints(given)

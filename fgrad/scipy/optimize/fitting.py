@@ -33,6 +33,7 @@ from fgrad.transforms.callbacks import check_callback, check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import elementwise_grad, jacobian
 from fgrad.transforms.reverse import grad, stop_gradient
+from fgrad.typing import Array, ArrayLike
 
 LOSSES: dict[str, Callable[[Any], Any]] = {
     "soft_l1": lambda z: 2 * (np.sqrt(1 + z) - 1),
@@ -48,7 +49,7 @@ def least_squares(
     fun: Callable[..., Any],
     x0: Any,
     jac: Any = None,
-    bounds: Any = (-np.inf, np.inf),
+    bounds: object = (-np.inf, np.inf),
     method: str = "trf",
     ftol: float | None = 1e-8,
     xtol: float | None = 1e-8,
@@ -59,7 +60,7 @@ def least_squares(
     kwargs: dict[str, Any] | None = None,
     *,
     compile: bool = False,
-    **options: Any,
+    **options: object,
 ) -> OptimizeResult:
     """Solve a nonlinear least-squares problem, as `scipy.optimize.least_squares`, with derivatives.
 
@@ -100,7 +101,7 @@ def least_squares(
     on_vectors = search.on_vectors(search.residuals)
     residuals, exact = search.plain(on_vectors), search.plain_jacobian(on_vectors)
 
-    def solve(start: Any, lower: Any, upper: Any, scale: Any, given: Any, *args: Any) -> Any:
+    def solve(start: Array, lower: Array, upper: Array, scale: Array, given: Mapping[str, Any], *args: Array) -> Any:
         slopes = exact((given, *args)) if jac is None else jac
         if callable(jac):
             slopes = lambda vector, *_: jac(vector, *args, **given)  # noqa: E731
@@ -121,7 +122,7 @@ def least_squares(
 class _LeastSquares(Search):
     """Minimization of a loss of residuals within bounds."""
 
-    def __init__(self, name: str, function: Callable[..., Any], start: Any, loss: Any, compile: bool) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], start: ArrayLike, loss: object, compile: bool) -> None:
         super().__init__(name, function, start, compile)
         self._loss = loss
 
@@ -148,7 +149,7 @@ class _LeastSquares(Search):
         slopes = jacobian(lambda vector: raveled(self.residuals(restore(vector), *args))[0])(vector)
         return left, slopes if self._loss == "linear" else self.weights(left, scale)[:, None] * slopes
 
-    def weights(self, left: Any, scale: Any) -> Any:
+    def weights(self, left: Array, scale: Array) -> Any:
         """Return the weights of residuals for which J^T J approximates the Hessian of the cost.
 
         For slowly growing losses, weights that would not be positive are nearly 0, as in SciPy.
@@ -168,22 +169,22 @@ class _LeastSquares(Search):
             args: the arguments of `residuals`.
         """
 
-        def optimality(x: Any, lower: Any, upper: Any, scale: Any, *args: Any) -> Any:
+        def optimality(x: Array, lower: Array, upper: Array, scale: Array, *args: object) -> Any:
             slope = self.slope(x, scale, args)
             return held_within(raveled(x)[0], slope, self._curvature(x, args), (lower, upper)) if bounded else slope
 
-        def uses(x: Any, lower: Any, upper: Any, scale: Any, *args: Any) -> Any:
+        def uses(x: Array, lower: Array, upper: Array, scale: Any, *args: Any) -> Any:
             return self.cost(x, scale, args) if callable(self._loss) else self.residuals(x, *args)
 
         bounded = is_bounded(limits)
         return self.find(solve, optimality, (*limits, scale, *args), uses)
 
-    def plain_loss(self, scale: Any) -> dict[str, Any]:
+    def plain_loss(self, scale: Array) -> dict[str, Any]:
         """Return the loss for SciPy, which writes into the result of a user's function."""
         loss = (lambda z: np.array(self._loss(z))) if callable(self._loss) else self._loss
         return {"loss": loss, "f_scale": float(scale)}
 
-    def _curvature(self, x: Any, args: tuple[Any, ...]) -> Any:
+    def _curvature(self, x: object, args: tuple[Any, ...]) -> Any:
         """Return the curvature of half the sum of squares in each unknown, for the detection of active bounds."""
         vector, restore = raveled(stop_gradient(x))  # the set of active bounds is a constant for derivatives
         slopes = jacobian(lambda vector: raveled(self.residuals(restore(vector), *args))[0])(vector)
@@ -264,7 +265,7 @@ def curve_fit(
     scipys = {**scipys, "nan_policy": nan_policy, **options}
     data = (_as_data(xdata), settled(ydata) * 1.0, None if sigma is None else settled(sigma) * 1.0)
 
-    def solve(start: Any, lower: Any, upper: Any, scale: Any, *data: Any) -> Any:
+    def solve(start: Array, lower: Array, upper: Array, scale: Array, *data: object) -> Any:
         plain_loss = {name: value for name, value in fit.plain_loss(scale).items() if name in options}
         return fit.solve(start, (np.array(lower), np.array(upper)), data, {**scipys, **plain_loss})
 
@@ -283,7 +284,7 @@ class _Fit(_LeastSquares):
         limits: the lower and the upper bounds.
     """
 
-    def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any, loss: Any, compile: bool) -> None:
+    def __init__(self, model: Callable[..., Any], p0: Any, bounds: object, loss: object, compile: bool) -> None:
         count = _number_of_parameters(python_of(model)) if p0 is None else raveled(p0)[0].size
         if p0 is not None and callable(model):
             what = f"f of curve_fit, with {count} parameter{'s' * (count != 1)} as in p0,"
@@ -291,7 +292,7 @@ class _Fit(_LeastSquares):
         self.limits = limits_of(bounds, (count,))
         super().__init__("curve_fit", model, _within(*self.limits) if p0 is None else p0, loss, compile)
 
-        def of_vector(p: Any, xdata: Any) -> Any:
+        def of_vector(p: Array, xdata: Array) -> Any:
             return self.function(xdata, *p)
 
         of_vector.__name__ = name_of(model)
@@ -305,14 +306,14 @@ class _Fit(_LeastSquares):
             return left
         return left / sigma if sigma.ndim == 1 else np.linalg.solve(np.linalg.cholesky(sigma), left)
 
-    def solve(self, p0: Any, bounds: Any, data: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    def solve(self, p0: Array, bounds: Any, data: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Fit plain data with SciPy, and refine the result."""
         xdata, ydata, sigma = data
 
-        def model(xdata: Any, *p: Any) -> Any:
+        def model(xdata: Array, *p: Array) -> Any:
             return self._model((xdata,))(np.array(p))
 
-        def slopes(xdata: Any, *p: Any) -> Any:
+        def slopes(xdata: Array, *p: Array) -> Any:
             return self._slopes((xdata,))(np.array(p))
 
         given = {"jac": slopes, **{name: value for name, value in options.items() if value is not None}}
@@ -323,7 +324,7 @@ class _Fit(_LeastSquares):
             found = self._refined(found, data)
         return result_from({"x": found, "pcov": covariance, "details": details, "success": True})
 
-    def _refined(self, p: Any, data: tuple[Any, ...]) -> Any:
+    def _refined(self, p: Array, data: tuple[Any, ...]) -> Any:
         """Return parameters after Gauss-Newton steps, as long as the steps become shorter.
 
         The sum of squares is flat at its minimum: its value to rounding determines only half the digits of the
@@ -331,7 +332,7 @@ class _Fit(_LeastSquares):
         """
         left, slopes_left = self._left(data), self._slopes_left(data)
 
-        def cost(p: Any) -> float:
+        def cost(p: Array) -> float:
             return float(np.sum(np.square(left(p))))
 
         length, highest = float("inf"), cost(p) * (1 + 1e-9)
@@ -344,7 +345,7 @@ class _Fit(_LeastSquares):
             p, length = p - step / units, float(np.linalg.norm(step))
         return p
 
-    def details(self, p: Any, data: tuple[Any, ...]) -> tuple[Any, Any, Any]:
+    def details(self, p: Array, data: tuple[Any, ...]) -> tuple[Any, Any, Any]:
         """Return SciPy's further results, recomputed from the solution."""
         infos, messages, flags = zip(*(result.details for result in self.found), strict=True)
         if not followers([p]):
@@ -378,7 +379,7 @@ class _Fit(_LeastSquares):
 def _raveled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function whose result is a vector."""
 
-    def raveled(*args: Any) -> Any:
+    def raveled(*args: Array) -> Any:
         return np.reshape(function(*args), -1)
 
     raveled.__name__ = name_of(function)
@@ -397,7 +398,7 @@ def _number_of_parameters(model: Callable[..., Any]) -> int:
     return sum(kind in by_position for kind in kinds) - 1
 
 
-def _within(lower: Any, upper: Any) -> Any:
+def _within(lower: Array, upper: Array) -> Array:
     """Return the default starting point: ones, or the middle of bounds, or 1 away from a single bound."""
     start = np.where(np.isfinite(lower), lower + 1, np.where(np.isfinite(upper), upper - 1, 1.0))
     with np.errstate(invalid="ignore"):

@@ -38,6 +38,7 @@ from fgrad.transforms.calls import name_of
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.jacobians import hessian, hvp
 from fgrad.transforms.reverse import grad, stop_gradient, value_and_grad
+from fgrad.typing import Array, ArrayLike
 
 WITHOUT_GRADIENT = {"nelder-mead", "powell", "cobyla", "cobyqa"}
 TAKE_PRODUCTS = {"newton-cg", "trust-ncg", "trust-krylov", "trust-constr"}
@@ -56,7 +57,7 @@ def minimize(
     bounds: Any = None,
     constraints: Any = (),
     tol: float | None = None,
-    callback: Any = None,
+    callback: Callable[..., Any] | None = None,
     options: dict[str, Any] | None = None,
     *,
     compile: bool = False,
@@ -131,12 +132,12 @@ class Minimization(Search):
         self,
         function: Callable[..., Any],
         start: Any,
-        method: Any,
-        jac: Any,
-        hess: Any,
-        hessp: Any,
-        constraints: Any,
-        callback: Any,
+        method: object,
+        jac: object,
+        hess: object,
+        hessp: object,
+        constraints: object,
+        callback: Callable[..., Any] | None,
         others: dict[str, Any],
         compile: bool,
     ) -> None:
@@ -149,10 +150,10 @@ class Minimization(Search):
         self._constraints = constraints_of(self, listed)
         self._others = {**others, "callback": self.callback(callback)}
 
-        def on_vectors(vector: Any, *args: Any) -> Any:
+        def on_vectors(vector: Array, *args: Array) -> Any:
             return self._number(self.restore(vector), args)
 
-        def both(vector: Any, *args: Any) -> Any:
+        def both(vector: Array, *args: object) -> Any:
             return given(self.restore(vector), *args)
 
         on_vectors.__name__ = both.__name__ = name_of(given)
@@ -169,16 +170,16 @@ class Minimization(Search):
         if self._constraints:
             return self._under_constraints(bounds, args)
 
-        def solve(start: Any, lower: Any, upper: Any, *args: Any) -> Any:
+        def solve(start: Array, lower: Any, upper: Any, *args: Array) -> Any:
             return self._solve(start, args, None if bounds is None else _plain_bounds(bounds, lower, upper))
 
-        def optimality(x: Any, lower: Any, upper: Any, *args: Any) -> Any:
+        def optimality(x: Array, lower: ArrayLike, upper: ArrayLike, *args: Array) -> Any:
             slope = self._slope(x, args)
             if bounds is None:
                 return slope
             return held_within(raveled(x)[0], slope, self._curvature(x, slope, args), (lower, upper))
 
-        def of_all(x: Any, lower: Any, upper: Any, *args: Any) -> Any:
+        def of_all(x: object, lower: ArrayLike, upper: ArrayLike, *args: Array) -> Any:
             return self.function(x, *args)
 
         x = self.find(solve, optimality, (*self._limits(bounds), *args), of_all)
@@ -198,7 +199,7 @@ class Minimization(Search):
             **({"hess": self._matrix(x, args)} if "hess" in found else {}),
         }
 
-    def _under_constraints(self, bounds: Any, args: tuple[Any, ...]) -> OptimizeResult:
+    def _under_constraints(self, bounds: object, args: tuple[Any, ...]) -> OptimizeResult:
         """Return SciPy's result, with derivatives by the Karush-Kuhn-Tucker conditions."""
         constraints = list(self._constraints)
         if bounds is not None:
@@ -206,11 +207,11 @@ class Minimization(Search):
         conditions = Conditions(self.function, self._number, constraints)
         given = [each.given for each in constraints]
 
-        def solve(start: Any, given: Any, *args: Any) -> Any:
+        def solve(start: Array, given: Sequence[Any], *args: Array) -> Any:
             within = None if bounds is None else _plain_bounds(bounds, *given[-1][1:])
             return self._solve(start, args, within, given)
 
-        def solver(start: Any, args: Any) -> Any:
+        def solver(start: Array, args: tuple[Any, ...]) -> Any:
             x = self.restore(self.ask(solve, start, args))
             return x, conditions.multipliers(x, args[0], args[1:])
 
@@ -225,27 +226,27 @@ class Minimization(Search):
         reported = conditions.reported(solution, given, self.found[0])
         return self.result(**{**self._fields(solution[0], args), **reported, "x": solution[0]})
 
-    def _is_followed(self, conditions: Conditions, x: Any, given: Any, args: tuple[Any, ...]) -> bool:
+    def _is_followed(self, conditions: Conditions, x: object, given: Sequence[Any], args: tuple[Any, ...]) -> bool:
         """Return whether any input of a minimum is differentiated or batched."""
         point = ((x, ()), given, *args)
         return bool(followers(flatten((self.start, point))[0] + Closure(conditions.used, [point]).values))
 
-    def _number(self, x: Any, args: tuple[Any, ...]) -> Any:
+    def _number(self, x: Array, args: tuple[Any, ...]) -> Any:
         """Return the function's value; SciPy accepts arrays with one element, too."""
         value = self.function(x, *args)
         return np.reshape(value, ()) if np.shape(value) == (1,) else value
 
-    def _slope(self, x: Any, args: tuple[Any, ...]) -> Any:
+    def _slope(self, x: Array, args: tuple[Any, ...]) -> Any:
         """Return the gradient, as a vector."""
         vector, restore = raveled(x)
         return grad(lambda vector: self._number(restore(vector), args))(vector)
 
-    def _matrix(self, x: Any, args: tuple[Any, ...]) -> Any:
+    def _matrix(self, x: Array, args: tuple[Any, ...]) -> Any:
         """Return the Hessian with respect to the vector of unknowns."""
         vector, restore = raveled(x)
         return hessian(lambda vector: self._number(restore(vector), args))(vector)
 
-    def _curvature(self, x: Any, slope: Any, args: tuple[Any, ...]) -> Any:
+    def _curvature(self, x: Array, slope: Array, args: tuple[Any, ...]) -> Any:
         """Return the curvature along the gradient, for the detection of active bounds."""
         x, slope = stop_gradient((x, slope))  # the set of active bounds is a constant for derivatives
         product = jvp(lambda vector: self._slope(self.restore(vector), args), (raveled(x)[0],), (slope,))[1]
@@ -292,14 +293,14 @@ class Minimization(Search):
         """Return constraints in SciPy's form, without bounds, which may come last."""
         return [each.original(own) for each, own in zip(self._constraints, given, strict=False) if each.original]
 
-    def _default(self, bounds: Any) -> str:
+    def _default(self, bounds: object) -> str:
         """Return SciPy's default method."""
         if self._constraints:
             return "SLSQP"
         return "BFGS" if bounds is None else "L-BFGS-B"
 
 
-def _plain_bounds(bounds: Any, lower: Any, upper: Any) -> Any:
+def _plain_bounds(bounds: object, lower: Array, upper: Array) -> Any:
     """Return bounds in SciPy's form, for plain limits; `bounds` is the user's argument."""
     return SCIPYS.Bounds(np.array(lower), np.array(upper), getattr(bounds, "keep_feasible", False))
 
@@ -321,7 +322,7 @@ def _checked_gradient(jac: Callable[..., Any], args: tuple[Any, ...]) -> Callabl
         ShapeError: a result is not a vector with the length of the unknowns.
     """
 
-    def evaluate(vector: Any, *_: Any) -> Any:
+    def evaluate(vector: Array, *_: object) -> Array:
         gradient = np.asarray(jac(vector, *args))
         if gradient.shape != vector.shape:
             raise errors.ShapeError(
@@ -341,7 +342,7 @@ def _alone(function: Callable[..., Any]) -> Callable[..., Any]:
 def _with_gradient(both: Callable[..., Any]) -> Callable[..., Any]:
     """Return the value and the gradient together, as for SciPy's `jac=True`."""
 
-    def evaluate(vector: Any, *_: Any) -> tuple[float, Any]:
+    def evaluate(vector: Array, *_: object) -> tuple[float, Any]:
         value, gradient = both(vector)
         return float(value), np.array(gradient)
 
@@ -387,19 +388,19 @@ def minimize_scalar(
     bind = for_scipy(itself, python_of(fun), compile or python_of(fun) is not fun)
     fun = python_of(fun)
 
-    def solver(limits: Any, args: Any) -> Any:
+    def solver(limits: Any, args: tuple[Any, ...]) -> Any:
         given = None if limits is None else tuple(map(float, limits))
         result = SCIPYS.minimize_scalar(bind(args), bracket, given, (), method, tol, options)
         found.append(result)
         return np.float64(np.reshape(result.x, ()))
 
-    def optimality(x: Any, limits: Any, args: Any) -> Any:
+    def optimality(x: Any, limits: Any, args: tuple[Any, ...]) -> Any:
         slope = grad(lambda x: fun(x, *args))
         if limits is None:
             return slope(x)
         return held_within(x, slope(x), np.abs(grad(slope)(stop_gradient(x))), limits)
 
-    def of_all(x: Any, limits: Any, args: Any) -> Any:
+    def of_all(x: Array, limits: object, args: tuple[Any, ...]) -> Any:
         return fun(x, *args)
 
     extra = as_tuple(args)

@@ -19,15 +19,16 @@ from fgrad.scipy._plain import called_as
 from fgrad.scipy.optimize._conditions import Conditions, parted
 from fgrad.scipy.optimize._constraints import Constraint, Given, bounds_as_constraint, values_and_limits
 from fgrad.scipy.optimize._search import SCIPYS, Search, is_boxed, limits_of, result_from
+from fgrad.typing import Array, ArrayLike
 
 
 def linprog(
-    c: Any,
+    c: ArrayLike,
     A_ub: Any = None,  # noqa: N803  # SciPy's names
     b_ub: Any = None,
     A_eq: Any = None,  # noqa: N803
     b_eq: Any = None,
-    bounds: Any = (0, None),
+    bounds: object = (0, None),
     method: str = "highs",
     callback: Any = None,
     options: dict[str, Any] | None = None,
@@ -70,7 +71,7 @@ def linprog(
     program = _Program("linprog", lambda x, c: c @ x, constraints, c.shape[0])
     further = {"method": method, "callback": callback, "options": options, "x0": x0, "integrality": integrality}
 
-    def solve(start: Any, given: Any, c: Any) -> Any:
+    def solve(start: Array, given: Sequence[Any], c: Array) -> Any:
         sides: dict[str, Any] = {}
         for constraint, own in zip(constraints[:-1], given, strict=False):
             side = constraint.name[-2:]
@@ -118,7 +119,7 @@ def nnls(A: Any, b: Any, *, maxiter: int | None = None) -> tuple[Any, Any]:  # n
     bounds = bounds_as_constraint((np.zeros(count), np.full(count, np.inf)))
     program = _Program("nnls", _half_of_squares, [bounds], count)
 
-    def solve(start: Any, given: Any, A: Any, b: Any) -> Any:  # noqa: N803
+    def solve(start: Array, given: Sequence[Any], A: Array, b: Array) -> Any:  # noqa: N803
         x, norm = SCIPYS.nnls(np.array(A), np.array(b), maxiter=maxiter)
         return result_from({"x": x, "norm": norm, "success": True})
 
@@ -163,13 +164,13 @@ def lsq_linear(
     matrix: Any = () if is_sparse else as_array(A)
     limits = limits_of(bounds, (A.shape if is_sparse else matrix.shape)[1:])
 
-    def left(x: Any, matrix: Any, b: Any) -> Any:
+    def left(x: Array, matrix: Array, b: Array) -> Any:
         return (A if is_sparse else matrix) @ x - b
 
-    def number(x: Any, matrix: Any, b: Any) -> Any:
+    def number(x: Array, matrix: Array, b: Array) -> Any:
         return np.sum(left(x, matrix, b) ** 2) / 2
 
-    def solve(start: Any, given: Any, matrix: Any, b: Any) -> Any:
+    def solve(start: Array, given: Sequence[Any], matrix: Array, b: Array) -> Any:
         within = tuple(np.array(each) for each in given[0][1:])
         whole = A if is_sparse else np.array(matrix)
         return SCIPYS.lsq_linear(whole, np.array(b), within, method, tol, **options)
@@ -181,7 +182,7 @@ def lsq_linear(
     return program.result(x=x, cost=number(x, matrix, b), fun=left(x, matrix, b))
 
 
-def _half_of_squares(x: Any, A: Any, b: Any) -> Any:  # noqa: N803
+def _half_of_squares(x: Array, A: Array, b: Array) -> Any:  # noqa: N803
     return np.sum((A @ x - b) ** 2) / 2
 
 
@@ -195,8 +196,8 @@ class _Program(Search):
         count: the number of unknowns.
     """
 
-    def __init__(self, name: str, number: Any, constraints: Sequence[Constraint], count: int) -> None:
-        def program(x: Any, *args: Any) -> Any:
+    def __init__(self, name: str, number: Callable[..., Any], constraints: Sequence[Constraint], count: int) -> None:
+        def program(x: Array, *args: object) -> Any:
             return number(x, *args)
 
         program.__name__ = name
@@ -204,7 +205,7 @@ class _Program(Search):
         self._constraints, self._given = constraints, [each.given for each in constraints]
         self._conditions = Conditions(program, lambda x, args: program(x, *args), constraints)
 
-    def is_followed(self, *args: Any) -> bool:
+    def is_followed(self, *args: Array) -> bool:
         """Return whether any input is differentiated or batched."""
         return bool(followers(flatten((self._given, args))[0]))
 
@@ -221,14 +222,14 @@ class _Program(Search):
             x = self.found[-1].x
             return (boxed(x) if x is not None and is_boxed((given, args)) else x), None
 
-        def solver(start: Any, args: Any) -> Any:
+        def solver(start: Array, args: tuple[Any, ...]) -> Any:
             x = self.ask(solve, start, args)
             return x, conditions.multipliers(x, args[0], args[1:])
 
         found = self.find_all(solver, conditions.optimality, (given, *args), conditions.used, (self.start, ()))
         return found[0], found[1]
 
-    def marginals(self, x: Any, multipliers: Any) -> dict[str, Any]:
+    def marginals(self, x: Array, multipliers: Array) -> dict[str, Any]:
         """Return `linprog`'s reports on constraints: residuals, and derivatives with respect to limits."""
         parts = values_and_limits(self._constraints, x, self._given)
         *sides, of_bounds = parted(multipliers, parts)
@@ -241,21 +242,21 @@ class _Program(Search):
         return {**fields, "slack": fields["ineqlin"].residual, "con": fields["eqlin"].residual}
 
 
-def _side(residual: Any, marginals: Any) -> OptimizeResult:
+def _side(residual: Array, marginals: Array) -> OptimizeResult:
     return result_from({"residual": residual, "marginals": marginals})
 
 
-def _vector(x: Any) -> Any:
+def _vector(x: Any) -> Array:
     return np.reshape(as_array(x), -1) * 1.0
 
 
-def _linear(side: str, matrix: Any, lower: Any, upper: Any) -> list[Constraint]:
+def _linear(side: str, matrix: list[Any] | None, lower: object, upper: Any) -> list[Constraint]:
     """Return one side of a linear program as a constraint, with its matrix and limit."""
     if matrix is None:
         return []
     is_sparse = issparse(matrix)
 
-    def function(vector: Any, own: Any) -> Any:
+    def function(vector: Array, own: Array) -> Any:
         return (matrix if is_sparse else own) @ vector
 
     def original(given: Given) -> Any:

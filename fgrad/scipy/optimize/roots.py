@@ -32,6 +32,7 @@ from fgrad.scipy.optimize._search import (
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import grad
+from fgrad.typing import Array, ArrayLike, Operand
 
 TAKE_JACOBIANS = {"hybr", "lm"}
 
@@ -39,7 +40,7 @@ TAKE_JACOBIANS = {"hybr", "lm"}
 def root(
     fun: Callable[..., Any],
     x0: Any,
-    args: Any = (),
+    args: ArrayLike = (),
     method: str = "hybr",
     jac: Any = None,
     tol: float | None = None,
@@ -86,7 +87,7 @@ def root(
     exact = search.plain_jacobian(search.on_vectors(residuals))
     pair = for_scipy(itself, fun, search.compile)
 
-    def solve(start: Any, *args: Any) -> Any:
+    def solve(start: Array, *args: Array) -> Any:
         function: Any = plain(args)
         slopes = jac
         if jac is None and method in TAKE_JACOBIANS:
@@ -109,13 +110,13 @@ def root(
 def fsolve(
     func: Callable[..., Any],
     x0: Any,
-    args: Any = (),
+    args: ArrayLike = (),
     fprime: Any = None,
     full_output: bool = False,
     *,
     compile: bool = False,
     epsfcn: float | None = None,
-    **options: Any,
+    **options: object,
 ) -> Any:
     """Find a root by MINPACK's hybrid method, as `scipy.optimize.fsolve`; the same as `root(...).x`.
 
@@ -199,7 +200,7 @@ def root_scalar(
     numbers = _OfNumber(f, compile)
     f = numbers.function
 
-    def solve(bracket: Any, x0: Any, x1: Any, *args: Any) -> Any:
+    def solve(bracket: object, x0: Operand | None, x1: Operand | None, *args: Array) -> Any:
         slopes = [fprime, fprime2]
         for order in range({"newton": 1, "halley": 2}.get(method or "", 0)):
             if slopes[order] is None or slopes[order] is False:
@@ -214,7 +215,7 @@ def root_scalar(
     return _report(root, found)
 
 
-def _report(root: Any, found: list[Any]) -> OptimizeResult:
+def _report(root: Array, found: list[Any]) -> OptimizeResult:
     """Return SciPy's report with the differentiable root; for a batch with the reports of all examples."""
     if len(found) == 1:
         return result_from({**found[0], "root": root})
@@ -250,16 +251,16 @@ def _second(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_unknown(
-    f: Callable[..., Any], solve: Callable[..., Any], start: Any, ends: tuple[Any, ...], args: tuple[Any, ...]
+    f: Callable[..., Any], solve: Callable[..., Any], start: Operand, ends: tuple[Any, ...], args: tuple[Any, ...]
 ) -> tuple[Any, list[Any]]:
     """Return the differentiable root of a function of one number, and SciPy's results."""
     found: list[Any] = []
 
-    def solver(ends: Any, args: Any) -> Any:
+    def solver(ends: object, args: tuple[Any, ...]) -> Any:
         found.append(solve(*tree_map(float, ends), *args))
         return np.float64(found[-1].root)
 
-    def left(x: Any, ends: Any, args: Any) -> Any:
+    def left(x: Array, ends: object, args: Any) -> Any:
         return f(x, *args)
 
     root = solved(f, solver, left, (ends, args), start=settled(start) * 1.0)
@@ -303,8 +304,8 @@ def _bracketed(scipys: Any) -> Any:
 
     def find(
         f: Callable[..., Any],
-        a: Any,
-        b: Any,
+        a: Operand,
+        b: Operand,
         args: Any = (),
         xtol: float = 2e-12,
         rtol: float = 4 * float(np.finfo(float).eps),
@@ -313,13 +314,13 @@ def _bracketed(scipys: Any) -> Any:
         disp: bool = True,
         *,
         compile: bool = False,
-        **further: Any,
+        **further: object,
     ) -> Any:
         check_solvers_function(f"f of {scipys.__name__}", f, "x", as_tuple(args))
         numbers = _OfNumber(f, compile)
         options = {"xtol": xtol, "rtol": rtol, "maxiter": maxiter, "disp": disp, **further}
 
-        def solve(a: Any, b: Any, *args: Any) -> Any:
+        def solve(a: float, b: float, *args: object) -> Any:
             return scipys(numbers.value(args), a, b, full_output=True, **options)[1]
 
         root, found = _one_unknown(numbers.function, solve, a, (a, b), as_tuple(args))
@@ -378,7 +379,7 @@ def newton(
     check_solvers_function("func of newton", func, "x", as_tuple(args))
     numbers = _OfNumber(func, compile)
 
-    def solve(x0: Any, x1: Any, *args: Any) -> Any:
+    def solve(x0: Operand, x1: Any, *args: Array) -> Any:
         options = {"tol": tol, "maxiter": maxiter, "x1": x1, "rtol": rtol, "disp": disp}
         slope = numbers.slope(1, args) if fprime is None and x1 is None else fprime
         return SCIPYS.newton(numbers.value(args), x0, slope, args, fprime2=fprime2, full_output=True, **options)[1]
@@ -426,15 +427,15 @@ def fixed_point(
     compile, func = compile or python_of(func) is not func, python_of(func)
     bind = for_scipy(itself, lambda vector, *args: raveled(func(restore(vector), *args))[0], compile)
 
-    def solver(start: Any, args: Any) -> Any:
+    def solver(start: Array, args: tuple[Any, ...]) -> Any:
         call = bind(args)
 
-        def step(vector: Any) -> Any:
+        def step(vector: Array) -> Any:
             return np.array(call(vector))
 
         return restore(SCIPYS.fixed_point(step, raveled(start)[0], (), xtol, maxiter, method))
 
-    def left(x: Any, start: Any, args: Any) -> Any:
+    def left(x: Array, start: Array, args: Any) -> Any:
         return tree_map(lambda x, image: x - image, x, func(x, *args))
 
     extra = as_tuple(args)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.coerce import as_array
+from fgrad.typing import Array, ArrayLike
 
 
 def rosen(x: Any) -> Any:
@@ -54,7 +55,7 @@ def rosen_der(x: Any) -> Any:
     return np.concatenate([along, none]) + np.concatenate([none, across])
 
 
-def rosen_hess(x: Any) -> Any:
+def rosen_hess(x: ArrayLike) -> Any:
     """Return the Hessian of Rosenbrock's function, as `scipy.optimize.rosen_hess`.
 
     Args:
@@ -75,7 +76,7 @@ def rosen_hess(x: Any) -> Any:
     return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
 
 
-def rosen_hess_prod(x: Any, p: Any) -> Any:
+def rosen_hess_prod(x: ArrayLike, p: Any) -> Any:
     """Return the product of the Hessian of Rosenbrock's function with a vector, as `scipy.optimize.rosen_hess_prod`.
 
     Args:
@@ -98,7 +99,7 @@ def rosen_hess_prod(x: Any, p: Any) -> Any:
     return diagonal * p + np.concatenate([beside * p[1:], none]) + np.concatenate([none, beside * p[:-1]])
 
 
-def _second_derivatives(x: Any) -> tuple[Any, Any]:
+def _second_derivatives(x: Array) -> tuple[Any, Any]:
     """Return the off-diagonal and the diagonal second derivatives."""
     first, rest = x[:-1], x[1:]
     none = np.zeros_like(x[:1])

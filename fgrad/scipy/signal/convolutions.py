@@ -28,6 +28,7 @@ from fgrad.ops.indexing import getitem
 from fgrad.ops.padding import pad
 from fgrad.ops.patterns import Chain, Step, windowed
 from fgrad.scipy._plain import differentiates
+from fgrad.typing import Array, ArrayLike, Axes, Operand
 
 Sizes = tuple[int, ...]
 
@@ -40,7 +41,7 @@ _LARGE = 1 << 22
 # The primitive
 
 
-def _cut(x: Any, start: Sequence[int], length: Sequence[int]) -> Any:
+def _cut(x: Array, start: Sequence[int], length: Sequence[int]) -> Any:
     """Return the elements `start` to `start + length` along the last axes, zero-padded out of range."""
     sizes = x.shape[x.ndim - len(start) :]
     spans = [(max(0, first), max(0, min(first + n, size))) for first, n, size in zip(start, length, sizes, strict=True)]
@@ -55,7 +56,7 @@ def _cut(x: Any, start: Sequence[int], length: Sequence[int]) -> Any:
     return np.pad(kept, [(0, 0)] * (x.ndim - len(widths)) + widths)
 
 
-def _slid(kept: Any, v: Any, length: Sizes) -> Any:
+def _slid(kept: Array, v: Array, length: Sizes) -> Any:
     """Return the sums over all positions of the reversed `v` within an array, along the last axes."""
     ndim = len(length)
     sizes = v.shape[v.ndim - ndim :]
@@ -79,13 +80,13 @@ def _slid(kept: Any, v: Any, length: Sizes) -> Any:
     return total
 
 
-def _shifts(x: Any, places: Sizes, sizes: Sizes) -> Iterator[Any]:
+def _shifts(x: Array, places: Sizes, sizes: Sizes) -> Iterator[Any]:
     """Return the windows of given sizes that begin at each of the first positions, along the last axes."""
     for place in np.ndindex(places):
         yield x[(..., *(slice(begin, begin + size) for begin, size in zip(place, sizes, strict=True)))]
 
 
-def _convolved(a: Any, v: Any, start: Sizes, length: Sizes, method: str) -> Any:
+def _convolved(a: Array, v: Array, start: Sizes, length: Sizes, method: str) -> Any:
     """Return a window of the full convolution over the last axes; leading axes are broadcast."""
     ndim = len(start)
     if prod(a.shape[a.ndim - ndim :]) < prod(v.shape[v.ndim - ndim :]):
@@ -115,7 +116,7 @@ def _metadata(start: Sizes, length: Sizes, method: str) -> dict[str, Any]:
     return {"start": start, "length": length, "method": method}
 
 
-def _sizes(x: Any, ndim: int) -> Sizes:
+def _sizes(x: Array, ndim: int) -> Sizes:
     return tuple(x.shape[x.ndim - ndim :])
 
 
@@ -186,7 +187,7 @@ def _part(first: Sizes, second: Sizes, mode: str) -> tuple[Sizes, Sizes]:
     return tuple(min(pair) - 1 for pair in pairs), tuple(abs(n - m) + 1 for n, m in pairs)
 
 
-def _fit(a: Any, v: Any, mode: Any, axes: Sequence[int]) -> bool:
+def _fit(a: Array, v: Array, mode: object, axes: Sequence[int]) -> bool:
     """Return whether the arrays, the convolved axes and the mode are valid for SciPy."""
     if a.ndim != v.ndim or 0 in (a.size, v.size) or mode not in ("full", "same", "valid"):
         return False
@@ -194,7 +195,7 @@ def _fit(a: Any, v: Any, mode: Any, axes: Sequence[int]) -> bool:
     return mode != "valid" or all(n >= m for n, m in pairs) or all(n <= m for n, m in pairs)
 
 
-def _nothing(function: Callable[..., Any], a: Any, v: Any, *how: Any) -> Any:
+def _nothing(function: Callable[..., Any], a: Array, v: Array, *how: object) -> Any:
     """Return SciPy's result for arrays of these shapes: its error, or the empty array."""
     return function(np.zeros(a.shape, a.dtype), np.zeros(v.shape, v.dtype), *how)
 
@@ -211,7 +212,7 @@ def _over_all_axes(function: Callable[..., Any], a: Any, v: Any, mode: Any, meth
     return window(a, v, *_part(a.shape, v.shape, mode), method)
 
 
-def _reversed(x: Any) -> Any:
+def _reversed(x: Array) -> Array:
     """Return a reversed and conjugated array."""
     return np.flip(np.conjugate(x) if x.dtype.kind == "c" else x)
 
@@ -232,7 +233,7 @@ Raises:
 
 
 @differentiates(scipy.signal.convolve, _OF_ARRAYS)
-def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def convolve(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Any:
     """Return the convolution of two arrays with the same number of axes, over all of them.
 
     Example:
@@ -245,7 +246,7 @@ def convolve(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> An
 
 
 @differentiates(scipy.signal.correlate, _OF_ARRAYS)
-def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> Any:
+def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = "auto") -> Any:
     """Return the cross-correlation of two arrays with the same number of axes, over all of them.
 
     Args:
@@ -261,7 +262,7 @@ def correlate(in1: Any, in2: Any, mode: str = "full", method: str = "auto") -> A
     return _over_all_axes(scipy.signal.correlate, as_array(in1), _reversed(as_array(in2)), mode, method)
 
 
-def _over_axes(function: Callable[..., Any], in1: Any, in2: Any, mode: Any, axes: Any, method: str) -> Any:
+def _over_axes(function: Callable[..., Any], in1: Array, in2: Any, mode: Any, axes: Axes, method: str) -> Any:
     a, v = (astype(x, np.float32) if x.dtype == np.float16 else x for x in map(as_array, (in1, in2)))
     if a.ndim == v.ndim == 0:
         return a * v
@@ -281,7 +282,7 @@ def _over_axes(function: Callable[..., Any], in1: Any, in2: Any, mode: Any, axes
     return np.transpose(found, np.argsort(order))
 
 
-def _is_long(a: Any, v: Any, axis: int) -> bool:
+def _is_long(a: Array, v: Array, axis: int) -> bool:
     return 1 not in (a.shape[axis], v.shape[axis])
 
 
@@ -314,7 +315,7 @@ def oaconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any:
 # Images
 
 
-def _surrounded(image: Any, sizes: Sizes, boundary: str, fillvalue: Any) -> Any:
+def _surrounded(image: Array, sizes: Sizes, boundary: str, fillvalue: Operand) -> Any:
     """Return an image extended by as much as an array of given sizes can reach."""
     widths = [(size - 1, size - 1) for size in sizes]
     if boundary in ("fill", "pad"):
@@ -329,7 +330,7 @@ def _surrounded(image: Any, sizes: Sizes, boundary: str, fillvalue: Any) -> Any:
 _BOUNDARIES = ("fill", "pad", "wrap", "circular", "symm", "symmetric")
 
 
-def _on_plane(image: Any, v: Any, start: Sizes, length: Sizes, boundary: str, fillvalue: Any) -> Any:
+def _on_plane(image: Array, v: Array, start: Sizes, length: Sizes, boundary: str, fillvalue: Operand) -> Any:
     """Return a window of the full convolution of two images, the first one extended beyond its edges."""
     if boundary in ("fill", "pad") and type(fillvalue) in (int, float) and fillvalue == 0:
         return window(image, v, start, length)
@@ -354,7 +355,7 @@ Raises:
 
 
 @differentiates(scipy.signal.convolve2d, _OF_IMAGES)
-def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
+def convolve2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
     """Return the convolution of two images.
 
     Example:
@@ -374,7 +375,7 @@ def convolve2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", f
 
 
 @differentiates(scipy.signal.correlate2d, _OF_IMAGES)
-def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
+def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: str = "fill", fillvalue: Any = 0) -> Any:
     """Return the cross-correlation of two images.
 
     Args:
@@ -401,5 +402,5 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
     return _on_plane(image, _reversed(v), start, length, boundary, fillvalue)
 
 
-def _is_plane(a: Any, v: Any, mode: Any, boundary: Any) -> bool:
+def _is_plane(a: Array, v: Array, mode: object, boundary: object) -> bool:
     return boundary in _BOUNDARIES and len(a.shape) == 2 and _fit(a, v, mode, (0, 1))

@@ -14,7 +14,7 @@ same filter run backwards, the cotangents.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ from fgrad.ops.patterns import as_einsum
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.signal.convolutions import convolve, window
+from fgrad.typing import Array, ArrayLike, Operand
 
 # The recursive part of a filter
 
@@ -52,20 +53,20 @@ def _solved(a: Any, u: Any) -> Any:
     return found
 
 
-def _backwards(a: Any, ct: Any) -> Any:
+def _backwards(a: Array, ct: Array) -> Any:
     """Solve the transposed equations, which start at the end."""
     return apply(_recursive, (a, ct[..., ::-1]))[..., ::-1]
 
 
-def _coefficients_rule(ans: Any, a: Any, u: Any) -> Callable[[Any], Any]:
-    def pullback(ct: Any) -> Any:
+def _coefficients_rule(ans: Array, a: Array, u: Array) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         n = ans.shape[-1]
         return -window(_backwards(a, ct), ans[..., ::-1], (n - 1,), (a.shape[-1],))
 
     return pullback
 
 
-def _recursive_tangent(tangents: Any, ans: Any, a: Any, u: Any) -> Any:
+def _recursive_tangent(tangents: Sequence[Any], ans: Array, a: Array, u: Array) -> Any:
     moved, total = tangents
     if moved is not ZERO:
         bent = window(ans, moved, (0,), (ans.shape[-1],))
@@ -108,12 +109,12 @@ def _continued_response(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
     return y, u[..., size:] - window(y, a, (size,), (order,))
 
 
-def _widened(x: Any, size: int) -> Any:
+def _widened(x: Any, size: int) -> Array:
     """Return an array zero-padded to a size of the last axis."""
     return np.concatenate([x, np.zeros_like(x, shape=(*x.shape[:-1], size - x.shape[-1]))], axis=-1)
 
 
-def _state_fits(zi: Any, x: Any, axis: int, order: int) -> bool:
+def _state_fits(zi: Array, x: Array, axis: int, order: int) -> bool:
     """Return whether a state has the shape of a signal, except along the filtered axis."""
     if zi.ndim != x.ndim:
         return False
@@ -123,7 +124,7 @@ def _state_fits(zi: Any, x: Any, axis: int, order: int) -> bool:
     return all(n == m or (n == 1 and place != axis) for place, (n, m) in enumerate(zip(zi.shape, wanted, strict=True)))
 
 
-def _as_state(zi: Any, x: Any, axis: int, dtype: Any) -> Any:
+def _as_state(zi: Any, x: Any, axis: int, dtype: object) -> Any:
     """Return a state along the last axis, one for each signal."""
     state = np.moveaxis(zi, axis, -1)
     return astype(np.broadcast_to(state, (*np.moveaxis(x, axis, -1).shape[:-1], state.shape[-1])), dtype)
@@ -179,7 +180,7 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     return np.moveaxis(y, -1, axis), np.moveaxis(zf, -1, axis)
 
 
-def _first_of(a: Any) -> Any:
+def _first_of(a: Array) -> Any:
     """Return a plain array of coefficients; for a batch, those of an example with a leading 0 if there is one."""
     examples = raw_array(a)
     if a.ndim != 1 or not a.size:
@@ -216,7 +217,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
     return np.cumsum(rest[::-1])[::-1]
 
 
-def _extended(x: Any, edge: int, padtype: str) -> Any:
+def _extended(x: Array, edge: int, padtype: str) -> Any:
     """Return a signal extended at both ends along the last axis."""
     first, last = x[..., :1], x[..., -1:]
     if padtype == "constant":
@@ -229,7 +230,7 @@ def _extended(x: Any, edge: int, padtype: str) -> Any:
     return np.concatenate([before, x, after], axis=-1)
 
 
-def _there_and_back(response: Callable[[Any, Any], Any], zi: Any, x: Any, edge: int, padtype: Any) -> Any:
+def _there_and_back(response: Callable[[Any, Any], Any], zi: Array, x: Any, edge: int, padtype: Any) -> Any:
     """Filter along the last axis forwards, then backwards, with initial states that match the signal's ends.
 
     Args:
@@ -245,7 +246,7 @@ def _there_and_back(response: Callable[[Any, Any], Any], zi: Any, x: Any, edge: 
     return extended[..., edge : extended.shape[-1] - edge] if edge > 0 else extended
 
 
-def _edge(function: Callable[..., Any], padtype: Any, padlen: Any, x: Any, axis: int, taps: int) -> int:
+def _edge(function: Callable[..., Any], padtype: object, padlen: int | None, x: Array, axis: int, taps: int) -> int:
     """Return the length of the extension of a signal at its ends, or raise SciPy's error."""
     edge = 0 if padtype is None else 3 * taps if padlen is None else padlen
     if padtype not in ("even", "odd", "constant", None) or x.shape[axis] <= edge:
@@ -319,11 +320,11 @@ def _refuse_sections(sos: Any, x: Any, *how: Any) -> Any:
     return scipy.signal.sosfilt(examples, *_zeros_like_each(x), *how)
 
 
-def _on_a_copy(function: Any) -> Any:
+def _on_a_copy(function: Callable[..., Any]) -> Any:
     """Return a SciPy function that receives a copy of the sections, because SciPy rejects read-only ones."""
 
     @functools.wraps(function)
-    def call(sos: Any, *args: Any, **keywords: Any) -> Any:
+    def call(sos: ArrayLike, *args: ArrayLike, **keywords: object) -> Any:
         return function(np.array(sos), *args, **keywords)
 
     return call
@@ -441,7 +442,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 
 @differentiates(scipy.signal.deconvolve)
-def deconvolve(signal: Any, divisor: Any) -> Any:
+def deconvolve(signal: ArrayLike, divisor: ArrayLike) -> Any:
     """Return the quotient and the remainder of a signal divided by a divisor (inverse convolution).
 
     Args:
@@ -474,7 +475,7 @@ def deconvolve(signal: Any, divisor: Any) -> Any:
 # Smoothing by polynomials
 
 
-def _fitted(count: int, places: Any, degree: int, deriv: int) -> Any:
+def _fitted(count: int, places: Array, degree: int, deriv: int) -> Array:
     """Return the matrix that maps values at 0, 1, ... to a derivative of their polynomial fit at given points."""
     fits = np.polyfit(np.arange(count, dtype=np.float64), np.eye(count), degree)
     for _ in range(deriv):
@@ -486,7 +487,7 @@ _AROUND = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap"}
 """NumPy's names for the modes of extension."""
 
 
-def _continued(x: Any, before: int, after: int, mode: str, cval: Any) -> Any:
+def _continued(x: Any, before: int, after: int, mode: str, cval: Operand) -> Any:
     """Return a signal extended at both ends along the last axis, with the modes of `scipy.ndimage`."""
     if mode == "constant":
         return pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)], constant_values=as_array(cval))

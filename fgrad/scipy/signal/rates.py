@@ -86,11 +86,11 @@ def _level(x: Any, padtype: str) -> Any:
     )
 
 
-def _is_filter(window: Any) -> bool:
+def _is_filter(window: object) -> bool:
     return not isinstance(window, (str, tuple, float, int))
 
 
-def _low_pass(window: Any, up: int, down: int, dtype: Any) -> tuple[Any, int]:
+def _low_pass(window: Any, up: int, down: int, dtype: np.dtype[Any]) -> tuple[Any, int]:
     """Return the filter, and the number of its points before its center."""
     if _is_filter(window):
         h = as_array(window)

@@ -19,6 +19,7 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import scatter_add
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.signal.transforms import detrend as detrended
+from fgrad.typing import Array, ArrayLike
 
 _scipys: Any = scipy.signal
 
@@ -45,12 +46,19 @@ class Segments(NamedTuple):
     detrend: Any
 
 
-def _zeros(x: Any) -> Any:
+def _zeros(x: Array) -> Array:
     return np.zeros(x.shape, x.dtype)
 
 
 def _segments(
-    size: int, window: Any, nperseg: Any, noverlap: Any, nfft: Any, detrend: Any, onesided: bool, is_real: bool
+    size: int,
+    window: Any,
+    nperseg: int,
+    noverlap: int | None,
+    nfft: int | None,
+    detrend: Any,
+    onesided: bool,
+    is_real: bool,
 ) -> Segments:
     """Return the segmentation of signals of a given length, from options checked by SciPy."""
     if isinstance(window, (str, tuple)):
@@ -63,7 +71,7 @@ def _segments(
     return Segments(values, length - overlap, nfft or length, onesided and is_real, detrend)
 
 
-def _cut(x: Any, cut: Segments) -> Any:
+def _cut(x: Array, cut: Segments) -> Any:
     """Return the segments of signals along the last axis, stacked along an axis before it."""
     length = cut.window.shape[0]
     places = np.arange(0, x.shape[-1] - length + 1, cut.step)[:, None] + np.arange(length)
@@ -87,7 +95,7 @@ def _scale(cut: Segments, fs: float, scaling: str) -> Any:
     return 1 / np.sum(cut.window) ** 2
 
 
-def _longer(x: Any, size: int) -> Any:
+def _longer(x: Any, size: int) -> Array:
     """Return signals zero-padded to a length."""
     missing = size - x.shape[-1]
     return x if missing <= 0 else np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
@@ -108,7 +116,7 @@ def _powers(x: Any, y: Any, cut: Segments, fs: float, scaling: str) -> Any:
     return found.real if y is x else found
 
 
-def _averaged(powers: Any, average: str) -> Any:
+def _averaged(powers: Array, average: str) -> Any:
     """Return the means of densities over times, or their medians divided by the median bias."""
     if average == "mean" or powers.shape[-2] == 1:
         return np.mean(powers, -2)
@@ -153,7 +161,7 @@ def csd(
     x: Any,
     y: Any,
     fs: float = 1.0,
-    window: Any = HANN,
+    window: object = HANN,
     nperseg: Any = None,
     noverlap: Any = None,
     nfft: Any = None,
@@ -189,13 +197,13 @@ def csd(
 
 @differentiates(scipy.signal.welch, _OF_SEGMENTS)
 def welch(
-    x: Any,
+    x: ArrayLike,
     fs: float = 1.0,
-    window: Any = HANN,
+    window: object = HANN,
     nperseg: Any = None,
     noverlap: Any = None,
     nfft: Any = None,
-    detrend: Any = "constant",
+    detrend: object = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -219,9 +227,9 @@ def welch(
 def periodogram(
     x: Any,
     fs: float = 1.0,
-    window: Any = "boxcar",
+    window: object = "boxcar",
     nfft: Any = None,
-    detrend: Any = "constant",
+    detrend: object = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -244,14 +252,14 @@ def periodogram(
 
 @differentiates(scipy.signal.coherence, _OF_SEGMENTS)
 def coherence(
-    x: Any,
-    y: Any,
+    x: ArrayLike,
+    y: ArrayLike,
     fs: float = 1.0,
-    window: Any = HANN,
+    window: object = HANN,
     nperseg: Any = None,
     noverlap: Any = None,
     nfft: Any = None,
-    detrend: Any = "constant",
+    detrend: object = "constant",
     axis: int = -1,
 ) -> Any:
     """Return the coherence of two signals, from 0 to 1.
@@ -279,7 +287,7 @@ def spectrogram(
     nperseg: Any = None,
     noverlap: Any = None,
     nfft: Any = None,
-    detrend: Any = "constant",
+    detrend: object = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
@@ -341,7 +349,7 @@ _EXTENSIONS["odd"] = ("reflect", {"reflect_type": "odd"})
 def stft(
     x: Any,
     fs: float = 1.0,
-    window: Any = HANN,
+    window: object = HANN,
     nperseg: Any = 256,
     noverlap: Any = None,
     nfft: Any = None,
@@ -386,7 +394,7 @@ def stft(
     return frequencies, times, np.moveaxis(found, -2, axis - 1 if axis < 0 else axis)
 
 
-def _overlapped(pieces: Any, step: int) -> Any:
+def _overlapped(pieces: Array, step: int) -> Any:
     """Return the overlap-add of segments along the axis before the last, each shifted by a step."""
     count, length = pieces.shape[-2:]
     places = np.arange(count)[:, None] * step + np.arange(length)
@@ -395,9 +403,9 @@ def _overlapped(pieces: Any, step: int) -> Any:
 
 @differentiates(scipy.signal.istft, _OF_SEGMENTS)
 def istft(
-    Zxx: Any,  # noqa: N803  # SciPy's name
+    Zxx: ArrayLike,  # noqa: N803  # SciPy's name
     fs: float = 1.0,
-    window: Any = HANN,
+    window: object = HANN,
     nperseg: Any = None,
     noverlap: Any = None,
     nfft: Any = None,

@@ -13,6 +13,7 @@ import scipy.signal
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.scipy._plain import differentiates
+from fgrad.typing import Array, ArrayLike
 
 
 def _without_line(x: Any) -> Any:
@@ -60,7 +61,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     return np.moveaxis(np.concatenate(pieces, axis=-1), -1, axis)
 
 
-def _one_sided(size: int, dtype: Any) -> Any:
+def _one_sided(size: int, dtype: np.dtype[Any]) -> Array:
     """Return the factors of the frequencies that make a real signal analytic."""
     factors = np.zeros(size, dtype)
     factors[0] = 1
@@ -99,7 +100,7 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:  # noqa: N803 
     return np.moveaxis(np.fft.ifft(spectrum * _one_sided(size, spectrum.real.dtype)), -1, axis)
 
 
-def _positive(size: int, dtype: Any) -> Any:
+def _positive(size: int, dtype: Any) -> Array:
     """Return the factors of the frequencies along one of two axes; those of both signs are omitted."""
     factors = np.zeros(size, dtype)
     factors[0] = 1
@@ -108,7 +109,7 @@ def _positive(size: int, dtype: Any) -> Any:
 
 
 @differentiates(scipy.signal.hilbert2)
-def hilbert2(x: Any, N: Any = None, axes: Any = (-2, -1)) -> Any:  # noqa: N803  # SciPy's name
+def hilbert2(x: ArrayLike, N: Any = None, axes: Any = (-2, -1)) -> Any:  # noqa: N803  # SciPy's name
     """Return the analytic signal of real images.
 
     Args:
@@ -152,7 +153,7 @@ def _window_of(window: Any, size: int) -> Any:
     return np.fft.fftshift(scipy.signal.get_window(window, size))  # as in SciPy, also for odd sizes
 
 
-def _real_resampled(x: Any, num: int, weights: Any) -> Any:
+def _real_resampled(x: Any, num: int, weights: Array | None) -> Any:
     size, kept = x.shape[-1], min(num, x.shape[-1])
     spectrum = np.fft.rfft(x)
     if weights is not None:  # those of a frequency and its negative count half each

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from fgrad.typing import Array
+
 FORMATS: dict[str, Any] = {
     "coo": scipy.sparse.coo_array,
     "csr": scipy.sparse.csr_array,
@@ -22,7 +24,7 @@ FORMATS: dict[str, Any] = {
 """Formats of sparse arrays with traced elements, with SciPy's classes."""
 
 
-def _own(indices: Any) -> Any:
+def _own(indices: Array) -> Array:
     """Return a private copy of indices."""
     indices = np.array(indices)
     indices.flags.writeable = False
@@ -64,7 +66,7 @@ class Pattern:
     def __reduce__(self) -> Any:
         return Pattern, (self._matrix,)
 
-    def with_elements(self, elements: Any) -> Any:
+    def with_elements(self, elements: Array) -> Any:
         """Return the SciPy array with plain elements at these positions."""
         matrix = copy.copy(self._matrix)
         matrix.data = elements

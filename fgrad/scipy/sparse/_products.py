@@ -21,6 +21,7 @@ from fgrad.ops.families import sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.patterns import Chain, Step, linked
 from fgrad.scipy.sparse._patterns import Pattern, placed
+from fgrad.typing import Array
 
 _AT_ONCE = 1_000_000
 """Number of products that are computed before they are summed."""
@@ -43,12 +44,12 @@ def stacks(*cores: int) -> Callable[[Primitive], Callable[..., Any]]:
     return rule
 
 
-def supported(dtype: Any) -> Any:
+def supported(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of SciPy's sparse products, which do not support half precision."""
     return np.dtype(np.float32) if dtype == np.float16 else dtype
 
 
-def _product(data: Any, x: Any, pattern: Pattern) -> Any:
+def _product(data: Array, x: Array, pattern: Pattern) -> Any:
     data, x = np.asarray(data), np.asarray(x)
     dtype = np.result_type(data, x)
     data, x = data.astype(supported(data.dtype), copy=False), x.astype(supported(x.dtype), copy=False)
@@ -68,7 +69,7 @@ def side_by_side(function: Callable[[Any], Any], x: Any) -> Any:
     return np.moveaxis(found.reshape(len(found), *columns.shape[1:]), 0, -2)
 
 
-def _sampled(u: Any, v: Any, pattern: Pattern) -> Any:
+def _sampled(u: Array, v: Array, pattern: Pattern) -> Array:
     rows, columns = pattern.coordinates
     width = max(1, _AT_ONCE // max(pattern.nnz, 1))
     stack = np.broadcast_shapes(u.shape[:-2], v.shape[:-2])
@@ -126,16 +127,16 @@ _sampled_entry: Primitive = multilinear(
 _sampled_entry.batch = stacks(2, 2)(_sampled_entry)
 
 
-def product(data: Any, x: Any, pattern: Pattern) -> Any:
+def product(data: Array, x: Array, pattern: Pattern) -> Any:
     """Return the product of the sparse matrix with given elements and pattern with columns."""
     return contract(_product_entry, (data, x), {"pattern": pattern})
 
 
-def sampled(u: Any, v: Any, pattern: Pattern) -> Any:
+def sampled(u: Array, v: Array, pattern: Pattern) -> Any:
     """Return the elements of `u @ v.T` at the positions of a pattern."""
     return contract(_sampled_entry, (u, v), {"pattern": pattern})
 
 
-def summed(data: Any, sums: Pattern) -> Any:
+def summed(data: Array, sums: Pattern) -> Any:
     """Return the product of a matrix of ones with elements, which sums duplicates."""
     return product(np.ones(sums.nnz, data.dtype), data[:, None], sums)[:, 0]

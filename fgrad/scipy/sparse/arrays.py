@@ -23,6 +23,7 @@ from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy.sparse._patterns import FORMATS, Pattern, placed
 from fgrad.scipy.sparse._products import product, summed
+from fgrad.typing import Array, ArrayLike, DTypeLike, Operand, Shape
 
 _SCIPY: Any = scipy.sparse
 
@@ -61,13 +62,15 @@ class SparseArray:
     __hash__ = None  # type: ignore[assignment]
     __iter__ = None
 
-    def __init__(self, arg1: Any, shape: tuple[int, int] | None = None, dtype: Any = None, copy: bool = False) -> None:
+    def __init__(
+        self, arg1: Any, shape: tuple[int, int] | None = None, dtype: DTypeLike | None = None, copy: bool = False
+    ) -> None:
         whole = _from_argument(arg1, shape, self.format)
         whole = whole.asformat(self.format)
         object.__setattr__(self, "pattern", whole.pattern)
         object.__setattr__(self, "data", whole.data if dtype is None else as_array(whole.data, np.dtype(dtype)))
 
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
+    def __setattr__(self, name: str, value: ArrayLike) -> NoReturn:
         raise errors.UnsupportedError(
             f"a sparse array of fgrad is immutable, but `{name}` was assigned to.\n  at "
             f"{errors.users_line()}\nMake a new array: A.with_data(data) has the same pattern."
@@ -93,7 +96,7 @@ class SparseArray:
     def __len__(self) -> NoReturn:
         raise TypeError("sparse array length is ambiguous; use shape[0]")
 
-    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+    def __array__(self, dtype: DTypeLike | None = None, copy: Any = None) -> NoReturn:
         raise errors.StructureError(
             f"a sparse array of fgrad cannot be converted to a NumPy array.\n  at {errors.users_line()}\n"
             "Write A.toarray() for all of its elements, A.data for those that are stored, and A @ x, A.sum(axis) or "
@@ -223,7 +226,7 @@ class SparseArray:
         """
         return self.pattern.with_elements(np.array(self.data))
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: object) -> Any:
         """Return a submatrix or one element: `A[2, 3]`, `A[1:4]`, `A[[0, 2]]`.
 
         Raises:
@@ -263,7 +266,7 @@ class SparseArray:
     def __sub__(self, other: Any) -> Any:
         return self + (-as_sparse(other) if issparse(other) else -as_array(other))
 
-    def __rsub__(self, other: Any) -> Any:
+    def __rsub__(self, other: ArrayLike) -> Any:
         return -self + other
 
     def multiply(self, other: Any) -> Any:
@@ -290,7 +293,7 @@ class SparseArray:
             )
         return self.with_data(self.data / _at_places(as_array(other), self.pattern))
 
-    def __pow__(self, exponent: Any) -> Any:
+    def __pow__(self, exponent: Operand) -> Any:
         return self.power(exponent)
 
     def power(self, n: Any, dtype: Any = None) -> Any:
@@ -316,7 +319,7 @@ class SparseArray:
             return product(self.data, x[:, None], self.pattern)[:, 0]
         return product(self.data, x, self.pattern)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: ArrayLike) -> Any:
         if issparse(other):
             return as_sparse(other) @ self
         x = as_array(other)
@@ -324,7 +327,7 @@ class SparseArray:
 
     # Sums
 
-    def sum(self, axis: Any = None, dtype: Any = None, out: None = None) -> Any:
+    def sum(self, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
         """Return the sum of all elements, or of those along an axis.
 
         Args:
@@ -468,7 +471,7 @@ class csc_array(_Compressed):  # noqa: N801  # SciPy's name
 CLASSES: dict[str, type[SparseArray]] = {kind.format: kind for kind in (coo_array, csr_array, csc_array)}
 
 
-def made(pattern: Pattern, data: Any) -> Any:
+def made(pattern: Pattern, data: ArrayLike) -> Any:
     """Return the array of a pattern with a leaf unchanged: inside transforms it may be any object."""
     array = object.__new__(CLASSES[pattern.format])
     object.__setattr__(array, "pattern", pattern)
@@ -485,7 +488,7 @@ for _kind in CLASSES.values():
 # Conversion of arguments
 
 
-def issparse(x: Any) -> bool:
+def issparse(x: object) -> bool:
     """Return whether an object is a sparse array, SciPy's or fgrad's.
 
     Args:
@@ -515,13 +518,13 @@ def as_sparse(x: Any) -> Any:
     return made(Pattern(known), np.array(known.data))
 
 
-def as_constant(x: Any) -> Any:
+def as_constant(x: object) -> Any:
     """Return a SciPy sparse array as an fgrad one, with a private copy of the elements."""
     found = as_sparse(x)
     return made(found.pattern, boxed(found.data))
 
 
-def _from_argument(arg1: Any, shape: Any, format: str) -> Any:
+def _from_argument(arg1: ArrayLike, shape: Shape | None, format: str) -> Any:
     """Return the array given by the first argument of a class."""
     if issparse(arg1):
         return _of_shape(as_sparse(arg1), shape)
@@ -547,7 +550,7 @@ def _of_shape(array: Any, shape: Any) -> Any:
     return array
 
 
-def _elements(data: Any) -> Any:
+def _elements(data: Array) -> Any:
     data = as_array(data)
     if data.ndim != 1:
         raise errors.ShapeError(
@@ -557,11 +560,11 @@ def _elements(data: Any) -> Any:
     return data
 
 
-def _plain_indices(indices: Any) -> Any:
+def _plain_indices(indices: Array) -> Array:
     return np.asarray(raw_array(indices) if type(indices) in BOXES else indices)
 
 
-def _stand_in(data: Any) -> Any:
+def _stand_in(data: Array) -> Array:
     return np.zeros(data.shape, np.bool_)
 
 
@@ -663,7 +666,7 @@ def _is_number(x: Any) -> bool:
     return np.ndim(x) == 0 if type(x) not in BOXES else not x.shape
 
 
-def _at_places(x: Any, pattern: Pattern) -> Any:
+def _at_places(x: Array, pattern: Pattern) -> Any:
     """Return the elements of an array broadcast to the shape of a pattern, at its positions."""
     if x.ndim == 0:
         return x

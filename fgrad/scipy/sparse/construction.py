@@ -11,6 +11,7 @@ import scipy.sparse
 from fgrad.core.coerce import as_array
 from fgrad.scipy.sparse._patterns import placed
 from fgrad.scipy.sparse.arrays import as_sparse, coo_array, issparse, made, rearranged
+from fgrad.typing import Shape
 
 _SCIPY: Any = scipy.sparse
 
@@ -58,7 +59,7 @@ def diags_array(
     return found if dtype is None else found.astype(dtype)
 
 
-def _checked_diagonals(parts: list[Any], offsets: list[int], shape: Any) -> tuple[tuple[int, int], list[int]]:
+def _checked_diagonals(parts: list[Any], offsets: list[int], shape: Shape | None) -> tuple[tuple[int, int], list[int]]:
     """Return the shape, and the length of each diagonal; invalid ones raise SciPy's error."""
     stand_ins = [np.ones(part.shape[0]) for part in parts]
     found = _SCIPY.diags_array(stand_ins, offsets=offsets, shape=shape)
@@ -66,7 +67,7 @@ def _checked_diagonals(parts: list[Any], offsets: list[int], shape: Any) -> tupl
     return (m, n), [max(0, min(m + min(k, 0), n - max(k, 0))) for k in offsets]
 
 
-def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float, format: Any = None) -> Any:
+def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: object = float, format: Any = None) -> Any:
     """Return the sparse array with ones on a diagonal.
 
     Args:
@@ -89,7 +90,7 @@ def eye_array(m: int, n: int | None = None, *, k: int = 0, dtype: Any = float, f
     return as_sparse(_SCIPY.eye_array(m, n, k=k, dtype=dtype, format="csr")).asformat(format)
 
 
-def block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> Any:
+def block_array(blocks: Any, *, format: str | None = None, dtype: Any = None) -> Any:
     """Return the sparse array made of blocks.
 
     Args:
@@ -111,7 +112,7 @@ def block_array(blocks: Any, *, format: Any = None, dtype: Any = None) -> Any:
     rows = [[None if each is None else _block(each) for each in row] for row in blocks]
     arrays = [each for row in rows for each in row if each is not None]
 
-    def arranged(*labelled: Any) -> Any:
+    def arranged(*labelled: object) -> Any:
         rest = iter(labelled)
         labels = [[None if each is None else next(rest) for each in row] for row in rows]
         return _SCIPY.block_array(labels, format=format or "coo")
@@ -130,7 +131,7 @@ def _block(x: Any) -> Any:
     return coo_array((np.reshape(x, (-1,)), (rows, columns)), shape=x.shape)
 
 
-def hstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
+def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return sparse arrays joined horizontally; see `block_array`.
 
     Args:
@@ -150,7 +151,7 @@ def hstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
     return block_array([list(blocks)], format=format, dtype=dtype)
 
 
-def vstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
+def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return sparse arrays joined vertically; see `block_array`.
 
     Args:
@@ -170,7 +171,7 @@ def vstack(blocks: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
     return block_array([[each] for each in blocks], format=format, dtype=dtype)
 
 
-def block_diag(mats: Sequence[Any], format: Any = None, dtype: Any = None) -> Any:
+def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return the sparse array with blocks on its diagonal.
 
     Args:
@@ -192,7 +193,7 @@ def block_diag(mats: Sequence[Any], format: Any = None, dtype: Any = None) -> An
     return found if dtype is None else found.astype(dtype)
 
 
-def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
+def kron(A: object, B: object, format: str | None = None) -> Any:  # noqa: N803
     """Return the Kronecker product of sparse arrays.
 
     Args:
@@ -219,7 +220,7 @@ def kron(A: Any, B: Any, format: Any = None) -> Any:  # noqa: N803
     return made(placed(rows, columns, (m * p, n * q)), data).asformat(format)
 
 
-def tril(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803
+def tril(A: object, k: int = 0, format: Any = None) -> Any:  # noqa: N803
     """Return the lower triangle of a sparse array.
 
     Args:
@@ -240,7 +241,7 @@ def tril(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803
     return rearranged(lambda labelled: _SCIPY.tril(labelled, k=k), _block(A)).asformat(format)
 
 
-def triu(A: Any, k: int = 0, format: Any = None) -> Any:  # noqa: N803
+def triu(A: object, k: int = 0, format: str | None = None) -> Any:  # noqa: N803
     """Return the upper triangle of a sparse array.
 
     Args:

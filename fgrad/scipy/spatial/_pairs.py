@@ -26,6 +26,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped
 from fgrad.ops.families import register, sample
 from fgrad.ops.patterns import as_einsum
+from fgrad.typing import Array
 
 _AT_ONCE = 1 << 18
 """Maximal number of differences in memory."""
@@ -34,32 +35,32 @@ SETS = (((3, 2), (4, 2)), ((1, 3), (2, 3)), ((2, 3, 2), (2, 4, 2)), ((0, 2), (3,
 """Shapes of two sets of points, for samples."""
 
 
-def lengths(a: Any, b: Any, squared: bool = False) -> Any:
+def lengths(a: Array, b: Array, squared: bool = False) -> Any:
     """Return the distances between the points of two sets, or their squares; leading axes are batch axes."""
     return apply(_lengths, (a, b), {"squared": squared})
 
 
-def gathered(weights: Any, a: Any, b: Any) -> Any:
+def gathered(weights: Array, a: Any, b: Array) -> Any:
     """Return the weighted sums of differences between points and all others."""
     return apply(_gathered, (weights, a, b))
 
 
-def projected(vectors: Any, a: Any, b: Any) -> Any:
+def projected(vectors: Array, a: Array, b: Array) -> Any:
     """Return the products of a vector for each point of `a` with its differences from the points of `b`."""
     return apply(_projected, (vectors, a, b))
 
 
-def over_length(x: Any, length: Any) -> Any:
+def over_length(x: Array, length: Array) -> Array:
     """Return a quotient by a length; where the length is 0, the derivative of least norm: 0."""
     none = np.equal(length, 0)
     return np.where(none, 0.0, x / np.where(none, 1.0, length))
 
 
-def _turned(x: Any) -> Any:
+def _turned(x: Array) -> Array:
     return np.swapaxes(x, -1, -2)
 
 
-def _total(x: Any) -> Any:
+def _total(x: Array) -> Any:
     return np.sum(x, -1, keepdims=True)
 
 
@@ -74,7 +75,7 @@ def _stacked(one: Callable[..., Any], *arrays: Any) -> Any:
     return np.reshape(np.array(found, example.dtype), (*lead, *example.shape))
 
 
-def _differences(a: Any, b: Any) -> Iterator[tuple[slice, Any]]:
+def _differences(a: Array, b: Array) -> Iterator[tuple[slice, Any]]:
     """Yield the differences a_ik - b_jk, for as many points `i` at a time as the memory limit allows."""
     step = max(1, _AT_ONCE // max(1, b.size))
     for start in range(0, len(a), step):
@@ -82,30 +83,30 @@ def _differences(a: Any, b: Any) -> Iterator[tuple[slice, Any]]:
         yield rows, a[rows, None, :] - b
 
 
-def _gathered_of(weights: Any, a: Any, b: Any) -> Any:
+def _gathered_of(weights: Array, a: Array, b: Array) -> Array:
     found = np.empty(a.shape, np.result_type(weights, a, b))
     for rows, difference in _differences(a, b):
         found[rows] = np.matmul(weights[rows, None, :], difference)[:, 0]
     return found
 
 
-def _projected_of(vectors: Any, a: Any, b: Any) -> Any:
+def _projected_of(vectors: Array, a: Array, b: Array) -> Array:
     found = np.empty((len(a), len(b)), np.result_type(vectors, a, b))
     for rows, difference in _differences(a, b):
         found[rows] = np.matmul(difference, vectors[rows, :, None])[..., 0]
     return found
 
 
-def _lengths_of(a: Any, b: Any, squared: bool) -> Any:
+def _lengths_of(a: Array, b: Array, squared: bool) -> Any:
     metric: Any = "sqeuclidean" if squared else "euclidean"
     return _stacked(lambda a, b: scipy.spatial.distance.cdist(a, b, metric), a, b)
 
 
-def _weights(ct: Any, ans: Any, squared: bool) -> Any:
+def _weights(ct: Array, ans: Array, squared: bool) -> Any:
     return 2 * ct if squared else over_length(ct, ans)
 
 
-def _lengths_tangent(tangents: Sequence[Any], ans: Any, a: Any, b: Any, squared: bool) -> Any:
+def _lengths_tangent(tangents: Sequence[Any], ans: Array, a: Array, b: Array, squared: bool) -> Any:
     of_a, of_b = tangents
     parts = [] if of_a is ZERO else [projected(of_a, a, b)]
     if of_b is not ZERO:
@@ -113,14 +114,14 @@ def _lengths_tangent(tangents: Sequence[Any], ans: Any, a: Any, b: Any, squared:
     return _weights(sum(parts[1:], parts[0]), ans, squared)
 
 
-def _moved(a: Any, b: Any, tangents: Sequence[Any]) -> list[Any]:
+def _moved(a: Array, b: Array, tangents: Sequence[Any]) -> list[Any]:
     return [np.zeros_like(x) if t is ZERO else t for x, t in zip((a, b), tangents, strict=True)]
 
 
 def _linear_tangent(operation: Callable[..., Any]) -> Callable[..., Any]:
     """Return the forward rule of an operation that is linear in its first argument, and in the others together."""
 
-    def forward(tangents: Sequence[Any], ans: Any, first: Any, a: Any, b: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, first: Array, a: Array, b: Array) -> Any:
         own, *others = tangents
         parts = [] if own is ZERO else [operation(own, a, b)]
         if not all(t is ZERO for t in others):

@@ -26,6 +26,7 @@ from fgrad.scipy import _special as special
 from fgrad.scipy._absent import absent
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.spatial._pairs import lengths, over_length
+from fgrad.typing import Array, ArrayLike, Operand
 
 __all__ = [
     "braycurtis", "canberra", "cdist", "chebyshev", "cityblock", "correlation", "cosine", "euclidean",
@@ -48,20 +49,20 @@ def _vector(x: Any) -> Any:
     return x if x.dtype.kind in "fc" else x.astype(np.float64)
 
 
-def _points(x: Any) -> Any:
+def _points(x: ArrayLike) -> Any:
     """Return points in double precision, as SciPy computes the other distances."""
     return as_array(x).astype(np.float64)
 
 
-def _weight(w: Any) -> Any:
+def _weight(w: Array) -> Any:
     return None if w is None else _points(w)
 
 
-def _matrix(x: Any) -> Any:
+def _matrix(x: Array) -> Array:
     return np.atleast_2d(as_array(x))
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: Array | float) -> Any:
     return x
 
 
@@ -87,7 +88,7 @@ def _checked(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
     return function(*map(_example, args), **{name: _example(x) for name, x in keywords.items()})
 
 
-def _example(x: Any) -> Any:
+def _example(x: ArrayLike) -> Any:
     return None if x is None else first_example(as_array(x))
 
 
@@ -115,12 +116,12 @@ def _distance(aliases: str = "", precision: str = "own") -> Callable[[_F], _F]:
             depends on SciPy's version.
     """
 
-    def enter(formula: Any) -> Any:
+    def enter(formula: Callable[..., Any]) -> Any:
         scipys_own, names = getattr(scipys, formula.__name__), list(inspect.signature(formula).parameters)[2:]
 
         @differentiates(scipys_own, _OF_TWO_POINTS)
         @functools.wraps(formula)
-        def between(u: Any, v: Any, *given: Any, **named: Any) -> Any:
+        def between(u: Any, v: Any, *given: Operand, **named: Array) -> Any:
             result = _checked(scipys_own, u, v, *given, **named)
             is_double = precision == "double" or (precision == "result" and np.result_type(result) == np.float64)
             point = _points if is_double else _vector
@@ -133,31 +134,31 @@ def _distance(aliases: str = "", precision: str = "own") -> Callable[[_F], _F]:
     return enter
 
 
-def _weighted(terms: Any, w: Any) -> Any:
+def _weighted(terms: Array, w: Any) -> Any:
     return np.sum(terms if w is None else terms * w, -1)
 
 
-def _root(x: Any) -> Any:
+def _root(x: Array) -> Array:
     """Return the square root, with the derivative 0 at 0."""
     zero = np.equal(x, 0)
     return np.where(zero, 0.0, np.sqrt(np.where(zero, 1.0, x)))
 
 
-def _length(difference: Any, w: Any) -> Any:
+def _length(difference: Array, w: Any) -> Any:
     return np.linalg.norm(difference, axis=-1) if w is None else _root(_weighted(difference * difference, w))
 
 
-def _largest(difference: Any, w: Any) -> Any:
+def _largest(difference: Array, w: Array | None) -> Any:
     size = np.abs(difference)
     return np.max(size if w is None else np.where(np.greater(w, 0), size, 0.0), -1)
 
 
-def _cosine_distance(u: Any, v: Any, w: Any) -> Any:
+def _cosine_distance(u: Any, v: Any, w: Array | None) -> Any:
     return 1 - _weighted(u * v, w) / np.sqrt(_weighted(u * u, w) * _weighted(v * v, w))
 
 
 @_distance("euclid eu e", precision="result")
-def euclidean(u: Any, v: Any, w: Any = None) -> Any:
+def euclidean(u: ArrayLike, v: Any, w: ArrayLike | None = None) -> Any:
     """Return the Euclidean distance between two points.
 
     Returns:
@@ -175,7 +176,7 @@ def euclidean(u: Any, v: Any, w: Any = None) -> Any:
 
 
 @_distance("sqe sqeuclid")
-def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
+def sqeuclidean(u: ArrayLike, v: Any, w: ArrayLike | None = None) -> Any:
     """Return the square of the Euclidean distance.
 
     Example:
@@ -188,7 +189,7 @@ def sqeuclidean(u: Any, v: Any, w: Any = None) -> Any:
 
 
 @_distance("cblock cb c")
-def cityblock(u: Any, v: Any, w: Any = None) -> Any:
+def cityblock(u: ArrayLike, v: Any, w: ArrayLike | None = None) -> Any:
     """Return the sum of absolute coordinate differences.
 
     Example:
@@ -200,7 +201,7 @@ def cityblock(u: Any, v: Any, w: Any = None) -> Any:
 
 
 @_distance("chebychev cheby cheb ch")
-def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
+def chebyshev(u: ArrayLike, v: Any, w: Any = None) -> Any:
     """Return the largest absolute coordinate difference.
 
     A coordinate with the weight 0 is ignored, and other weights have no influence.
@@ -214,7 +215,7 @@ def chebyshev(u: Any, v: Any, w: Any = None) -> Any:
 
 
 @_distance("mi m pnorm", precision="result")
-def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
+def minkowski(u: ArrayLike, v: Any, p: Any = 2, w: Any = None) -> Any:
     """Return the distance in a norm.
 
     Args:
@@ -266,7 +267,7 @@ def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
 
 
 @_distance(precision="double")
-def canberra(u: Any, v: Any, w: Any = None) -> Any:
+def canberra(u: ArrayLike, v: Any, w: ArrayLike | None = None) -> Any:
     """Return the sum of |u - v| / (|u| + |v|), where 0 / 0 is 0.
 
     Example:
@@ -278,7 +279,7 @@ def canberra(u: Any, v: Any, w: Any = None) -> Any:
 
 
 @_distance(precision="double")
-def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
+def braycurtis(u: ArrayLike, v: Any, w: ArrayLike | None = None) -> Any:
     """Return the sum of |u - v| divided by the sum of |u + v|.
 
     Example:
@@ -290,7 +291,7 @@ def braycurtis(u: Any, v: Any, w: Any = None) -> Any:
 
 
 @_distance("mahal mah")
-def mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
+def mahalanobis(u: ArrayLike, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
     """Return the Mahalanobis distance between two points.
 
     Args:
@@ -312,7 +313,7 @@ def mahalanobis(u: Any, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
 
 
 @_distance("se s", precision="double")
-def seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
+def seuclidean(u: ArrayLike, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
     """Return the Euclidean distance between two points, each coordinate divided by the root of its variance.
 
     Args:
@@ -332,7 +333,7 @@ def seuclidean(u: Any, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's name
     return _length(u - v, 1 / V)
 
 
-def _jensenshannon(u: Any, v: Any, base: Any = None) -> Any:
+def _jensenshannon(u: Array, v: Array, base: Operand | None = None) -> Any:
     u, v = (x / np.sum(x, -1, keepdims=True) for x in (u, v))
     middle = (u + v) / 2
     total = np.sum(special.rel_entr(u, middle), -1) + np.sum(special.rel_entr(v, middle), -1)
@@ -389,7 +390,7 @@ def _formula_of(metric: Any, function: str) -> tuple[str, Callable[..., Any]]:
     )
 
 
-def _settled(name: str, points: Any, options: dict[str, Any]) -> dict[str, Any]:
+def _settled(name: str, points: Array, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options of a distance, with defaults that are computed from the points."""
     options = {key: value for key, value in options.items() if value is not None}
     if name == "seuclidean":
@@ -401,7 +402,7 @@ def _settled(name: str, points: Any, options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _refuse_out(out: Any, function: str) -> None:
+def _refuse_out(out: Array | None, function: str) -> None:
     if out is not None:
         raise errors.UnsupportedError(
             f"scipy.spatial.distance.{function} does not write differentiated results into `out`.\n"
@@ -410,7 +411,7 @@ def _refuse_out(out: Any, function: str) -> None:
 
 
 @differentiates(scipys.cdist)
-def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+def cdist(XA: ArrayLike, XB: ArrayLike, metric: object = "euclidean", *, out: Any = None, **kwargs: object) -> Any:  # noqa: N803
     """Return the distances between all points of one set and all of another.
 
     Args:
@@ -448,7 +449,7 @@ def cdist(XA: Any, XB: Any, metric: Any = "euclidean", *, out: Any = None, **kwa
 
 
 @differentiates(scipys.pdist)
-def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+def pdist(X: ArrayLike, metric: object = "euclidean", *, out: Any = None, **kwargs: object) -> Any:  # noqa: N803
     """Return the distances between all pairs of points.
 
     Args:
@@ -485,7 +486,7 @@ def pdist(X: Any, metric: Any = "euclidean", *, out: Any = None, **kwargs: Any) 
 
 
 @differentiates(scipys.squareform)
-def squareform(X: Any, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
+def squareform(X: ArrayLike, force: str = "no", checks: bool = True) -> Any:  # noqa: N803
     """Convert a matrix of distances to a vector of those of all pairs, or the vector to the matrix.
 
     Args:

@@ -20,12 +20,13 @@ import numpy as np
 from fgrad.core.primitive import BOXES, Primitive, Rule
 from fgrad.core.tensor import apply
 from fgrad.ops.families import elementwise, without_closed_form
+from fgrad.typing import Array, Operand
 
 NOT_SAMPLED: dict[str, str] = {}
 """Names of primitives without samples, with the reason: most have no derivative in closed form."""
 
 
-def declare(function: Any, *rules: Rule | None, complex: bool = False, **facts: Any) -> Primitive:
+def declare(function: Callable[..., Any], *rules: Rule | None, complex: bool = False, **facts: Any) -> Primitive:
     """Declare a SciPy function, as `elementwise` does; by default for real numbers only.
 
     Its rules receive arrays in place of Python numbers, lists and integers. So a rule may call
@@ -36,13 +37,13 @@ def declare(function: Any, *rules: Rule | None, complex: bool = False, **facts: 
     return elementwise(function, *ready, complex=complex, **facts)
 
 
-def _with_arrays(rule: Rule, place: int, ans: Any, *args: Any) -> Any:
+def _with_arrays(rule: Rule, place: int, ans: Array, *args: Any) -> Any:
     if args[place].dtype.kind in "biu":
         return None
     return rule(ans, *(_as_floating(x, ans.dtype) for x in args))
 
 
-def _as_floating(x: Any, dtype: Any) -> Any:
+def _as_floating(x: Operand, dtype: np.dtype[Any]) -> Array | complex:
     if type(x) in BOXES or (hasattr(x, "dtype") and x.dtype.kind in "fc"):
         return x
     x = np.asarray(x)
@@ -56,7 +57,7 @@ def helper(function: Callable[..., Any], *rules: Rule | None, **facts: Any) -> H
     """Declare a function that only other rules use, and return a function that calls it."""
     primitive = declare(in_double_precision(function), *rules, **facts)
 
-    def call(*args: Any) -> Any:
+    def call(*args: Operand) -> Any:
         return apply(primitive, args)
 
     call.__name__, call.__doc__ = primitive.name, function.__doc__
@@ -69,7 +70,7 @@ def density(name: str, power: float, factor: float) -> Helper:
     It is computed in the dtype of its argument.
     """
 
-    def value(x: Any) -> Any:
+    def value(x: Array) -> Any:
         result = x * x
         out = result if type(result) is np.ndarray else None
         return np.multiply(np.exp(np.multiply(result, power, out=out), out=out), factor, out=out)
@@ -82,7 +83,7 @@ def in_double_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a function compute in double precision; its result has the dtype of its arguments, or single precision."""
 
     @functools.wraps(function)
-    def rounded(*args: Any) -> Any:
+    def rounded(*args: Operand) -> Array:
         args = tuple(np.asarray(x) if isinstance(x, (list, tuple)) else x for x in args)
         dtype = np.result_type(*args, np.float32) if any(map(_is_floating, args)) else np.dtype(np.float64)
         with np.errstate(all="ignore"):
@@ -92,11 +93,11 @@ def in_double_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     return rounded
 
 
-def _is_floating(x: Any) -> bool:
+def _is_floating(x: Operand) -> bool:
     return hasattr(x, "dtype") and x.dtype.kind in "fc"
 
 
-def refuse(function: Any, name: str, arguments: str, instead: str = "") -> Primitive:
+def refuse(function: Callable[..., Any], name: str, arguments: str, instead: str = "") -> Primitive:
     """Declare a SciPy function without a derivative in closed form with respect to any argument; `vmap` supports it.
 
     Args:
@@ -123,6 +124,6 @@ def whole_number(name: str, argument: str) -> Rule:
     return without_closed_form(name, argument, instead)
 
 
-def dtype_of(function: Callable[..., Any], *args: Any) -> Any:
+def dtype_of(function: Callable[..., Any], *args: object) -> Any:
     """Return the dtype of a function's result; arrays among the arguments count only by their dtypes."""
     return function(*(np.ones((), x.dtype) if hasattr(x, "dtype") else x for x in args)).dtype

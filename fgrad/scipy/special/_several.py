@@ -19,6 +19,7 @@ from fgrad.core.primitive import ZERO, Primitive, Rule
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import SHAPES, Domain, elementwise, register, sample, scale, without_closed_form
+from fgrad.typing import Array, ArrayLike, Operand
 
 Slopes = Callable[..., Sequence[Any]]
 """A function of the results and the arguments; it returns one derivative for each result."""
@@ -35,7 +36,7 @@ def order(function: str, argument: str, place: int, instead: str = "") -> Rule:
     """
     refuse = without_closed_form(f"scipy.special.{function}", argument, instead)
 
-    def rule(ans: Any, *args: Any) -> Any:
+    def rule(ans: ArrayLike, *args: Any) -> Any:
         return refuse(ans, *args) if args[place].dtype.kind in "fc" else None
 
     return rule
@@ -51,7 +52,7 @@ def arrays_of(args: Sequence[Any]) -> list[Any]:
     return [x if hasattr(x, "dtype") or isinstance(x, (int, float, complex)) else np.asarray(x) for x in args]
 
 
-def fitting(slope: Any, wanted: Any) -> Any:
+def fitting(slope: Array, wanted: np.dtype[Any]) -> Any:
     """Return a slope in the precision of the result's dtype, independent of constants in its formula."""
     if slope.dtype.kind != wanted.kind:
         wanted = np.result_type(wanted, np.complex64) if slope.dtype.kind == "c" else np.zeros((), wanted).real.dtype
@@ -61,7 +62,7 @@ def fitting(slope: Any, wanted: Any) -> Any:
 def rule_of(slope: Callable[..., Any], keeps_ans: bool = False) -> Rule:
     """Return the reverse rule that multiplies by a slope, a function of the arguments, optionally with the result."""
 
-    def rule(ans: Any, *args: Any) -> Any:
+    def rule(ans: Array, *args: Operand) -> Any:
         dtype = ans.dtype
         if keeps_ans:
             return lambda ct: ct * fitting(slope(ans, *arrays_of(args)), dtype)
@@ -71,7 +72,7 @@ def rule_of(slope: Callable[..., Any], keeps_ans: bool = False) -> Rule:
 
 
 def along_last(
-    function: Any, slope: Callable[..., Any], constants: str = "", keeps_ans: bool = False, **facts: Any
+    function: Callable[..., Any], slope: Callable[..., Any], constants: str = "", keeps_ans: bool = False, **facts: Any
 ) -> Primitive:
     """Declare an elementwise function with a derivative with respect to its last argument only.
 
@@ -106,7 +107,7 @@ def several(
     refusals = orders(ufunc.__name__, constants)
 
     def reverse(slopes: Slopes) -> Rule:
-        def rule(ans: Any, *args: Any) -> Any:
+        def rule(ans: tuple[Any, ...], *args: Operand) -> Any:
             def pullback(cts: Any) -> Any:
                 found = enumerate(slopes(ans, *arrays_of(args)))
                 parts = [_backward(cts[i], slope, ans[i]) for i, slope in found]
@@ -116,7 +117,7 @@ def several(
 
         return rule
 
-    def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: tuple[Any, ...], *args: Operand) -> Any:
         results: list[Any] = [ZERO] * ufunc.nout
         for place, t in enumerate(tangents):
             if t is ZERO:
@@ -143,7 +144,7 @@ def several(
     return register(primitive)
 
 
-def _backward(ct: Any, slope: Any, ans: Any) -> Any:
+def _backward(ct: Array, slope: Any, ans: Any) -> Any:
     """Return a cotangent pulled back through a slope, or a pair of slopes."""
     if not isinstance(slope, tuple):
         return scale(ct, fitting(slope, ans.dtype))
@@ -151,7 +152,7 @@ def _backward(ct: Any, slope: Any, ans: Any) -> Any:
     return scale(ct, along) + np.conjugate(scale(ct, against))
 
 
-def _forward(t: Any, slope: Any, ans: Any) -> Any:
+def _forward(t: Array, slope: Any, ans: Any) -> Any:
     if not isinstance(slope, tuple):
         return scale(t, fitting(slope, ans.dtype))
     along, against = (fitting(each, ans.dtype) for each in slope)
@@ -169,10 +170,10 @@ def in_halves(ufunc: np.ufunc, slope: Callable[..., Any], constants: str = "", *
     """
     refusals = orders(ufunc.__name__, constants)
 
-    def rule(ans: Any, *args: Any) -> Any:
+    def rule(ans: Array, *args: Operand) -> Any:
         return lambda ct: _backward(ct, slope(ans, *arrays_of(args)), ans)
 
-    def forward(tangents: Sequence[Any], ans: Any, *args: Any) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, *args: Operand) -> Any:
         *first, t = tangents
         for refusal, each in zip(refusals, first, strict=True):
             if each is not ZERO:
@@ -185,7 +186,7 @@ def in_halves(ufunc: np.ufunc, slope: Callable[..., Any], constants: str = "", *
     return elementwise(ufunc, *refusals, rule, jvp=forward, scales="", **facts)
 
 
-def power_series(x: Any, coefficients: Sequence[Any]) -> Any:
+def power_series(x: Array, coefficients: Sequence[Any]) -> Any:
     """Return the sum of `coefficients[k] * x**k`."""
     total: Any = coefficients[-1]
     for coefficient in reversed(coefficients[:-1]):
@@ -193,11 +194,11 @@ def power_series(x: Any, coefficients: Sequence[Any]) -> Any:
     return total
 
 
-def near(x: Any, is_near: Any) -> Any:
+def near(x: Array, is_near: Array) -> Array:
     """Return `x` where it is near 0, and 0 elsewhere, for a series that is only used near 0."""
     return np.where(is_near, x, 0)
 
 
-def far(x: Any, is_near: Any) -> Any:
+def far(x: Array, is_near: Array) -> Array:
     """Return `x` where it is not near 0, and 1 elsewhere, for a formula with a pole at 0."""
     return np.where(is_near, 1, x)

@@ -15,13 +15,14 @@ import numpy as np
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import several
 from fgrad.scipy.special.bessel import scaled_derivative
+from fgrad.typing import Array
 
 
-def _airye_slopes(ans: Any, z: Any) -> Any:
+def _airye_slopes(ans: tuple[Any, ...], z: Array) -> Any:
     return _slopes_of_real(ans, z) if z.dtype.kind == "f" else _slopes_of_complex(ans, z)
 
 
-def _slopes_of_real(ans: Any, x: Any) -> Any:
+def _slopes_of_real(ans: tuple[Any, ...], x: Array) -> tuple[Any, Any, Any, Any]:
     ai, ai_slope, bi, bi_slope = ans
     root = np.sqrt(np.maximum(x, 0))
     is_far = x > 10
@@ -36,7 +37,7 @@ def _slopes_of_real(ans: Any, x: Any) -> Any:
     )
 
 
-def _slopes_of_complex(ans: Any, z: Any) -> Any:
+def _slopes_of_complex(ans: tuple[Any, ...], z: Array) -> tuple[Any, Any, tuple[Any, Any], tuple[Any, Any]]:
     ai, ai_slope, bi, bi_slope = ans
     root = np.sqrt(z)
     is_far = np.logical_and(np.abs(z) > 10, np.real(z) > -0.45 * np.abs(z))
@@ -51,7 +52,7 @@ def _slopes_of_complex(ans: Any, z: Any) -> Any:
     )
 
 
-def _beyond_of_ai(ai: Any, ai_slope: Any, z: Any) -> Any:
+def _beyond_of_ai(ai: Array, ai_slope: Array, z: Array) -> Any:
     """Return the derivatives of the scaled Ai and Ai' (9.6.2, 9.6.3)."""
     root = np.sqrt(z)
     zeta, factor = 2 * z * root / 3, z / (pi * sqrt(3))
@@ -59,7 +60,7 @@ def _beyond_of_ai(ai: Any, ai_slope: Any, z: Any) -> Any:
     return of_ai, ai_slope / z - factor * root * scaled_derivative("kve", 2 / 3, zeta)
 
 
-def _beyond_of_bi(bi: Any, bi_slope: Any, x: Any) -> Any:
+def _beyond_of_bi(bi: Array, bi_slope: Array, x: Array) -> Any:
     """Return the derivatives of the scaled Bi and Bi' (9.6.4, 9.6.5)."""
     root = np.sqrt(x)
     zeta, factor = 2 * x * root / 3, x / sqrt(3)
@@ -68,12 +69,12 @@ def _beyond_of_bi(bi: Any, bi_slope: Any, x: Any) -> Any:
     return bi / (2 * x) + factor * of_bi, bi_slope / x + factor * root * of_slope
 
 
-def _airy_slopes(ans: Any, z: Any) -> Any:
+def _airy_slopes(ans: tuple[Any, ...], z: Array) -> Any:
     ai, ai_slope, bi, bi_slope = ans
     return ai_slope, z * ai, bi_slope, z * bi
 
 
-def _integral_slopes(ans: Any, x: Any) -> Any:
+def _integral_slopes(ans: tuple[Any, ...], x: Array) -> Any:
     ahead, behind = special.airy(x), special.airy(-x)
     return ahead[0], ahead[2], behind[0], behind[2]
 

@@ -20,24 +20,25 @@ from fgrad.ops.families import register, sample, scale
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._several import along_last, far, in_halves, near, order
+from fgrad.typing import Array, ArrayLike, Operand
 
 # Derivatives by the recurrences 10.6.1 and 10.29.1
 
 
-def _half_difference(function: Any, v: Any, z: Any) -> Any:
+def _half_difference(function: Callable[..., Any], v: Operand, z: Array) -> Any:
     return 0.5 * function(v - 1, z) - 0.5 * function(v + 1, z)
 
 
-def _half_sum(function: Any, v: Any, z: Any) -> Any:
+def _half_sum(function: Callable[..., Any], v: Operand, z: Array) -> Any:
     return 0.5 * function(v - 1, z) + 0.5 * function(v + 1, z)
 
 
-def _unless_infinite(infinite: Any, slope: Any) -> Any:
+def _unless_infinite(infinite: Array, slope: Array) -> Array:
     """Return the derivative of Y_v, v > 0, near its pole: minus infinity, where the formula gives NaN."""
     return np.where(np.isinf(infinite), -infinite, slope)
 
 
-def _second_kind(function: Any, v: Any, z: Any) -> Any:
+def _second_kind(function: Callable[..., Any], v: Operand, z: Array) -> Any:
     """Return the derivative of Y; near 0 the neighbour of larger order overflows first."""
     before, after = function(v - 1, z), function(v + 1, z)
     slope = 0.5 * before - 0.5 * after
@@ -46,7 +47,7 @@ def _second_kind(function: Any, v: Any, z: Any) -> Any:
     return np.where(np.isinf(before), _unless_infinite(np.where(np.greater_equal(v, 0), after, -before), slope), slope)
 
 
-def _order_one(zero: Any, one: Any, two: Any, sign: int, x: Any) -> Any:
+def _order_one(zero: Callable[..., Any], one: Array, two: Callable[..., Any], sign: int, x: Array) -> Any:
     """Return the derivative of a function of order 1 from its neighbours, or from the function's own value from 1 on.
 
     The functions of order 2 lose digits for very large arguments, and overflow early.
@@ -60,7 +61,7 @@ def _order_one(zero: Any, one: Any, two: Any, sign: int, x: Any) -> Any:
 # recurrence in dz, plus the real or imaginary part of dz from the exponent.
 
 
-def _scaled_by_imaginary_part(function: Any, ans: Any, v: Any, z: Any) -> Any:
+def _scaled_by_imaginary_part(function: Callable[..., Any], ans: Array, v: Operand, z: Array) -> Any:
     slope = _half_difference(function, v, z)
     if z.dtype.kind != "c":
         return slope
@@ -68,7 +69,7 @@ def _scaled_by_imaginary_part(function: Any, ans: Any, v: Any, z: Any) -> Any:
     return slope + turn, -turn
 
 
-def _scaled_by_real_part(function: Any, ans: Any, v: Any, z: Any) -> Any:
+def _scaled_by_real_part(function: Callable[..., Any], ans: Array, v: Operand, z: Array) -> Any:
     if z.dtype.kind != "c":
         return scaled_derivative("ive", v, z)
     decay = 0.5 * np.sign(np.real(z)) * ans
@@ -91,11 +92,13 @@ class _Kind:
         holds: the domain of the expansion; for Hankel functions one half of the real axis is excluded.
     """
 
-    def __init__(self, function: Any, step: list[Any], turn: complex, lead: Any, holds: Any) -> None:
+    def __init__(
+        self, function: Any, step: list[Any], turn: complex, lead: Callable[..., Any], holds: Callable[..., Any]
+    ) -> None:
         self.function, self.step, self.turn, self.lead, self.holds = function, step, turn, lead, holds
 
 
-def _everywhere(z: Any) -> Any:
+def _everywhere(z: Array) -> bool:
     return True
 
 
@@ -113,7 +116,7 @@ _KINDS = {
 }  # fmt: skip
 
 
-def _expansion(kind: _Kind, v: Any, z: Any, n: int) -> Any:
+def _expansion(kind: _Kind, v: Array, z: Array, n: int) -> Any:
     """Return the n-th derivative of the expansion for large arguments."""
     term: Any = kind.lead(v) * z ** (-0.5 - n)
     total: Any = 0.0
@@ -124,7 +127,7 @@ def _expansion(kind: _Kind, v: Any, z: Any, n: int) -> Any:
     return total
 
 
-def _by_neighbours(kind: _Kind, v: Any, z: Any, n: int) -> Any:
+def _by_neighbours(kind: _Kind, v: Array, z: Any, n: int) -> Any:
     """Return the n-th derivative by the recurrence, n times."""
     weights = np.ones(1)
     for _ in range(n):
@@ -137,14 +140,14 @@ def _by_neighbours(kind: _Kind, v: Any, z: Any, n: int) -> Any:
     return np.where(np.isinf(np.maximum(terms[0], terms[-1])), (-1) ** n * np.inf, found)
 
 
-def _reflected(v: Any, x: Any, n: int) -> Any:
+def _reflected(v: Array, x: Array, n: int) -> Array:
     """Return the sign of ive(v, x) relative to ive(v, |x|) after n derivatives; at 0 the mean of both sides."""
     parity = 1.0 - 2 * np.remainder(v + n, 2)
     sign = np.where(x < 0, parity, np.where(x == 0, (1 + parity) / 2, 1.0))
     return np.where(np.equal(v, np.rint(v)), sign, np.where(x < 0, np.nan, 1.0))
 
 
-def _derivative_value(v: Any, z: Any, kind: str, n: int) -> Any:
+def _derivative_value(v: Array | float, z: Array, kind: str, n: int) -> Array:
     """Return the n-th derivative of a scaled function with respect to z."""
     known = _KINDS[kind]
     dtype = known.function(v, z).dtype
@@ -161,7 +164,7 @@ def _derivative_value(v: Any, z: Any, kind: str, n: int) -> Any:
     return found.astype(dtype)[()]
 
 
-def scaled_derivative(kind: str, v: Any, z: Any, n: int = 1) -> Any:
+def scaled_derivative(kind: str, v: ArrayLike, z: ArrayLike, n: int = 1) -> Any:
     """Return the n-th derivative of a scaled function with respect to z, itself differentiable."""
     return apply(_derivatives, (v, z), {"kind": kind, "n": n})
 
@@ -226,7 +229,9 @@ in_halves(special.ive,       lambda ans, v, z: _scaled_by_real_part(special.ive,
 # Derivatives as functions (10.6.7, 10.29.5)
 
 
-def _of_order(scipys: Any, function: Any, v: Any, z: Any, n: Any, sign: int, lead: int = 1) -> Any:
+def _of_order(
+    scipys: Callable[..., Any], function: Callable[..., Any], v: Any, z: Array | float, n: int, sign: int, lead: int = 1
+) -> Any:
     """Return the n-th derivative of a Bessel function, as a sum over orders."""
     scipys(0, 1.0, n)  # SciPy's checks of `n`, and its messages
     if n == 0:
@@ -239,7 +244,7 @@ def _of_order(scipys: Any, function: Any, v: Any, z: Any, n: Any, sign: int, lea
 def _enter(name: str, function: np.ufunc, what: str, sign: int, lead: int, call: str, shown: str) -> Callable[..., Any]:
     scipys = getattr(special, name)
 
-    def answer(v: Any, z: Any, n: int = 1) -> Any:
+    def answer(v: Any, z: Array | float, n: int = 1) -> Any:
         return _of_order(scipys, function, v, z, n, sign, lead)
 
     answer.__name__ = answer.__qualname__ = name

@@ -18,6 +18,7 @@ from fgrad.scipy.special._declaring import by_quadrature, declare
 from fgrad.scipy.special.densities import beta_density
 from fgrad.scipy.special.gammas import is_pole, rgamma_slope
 from fgrad.scipy.special.polygammas import digamma_difference
+from fgrad.typing import Array
 
 
 def _shapes(name: str, call: str) -> list[Rule]:
@@ -48,7 +49,7 @@ declare(special.betainccinv, *_shapes("betainccinv", "isf(y, a, b)"),
 # fmt: on
 
 
-def _binomial_slope(ans: Any, n: Any, k: Any) -> Any:
+def _binomial_slope(ans: Array, n: Array, k: Array) -> Any:
     """Return the derivative of gamma(n + 1) / gamma(k + 1) / gamma(n - k + 1) with respect to n, also at its zeros."""
     rest = n - k + 1
     at_pole = special.gamma(n + 1) * special.rgamma(k + 1) * (
@@ -57,7 +58,7 @@ def _binomial_slope(ans: Any, n: Any, k: Any) -> Any:
     return np.where(is_pole(rest), at_pole, ans * digamma_difference(rest, k))
 
 
-def _binomial_slope_of_choice(ans: Any, n: Any, k: Any) -> Any:
+def _binomial_slope_of_choice(ans: Array, n: Array, k: Array) -> Any:
     """Return the derivative with respect to k, also where the coefficient is 0 because of a pole."""
     rest = n - k + 1
     at_pole = special.gamma(n + 1) * (

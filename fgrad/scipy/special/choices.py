@@ -18,6 +18,7 @@ from fgrad.ops.indexing import values_of
 from fgrad.ops.tracing import boxed_leaves, raw_array
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
+from fgrad.typing import Array, ArrayLike
 
 _scipy: Any = special
 """SciPy's functions, for calls with keywords known at run time."""
@@ -104,14 +105,14 @@ def factorialk(n: Any, k: Any, exact: bool = False, extend: str = "zero") -> Any
     return astype(_multifactorial(n, k), scipys.dtype)
 
 
-def _multifactorial(n: Any, k: Any) -> Any:
+def _multifactorial(n: Any, k: float) -> Any:
     if np.all(np.real(raw_array(k)) < 0):
         k = as_array(k) * (1 + 0j)
     return k ** ((n - 1) / k) * special.gamma(n / k + 1) * special.rgamma(1 / k + 1)
 
 
 @differentiates(special.comb, _CHOICES)
-def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803  # SciPy's name
+def comb(N: ArrayLike, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803  # SciPy's name
     """Return the number of combinations of `k` out of `N`, continued by the gamma function.
 
     Args:
@@ -133,7 +134,7 @@ def comb(N: Any, k: Any, *, exact: bool = False, repetition: bool = False) -> An
 
 
 @differentiates(special.perm, _CHOICES)
-def perm(N: Any, k: Any, exact: bool = False) -> Any:  # noqa: N803  # SciPy's name
+def perm(N: ArrayLike, k: Any, exact: bool = False) -> Any:  # noqa: N803  # SciPy's name
     """Return the number of ordered choices of `k` out of `N`, continued by the gamma function.
 
     Example:
@@ -148,5 +149,5 @@ def perm(N: Any, k: Any, exact: bool = False) -> Any:  # noqa: N803  # SciPy's n
     return np.where(_is_choice(n, k), special.poch(n - k + 1, k), 0)
 
 
-def _is_choice(n: Any, k: Any) -> Any:
+def _is_choice(n: Array, k: Array) -> Any:
     return np.logical_and(np.logical_and(k <= n, n >= 0), k >= 0)

@@ -21,6 +21,7 @@ import numpy as np
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, helper
 from fgrad.scipy.special.polygammas import digamma_difference
+from fgrad.typing import Array, ArrayLike
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156)
 """The coefficients of 1/x, 1/x**3, ... in Stirling's series (https://dlmf.nist.gov/5.11.E1)."""
@@ -35,26 +36,26 @@ def stirling_error(x: Any) -> Any:
     return np.where(x < 16, direct, series)
 
 
-def deviance(k: Any, mean: Any, excess: Any) -> Any:
+def deviance(k: ArrayLike, mean: Any, excess: Any) -> Any:
     """Return k log(k / mean) + mean - k for plain arrays, where `excess` is mean - k without cancellation."""
     ratio = excess / k
     return np.where(np.abs(ratio) < 0.5, k * (ratio - np.log1p(ratio)), k * np.log(k / mean) + excess)
 
 
-def _gamma_density(a: Any, x: Any) -> Any:
+def _gamma_density(a: Array, x: Array) -> Any:
     middle = np.exp(0.5 * np.log(a / (2 * pi)) - np.log(x) - stirling_error(a) - deviance(a, x, x - a))
     at_zero = np.where(a < 1, np.inf, np.where(a > 1, 0.0, 1.0))
     return np.select([x == 0, x == np.inf, x > 0], [at_zero, 0.0, middle], np.nan)
 
 
-def log_beta_kernel(a: Any, b: Any, x: Any, q: Any, excess: Any) -> Any:
+def log_beta_kernel(a: ArrayLike, b: Any, x: Any, q: Any, excess: Any) -> Any:
     """Return the logarithm of x**a q**b / beta(a, b), where q = 1 - x and `excess` is b x - a q."""
     n = a + b
     errors = stirling_error(n) - stirling_error(a) - stirling_error(b)
     return errors - deviance(a, n * x, excess) - deviance(b, n * q, -excess) + 0.5 * np.log(a / n * b / (2 * pi))
 
 
-def _beta_density(a: Any, b: Any, x: Any) -> Any:
+def _beta_density(a: Array, b: Array, x: Array) -> Any:
     q = 1 - x
     middle = np.exp(log_beta_kernel(a, b, x, q, b * x - a * q) - np.log(x) - np.log1p(-x))
     at_zero = np.where(a < 1, np.inf, np.where(a > 1, 0.0, b))
@@ -62,7 +63,7 @@ def _beta_density(a: Any, b: Any, x: Any) -> Any:
     return np.select([x == 0, x == 1, (x > 0) & (x < 1)], [at_zero, at_one, middle], np.nan)
 
 
-def _f_density(dfn: Any, dfd: Any, x: Any) -> Any:
+def _f_density(dfn: Array, dfd: Array, x: Array) -> Any:
     a, b, total = dfn / 2, dfd / 2, dfn * x + dfd
     excess = dfn * ((x - 1) / total) * b
     middle = np.exp(log_beta_kernel(a, b, dfn * x / total, dfd / total, excess) - np.log(x))
@@ -70,14 +71,14 @@ def _f_density(dfn: Any, dfd: Any, x: Any) -> Any:
     return np.select([x == 0, x == np.inf, x > 0], [at_zero, 0.0, middle], np.nan)
 
 
-def _t_density(df: Any, t: Any) -> Any:
+def _t_density(df: Array, t: Array) -> Any:
     half = np.where(df == np.inf, 1e300, df) / 2  # large enough to equal the normal density
     # gamma(half + 1/2) / (gamma(half) sqrt(half)), by the errors of Stirling's formula for gamma(x)
     ratio = half * np.log1p(0.5 / half) - 0.5 + stirling_error(half + 0.5) - stirling_error(half)
     return np.exp(ratio - (half + 0.5) * _log1p_of_square(t / np.sqrt(2 * half))) / np.sqrt(2 * pi)
 
 
-def _log1p_of_square(s: Any) -> Any:
+def _log1p_of_square(s: Array) -> Array:
     """Return log(1 + s * s) without overflow."""
     large = np.abs(s) > 1e10
     return np.where(large, 2 * np.log(np.abs(np.where(large, s, 1))), np.log1p(np.square(np.where(large, 0, s))))
@@ -107,12 +108,12 @@ t_density: Helper = helper(_t_density,
 # fmt: on
 
 
-def _f_slope(df: Any, other: Any, log_of_share: Any, excess: Any) -> Any:
+def _f_slope(df: Array, other: Array, log_of_share: Array, excess: Array) -> Any:
     """Return the derivative of log(f_density) with respect to one of the degrees of freedom."""
     return (log_of_share + digamma_difference(df / 2, other / 2) + excess) / 2
 
 
-def _t_slope(df: Any, t: Any) -> Any:
+def _t_slope(df: Array, t: Array) -> Any:
     """Return the derivative of log(t_density) with respect to the degrees of freedom."""
     square = t * t / df
     constant = digamma_difference(df / 2, 0.5) - 1 / df

@@ -21,6 +21,7 @@ from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, by_quadrature, declare, helper, refuse, whole_number
 from fgrad.scipy.special.densities import beta_density, f_density, gamma_density, t_density
 from fgrad.scipy.special.elementary import any_exprel
+from fgrad.typing import Array
 
 
 def _shape(function: str, argument: str, call: str) -> Rule:
@@ -118,7 +119,7 @@ refuse(special.nbdtrin,  "scipy.special.nbdtrin", "k y p")
 # fmt: on
 
 
-def _binomial_density(k: Any, n: Any, p: Any) -> Any:
+def _binomial_density(k: Array, n: Array, p: Array) -> Array:
     """Return minus the derivative with respect to `p` of the probability of at most `k` successes in `n` trials."""
     k, n = np.floor(k), np.floor(n)
     between = np.logical_and(k >= 0, k < n)
@@ -129,7 +130,7 @@ def _binomial_density(k: Any, n: Any, p: Any) -> Any:
 # x = (exp(lmbda u) - exp(lmbda v)) / lmbda = u exprel(lmbda u) - v exprel(lmbda v).
 
 
-def _log_tukey(x: Any, lmbda: Any) -> Any:
+def _log_tukey(x: Array, lmbda: Array) -> Array:
     """Return the logarithm of the distribution function by Newton's method; SciPy's is inaccurate in the tails."""
     tail = -np.abs(x)
     inside = np.logical_not(tail * lmbda <= -1)
@@ -145,11 +146,11 @@ def _log_tukey(x: Any, lmbda: Any) -> Any:
     return np.where(x > 0, np.log1p(-np.exp(u)), u)
 
 
-def _is_inside(x: Any, lmbda: Any) -> Any:
+def _is_inside(x: Array, lmbda: Array) -> Array:
     return np.logical_not(np.abs(x) * lmbda >= 1)
 
 
-def _tukey_density(x: Any, lmbda: Any) -> Any:
+def _tukey_density(x: Array, lmbda: Array) -> Array:
     """Return the density: the reciprocal of the slope of the inverse."""
     inside = _is_inside(x, lmbda)
     x = np.where(inside, x, 0)
@@ -157,7 +158,7 @@ def _tukey_density(x: Any, lmbda: Any) -> Any:
     return np.where(inside, 1 / slope, 0)
 
 
-def _tukey_slope(x: Any, lmbda: Any) -> Any:
+def _tukey_slope(x: Array, lmbda: Array) -> Any:
     """Return the derivative with respect to the shape: minus that of the inverse, times the density."""
     at = np.where(_is_inside(x, lmbda), x, 0)
     u, v = log_tukey(at, lmbda), log_tukey(-at, lmbda)

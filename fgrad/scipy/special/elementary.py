@@ -16,9 +16,10 @@ import numpy as np
 from fgrad.ops.elementwise import exponent_slope, power_slope
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, helper, whole_number
+from fgrad.typing import Array
 
 
-def _any_exprel(n: Any, x: Any) -> Any:
+def _any_exprel(n: Array, x: Array) -> Any:
     """Return the derivative of order n of (exp(x) - 1) / x, by Kummer's function (https://dlmf.nist.gov/13.4.E1)."""
     inside = (x > -1e4) & (x < 1e3)  # at infinity SciPy's loop does not terminate
     near = special.hyp1f1(n + 1, n + 2, np.where(inside, x, 0)) / (n + 1)
@@ -55,7 +56,7 @@ declare(special.agm,    lambda ans, a, b: lambda ct: ct * _mean_slope(a, b),
 # fmt: on
 
 
-def _mean_slope(a: Any, b: Any) -> Any:
+def _mean_slope(a: Array, b: Array) -> Array:
     """Return the derivative of agm(a, b) with respect to a, by differentiating the iteration.
 
     Fifteen steps suffice for a ratio of 1e300. At the edges the formula is replaced by one with the same limit and the

@@ -7,6 +7,7 @@ kind with higher powers, which SciPy lacks; they are computed here. Sections are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import pi
 from typing import Any
 
@@ -18,6 +19,7 @@ from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, elementwise, register, sample, scale
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last, rule_of, several
+from fgrad.typing import Array, Operand
 
 # The integral of a product of powers (t + x)**-a over all t > 0, for integer 2 a. Its derivatives are integrals of the
 # same kind. With t = exp(u) the integrand is analytic in a strip and decays exponentially; the trapezoidal rule then
@@ -30,7 +32,7 @@ _BLOCK = 256
 """How many integrals are computed together: their data fit into a processor's cache."""
 
 
-def _integral_value(*args: Any, powers: tuple[float, ...]) -> Any:
+def _integral_value(*args: Operand, powers: tuple[float, ...]) -> Array:
     """Return the integral, in the dtype of the arguments."""
     dtype = np.result_type(*args, np.float32)
     wide = np.result_type(dtype, np.float64)
@@ -44,7 +46,7 @@ def _integral_value(*args: Any, powers: tuple[float, ...]) -> Any:
     return found.reshape(arrays[0].shape).astype(dtype)[()]
 
 
-def _integrals(x: Any, powers: tuple[float, ...]) -> Any:
+def _integrals(x: Array, powers: tuple[float, ...]) -> Array:
     """Return the integrals for the columns of `x`, which are scaled to a maximum of 1."""
     sizes = np.abs(x)
     largest = np.max(sizes, axis=0)
@@ -67,16 +69,16 @@ def _integrals(x: Any, powers: tuple[float, ...]) -> Any:
     return np.where(outside, np.nan, found)
 
 
-def _integral(*args: Any, powers: tuple[float, ...]) -> Any:
+def _integral(*args: Operand, powers: tuple[float, ...]) -> Any:
     return apply(_integrals_of, args, {"powers": powers})
 
 
-def _integral_slope(place: int, args: Any, powers: tuple[float, ...]) -> Any:
+def _integral_slope(place: int, args: tuple[Any, ...], powers: tuple[float, ...]) -> Any:
     raised = tuple(power + (i == place) for i, power in enumerate(powers))
     return -powers[place] * _integral(*args, powers=raised)
 
 
-def _integral_tangent(tangents: Any, ans: Any, *args: Any, powers: tuple[float, ...]) -> Any:
+def _integral_tangent(tangents: Sequence[Any], ans: Array, *args: Operand, powers: tuple[float, ...]) -> Any:
     parts = [scale(t, _integral_slope(i, args, powers)) for i, t in enumerate(tangents) if t is not ZERO]
     return sum(parts[1:], parts[0])
 
@@ -101,12 +103,12 @@ _integrals_of.batch = elementwise_batch(_integrals_of)
 # Carlson's integrals (19.16, 19.18)
 
 
-def _is_principal(y: Any) -> Any:
+def _is_principal(y: Array) -> Any:
     """Return where an argument is on the negative axis, and the integral is a principal value."""
     return np.logical_and(np.real(y) < 0, np.equal(np.imag(y), 0))
 
 
-def _rc_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
+def _rc_slopes(ans: Array, x: Operand, y: Any) -> tuple[Any, Any]:
     """Return the derivatives of R_C(x, y); where it is a principal value, of its elementary form (19.2.17)."""
     is_principal = _is_principal(y)
     positive = np.where(is_principal, 1, y)
@@ -116,7 +118,7 @@ def _rc_slopes(ans: Any, x: Any, y: Any) -> tuple[Any, Any]:
     return along_x, along_y
 
 
-def _rg_slope(x: Any, y: Any, z: Any) -> Any:
+def _rg_slope(x: Array, y: Operand, z: Operand) -> Array:
     """Return the derivative of R_G with respect to `x`; where the others are 0, R_G is half the root of `x`."""
     is_zero = np.equal(x, 0)
     is_root = np.logical_and(np.equal(y, 0), np.equal(z, 0)) & ~is_zero
@@ -125,7 +127,7 @@ def _rg_slope(x: Any, y: Any, z: Any) -> Any:
     return np.where(is_root, 1 / np.sqrt(positive), special.elliprf(x, y, z) - weighed / 3) / 4
 
 
-def _rj_slope(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
+def _rj_slope(ans: Array, x: Array, y: Operand, z: Operand, p: Any) -> Any:
     """Return the derivative of R_J with respect to `x`."""
     is_principal = _is_principal(p)
     integral = _integral(x, y, z, np.where(is_principal, 1, p), powers=(1.5, 0.5, 0.5, 1.0))
@@ -134,13 +136,13 @@ def _rj_slope(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
     )
 
 
-def _rj_weighed(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
+def _rj_weighed(ans: Array, x: Operand, y: Operand, z: Operand, p: Array) -> Array:
     """Return `x` times the derivative of R_J with respect to it, which diverges at 0, more slowly than 1 / x."""
     is_zero = np.equal(x, 0)
     return np.where(is_zero, 0, x * _rj_slope(ans, np.where(is_zero, 1, x), y, z, p))
 
 
-def _rj_slope_of_p(ans: Any, x: Any, y: Any, z: Any, p: Any) -> Any:
+def _rj_slope_of_p(ans: Array, x: Operand, y: Operand, z: Operand, p: Array) -> Any:
     """Return the derivative of R_J with respect to `p`; for a principal value by homogeneity, from the others."""
     is_principal = _is_principal(p)
     integral = _integral(x, y, z, np.where(is_principal, 1, p), powers=(0.5, 0.5, 0.5, 2.0))
@@ -177,17 +179,17 @@ _along_each(special.elliprj, lambda ans, x, y, z, p: _rj_slope(ans, x, y, z, p),
 # Legendre's integrals (19.25)
 
 
-def _first_kind(m: Any) -> Any:
+def _first_kind(m: Array) -> Any:
     """Return the derivative of K(m)."""
     return special.elliprd(0.0, 1.0, 1 - m) / 6
 
 
-def _second_kind(m: Any) -> Any:
+def _second_kind(m: Array) -> Any:
     """Return the derivative of E(m)."""
     return special.elliprd(0.0, 1 - m, 1.0) / -6
 
 
-def _incomplete(sine: Any, turns: Any, integral: Any, complete: Any) -> Any:
+def _incomplete(sine: Array, turns: Array, integral: Array, complete: Array) -> Any:
     """Return the derivative of an incomplete integral with respect to m; beyond a quarter period with complete ones.
 
     Args:
@@ -200,33 +202,33 @@ def _incomplete(sine: Any, turns: Any, integral: Any, complete: Any) -> Any:
     return odd * sine**3 / 6 * integral + np.where(np.equal(turns, 0), 0, 2 * turns * complete)
 
 
-def _kinc_slope(sine: Any, cosine: Any, height: Any, turns: Any, m: Any) -> Any:
+def _kinc_slope(sine: Array, cosine: Array, height: Array, turns: Array, m: Array) -> Any:
     """Return the derivative of F(phi, m) with respect to m (19.25.5)."""
     return _incomplete(sine, turns, special.elliprd(cosine * cosine, 1.0, height), _first_kind(m))
 
 
-def _angles(phi: Any, m: Any) -> tuple[Any, Any, Any, Any]:
+def _angles(phi: Operand, m: Operand) -> tuple[Any, Any, Any, Any]:
     """Return sine and cosine of the amplitude, 1 - m sin**2, and the number of half periods."""
     sine, cosine = np.sin(phi), np.cos(phi)
     return sine, cosine, cosine * cosine + (1 - m) * sine * sine, np.rint(phi / pi)
 
 
-def _ellipkinc_by_m(phi: Any, m: Any) -> Any:
+def _ellipkinc_by_m(phi: Operand, m: Array) -> Any:
     return _kinc_slope(*_angles(phi, m), m)
 
 
-def _ellipeinc_by_m(phi: Any, m: Any) -> Any:
+def _ellipeinc_by_m(phi: Operand, m: Array) -> Any:
     sine, cosine, height, turns = _angles(phi, m)
     return _incomplete(sine, turns, -special.elliprd(cosine * cosine, height, 1.0), _second_kind(m))
 
 
-def _jacobi_by_u(ans: Any, u: Any, m: Any) -> tuple[Any, ...]:
+def _jacobi_by_u(ans: tuple[Any, ...], u: Array, m: Array) -> tuple[Any, ...]:
     """Return the derivatives of sn, cn, dn and the amplitude with respect to u (22.13)."""
     sn, cn, dn, _ = ans
     return cn * dn, -sn * dn, -m * sn * cn, dn
 
 
-def _jacobi_by_m(ans: Any, u: Any, m: Any) -> tuple[Any, ...]:
+def _jacobi_by_m(ans: tuple[Any, ...], u: Operand, m: Array) -> tuple[Any, ...]:
     """Return the derivatives with respect to m, from that of the amplitude, where u = F(amplitude, m) is constant."""
     sn, cn, dn, amplitude = ans
     height = cn * cn + (1 - m) * sn * sn

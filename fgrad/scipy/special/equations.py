@@ -6,6 +6,7 @@ parameters and characteristic values there is no closed form. Sections are those
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import pi
 from typing import Any
 
@@ -14,15 +15,16 @@ import numpy as np
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import refuse
 from fgrad.scipy.special._several import several
+from fgrad.typing import Array, Operand
 
 # Parabolic cylinder functions (12.2.1): D, V with the order v, W with the parameter a
 
 
-def _pbdv_slopes(ans: Any, v: Any, x: Any) -> tuple[Any, Any]:
+def _pbdv_slopes(ans: tuple[Any, ...], v: Operand, x: Array) -> tuple[Any, Any]:
     return ans[1], (0.25 * x * x - v - 0.5) * ans[0]
 
 
-def _pbwa_slopes(ans: Any, a: Any, x: Any) -> tuple[Any, Any]:
+def _pbwa_slopes(ans: tuple[Any, ...], a: Operand, x: Array) -> tuple[Any, Any]:
     return ans[1], (a - 0.25 * x * x) * ans[0]
 
 
@@ -36,16 +38,16 @@ several(special.pbwa, _pbwa_slopes, constants="a", leading=(0.5,), **_REAL)
 _DEGREE = pi / 180
 
 
-def _mathieu(name: str, characteristic: Any) -> None:
-    def slopes(ans: Any, m: Any, q: Any, x: Any) -> tuple[Any, Any]:
+def _mathieu(name: str, characteristic: Callable[..., Any]) -> None:
+    def slopes(ans: tuple[Any, ...], m: Operand, q: Operand, x: Array) -> tuple[Any, Any]:
         curvature = 2 * q * np.cos(2 * _DEGREE * x) - characteristic(m, q)
         return _DEGREE * ans[1], _DEGREE * curvature * ans[0]
 
     several(getattr(special, name), slopes, constants="m q", leading=(2, 1.5), domain=(10.0, 170.0), complex=False)
 
 
-def _modified_mathieu(name: str, characteristic: Any) -> None:
-    def slopes(ans: Any, m: Any, q: Any, x: Any) -> tuple[Any, Any]:
+def _modified_mathieu(name: str, characteristic: Callable[..., Any]) -> None:
+    def slopes(ans: tuple[Any, ...], m: Operand, q: Operand, x: Array) -> tuple[Any, Any]:
         return ans[1], (characteristic(m, q) - 2 * q * np.cosh(2 * x)) * ans[0]
 
     several(getattr(special, name), slopes, constants="m q", leading=(2, 1.5), **_REAL)
@@ -68,13 +70,13 @@ def _spheroidal(kind: str, name: str, s: int, k: int, domain: tuple[float, float
     """Declare a function twice: with the characteristic value computed, and with it as an argument."""
     value_of = getattr(special, f"{kind}_cv")
 
-    def slopes(ans: Any, m: Any, n: Any, c: Any, value: Any, x: Any) -> tuple[Any, Any]:
+    def slopes(ans: tuple[Any, ...], m: Operand, n: Operand, c: Array, value: Operand, x: Array) -> tuple[Any, Any]:
         squared = x * x
         gap = 1 - s * squared
         potential = value - k * c * c * squared - m * m / gap
         return ans[1], s * (2 * x * ans[1] - potential * ans[0]) / gap
 
-    def own_slopes(ans: Any, m: Any, n: Any, c: Any, x: Any) -> tuple[Any, Any]:
+    def own_slopes(ans: tuple[Any, ...], m: Operand, n: Operand, c: Array, x: Array) -> tuple[Any, Any]:
         return slopes(ans, m, n, c, value_of(m, n, c), x)
 
     facts: dict[str, Any] = {"domain": domain, "complex": False}

@@ -17,19 +17,20 @@ import numpy as np
 
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, density, helper, whole_number
+from fgrad.typing import Array
 
 FAR = 8.0
 """The series is accurate from this modulus on."""
 
 
-def _faddeeva(n: Any, z: Any) -> Any:
+def _faddeeva(n: Array, z: Array) -> Any:
     order, z = int(n), np.asarray(z, np.complex128)
     far = np.abs(z) > FAR
     result = _by_recurrence(order, z)
     return np.where(far, _by_series(order, np.where(far, z, 2 * FAR)), result) if np.any(far) else result
 
 
-def _by_recurrence(order: int, z: Any) -> Any:
+def _by_recurrence(order: int, z: Array) -> Any:
     """Return the derivative from those of lower order: w' = -2 z w + 2i / sqrt(pi) (7.10.E2)."""
     before, current = 0.0, special.wofz(z)
     for k in range(order):
@@ -37,7 +38,7 @@ def _by_recurrence(order: int, z: Any) -> Any:
     return current
 
 
-def _by_series(order: int, z: Any) -> Any:
+def _by_series(order: int, z: Array) -> Array:
     """Return the derivative far from 0 (7.12.E1): on and below the real line with a Gaussian added."""
     below = z.imag < 0
     above = np.where(below, -z, z)
@@ -51,7 +52,7 @@ def _by_series(order: int, z: Any) -> Any:
     return np.where(below, 2 * gaussian - (-1) ** order * total, total)
 
 
-def _hermite(order: int, z: Any) -> Any:
+def _hermite(order: int, z: Array) -> Any:
     before, current = np.zeros_like(z), np.ones_like(z)
     for k in range(order):
         before, current = current, 2 * z * current - 2 * k * before
@@ -91,7 +92,7 @@ def erfcx_slope(z: Any) -> Any:
     return np.where(left, z * special.erfcx(z) * 2 - 2 / sqrt(pi), np.where(infinite, 0, on_right))
 
 
-def _dawson_slope(z: Any) -> Any:
+def _dawson_slope(z: Array) -> Any:
     """Return the derivative of Dawson's integral, i sqrt(pi)/2 (exp(-z**2) - w(z)), which is odd (7.5.E1)."""
     if z.dtype.kind != "c":
         infinite = np.isinf(z)
@@ -103,27 +104,27 @@ def _dawson_slope(z: Any) -> Any:
 # The Voigt profile is the real part of w((x + i gamma) / (sigma sqrt(2))) / (sigma sqrt(2 pi)) (7.19.E1 to E3)
 
 
-def _voigt_argument(x: Any, sigma: Any, gamma: Any) -> Any:
+def _voigt_argument(x: Array, sigma: Array, gamma: Array) -> Any:
     return (x + gamma * 1j) / (_unless_zero(sigma) * sqrt(2))
 
 
-def _unless_zero(sigma: Any) -> Any:
+def _unless_zero(sigma: Array) -> Array:
     return np.where(np.equal(sigma, 0), 1, sigma)
 
 
-def _voigt_slope_of_x(x: Any, sigma: Any, gamma: Any) -> Any:
+def _voigt_slope_of_x(x: Array, sigma: Array, gamma: Array) -> Any:
     slope = np.real(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
     square = x * x + gamma * gamma
     return np.where(np.equal(sigma, 0), x * gamma * -2 / (square * square * pi), slope)
 
 
-def _voigt_slope_of_gamma(x: Any, sigma: Any, gamma: Any) -> Any:
+def _voigt_slope_of_gamma(x: Array, sigma: Array, gamma: Array) -> Any:
     slope = -np.imag(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
     square = x * x + gamma * gamma
     return np.where(np.equal(sigma, 0), (x - gamma) * (x + gamma) / (square * square * pi), slope)
 
 
-def _voigt_slope_of_sigma(x: Any, sigma: Any, gamma: Any) -> Any:
+def _voigt_slope_of_sigma(x: Array, sigma: Array, gamma: Array) -> Any:
     """Return the derivative with respect to sigma: sigma times the second derivative in x (the heat equation)."""
     curvature = np.real(faddeeva(2, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(2 * pi)))
     square = x * x + gamma * gamma

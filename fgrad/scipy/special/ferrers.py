@@ -16,9 +16,10 @@ from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last
+from fgrad.typing import Array, ArrayLike
 
 
-def legendre_derivative(n: Any, k: Any, x: Any) -> Any:
+def legendre_derivative(n: ArrayLike, k: Any, x: Any) -> Any:
     """Return the k-th derivative of the Legendre function P_n, divided by 1 * 3 * ... * (2 k - 1) (18.9.19)."""
     is_whole = np.equal(n, np.rint(n))
     # For integer degrees SciPy has a recurrence, which needs integers; otherwise a hypergeometric function.
@@ -35,20 +36,20 @@ def _powers(k: Any, x: Any, count: int) -> list[Any]:
     """
     height, half = (1 - x) * (1 + x), k / 2.0
 
-    def times(factor: Any, less: int) -> Any:
+    def times(factor: Array, less: int) -> Any:
         return factor * height ** np.where(np.equal(factor, 0), 0.0, half - less)
 
     first = -2 * x * times(half, 1)
     return [height**half, first, 4 * x * x * times(half * (half - 1), 2) - 2 * times(half, 1)][: count + 1]
 
 
-def _term(power: Any, n: Any, k: Any, x: Any) -> Any:
+def _term(power: Array, n: Any, k: Any, x: Any) -> Array:
     """Return a power times the k-th derivative of a polynomial; it is 0 if the degree is smaller."""
     is_zero = np.logical_and(np.equal(n, np.rint(n)), np.less(n, k))
     return np.where(is_zero, 0.0, power * legendre_derivative(n, k, x))
 
 
-def ferrers_derivatives(m: Any, n: Any, x: Any, count: int = 1) -> list[Any]:
+def ferrers_derivatives(m: ArrayLike, n: ArrayLike, x: Any, count: int = 1) -> list[Any]:
     """Return the first and second derivative of the Ferrers function of order `m` and degree `n` (14.6.1, 14.9.3)."""
     n = np.where(np.less(n, -0.5), -np.add(n, 1.0), n)
     k = np.absolute(m)

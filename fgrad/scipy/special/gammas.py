@@ -22,6 +22,7 @@ from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import by_quadrature, declare
 from fgrad.scipy.special.densities import gamma_density
 from fgrad.scipy.special.polygammas import digamma_difference, sign_of_whole
+from fgrad.typing import Array
 
 
 def rgamma_slope(x: Any) -> Any:
@@ -63,7 +64,7 @@ declare(special.gammainccinv, by_quadrature("scipy.special.gammainccinv", "a", "
 # fmt: on
 
 
-def _pochhammer_slope(ans: Any, z: Any, m: Any) -> Any:
+def _pochhammer_slope(ans: Array, z: Array, m: Array) -> Any:
     """Return the derivative of gamma(z + m) / gamma(z) with respect to z, also where only the divisor has a pole."""
     end = z + m
     at_pole = special.gamma(end) * (special.psi(end) * special.rgamma(z) + rgamma_slope(z))

@@ -6,6 +6,7 @@ combine neighbouring orders, which is regular at the poles of the sphere. Degree
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,22 +20,23 @@ from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import dtype_of
 from fgrad.scipy.special._several import along_last, arrays_of
 from fgrad.scipy.special.ferrers import ferrers_derivatives, legendre_derivative
+from fgrad.typing import Array, ArrayLike, Operand
 
 _UNIT: dict[str, Any] = {"domain": (-0.9, 0.9), "complex": False}
 
 
-def _stacked(value: Any, derivatives: list[Any]) -> Any:
+def _stacked(value: Array, derivatives: list[Any]) -> Array:
     """Return a value and its derivatives stacked along a first axis, in the dtype of the value."""
     return np.stack([value, *(np.broadcast_to(astype(each, value.dtype), value.shape) for each in derivatives)])
 
 
-def _as_scipys(function: Any, args: tuple[Any, ...], result: Any) -> Any:
+def _as_scipys(function: Callable[..., Any], args: tuple[Any, ...], result: Any) -> Any:
     """Return arrays in the dtype that a SciPy function returns for such arguments."""
     dtype = dtype_of(function, *args)
     return tuple(astype(each, dtype) for each in result) if isinstance(result, tuple) else astype(result, dtype)
 
 
-def _degrees(n: Any, m: Any, *arrays: Any) -> tuple[Any, Any]:
+def _degrees(n: int, m: Operand, *arrays: Operand) -> tuple[Any, Any]:
     """Return all degrees up to `n`, and the orders 0 to `m` and `-m` to -1, shaped to precede the arrays' axes."""
     axes = (1,) * len(np.broadcast_shapes(*map(np.shape, arrays)))
     degrees = np.reshape(np.arange(n + 1), (n + 1, 1, *axes))
@@ -92,7 +94,7 @@ _legendre = along_last(
 
 
 @differentiates(special.legendre_p, _FUNCTIONS)
-def legendre_p(n: Any, z: Any, *, diff_n: Any = 0) -> Any:
+def legendre_p(n: ArrayLike, z: ArrayLike, *, diff_n: Any = 0) -> Any:
     """Return Legendre polynomials and their derivatives, as `scipy.special.legendre_p` does.
 
     Raises:
@@ -126,14 +128,14 @@ def legendre_p_all(n: int, z: Any, *, diff_n: Any = 0) -> Any:
     return _as_scipys(special.legendre_p_all, (0, z), legendre_p(degrees[:, 0], z, diff_n=diff_n))
 
 
-def _normalization(n: Any, m: Any) -> Any:
+def _normalization(n: Operand, m: Operand) -> Any:
     """Return the normalization factor of an associated Legendre polynomial."""
     is_zero = np.greater(np.absolute(m), n)
     ratio = special.gammaln(np.where(is_zero, 1.0, n - m + 1.0)) - special.gammaln(np.where(is_zero, 1.0, n + m + 1.0))
     return np.exp(0.5 * ratio) * np.sqrt(n + 0.5)
 
 
-def _derivatives(n: Any, m: Any, z: Any, norm: bool, count: int = 1) -> list[Any]:
+def _derivatives(n: Array | float, m: Array | float, z: Array, norm: bool, count: int = 1) -> list[Any]:
     """Return derivatives of associated Legendre polynomials; they are 0 where the order is above the degree."""
     is_zero = np.greater(np.absolute(m), n)
     found = ferrers_derivatives(np.where(is_zero, 0, m), n, z, count)
@@ -199,13 +201,13 @@ def assoc_legendre_p_all(n: int, m: int, z: Any, *, branch_cut: Any = 2, norm: A
 # With respect to the angle
 
 
-def _neighbour(n: Any, m: Any, theta: Any, step: int, count: int) -> Any:
+def _neighbour(n: Array | float, m: Array | float, theta: Array, step: int, count: int) -> Any:
     """Return half the count-th derivative of the function of the next or previous order, times its weight."""
     weight = np.sqrt(np.maximum((n - step * m) * (n + step * m + 1.0), 0.0))
     return 0.5 * weight * _along_angle(n, m + step, theta, count)
 
 
-def _along_angle(n: Any, m: Any, theta: Any, count: int) -> Any:
+def _along_angle(n: Array | float, m: Array | float, theta: Array, count: int) -> Any:
     """Return the count-th derivative of a spherical Legendre function with respect to the angle."""
     if count == 0:
         return apply(_spherical, (n, m, theta))
@@ -254,7 +256,7 @@ def sph_legendre_p_all(n: int, m: int, theta: Any, *, diff_n: Any = 0) -> Any:
     return _as_scipys(special.sph_legendre_p_all, (0, 0, theta), result)
 
 
-def _harmonics(n: Any, m: Any, theta: Any, phi: Any, count: int) -> tuple[Any, ...]:
+def _harmonics(n: Any, m: Any, theta: Any, phi: Operand, count: int) -> tuple[Any, ...]:
     """Return spherical harmonics, optionally with gradients and Hessians."""
     turn, around = np.exp(1j * m * phi), 1j * m
     values = [_along_angle(n, m, theta, k) * turn for k in range(count + 1)]

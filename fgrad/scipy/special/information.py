@@ -20,31 +20,32 @@ from fgrad.ops.families import elementwise, scale
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import NOT_SAMPLED, Helper, declare, helper, whole_number
 from fgrad.scipy.special.elementary import any_exprel
+from fgrad.typing import Array, Operand
 
 
-def _unless_zero(x: Any) -> Any:
+def _unless_zero(x: Array) -> Array:
     return np.where(np.equal(x, 0), 1, x)
 
 
-def _quotient(x: Any, y: Any) -> Any:
+def _quotient(x: Array, y: Array) -> Any:
     """Return x / y, and 0 for 0 / 0, a product with 0: its slope in x is infinite."""
     neither = np.logical_and(np.equal(x, 0), np.equal(y, 0))
     return np.where(neither, scale(x, 1 / np.where(neither, y, 1)), x / np.where(neither, 1, y))
 
 
-def _excess(x: Any, y: Any) -> Any:
+def _excess(x: Array, y: Array) -> Any:
     """Return 1 - x / y without cancellation, and 1 for 0 / 0."""
     neither = np.logical_and(np.equal(x, 0), np.equal(y, 0))
     return np.where(neither, 1 - _quotient(x, y), (y - x) / np.where(neither, 1, y))
 
 
-def _log_of_quotient_value(x: Any, y: Any) -> Any:
+def _log_of_quotient_value(x: Operand, y: Any) -> Array:
     near = np.abs(x - y) < y / 2
     difference = np.where(np.equal(y, 0), np.inf, np.log(x) - np.log(_unless_zero(y)))
     return np.where(near, np.log1p(np.where(near, (x - y) / _unless_zero(y), 0)), difference)
 
 
-def _log_of_quotient(x: Any, y: Any) -> Any:
+def _log_of_quotient(x: Array, y: Array) -> Any:
     """Return log(x / y) for nonnegative numbers, without overflow and accurate where they are close.
 
     It is one operation, so that the slopes at 0 are 1 / x and -1 / y, too.
@@ -62,7 +63,7 @@ _quotient_logarithm = elementwise(
 )
 
 
-def _inside(slope: Any, *args: Any) -> Any:
+def _inside(slope: Array, *args: Array) -> Array:
     """Return a slope where all arguments are nonnegative, and 0 elsewhere."""
     negative = np.less(args[0], 0)
     for x in args[1:]:
@@ -103,21 +104,21 @@ declare(special.inv_boxcox1p, lambda ans, y, lmbda: lambda ct: ct * _complement_
 # fmt: on
 
 
-def _limited(delta: Any, r: Any) -> Any:
+def _limited(delta: Array, r: Array) -> Array:
     """Return `r` limited to absolute values up to delta."""
     return np.where(np.abs(r) <= delta, r, delta * np.sign(r))
 
 
-def _beyond(delta: Any, r: Any) -> Any:
+def _beyond(delta: Array, r: Array) -> Array:
     """Return the excess of the absolute value of `r` over delta."""
     return np.where(np.abs(r) <= delta, 0, np.abs(r) - delta)
 
 
-def _pseudo_limited(delta: Any, r: Any) -> Any:
+def _pseudo_limited(delta: Array, r: Array) -> Any:
     return delta * (r / _unless_zero(np.hypot(delta, r)))
 
 
-def _pseudo_beyond(delta: Any, r: Any) -> Any:
+def _pseudo_beyond(delta: Array, r: Array) -> Any:
     """Return (hypot(delta, r) - delta)**2 / hypot(delta, r), without cancellation."""
     length = _unless_zero(np.hypot(delta, r))
     difference = r * (r / (length + delta))
@@ -127,14 +128,14 @@ def _pseudo_beyond(delta: Any, r: Any) -> Any:
 # With u = log(x) the transform of x is (exp(lmbda u) - 1) / lmbda = u exprel(lmbda u).
 
 
-def _power_slope(x: Any, u: Any, lmbda: Any) -> Any:
+def _power_slope(x: Array, u: Array, lmbda: Array) -> Any:
     """Return the derivative with respect to lmbda, also where x is 0."""
     at_zero = np.equal(x, 0)
     u = np.where(at_zero, 0, u)
     return np.where(at_zero, _slope_at_zero(1, x, lmbda), u * u * any_exprel(1, lmbda * u))
 
 
-def _slope_at_zero_value(n: Any, x: Any, lmbda: Any) -> Any:
+def _slope_at_zero_value(n: Array, x: Array, lmbda: Array) -> Any:
     positive = lmbda > 0
     limit = np.where(positive, special.gamma(n + 1) / np.where(positive, lmbda, 1) ** (n + 1), np.inf)
     return (-1) ** (n + 1) * limit + 0 * x
@@ -152,19 +153,19 @@ NOT_SAMPLED["boxcox_slope_at_zero"] = "a limit, whose derivatives are those of t
 """The derivative of order n with respect to lmbda: the limit at x = 0, whose slope in x is x**(lmbda - 1) log(x)**n."""
 
 
-def _complement_power(u: Any, lmbda: Any) -> Any:
+def _complement_power(u: Array, lmbda: Array) -> Array:
     """Return exp(u)**(1 - lmbda), with 0**0 = 1."""
     nothing = np.logical_and(np.equal(u, -np.inf), np.equal(lmbda, 1))
     return np.where(nothing, 1, np.exp(np.where(nothing, 0, u) * (1 - lmbda)))
 
 
-def _logarithm(y: Any, lmbda: Any) -> Any:
+def _logarithm(y: Array, lmbda: Array) -> Array:
     """Return the logarithm of the inverse transform of `y`, by the SciPy function that is accurate there."""
     less_one = special.inv_boxcox1p(y, lmbda)
     small = less_one < -0.5
     return np.where(small, np.log(special.inv_boxcox(y, lmbda)), np.log1p(np.where(small, 0, less_one)))
 
 
-def _inverse_slope(u: Any, lmbda: Any) -> Any:
+def _inverse_slope(u: Array, lmbda: Array) -> Any:
     """Return the derivative of the inverse with respect to lmbda: minus that of the transform over its slope."""
     return -_power_slope(np.exp(u), u, lmbda) * _complement_power(u, lmbda)

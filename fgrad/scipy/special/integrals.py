@@ -6,6 +6,7 @@ their removable poles, and without overflow before the integral overflows.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import factorial, pi
 from typing import Any
 
@@ -15,40 +16,41 @@ from fgrad.core.tensor import apply
 from fgrad.ops.families import SHAPES, elementwise, sample
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last, far, near, order, power_series, rule_of, several
+from fgrad.typing import Array, Operand
 
 # Quotients with a removable pole at 0: power series in x**2, up to 1
 
 
-def _quotient(x: Any, coefficients: list[float], beyond: Any) -> Any:
+def _quotient(x: Array, coefficients: list[float], beyond: Callable[..., Any]) -> Any:
     """Return an even function: by its series up to 1, and beyond by a formula, which receives `x` where it is valid."""
     is_near = np.abs(x) < 1
     small = near(x, is_near)
     return np.where(is_near, power_series(small * small, coefficients), beyond(far(x, is_near)))
 
 
-def _exponential_half(x: Any) -> Any:
+def _exponential_half(x: Array) -> Any:
     """Return exp(x) / (2 x), which is finite where exp(x) may overflow."""
     half = np.exp(0.5 * x)
     return half / (2 * x) * half
 
 
-def _sinc(x: Any) -> Any:
+def _sinc(x: Array) -> Any:
     series = [(-1) ** k / factorial(2 * k + 1) for k in range(10)]
     return _quotient(x, series, lambda x: np.sin(x) / x)
 
 
-def _sinhc(x: Any) -> Any:
+def _sinhc(x: Array) -> Any:
     series = [1 / factorial(2 * k + 1) for k in range(10)]
     return _quotient(x, series, lambda x: _exponential_half(x) + _exponential_half(-x))
 
 
-def _lowered_bessel(x: Any, function: Any, sign: int) -> Any:
+def _lowered_bessel(x: Array, function: Callable[..., Any], sign: int) -> Any:
     """Return sign * (f(x) - 1) / x of the Bessel function J0 or I0."""
     series = [sign**k / (4 ** (k + 1) * factorial(k + 1) ** 2) for k in range(10)]
     return x * _quotient(x, series, lambda x: sign * (function(x) - 1) / (x * x))
 
 
-def _lowered_struve(x: Any) -> Any:
+def _lowered_struve(x: Array) -> Any:
     """Return H0(x) / x."""
     odd = [float(np.prod(np.arange(1.0, 2 * k + 2, 2))) for k in range(10)]
     series = [(2 / pi) * (-1) ** k / odd[k] ** 2 for k in range(10)]
@@ -58,13 +60,13 @@ def _lowered_struve(x: Any) -> Any:
 # Exponential and trigonometric integrals
 
 
-def _expn_slope(n: Any, x: Any) -> Any:
+def _expn_slope(n: Operand, x: Array) -> Any:
     """Return the derivative of E_n, minus E_(n - 1); for n = 0 it is elementary."""
     before = np.exp(-x) * (1 + 1 / x) / x
     return -np.where(np.less(n, 1), before, special.expn(np.maximum(np.subtract(n, 1), 0), x))
 
 
-def _dilogarithm_slope(z: Any) -> Any:
+def _dilogarithm_slope(z: Array) -> Any:
     """Return log(z) / (1 - z)."""
     is_near = np.abs(z - 1) < 0.1
     series = power_series(near(1 - z, is_near), [-1 / (k + 1) for k in range(18)])
@@ -84,7 +86,7 @@ several(special.shichi, lambda ans, z: (_sinhc(z), _exponential_half(z) - _expon
 # Fresnel integrals
 
 
-def _quarters_value(x: Any) -> Any:
+def _quarters_value(x: Operand) -> Any:
     """Return x**2 modulo 4, without the rounding of x**2: with x = n + f, by exact products."""
     whole = np.rint(x)
     fraction = x - whole
@@ -97,12 +99,12 @@ _quarters = elementwise(
 )
 
 
-def _fresnel_slopes(ans: Any, z: Any) -> tuple[Any, Any]:
+def _fresnel_slopes(ans: tuple[Any, ...], z: Array) -> tuple[Any, Any]:
     angle = 0.5 * pi * (apply(_quarters, (z,)) if z.dtype.kind == "f" else z * z)
     return np.sin(angle), np.cos(angle)
 
 
-def _modified_fresnel_slopes(sign: int, ans: Any, x: Any) -> tuple[Any, Any]:
+def _modified_fresnel_slopes(sign: int, ans: tuple[Any, ...], x: Array) -> tuple[Any, Any]:
     """Return the derivatives of F and K; for large arguments from the expansion of K, which is half erfcx(w).
 
     With w = exp(-i pi / 4) x, or its conjugate, the two terms of erfcx'(w) = 2 w erfcx(w) - 2 / sqrt(pi) cancel
@@ -125,7 +127,7 @@ several(special.modfresnelm, lambda ans, x: _modified_fresnel_slopes(-1, ans, x)
 # Integrals of Bessel and Struve functions
 
 
-def _besselpoly_slope(a: Any, lmb: Any, nu: Any) -> Any:
+def _besselpoly_slope(a: Array, lmb: Operand, nu: Operand) -> Any:
     """Return the derivative with respect to `a` of the integral of x**lmb * J_nu(2 a x) over 0 to 1."""
     return special.besselpoly(a, lmb + 1, nu - 1) - special.besselpoly(a, lmb + 1, nu + 1)
 

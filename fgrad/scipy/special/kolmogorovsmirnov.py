@@ -15,9 +15,10 @@ import numpy as np
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, helper, whole_number
 from fgrad.scipy.special.densities import deviance, stirling_error
+from fgrad.typing import Array
 
 
-def _kolmogorov_slope(y: Any) -> Any:
+def _kolmogorov_slope(y: Array) -> Array:
     """Return the derivative, from the series that converges faster: one for large arguments, one for small."""
     large = np.logical_and(y > 1, y < 30)
     above, below = np.where(large, y, 1), np.where(np.logical_or(y <= 0.04, y > 1), 1, y)
@@ -49,7 +50,7 @@ def _smirnov(order: float, n: float, d: float) -> Any:
     return np.sum(factor * _binomial_probability(j, n, u, v, n * d))
 
 
-def _binomial_probability(j: Any, n: int, u: Any, v: Any, excess: float) -> Any:
+def _binomial_probability(j: Array, n: int, u: Array, v: Array, excess: float) -> Any:
     """Return C(n, j) u**j v**(n - j), where excess = n u - j, by Loader's formula (see `densities.py`)."""
     inside = (j > 0) & (j < n)
     k = np.where(inside, j, 0.5)
@@ -58,7 +59,7 @@ def _binomial_probability(j: Any, n: int, u: Any, v: Any, excess: float) -> Any:
     return np.where(inside, np.exp(exponent) * np.sqrt(n / (2 * pi * k * (n - k))), np.where(j == 0, v**n, u**n))
 
 
-def _falling(x: Any, count: int) -> Any:
+def _falling(x: Array, count: int) -> Array:
     """Return the falling factorial x (x - 1) (x - 2) ... with `count` factors."""
     product = np.ones_like(x)
     for k in range(count):

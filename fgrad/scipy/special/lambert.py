@@ -11,15 +11,16 @@ from fgrad.ops.families import SHAPES, elementwise, sample
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._several import along_last, far, near, order, rule_of
+from fgrad.typing import Array, ArrayLike
 
 
-def _lambertw_slope(w: Any, z: Any) -> Any:
+def _lambertw_slope(w: Array, z: Array) -> Any:
     """Return dw/dz with the numerator w / z, or the equal exp(-w), which has no pole at 0."""
     is_near = np.abs(z) < 1
     return np.where(is_near, np.exp(-near(w, is_near)), w / far(z, is_near)) / (1 + w)
 
 
-def _omega_slope(w: Any) -> Any:
+def _omega_slope(w: Array) -> Any:
     """Return w / (1 + w) in a form that is 1 for infinite w."""
     is_small = np.abs(w) < 1
     small = near(w, is_small)
@@ -42,7 +43,7 @@ along_last(special.wrightomega, lambda ans, z: _omega_slope(ans), keeps_ans=True
 
 
 @differentiates(special.lambertw)
-def lambertw(z: Any, k: Any = 0, tol: Any = 1e-8) -> Any:
+def lambertw(z: ArrayLike, k: ArrayLike = 0, tol: ArrayLike = 1e-8) -> Any:
     """Return the Lambert W function, the solution w of `w * exp(w) = z`, as `scipy.special.lambertw` does.
 
     Args:

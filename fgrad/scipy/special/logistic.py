@@ -19,6 +19,7 @@ from fgrad.ops.shaping import promoted
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import declare
+from fgrad.typing import Array, ArrayLike, Axes
 
 # fmt: off
 declare(special.expit,     lambda ans, x: lambda ct: ct * (ans * special.expit(-x)))
@@ -63,7 +64,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     return (result, np.sign(total)) if return_sign else result
 
 
-def _as_scipy_takes_them(a: Any, b: Any) -> tuple[Any, Any]:
+def _as_scipy_takes_them(a: Array, b: Any) -> tuple[Any, Any]:
     """Return elements in the dtype of both, and weights, of which a number of Python's takes that of the elements."""
     weight = a.dtype if b is None else promoted(b)
     dtype = np.result_type(a.dtype, weight)
@@ -87,7 +88,7 @@ def _shifted_sum(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
 
 
 @differentiates(special.softmax)
-def softmax(x: Any, axis: Any = None) -> Any:
+def softmax(x: ArrayLike, axis: Axes = None) -> Any:
     """Return exp(x) / sum(exp(x)) along axes.
 
     Args:
@@ -106,7 +107,7 @@ def softmax(x: Any, axis: Any = None) -> Any:
 
 
 @differentiates(special.log_softmax)
-def log_softmax(x: Any, axis: Any = None) -> Any:
+def log_softmax(x: ArrayLike, axis: Axes = None) -> Any:
     """Return the logarithm of `softmax(x, axis)`, accurate where the latter is 0 or 1.
 
     Args:

@@ -22,19 +22,20 @@ from fgrad.ops.families import without_closed_form
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import NOT_SAMPLED, Helper, declare, helper, refuse, whole_number
 from fgrad.scipy.special.densities import gamma_density, log_beta_kernel, stirling_error
+from fgrad.typing import Array
 
 
 def _freedom(function: str, argument: str) -> Rule:
     return without_closed_form(f"scipy.special.{function}", argument)
 
 
-def _around(mode: float) -> Any:
+def _around(mode: float) -> Array:
     """Return the significant terms of a sum over the Poisson distribution, the largest of which is at `mode`."""
     reach = 12 * sqrt(max(mode, 0.0)) + 60
     return np.arange(floor(max(0.0, mode - reach)), max(0.0, mode) + reach)
 
 
-def _poisson(j: Any, mean: float) -> Any:
+def _poisson(j: Array, mean: float) -> Any:
     return gamma_density(j + 1, np.full_like(j, mean))
 
 
@@ -150,12 +151,12 @@ refuse(special.nctdtridf,  "scipy.special.nctdtridf", "p nc t")
 # fmt: on
 
 
-def _chi_square_slope(ans: Any, df: Any, x: Any, nc: Any) -> Any:
+def _chi_square_slope(ans: Array, df: Array, x: Array, nc: Array) -> Any:
     """Return the derivative of the density with respect to `x`."""
     return ans * ((df / 2 - 1 - x / 2) / x) + chi_square_density(df + 2, x, nc) * (nc / x / 2)
 
 
-def _f_kernel_slope(ans: Any, power: Any, a: Any, b: Any, nc: Any, odds: Any) -> Any:
+def _f_kernel_slope(ans: Array, power: Array, a: Array, b: Array, nc: Array, odds: Array) -> Any:
     """Return the derivative of the kernel with respect to the odds."""
     if power == 0:
         rise = f_kernel(power, a + 1, b, nc, odds) * nc / 2 + ans * a
@@ -164,7 +165,7 @@ def _f_kernel_slope(ans: Any, power: Any, a: Any, b: Any, nc: Any, odds: Any) ->
     return (rise / odds - ans * b) / (1 + odds)
 
 
-def _f_density(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
+def _f_density(dfn: Array, dfd: Array, nc: Array, f: Array) -> Array:
     """Return the density of the noncentral F distribution."""
     at_zero = np.equal(f, 0)
     density = f_kernel(0, dfn / 2, dfd / 2, nc, f * (dfn / dfd)) / np.where(at_zero, 1, f)
@@ -172,7 +173,7 @@ def _f_density(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
     return np.where(at_zero, limit, density)
 
 
-def _f_by_noncentrality(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
+def _f_by_noncentrality(dfn: Array, dfd: Array, nc: Array, f: Array) -> Any:
     """Return the derivative of the noncentral F distribution function with respect to its noncentrality."""
     return f_kernel(1, dfn / 2, dfd / 2, nc, f * (dfn / dfd)) / -2
 
@@ -180,13 +181,13 @@ def _f_by_noncentrality(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
 # Change of the noncentrality with the argument at a fixed probability
 
 
-def _chi_square_ratio(df: Any, x: Any, nc: Any) -> Any:
+def _chi_square_ratio(df: Array, x: Array, nc: Array) -> Any:
     return chi_square_density(df, x, nc) / chi_square_density(df + 2, x, nc)
 
 
-def _f_ratio(dfn: Any, dfd: Any, nc: Any, f: Any) -> Any:
+def _f_ratio(dfn: Array, dfd: Array, nc: Array, f: Array) -> Any:
     return -_f_density(dfn, dfd, nc, f) / _f_by_noncentrality(dfn, dfd, nc, f)
 
 
-def _t_ratio(df: Any, nc: Any, t: Any) -> Any:
+def _t_ratio(df: Array, nc: Array, t: Array) -> Any:
     return t_moment(1, df, nc, t) / t_moment(0, df, nc, t)

@@ -15,19 +15,20 @@ import numpy as np
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, density, helper
 from fgrad.scipy.special.errorfunctions import erfcx_slope
+from fgrad.typing import Array
 
 normal_density: Helper = density("normal_density", -0.5, 1 / sqrt(2 * pi))
 
 
-def _inverse_density(x: Any) -> Any:
+def _inverse_density(x: Array) -> Any:
     return np.exp(x * x * 0.5) * sqrt(2 * pi)
 
 
-def _mills(x: Any) -> Any:
+def _mills(x: Array) -> Any:
     return sqrt(2 / pi) / special.erfcx(x * -sqrt(0.5))
 
 
-def _mills_slope(ans: Any, x: Any) -> Any:
+def _mills_slope(ans: Array, x: Array) -> Any:
     """Return the derivative of the ratio, -ans * (x + ans), with an accurate sum on the left."""
     u = x * -sqrt(0.5)
     left = np.real(x) < 0
@@ -36,18 +37,18 @@ def _mills_slope(ans: Any, x: Any) -> Any:
     return -ans * np.where(left, remainder, x + ans)
 
 
-def _owen_slope(h: Any, a: Any) -> Any:
+def _owen_slope(h: Array, a: Array) -> Any:
     """Return the derivative of Owen's T function with respect to `h`."""
     return normal_density(h) * special.erf(a * h * sqrt(0.5)) / -2
 
 
-def _owen_slope_of_angle(h: Any, a: Any) -> Any:
+def _owen_slope_of_angle(h: Array, a: Array) -> Any:
     """Return the derivative with respect to `a`, the tangent of an angle."""
     square = a * a + 1
     return np.exp(h * h * square / -2) / (square * (2 * pi))
 
 
-def _relative_slope(x: Any) -> Any:
+def _relative_slope(x: Array) -> Any:
     """Return the derivative of the logarithm of `ndtri`, given its value `x`."""
     return _inverse_density(x) / x
 

@@ -24,23 +24,24 @@ from fgrad.ops.indexing import written
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import Helper, declare, dtype_of, helper, refuse, whole_number
+from fgrad.typing import Array, ArrayLike
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510, 43867 / 798, -174611 / 330)
 """The Bernoulli numbers of order 2, 4, ..., 20."""
 
 
-def sine_of_pi(x: Any) -> Any:
+def sine_of_pi(x: ArrayLike) -> Any:
     """Return sin(pi x), exactly 0 at integers; also for complex numbers."""
     whole = np.rint(np.real(x))
     return sign_of_whole(whole) * np.sin((x - whole) * pi)
 
 
-def sign_of_whole(whole: Any) -> Any:
+def sign_of_whole(whole: ArrayLike) -> Any:
     """Return 1 for even numbers and -1 for odd ones."""
     return 1 - 2 * np.remainder(whole, 2)
 
 
-def _digamma_difference(x: Any, d: Any) -> Any:
+def _digamma_difference(x: Array, d: Array) -> Any:
     end = x + d
     right, left = (x > 0) & (end > 0), (x <= 0) & (end <= 0)
     start, step = np.where(left, 1 - x, np.where(right, x, 1.0)), np.where(left, -d, np.where(right, d, 0.0))
@@ -49,7 +50,7 @@ def _digamma_difference(x: Any, d: Any) -> Any:
     return np.select([right, left], [difference, difference + mirror], special.psi(end) - special.psi(x))
 
 
-def _difference_on_the_right(x: Any, d: Any) -> Any:
+def _difference_on_the_right(x: Array, d: Array) -> Any:
     """Return psi(x + d) - psi(x) for positive x and x + d: ten steps up (5.5.E2), then Stirling (5.11.E2)."""
     steps = sum((1 / (x + k) * (d / (x + d + k)) for k in range(10)), np.zeros_like(x + d))
     y, z = x + 10, x + d + 10
@@ -60,7 +61,7 @@ def _difference_on_the_right(x: Any, d: Any) -> Any:
     return total
 
 
-def _polygamma(n: Any, x: Any) -> Any:
+def _polygamma(n: Array, x: Array) -> Any:
     left = np.real(x) < (0.5 if x.dtype.kind == "c" else 0)
     result = np.where(left, (1 - 2 * (n % 2)), 1) * _polygamma_on_the_right(n, np.where(left, 1 - x, x))
     if np.any(left):
@@ -69,13 +70,13 @@ def _polygamma(n: Any, x: Any) -> Any:
     return np.where(n == 0, special.psi(x), result)
 
 
-def _polygamma_on_the_right(n: Any, x: Any) -> Any:
+def _polygamma_on_the_right(n: Array, x: Array) -> Any:
     """Return the derivative of order n > 0 of psi, by the Hurwitz zeta function (25.11.E12)."""
     zeta = special.zeta if x.dtype.kind == "f" else _complex_zeta
     return np.where(n % 2, 1, -1) * special.gamma(n + 1) * zeta(n + 1, x)
 
 
-def _complex_zeta(s: Any, z: Any) -> Any:
+def _complex_zeta(s: Array, z: Array) -> Any:
     """Return Hurwitz's zeta function for s > 1 and a positive real part, by Euler and Maclaurin (25.11.E5).
 
     Powers are those of reciprocals, which do not overflow.
@@ -90,7 +91,7 @@ def _complex_zeta(s: Any, z: Any) -> Any:
     return total
 
 
-def _cotangent_of_pi(order: int, z: Any) -> Any:
+def _cotangent_of_pi(order: int, z: Array) -> Any:
     """Return the derivative of order 1 or more of pi cot(pi z): a polynomial in cot(pi z) over the squared sine."""
     cotangent, inverse_square = _cotangent(z - np.rint(np.real(z)))
     coefficients: Any = [-1.0]
@@ -100,7 +101,7 @@ def _cotangent_of_pi(order: int, z: Any) -> Any:
     return pi ** (order + 1) * inverse_square * polynomial.polyval(cotangent, coefficients)
 
 
-def _cotangent(z: Any) -> tuple[Any, Any]:
+def _cotangent(z: Array) -> tuple[Any, Any]:
     """Return cot(pi z), and 1 / sin(pi z)**2 without overflow."""
     if z.dtype.kind != "c":
         return np.cos(pi * z) / np.sin(pi * z), np.sin(pi * z) ** -2.0
@@ -131,7 +132,7 @@ refuse(special.zetac, "scipy.special.zetac", "x")
 # fmt: on
 
 
-def trigamma(x: Any) -> Any:
+def trigamma(x: ArrayLike) -> Any:
     """Return the derivative of psi."""
     return any_polygamma(1, x)
 
@@ -140,7 +141,7 @@ def trigamma(x: Any) -> Any:
 
 
 @differentiates(special.polygamma)
-def polygamma(n: Any, x: Any) -> Any:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
     """Return the derivative of order `n` of the digamma function.
 
     Args:
@@ -163,7 +164,7 @@ def polygamma(n: Any, x: Any) -> Any:
 
 
 @differentiates(special.zeta)
-def _zeta(x: Any, q: Any) -> Any:
+def _zeta(x: Array | float, q: Array | float | None) -> Any:
     return apply(riemann_zeta, (x,)) if q is None else any_zeta(x, q)
 
 

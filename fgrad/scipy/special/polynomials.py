@@ -7,15 +7,17 @@ respect to the degree, and none is implemented with respect to the parameters.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last
+from fgrad.typing import Array, Operand
 
 
-def _unless_constant(n: Any, lower: Any, slope: Any) -> Any:
+def _unless_constant(n: Operand, lower: Callable[..., Any], slope: Callable[..., Any]) -> Array:
     """Return the derivative from the polynomial of the next lower degree; it is 0 for the degree 0.
 
     Args:
@@ -27,7 +29,7 @@ def _unless_constant(n: Any, lower: Any, slope: Any) -> Any:
     return np.where(is_constant, 0.0, slope(lower(np.where(is_constant, n, n - 1))))
 
 
-def _gegenbauer_slope(n: Any, alpha: Any, x: Any) -> Any:
+def _gegenbauer_slope(n: Operand, alpha: Operand, x: Array) -> Any:
     # For degree -1 the polynomial is 0 for all x, but SciPy returns NaN for a floating-point degree.
     vanishes = np.equal(n, -1)
     slope = _unless_constant(
@@ -38,27 +40,27 @@ def _gegenbauer_slope(n: Any, alpha: Any, x: Any) -> Any:
     return np.where(vanishes, 0.0 * special.eval_gegenbauer(np.where(vanishes, n, 0), alpha, x), slope)
 
 
-def _legendre_slope(n: Any, x: Any) -> Any:
+def _legendre_slope(n: Operand, x: Array) -> Any:
     """Return the derivative of P, which is the same for the degrees n and -1 - n."""
     return _gegenbauer_slope(np.where(np.less(n, 0), np.subtract(-1, n), n), 0.5, x)
 
 
-def _chebyu_slope(n: Any, x: Any) -> Any:
+def _chebyu_slope(n: Operand, x: Array) -> Any:
     """Return the derivative of U, which changes its sign between the degrees n and -2 - n."""
     is_below = np.less(n, -1)
     slope = _gegenbauer_slope(np.where(is_below, np.subtract(-2, n), np.where(np.equal(n, -1), 0, n)), 1.0, x)
     return np.where(is_below, -slope, slope)
 
 
-def _chebyt_slope(n: Any, x: Any) -> Any:
+def _chebyt_slope(n: Operand, x: Array) -> Any:
     return _unless_constant(n, lambda lower: special.eval_chebyu(lower, x), lambda found: n * found)
 
 
-def _chebyc_slope(n: Any, x: Any) -> Any:
+def _chebyc_slope(n: Operand, x: Array) -> Any:
     return _unless_constant(n, lambda lower: special.eval_chebys(lower, x), lambda found: n * found)
 
 
-def _jacobi_slope(n: Any, alpha: Any, beta: Any, x: Any) -> Any:
+def _jacobi_slope(n: Operand, alpha: Operand, beta: Operand, x: Array) -> Any:
     return _unless_constant(
         n,
         lambda lower: special.eval_jacobi(lower, alpha + 1, beta + 1, x),
@@ -66,19 +68,21 @@ def _jacobi_slope(n: Any, alpha: Any, beta: Any, x: Any) -> Any:
     )
 
 
-def _sh_jacobi_slope(n: Any, p: Any, q: Any, x: Any) -> Any:
+def _sh_jacobi_slope(n: Operand, p: Operand, q: Operand, x: Array) -> Any:
     return _unless_constant(n, lambda lower: special.eval_sh_jacobi(lower, p + 2, q + 1, x), lambda found: n * found)
 
 
-def _genlaguerre_slope(n: Any, alpha: Any, x: Any) -> Any:
+def _genlaguerre_slope(n: Operand, alpha: Operand, x: Array) -> Any:
     return _unless_constant(n, lambda lower: special.eval_genlaguerre(lower, alpha + 1, x), np.negative)
 
 
-def _hermite_slope(function: Any, n: Any, x: Any) -> Any:
+def _hermite_slope(function: Callable[..., Any], n: Operand, x: Array) -> Array:
     return np.where(np.less(n, 0), np.nan, n * function(np.maximum(np.subtract(n, 1), 0), x))
 
 
-def _polynomial(name: str, slope: Any, constants: str = "n", leading: tuple[Any, ...] = (3,), **facts: Any) -> None:
+def _polynomial(
+    name: str, slope: Callable[..., Any], constants: str = "n", leading: tuple[Any, ...] = (3,), **facts: Any
+) -> None:
     """Declare a polynomial from its derivative as a function of the arguments."""
     along_last(getattr(special, name), slope, constants, leading=leading, **facts)
 

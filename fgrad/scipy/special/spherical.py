@@ -17,6 +17,7 @@ from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import dtype_of
 from fgrad.scipy.special._several import along_last
+from fgrad.typing import Array, Operand
 
 
 def _family(name: str, before: int, after: int, what: str, example: str) -> Callable[..., Any]:
@@ -26,7 +27,7 @@ def _family(name: str, before: int, after: int, what: str, example: str) -> Call
     """
     scipys = getattr(special, name)
 
-    def slope(n: Any, z: Any) -> Any:
+    def slope(n: Array | float, z: Any) -> Any:
         lower = n * apply(primitive, (np.maximum(n - 1, 0), z))
         upper = (n + 1) * apply(primitive, (n + 1, z))
         found = (before * lower + after * upper) / (2 * n + 1.0)
@@ -35,7 +36,7 @@ def _family(name: str, before: int, after: int, what: str, example: str) -> Call
 
     primitive = along_last(scipys, slope, "n", leading=(2,), domain=(0.3, 6.0))
 
-    def answer(n: Any, z: Any, derivative: bool = False) -> Any:
+    def answer(n: Operand, z: Any, derivative: bool = False) -> Any:
         n = n if type(n) is Tensor else np.asarray(n, np.int_)
         return astype(slope(n, z), dtype_of(scipys, n, z, True)) if derivative else apply(primitive, (n, z))
 

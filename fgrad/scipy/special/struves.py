@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import factorial
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last, far, near, power_series, several
+from fgrad.typing import Array, Operand
 
 # Struve functions
 
 
-def _struve_slope(function: Any, sign: int, ans: Any, v: Any, x: Any) -> Any:
+def _struve_slope(function: Callable[..., Any], sign: int, ans: Array, v: Operand, x: Array) -> Any:
     """Return the derivative of H, or of L: up to 1 by the power series, beyond 1 by the recurrence.
 
     They are https://dlmf.nist.gov/11.2.E1 and https://dlmf.nist.gov/11.4.E27; the latter has a pole at 0.
@@ -40,7 +42,7 @@ along_last(special.modstruve, lambda ans, v, x: _struve_slope(special.modstruve,
 # Kelvin functions: ber + i bei and ker + i kei solve f'' + f' / x = i f
 
 
-def _over_x(x: Any, slope: Any, start: int) -> Any:
+def _over_x(x: Array, slope: Array, start: int) -> Any:
     """Return the first derivative of ber or bei, divided by x: up to 1 by its power series.
 
     Args:
@@ -57,25 +59,25 @@ def _over_x(x: Any, slope: Any, start: int) -> Any:
     return np.where(is_near, series, slope / far(x, is_near))
 
 
-def _ber_second(x: Any, bei: Any, slope: Any) -> Any:
+def _ber_second(x: Array, bei: Array, slope: Array) -> Any:
     return -bei - _over_x(x, slope, 0)
 
 
-def _bei_second(x: Any, ber: Any, slope: Any) -> Any:
+def _bei_second(x: Array, ber: Array, slope: Array) -> Any:
     return ber - _over_x(x, slope, 1)
 
 
-def _ker_second(x: Any, kei: Any, slope: Any) -> Any:
+def _ker_second(x: Array, kei: Array, slope: Array) -> Any:
     return -kei - slope / x
 
 
-def _kei_second(x: Any, ker: Any, slope: Any) -> Any:
+def _kei_second(x: Array, ker: Array, slope: Array) -> Any:
     """Return the second derivative of kei, which diverges at 0 like ker."""
     is_zero = np.equal(x, 0)
     return ker - np.where(is_zero, 0, slope / np.where(is_zero, 1, x))
 
 
-def _kelvin_slopes(ans: Any, x: Any) -> Any:
+def _kelvin_slopes(ans: tuple[Any, ...], x: Array) -> Any:
     first, second, first_slope, second_slope = ans
     ber = _ber_second(x, np.imag(first), np.real(first_slope))
     bei = _bei_second(x, np.real(first), np.imag(first_slope))

@@ -26,6 +26,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.tracing import concrete_value, is_plainly_traced, run
 from fgrad.scipy._docstrings import completed_by
+from fgrad.typing import Array, Operand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,7 +42,7 @@ def differentiated(*shared: str) -> Callable[[F], F]:
 
     def enter(answer: F) -> F:
         @functools.wraps(completed_by(*shared)(answer))
-        def choose(self: Any, *args: Any, **keywords: Any) -> Any:
+        def choose(self: Any, *args: object, **keywords: object) -> Any:
             if is_plainly_traced((*args, *keywords.values())):
                 return answer(self, *args, **keywords)
             scipys = self.scipys_method(answer.__name__)
@@ -81,7 +82,7 @@ def count_of(x: Any, argument: str, name: str) -> Any:
     return in_double(apply(_COUNT, (as_array(x),), {"argument": argument, "name": name}), name)
 
 
-def _refuse_count(ans: Any, x: Any, argument: str, name: str) -> Any:
+def _refuse_count(ans: Operand, x: Operand, argument: str, name: str) -> Any:
     raise errors.NoDerivativeError(
         f"{name} has no derivative in {argument!r}, which is differentiated: it is an integer.\n"
         f"  at {errors.users_line()}\n"
@@ -98,30 +99,30 @@ _COUNT = Primitive(
 _COUNT.batch = elementwise_batch(_COUNT)
 
 
-def is_everywhere(condition: Any) -> bool:
+def is_everywhere(condition: Array) -> bool:
     """Return whether a condition is known to hold for all elements, so that no mask is needed."""
     value = concrete_value(condition)
     return value is not None and bool(value.all() if type(value) is np.ndarray else value)
 
 
-def is_above(x: Any, limit: float) -> bool:
+def is_above(x: Operand, limit: float) -> bool:
     """Return whether all elements are known to be larger than a limit."""
     value = concrete_value(x)
     return value is not None and bool((value > limit).all() if type(value) is np.ndarray else value > limit)
 
 
-def is_positive(x: Any) -> bool:
+def is_positive(x: Operand) -> bool:
     """Return whether all elements are known to be positive."""
     return is_above(x, 0)
 
 
-def is_finite(x: Any) -> bool:
+def is_finite(x: Operand) -> bool:
     """Return whether all elements are known to be finite; those of a plain array must also have finite squares."""
     value = concrete_value(x)
     return value is not None and unbroadcast.is_finite(value)
 
 
-def is_moderate(x: Any) -> bool:
+def is_moderate(x: Array) -> bool:
     """Return whether all elements and their squares are known to be finite."""
     value = concrete_value(x)
     return value is not None and unbroadcast.is_finite(value if type(value) is np.ndarray else value * value)
@@ -185,10 +186,10 @@ class Distribution:
         method: Callable[..., Any] = getattr(self.scipys, name)
         return method
 
-    def refusing(self, method: Any, name: str) -> Callable[..., Any]:
+    def refusing(self, method: Callable[..., Any], name: str) -> Callable[..., Any]:
         """Return a function that calls a SciPy method, and raises an error if something is traced."""
 
-        def refuse(*args: Any, **keywords: Any) -> Any:
+        def refuse(*args: object, **keywords: object) -> Any:
             raise errors.MissingRuleError(
                 f"{self.full_name}.{name}", errors.users_line(), instead=self.instead_of(name)
             )

@@ -26,6 +26,7 @@ from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.scipy import _special as special
 from fgrad.scipy.stats._gammas import log_gamma_step
 from fgrad.transforms.draws import of_algorithm
+from fgrad.typing import Array, Operand
 
 Given = tuple[Any, Any, tuple[Any, ...]]
 """For sides at their limits: the density, the scaling of the conditional shape, and the conditional parameters."""
@@ -71,7 +72,7 @@ class Boxes:
         )
         return apply_rule(rule, [lower, upper, shape, *parameters])[0]
 
-    def _interval(self, lower: Any, upper: Any, scale: Any, parameters: Sequence[Any]) -> Any:
+    def _interval(self, lower: Array, upper: Array, scale: Array, parameters: Sequence[Any]) -> Any:
         """Return the probability of an interval, from the tail on its side of zero, where it is accurate."""
         turned = np.where(_where_finite(lower) + _where_finite(upper) > 0, -1.0, 1.0)
         first, last = (
@@ -79,7 +80,9 @@ class Boxes:
         )
         return turned * (last - first)
 
-    def _given(self, places: Sequence[int], values: Any, lower: Any, upper: Any, shape: Any, parameters: Any) -> Any:
+    def _given(
+        self, places: Sequence[int], values: Array, lower: Array, upper: Array, shape: Array, parameters: Sequence[Any]
+    ) -> Array:
         """Return the density of components at given values, times the probability of the rest; 0 at infinity."""
         is_finite = np.all(np.isfinite(values), -1)
         values = np.where(is_finite[..., None], values, 0.0)
@@ -93,7 +96,7 @@ class Boxes:
         rest = self(*limits, shape[np.ix_(others, others)] - cross @ by_value, *parameters)
         return np.where(is_finite, density / np.sqrt(np.linalg.det(own)) * rest, 0.0)
 
-    def edges(self, lower: Any, upper: Any, shape: Any, parameters: Any) -> tuple[Any, Any]:
+    def edges(self, lower: Array, upper: Array, shape: Array, parameters: Sequence[Any]) -> tuple[Any, Any]:
         """Return the derivatives with respect to each lower and upper limit, of shape (..., n)."""
         sides = [
             [self._given([i], limit[..., i : i + 1], lower, upper, shape, parameters) for i in range(shape.shape[0])]
@@ -102,7 +105,9 @@ class Boxes:
         below, above = (np.stack(side, -1) for side in sides)
         return below, above
 
-    def bends(self, lower: Any, upper: Any, shape: Any, parameters: Any, edges: tuple[Any, Any]) -> Any:
+    def bends(
+        self, lower: Array, upper: Array, shape: Array, parameters: Sequence[Any], edges: tuple[Any, Any]
+    ) -> Array:
         """Return the sums over limits of mixed second derivatives: twice the derivatives with respect to the shape."""
         size, (below, above) = shape.shape[0], edges
         rows: list[list[Any]] = [[0.0] * size for _ in range(size)]
@@ -141,26 +146,26 @@ class Boxes:
         return pull, push
 
 
-def _where_finite(x: Any) -> Any:
+def _where_finite(x: Array) -> Array:
     return np.where(np.isfinite(x), x, 0.0)
 
 
-def _each_finite(limit: Any, function: Callable[[Any], Any], sign: Any = 1.0) -> Any:
+def _each_finite(limit: Array, function: Callable[[Any], Any], sign: Operand = 1.0) -> Any:
     """Return a function of the finite limits; infinite ones are only multiplied by a sign."""
     return np.where(np.isfinite(limit), function(_where_finite(limit)), sign * limit)
 
 
 @of_algorithm
-def _normal_integral(lower: Any, upper: Any, shape: Any, **options: Any) -> Any:
+def _normal_integral(lower: Array, upper: Any, shape: Any, **options: Any) -> Any:
     return stats.multivariate_normal.cdf(upper, None, shape, True, lower_limit=lower, **options)
 
 
 @of_algorithm
-def _t_integral(lower: Any, upper: Any, shape: Any, df: Any, **options: Any) -> Any:
+def _t_integral(lower: Array, upper: Any, shape: Any, df: Any, **options: Any) -> Any:
     return stats.multivariate_t.cdf(upper, None, shape, df, True, lower_limit=lower, **options)
 
 
-def _t_density(square: Any, df: Any) -> Any:
+def _t_density(square: Array, df: Array) -> Any:
     """Return the density of Student's t distribution from the square of its variable."""
     return np.exp(log_gamma_step(df / 2, 0.5) - (df + 1) / 2 * np.log1p(square / df)) / np.sqrt(df * pi)
 
@@ -179,7 +184,7 @@ STUDENT = Boxes(
 )
 
 
-def refuse_derivative(x: Any, argument: str, function: str) -> None:
+def refuse_derivative(x: Operand, argument: str, function: str) -> None:
     """Raise if an argument without a derivative in closed form is differentiated.
 
     Raises:

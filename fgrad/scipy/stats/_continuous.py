@@ -40,6 +40,7 @@ from fgrad.scipy.stats._laws import (
     over_square,
 )
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
+from fgrad.typing import Array, Operand
 
 EULER = 0.5772156649015329
 
@@ -341,13 +342,13 @@ vonmises = Continuous(
 # fmt: on
 
 
-def _laplace_cdf(x: Any) -> Any:
+def _laplace_cdf(x: Operand) -> Any:
     positive = np.greater(x, 0)
     half = np.exp(np.where(positive, -x, x)) / 2
     return np.where(positive, 1 - half, half)
 
 
-def _laplace_logcdf(x: Any) -> Any:
+def _laplace_logcdf(x: Operand) -> Array:
     positive = np.greater(x, 0)
     return np.where(positive, np.log1p(-np.exp(np.where(positive, -x, 0.0)) / 2), x - log(2))
 
@@ -357,7 +358,7 @@ def _laplace_ppf(q: Any) -> Any:
     return np.where(above_half, -1.0, 1.0) * np.log(2 * np.where(above_half, 1 - q, q))
 
 
-def _cauchy_isf(q: Any) -> Any:
+def _cauchy_isf(q: Any) -> Array:
     """Return cot(pi q), computed from the distance of q from the nearest of 0, 1/2 and 1."""
     central = np.abs(q - 0.5) < 0.25
     from_end = np.where(central, 0.25, np.where(np.greater(q, 0.5), q - 1, q))
@@ -369,12 +370,12 @@ def _log_of_turns(probability: Any, complement: Any) -> Any:
     return log_of_complement(probability, complement) * np.where(np.less(probability, 0), np.nan, 1.0)
 
 
-def _gamma_entropy(a: Any) -> Any:
+def _gamma_entropy(a: Array) -> Any:
     """Return log gamma(a) + a + (1 - a) digamma(a), in which the large terms cancel."""
     return np.log(a) / 2 + HALF_LOG_TWO_PI + stirling_rest(a) + (a - 1) * (0.5 / a + digamma_rest(a))
 
 
-def _invgamma_entropy(a: Any) -> Any:
+def _invgamma_entropy(a: Array) -> Any:
     """Return log gamma(a) + a - (1 + a) digamma(a), in which the large terms cancel."""
     return -1.5 * np.log(a) + HALF_LOG_TWO_PI + stirling_rest(a) + (a + 1) * (0.5 / a + digamma_rest(a))
 
@@ -389,12 +390,12 @@ def _f_entropy(n: Any, m: Any) -> Any:
     return np.log(m) - np.log(n) + special.betaln(n, m) + steps + special.digamma(n) - special.digamma(m)
 
 
-def _normal_at_infinity(normal: Any, student: Any, x: Any, df: Any) -> Any:
+def _normal_at_infinity(normal: Callable[..., Any], student: Callable[..., Any], x: Operand, df: Operand) -> Any:
     infinite = np.isinf(df)
     return np.where(infinite, normal(x), student(x, np.where(infinite, 1.0, df)))
 
 
-def _student_entropy(df: Any) -> Any:
+def _student_entropy(df: Operand) -> Array:
     infinite = np.isinf(df)
     df = np.where(infinite, 1.0, df)
     regular = (df + 1) / 2 * (half_digamma_step(df) + 1 / df) - STUDENT.log_density(0.0, df)
@@ -404,7 +405,7 @@ def _student_entropy(df: Any) -> Any:
 # The truncated normal distribution: everything is computed in the left tail, where small probabilities are accurate
 
 
-def _log_mass(a: Any, b: Any) -> Any:
+def _log_mass(a: Operand, b: Operand) -> Any:
     """Return the logarithm of the probability of a normal number between `a` and `b`."""
     right = np.greater(a, 0)
     low, high = np.where(right, -b, a), np.where(right, -a, b)
@@ -415,26 +416,26 @@ def _log_mass(a: Any, b: Any) -> Any:
     return np.where(central, np.log1p(-outside), log_high + np.log(-np.expm1(fall)))
 
 
-def _truncnorm_logcdf(x: Any, a: Any, b: Any) -> Any:
+def _truncnorm_logcdf(x: Operand, a: Operand, b: Operand) -> Array:
     whole = _log_mass(a, b)
     below, above = _log_mass(a, x) - whole, _log_mass(x, b) - whole
     most = np.greater(below, -0.1)
     return np.where(most, np.log1p(-np.exp(np.where(most, above, -1.0))), below)
 
 
-def _truncnorm_ppf(log_q: Any, log_complement: Any, a: Any, b: Any) -> Any:
+def _truncnorm_ppf(log_q: Any, log_complement: Any, a: Operand, b: Operand) -> Any:
     left = np.less(a, 0)
     start, share = np.where(left, a, -b), np.where(left, log_q, log_complement)
     return np.where(left, 1.0, -1.0) * special.ndtri_exp(np.logaddexp(special.log_ndtr(start), share + _log_mass(a, b)))
 
 
-def _between(a: Any, b: Any) -> Any:
+def _between(a: Operand, b: Operand) -> Array:
     """Return a number between two bounds, of which one or both may be infinite."""
     low = np.where(np.isinf(a), np.where(np.isinf(b), -1.0, b - 1), a)
     return (low + np.where(np.isinf(b), low + 1, b)) / 2
 
 
-def _end_densities(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
+def _end_densities(a: Operand, b: Operand) -> tuple[Any, Any, Any, Any]:
     """Return the bounds, where finite, and the densities there."""
     whole = _log_mass(a, b)
     finite = [(np.isfinite(end), np.where(np.isfinite(end), end, 0.0)) for end in (a, b)]
@@ -442,18 +443,18 @@ def _end_densities(a: Any, b: Any) -> tuple[Any, Any, Any, Any]:
     return finite[0][1], finite[1][1], ends[0], ends[1]
 
 
-def _truncnorm_mean(a: Any, b: Any) -> Any:
+def _truncnorm_mean(a: Operand, b: Operand) -> Any:
     _, _, at_a, at_b = _end_densities(a, b)
     return at_a - at_b
 
 
-def _truncnorm_var(a: Any, b: Any) -> Any:
+def _truncnorm_var(a: Operand, b: Operand) -> Any:
     a, b, at_a, at_b = _end_densities(a, b)
     mean = at_a - at_b
     return 1 + (a - mean) * at_a - (b - mean) * at_b
 
 
-def _truncnorm_entropy(a: Any, b: Any) -> Any:
+def _truncnorm_entropy(a: Operand, b: Operand) -> Any:
     whole = _log_mass(a, b)
     a, b, at_a, at_b = _end_densities(a, b)
     return log(2 * pi * e) / 2 + whole + (a * at_a - b * at_b) / 2

@@ -49,6 +49,7 @@ from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, elementwise, register, sample, scaled_sum
 from fgrad.scipy.stats._integrals import NOTHING
 from fgrad.transforms.forward import jvp
+from fgrad.typing import Array, Operand
 
 Formula = Callable[..., Any]
 Orders = tuple[int, ...]
@@ -128,12 +129,12 @@ class Form:
             found = np.logical_or(found, np.greater(size, 1 / NEAR))
         return found
 
-    def degree(self, y: Any, *shapes: Any) -> Any:
+    def degree(self, y: Any, *shapes: object) -> Any:
         """Return the power, a constant if it need not be separated from the rest."""
         power = 1.0 if self.power is None else self.power(*shapes)
         return power if self.tail_power is None else np.where(np.abs(y) > 1, self.tail_power(*shapes), power)
 
-    def factor(self, orders: Orders, i: int, y: Any, *shapes: Any) -> Any:
+    def factor(self, orders: Orders, i: int, y: Any, *shapes: Array) -> Any:
         """Return the factor of the density in a term of a derivative, except for powers of the scale and `y**i`."""
         by_shapes = [place for place, order in enumerate(orders) if order and place > 1]
         if not by_shapes:
@@ -143,7 +144,7 @@ class Form:
         value, change = _moved(lambda *shapes: self.factor(lower, i, y, *shapes), place, shapes)
         return self._score(place, y, *shapes) * value + change
 
-    def _share(self, order: int, y: Any, *shapes: Any) -> Any:
+    def _share(self, order: int, y: Array, *shapes: Array) -> Any:
         """Return a derivative of the density without its power, divided by the latter density."""
         if not order:
             return 1.0
@@ -153,19 +154,19 @@ class Form:
         value, change = jvp(lambda y: self._share(order - 1, y, *shapes), (y,), (np.ones_like(y),))
         return change - fall * value
 
-    def _fall(self, y: Any, *shapes: Any) -> Any:
+    def _fall(self, y: Array, *shapes: Array) -> Any:
         if self.tail_fall is not None and self.fall is not None:
             beyond = np.abs(y) > 1  # the unselected formula must not divide by 0
             far = self.tail_fall(np.where(beyond, y, 2.0), *shapes)
             return np.where(beyond, far, self.fall(np.where(beyond, 1.0, y), *shapes))
         return self._fall_of_rest(y, *shapes)
 
-    def _fall_of_rest(self, y: Any, *shapes: Any) -> Any:
+    def _fall_of_rest(self, y: Array, *shapes: Operand) -> Any:
         if self.fall is not None:
             return self.fall(y, *shapes)
         return -jvp(lambda y: self.formula(y, *shapes), (y,), (np.ones_like(y),))[1]
 
-    def _score(self, place: int, y: Any, *shapes: Any) -> Any:
+    def _score(self, place: int, y: Array, *shapes: Array) -> Any:
         if self.scores:
             return self.scores[place](y, *shapes)
         return _moved(lambda *shapes: self.formula(y, *shapes), place, shapes)[1]
@@ -175,7 +176,7 @@ def _changed(orders: Orders, place: int, by: int) -> Orders:
     return tuple(order + by * (i == place) for i, order in enumerate(orders))
 
 
-def coefficients(degree: Any, by_distance: int, by_scale: int, *others: int) -> dict[int, dict[int, Any]]:
+def coefficients(degree: Array, by_distance: int, by_scale: int, *others: int) -> dict[int, dict[int, Any]]:
     """Return the coefficients of a derivative's terms, by `i` and `j`, without those that are 0 for all shapes.
 
     Args:
@@ -229,7 +230,7 @@ def log_density(form: Form, place: tuple[float, float]) -> Primitive:
         place: the domain of samples of the distance, for a scale above 2.
     """
 
-    def value(distance: Any, scale: Any, *shapes: Any) -> Any:
+    def value(distance: Array, scale: Operand, *shapes: Operand) -> Any:
         return form.formula(distance / scale, *shapes) - np.log(scale)
 
     partials = form.partials()
@@ -253,7 +254,7 @@ def _contracted(argnum: int, partial: Formula) -> Rule:
     return lambda ans, *args: lambda ct: scaled_sum(ct, partial(*args), args[argnum].shape)
 
 
-def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders) -> Any:
+def _far_value(distance: Array | float, scale: Array | float, *shapes: Any, of: str, orders: Orders) -> Any:
     """Return a density, or a derivative of it."""
     form, y = FORMS[of], distance / scale
     logarithm = form.formula(y, *shapes) - (1 + orders[0] + orders[1]) * np.log(scale)
@@ -274,7 +275,7 @@ def _far_value(distance: Any, scale: Any, *shapes: Any, of: str, orders: Orders)
     return np.where(constant, 0.0, found).astype(logarithm.dtype)
 
 
-def _times(product: Any, x: Any, count: int) -> Any:
+def _times(product: Operand, x: Any, count: int) -> Any:
     """Return a product times a power, by repeated multiplication, which is faster."""
     for _ in range(count):
         product = product * x
@@ -285,7 +286,7 @@ def _derivative(argnum: int, args: Sequence[Any], of: str, orders: Orders) -> An
     return apply(_far, args, {"of": of, "orders": _changed(orders, argnum, 1)})
 
 
-def _far_tangent(tangents: Sequence[Any], ans: Any, *args: Any, of: str, orders: Orders) -> Any:
+def _far_tangent(tangents: Sequence[Any], ans: Array, *args: Array, of: str, orders: Orders) -> Any:
     parts = [t * _derivative(place, args, of, orders) for place, t in enumerate(tangents) if t is not ZERO]
     return sum(parts[1:], parts[0])
 
@@ -315,7 +316,7 @@ _far.batch = elementwise_batch(_far)
 register(_far)
 
 
-def far_density(form: Form, distance: Any, scale: Any, *shapes: Any) -> Any:
+def far_density(form: Form, distance: object, scale: Any, *shapes: object) -> Any:
     """Return the density, with correct derivatives also where it underflows to 0."""
     # A coefficient that is a Python number does not depend on the shape parameters.
     args = [np.float64(x) if type(x) is float else x for x in (distance, scale, *shapes)]

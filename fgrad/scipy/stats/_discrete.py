@@ -15,13 +15,14 @@ from fgrad.scipy import _special as special
 from fgrad.scipy.stats._integrals import flat_exp
 from fgrad.scipy.stats._laws import BETA, GAMMA, far_above_beta, far_above_gamma, far_below_beta, far_below_gamma
 from fgrad.scipy.stats._univariate import Discrete
+from fgrad.typing import Array
 
 
-def _is_probability(p: Any) -> Any:
+def _is_probability(p: Array) -> Array:
     return np.logical_and(np.greater_equal(p, 0), np.less_equal(p, 1))
 
 
-def _is_count(n: Any) -> Any:
+def _is_count(n: Array) -> Array:
     return np.logical_and(np.greater_equal(n, 0), np.equal(np.floor(n), n))
 
 
@@ -89,7 +90,7 @@ nbinom = Discrete(
 # fmt: on
 
 
-def _log_choose(n: Any, k: Any) -> Any:
+def _log_choose(n: Array, k: Array) -> Any:
     return special.gammaln(n + 1) - (special.gammaln(k + 1) + special.gammaln(n - k + 1))
 
 

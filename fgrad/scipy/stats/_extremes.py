@@ -6,6 +6,7 @@ and a limit at 0. Their common function is `stretched(x, c)`, log(1 + c x) / c, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log, pi
 from typing import Any
 
@@ -17,9 +18,10 @@ from fgrad.scipy.stats._continuous import EULER, above, constant, weibull_min
 from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, series
 from fgrad.scipy.stats._integrals import flat_exp
 from fgrad.scipy.stats._univariate import Continuous
+from fgrad.typing import Array, Operand
 
 
-def stretched(x: Any, c: Any) -> Any:
+def stretched(x: Any, c: Any) -> Array:
     """Return log(1 + c x) / c; at c = 0 it is x."""
     z = c * x
     near = np.abs(z) < 0.3
@@ -31,7 +33,7 @@ _LOGARITHM = tuple((-1) ** k / (k + 1) for k in range(32))
 """The coefficients of log(1 + z) / z."""
 
 
-def from_zero(x: Any, power: Any, rest: Any, formula: Any) -> Any:
+def from_zero(x: Operand, power: Operand, rest: Callable[..., Any], formula: Callable[..., Any]) -> Any:
     """Return the logarithm of a density by a formula, and at 0 as the sum of log(x^(power - 1)) and the rest."""
     zero = np.equal(x, 0)
     return np.where(zero, special.xlogy(power - 1, x) + rest(x), formula(np.where(zero, 1.0, x)))
@@ -245,12 +247,12 @@ def _extreme_log_density(minus_u: Any, c: Any) -> Any:
     return -np.exp(minus_u) + (1 - c) * minus_u
 
 
-def _unstretched(u: Any, c: Any) -> Any:
+def _unstretched(u: Operand, c: Any) -> Any:
     """Return x with log(1 + c x) / c = u."""
     return u * special.exprel(c * u)
 
 
-def _reciprocal(c: Any, where: Any, otherwise: float) -> Any:
+def _reciprocal(c: Any, where: Any, otherwise: float) -> Array:
     return np.where(where, 1 / np.where(where, c, 1.0), otherwise)
 
 
@@ -276,7 +278,7 @@ def _extreme_var(c: Any) -> Any:
     return np.where(near, first * step * special.exprel(small * small * step), direct)
 
 
-def scaled_exp1(x: Any) -> Any:
+def scaled_exp1(x: Operand) -> Any:
     """Return exp(x) times the exponential integral E1(x), also where the factors overflow (DLMF 6.12.1)."""
     far = np.greater(x, 100)
     near, inverse = np.where(far, 1.0, x), 1 / np.where(far, x, 100.0)
@@ -286,13 +288,13 @@ def scaled_exp1(x: Any) -> Any:
 _EXP1 = tuple((-1.0) ** k * float(special.factorial(k)) for k in range(16))
 
 
-def _fisk_log_density(log_x: Any, c: Any) -> Any:
+def _fisk_log_density(log_x: Array, c: Operand) -> Any:
     return np.log(c) - log_x + special.log_expit(c * log_x) + special.log_expit(-c * log_x)
 
 
-def _burr_log_density(log_x: Any, c: Any, d: Any) -> Any:
+def _burr_log_density(log_x: Array, c: Operand, d: Operand) -> Any:
     return np.log(c) + np.log(d) + (c - 1) * log_x + (d + 1) * special.log_expit(-c * log_x)
 
 
-def _burr_moment(order: int, c: Any, d: Any) -> Any:
+def _burr_moment(order: int, c: Any, d: object) -> Any:
     return d * np.exp(special.betaln(d - order / c, 1 + order / c))

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from fgrad.scipy import _special as special
+from fgrad.typing import Array, Operand
 
 HALF_LOG_TWO_PI = log(2 * pi) / 2
 
 
-def series(x: Any, coefficients: Sequence[float]) -> Any:
+def series(x: Array, coefficients: Sequence[float]) -> Any:
     """Return the sum of coefficients times 1, x, x^2 and so on."""
     total: Any = coefficients[-1]
     for coefficient in coefficients[-2::-1]:
@@ -39,7 +40,7 @@ DOUBLED = (1 / 2, -1 / 4, 1 / 2, -17 / 8, 31 / 2, -691 / 4, 5461 / 2, -929569 / 
 over both halves of the doubled argument."""
 
 
-def stirling_rest(a: Any) -> Any:
+def stirling_rest(a: Array | float) -> Any:
     """Return log gamma(a) - (a - 1/2) log a + a - 1/2 log 2 pi, which is about 1 / 12a."""
     small, large = np.where(a < 10, a, 10.0), np.where(a < 10, 10.0, a)
     direct = special.gammaln(small) - (small - 0.5) * np.log(small) + small - HALF_LOG_TWO_PI
@@ -54,7 +55,7 @@ def digamma_rest(a: Any) -> Any:
     return np.where(a < 10, direct, series(inverse, DIGAMMA) * inverse)
 
 
-def log_gamma_step(a: Any, b: Any) -> Any:
+def log_gamma_step(a: Any, b: object) -> Any:
     """Return log gamma(a + b) - log gamma(a)."""
     end = a + b
     return (a - 0.5) * np.log1p(b / a) + b * np.log(end) - b + stirling_rest(end) - stirling_rest(a)
@@ -66,20 +67,20 @@ def digamma_step(a: Any, b: Any) -> Any:
     return total + np.log1p(b / (a + 10)) + _step_rest(a + 10, b)
 
 
-def digamma_step_rest(a: Any, b: Any) -> Any:
+def digamma_step_rest(a: Array, b: Array) -> Any:
     """Return digamma(a + b) - digamma(a) - b / a, which is about b (1 - b) / 2a^2 for large `a`."""
     total = sum(b * (1 - b) / ((a + k) * (a + k + 1) * (a + b + k)) for k in range(10))
     return total - log1p_fall(b / (a + 10)) + _step_rest(a + 10, b)
 
 
-def _step_rest(a: Any, b: Any) -> Any:
+def _step_rest(a: Array, b: Operand) -> Any:
     """Return digamma(a + b) - digamma(a) - (log(a + b) - log(a)), by the series of digamma."""
     end = a + b
     rest = series(1 / a**2, DIGAMMA) / a**2 - series(1 / end**2, DIGAMMA) / end**2
     return b / (2 * a * end) + rest
 
 
-def log1p_fall(x: Any) -> Any:
+def log1p_fall(x: Array) -> Any:
     """Return x - log(1 + x), which is about x^2 / 2."""
     near = np.abs(x) < 0.05
     small = np.where(near, x, 0.0)
@@ -87,7 +88,7 @@ def log1p_fall(x: Any) -> Any:
     return np.where(near, small * small * series(small, terms), x - np.log1p(x))
 
 
-def half_digamma_step(df: Any) -> Any:
+def half_digamma_step(df: Array) -> Any:
     """Return digamma((df + 1) / 2) - digamma(df / 2) - 1 / df, which is about 1 / 2 df^2."""
     total = sum(2 / ((df + 2 * k) * (df + 2 * k + 1) * (df + 2 * k + 2)) for k in range(10))
     inverse = 1 / (df + 20) ** 2

@@ -39,6 +39,7 @@ from fgrad.core.tensor import apply, strip_ended
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.transforms.forward import jvp
+from fgrad.typing import Array, Operand
 
 FALL = 42.0
 """The range of integration ends where the logarithm of the density is this much below its maximum."""
@@ -112,39 +113,39 @@ class Law:
     def _score_at(self, score: Callable[..., Any]) -> Callable[..., Any]:
         return lambda x, *parameters: score(self.coordinates(x), *parameters)
 
-    def cdf(self, x: Any, *parameters: Any) -> Any:
+    def cdf(self, x: Array, *parameters: Operand) -> Any:
         """Return the integral of the density up to `x`."""
         return apply(self._tail, (x, *parameters), {"above": False})
 
-    def sf(self, x: Any, *parameters: Any) -> Any:
+    def sf(self, x: Array, *parameters: Operand) -> Any:
         """Return the integral of the density from `x` on."""
         return apply(self._tail, (x, *parameters), {"above": True})
 
-    def ppf(self, q: Any, *parameters: Any) -> Any:
+    def ppf(self, q: Array, *parameters: Operand) -> Any:
         """Return the quantile: the inverse of `cdf`."""
         return apply(self._inverse, (q, *parameters), {"above": False})
 
-    def isf(self, q: Any, *parameters: Any) -> Any:
+    def isf(self, q: Array, *parameters: Operand) -> Any:
         """Return the inverse of `sf`."""
         return apply(self._inverse, (q, *parameters), {"above": True})
 
-    def slope(self, place: int, x: Any, *parameters: Any) -> Any:
+    def slope(self, place: int, x: Any, *parameters: Array) -> Any:
         """Return the derivative of `cdf` with respect to the parameter at an index."""
         return apply(self._slope, (x, *parameters), {"orders": self._raised(self._none, place)})
 
     # The distribution function, the survival function, and their inverses
 
-    def _tail_value(self, x: Any, *parameters: Any, above: bool) -> Any:
+    def _tail_value(self, x: Array, *parameters: Operand, above: bool) -> Any:
         return (self.upper if above else self.lower)(x, *parameters)
 
-    def _tail_in(self, place: int, ans: Any, x: Any, *parameters: Any, above: bool) -> Any:
+    def _tail_in(self, place: int, ans: Array | None, x: Array, *parameters: Operand, above: bool) -> Any:
         slope = self._slope_in(place, ans, x, *parameters, orders=self._none)
         return -slope if above else slope
 
-    def _inverse_value(self, q: Any, *parameters: Any, above: bool) -> Any:
+    def _inverse_value(self, q: Array, *parameters: Operand, above: bool) -> Any:
         return (self.upper_inverse if above else self.lower_inverse)(q, *parameters)
 
-    def _inverse_in(self, place: int, ans: Any, q: Any, *parameters: Any, above: bool) -> Any:
+    def _inverse_in(self, place: int, ans: Array, q: Array, *parameters: Operand, above: bool) -> Any:
         """Return the derivative of a quantile, from those of the distribution function there."""
         density = self._slope_in(0, None, ans, *parameters, orders=self._none)
         if place:
@@ -162,7 +163,7 @@ class Law:
     def _raised(orders: tuple[int, ...], place: int, by: int = 1) -> tuple[int, ...]:
         return tuple(order + by * (i == place) for i, order in enumerate(orders))
 
-    def _slope_in(self, place: int, ans: Any, x: Any, *parameters: Any, orders: tuple[int, ...]) -> Any:
+    def _slope_in(self, place: int, ans: Array | None, x: Array, *parameters: Operand, orders: tuple[int, ...]) -> Any:
         """Return the derivative with respect to `x`, a derivative of the density, or the next one in a parameter."""
         if place:
             return apply(self._slope, (x, *parameters), {"orders": self._raised(orders, place - 1)})
@@ -172,7 +173,7 @@ class Law:
         # At an end of the support a score may be infinite where the density is 0.
         return np.where(density == 0, 0.0, density * self._factor(orders, self.coordinates(x), parameters))
 
-    def _factor(self, orders: tuple[int, ...], coordinates: Any, parameters: Sequence[Any]) -> Any:
+    def _factor(self, orders: tuple[int, ...], coordinates: object, parameters: Sequence[Any]) -> Any:
         """Return a derivative of the density with respect to its parameters, divided by the density."""
         place = next(i for i, order in enumerate(orders) if order)
         score = self.scores[place](coordinates, *parameters)
@@ -180,13 +181,13 @@ class Law:
         if not any(lower):
             return score
 
-        def factor(parameter: Any) -> Any:
+        def factor(parameter: Array) -> Any:
             return self._factor(lower, coordinates, [*parameters[:place], parameter, *parameters[place + 1 :]])
 
         value, change = jvp(factor, (parameters[place],), (np.ones_like(parameters[place]),))
         return value * score + change
 
-    def _integral(self, x: Any, *parameters: Any, orders: tuple[int, ...]) -> Any:
+    def _integral(self, x: Array, *parameters: Operand, orders: tuple[int, ...]) -> Array:
         """Integrate a derivative of the density with respect to its parameters, block by block."""
         dtype = np.result_type(x, *parameters)
         arrays = np.broadcast_arrays(x, *parameters)
@@ -196,25 +197,27 @@ class Law:
             sums = [self._sum(orders, *(column[start : start + BLOCK] for column in columns)) for start in starts]
         return np.reshape(np.concatenate([np.zeros(0), *sums]), arrays[0].shape).astype(dtype)[()]
 
-    def _sum(self, orders: tuple[int, ...], x: Any, *parameters: Any) -> Any:
+    def _sum(self, orders: tuple[int, ...], x: Array, *parameters: Array) -> Array:
         place = next(i for i, order in enumerate(orders) if order)
         coordinates, weights = self.stretch(place, x, *parameters)
         terms = weights * strip_ended(self._factor(orders, coordinates, parameters))
         total = np.sum(np.where(weights == 0, 0.0, terms), axis=-1)
         return np.where(np.isnan(sum(parameters, x)[:, 0]), np.nan, total)
 
-    def _elementwise(self, name: str, implementation: Any, derivative: Any, metadata: Any) -> Primitive:
+    def _elementwise(
+        self, name: str, implementation: Callable[..., Any], derivative: Callable[..., Any], metadata: Sequence[Any]
+    ) -> Primitive:
         """Declare a primitive from its derivatives: `derivative(place, ans, *args, **metadata)` for each argument."""
 
-        def slope(place: int, dtype: Any, ans: Any, *args: Any, **metadata: Any) -> Any:
+        def slope(place: int, dtype: Any, ans: Any, *args: Operand, **metadata: object) -> Any:
             found = derivative(place, ans, *args, **metadata)
             return found if found.dtype == dtype else found.astype(dtype)
 
-        def reverse(argnum: int, ans: Any, *args: Any, **metadata: Any) -> Any:
+        def reverse(argnum: int, ans: Array, *args: Operand, **metadata: object) -> Callable[[Any], Any]:
             dtype, needed = ans.dtype, ans if name == "inverse" else None
             return lambda ct: ct * slope(argnum, dtype, needed, *args, **metadata)
 
-        def forward(tangents: Any, ans: Any, *args: Any, **metadata: Any) -> Any:
+        def forward(tangents: Sequence[Any], ans: Array, *args: Operand, **metadata: object) -> Any:
             total: Any = ZERO
             for place, t in enumerate(tangents):
                 if t is not ZERO:
@@ -236,7 +239,7 @@ NOTHING = -6000.0
 """Below this logarithm a density has the derivative 0, for every slope of the logarithm up to the seventh order."""
 
 
-def flat_exp(x: Any) -> Any:
+def flat_exp(x: Array) -> Array:
     """Return the exponential; its derivative is 0 far below the smallest logarithm of a double.
 
     There an overflowed, infinite slope of `x` would give NaN. Finite slopes are at most 1e308, so
@@ -246,7 +249,7 @@ def flat_exp(x: Any) -> Any:
     return np.where(nothing, 0.0, np.exp(np.where(nothing, 0.0, x)))
 
 
-def reach(fall: Callable[[Any], Any], slope: Callable[[Any], Any], lowest: Any, start: Any) -> Any:
+def reach(fall: Callable[[Any], Any], slope: Callable[[Any], Any], lowest: Operand, start: Array) -> Array:
     """Return where a convex function has risen by FALL above its minimum: by Newton steps from the right."""
     for _ in range(20):
         start = start - (fall(start) - fall(lowest) - FALL) / slope(start)

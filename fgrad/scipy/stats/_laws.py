@@ -31,6 +31,7 @@ from fgrad.scipy.stats._gammas import (
     stirling_rest,
 )
 from fgrad.scipy.stats._integrals import EVEN_NODES, EVEN_WEIGHTS, FALL, NODES, WEIGHTS, Law, reach
+from fgrad.typing import Array, Operand
 
 ONE_PARAMETER = tuple(
     sample(*shapes, domain=(0.3, 0.9), complex=False)
@@ -42,7 +43,7 @@ TWO_PARAMETERS = tuple(
 )
 
 
-def _less_its_linear_part(w: Any) -> Any:
+def _less_its_linear_part(w: Array) -> Any:
     """Return w - (1 - exp(-w)), which is about w^2 / 2."""
     small = np.where(w < 0.5, w, 0.0)
     terms = [1 / 2]
@@ -51,14 +52,14 @@ def _less_its_linear_part(w: Any) -> Any:
     return np.where(w < 0.5, small * small * series(small, terms), w + np.expm1(-w))
 
 
-def _deviance(x: Any, center: Any) -> Any:
+def _deviance(x: Array, center: Operand) -> Any:
     """Return r - 1 - log r for the ratio r = x / center of positive numbers."""
     excess = (x - center) / center
     near = np.abs(excess) < 0.5
     return excess - np.where(near, np.log1p(np.where(near, excess, 0.0)), np.log(x) - np.log(center))
 
 
-def _at_end(power: Any, log_density: Any) -> Any:
+def _at_end(power: Operand, log_density: Operand) -> Array:
     """Return the logarithm of a density like t^(power - 1) at t = 0; -inf where it is infinite, as outside."""
     return np.where(np.equal(power, 1), log_density, -np.inf)
 
@@ -79,7 +80,7 @@ def _log_integral(fall: Callable[..., Any], slope: Callable[..., Any], end: Call
     return np.log(np.sum(length * WEIGHTS * np.exp(-fall(length * NODES, *columns)), axis=-1))
 
 
-def log_tail(fall: Callable[..., Any], steepness: Callable[..., Any], *args: Any) -> Any:
+def log_tail(fall: Callable[..., Any], steepness: Callable[..., Any], *args: Array) -> Any:
     """Return the logarithm of the integral of exp(-fall) from 0 on, for a function with second derivative at least s^2.
 
     Args:
@@ -96,20 +97,20 @@ def log_tail(fall: Callable[..., Any], steepness: Callable[..., Any], *args: Any
 # The gamma distribution: its variable is log t
 
 
-def _gamma_log_density(x: Any, a: Any) -> Any:
+def _gamma_log_density(x: Array, a: Array) -> Any:
     zero = np.equal(x, 0)
     x = np.where(zero, 1.0, x)
     log_density = np.log(a) / 2 - a * _deviance(x, a) - HALF_LOG_TWO_PI - stirling_rest(a) - np.log(x)
     return np.where(zero, _at_end(a, 0.0), log_density)
 
 
-def _gamma_stretch(place: int, x: Any, a: Any) -> tuple[Any, Any]:
+def _gamma_stretch(place: int, x: Array, a: Array) -> tuple[Any, Any]:
     direction = np.where(np.log(x) < special.digamma(np.maximum(a, 1.0)), -1.0, 1.0)
 
-    def fall(s: Any) -> Any:
+    def fall(s: Array) -> Any:
         return x * np.expm1(direction * s) - direction * a * s
 
-    def slope(s: Any) -> Any:
+    def slope(s: Array) -> Any:
         return direction * (x * np.exp(direction * s) - a)
 
     lowest = np.maximum(direction * np.log(a / x), 0.0)
@@ -121,17 +122,17 @@ def _gamma_stretch(place: int, x: Any, a: Any) -> tuple[Any, Any]:
     return np.log(x) + direction * s, np.where(np.isfinite(x) & (x > 0), weights, 0.0)
 
 
-def _far_log_gamma(x: Any, a: Any, direction: float) -> Any:
+def _far_log_gamma(x: Array, a: Array, direction: float) -> Any:
     """Return the logarithm of the probability below `x`, far below `a`; with direction 1 above `x`, far above `a`."""
     x = np.minimum(x, a) if direction < 0 else np.maximum(x, a)
 
-    def fall(s: Any, x: Any, a: Any) -> Any:
+    def fall(s: Any, x: Operand, a: Operand) -> Any:
         return x * np.expm1(direction * s) - direction * a * s
 
-    def slope(s: Any, x: Any, a: Any) -> Any:
+    def slope(s: Any, x: Operand, a: Operand) -> Any:
         return direction * (x * np.exp(direction * s) - a)
 
-    def end(x: Any, a: Any) -> Any:
+    def end(x: Operand, a: Operand) -> Any:
         return (FALL + x) / a if direction < 0 else np.minimum(np.sqrt(2 * FALL / x), np.log(2 * FALL / x + 2))
 
     return _gamma_log_density(x, a) + np.log(x) + _log_integral(fall, slope, end, x, a)
@@ -164,7 +165,7 @@ GAMMA = Law(
 # The beta distribution: its variable is log t / (1 - t)
 
 
-def _log_kernel(p: Any, q: Any, a: Any, b: Any) -> Any:
+def _log_kernel(p: Array, q: Array, a: Array | float, b: Array | float) -> Any:
     """Return the logarithm of the density of log p / q, for parts p + q = 1."""
     total = a + b
     fall = a * _deviance(p, a / total) + b * _deviance(q, b / total)
@@ -172,14 +173,14 @@ def _log_kernel(p: Any, q: Any, a: Any, b: Any) -> Any:
     return (np.log(a) + np.log(b) - np.log(total)) / 2 - fall - rest - HALF_LOG_TWO_PI
 
 
-def _beta_log_density(x: Any, a: Any, b: Any) -> Any:
+def _beta_log_density(x: Array, a: Array | float, b: Array | float) -> Any:
     zero, one = np.equal(x, 0), np.equal(x, 1)
     x = np.where(np.logical_or(zero, one), 0.5, x)
     log_density = _log_kernel(x, 1 - x, a, b) - np.log(x) - np.log1p(-x)
     return np.where(zero, _at_end(a, np.log(b)), np.where(one, _at_end(b, np.log(a)), log_density))
 
 
-def _logit_stretch(down: Any, p: Any, q: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _logit_stretch(down: Array, p: Array, q: Array, a: Array, b: Array) -> tuple[Any, Any]:
     """Integrate downwards from log p / q; upwards is downwards with the parts and the parameters exchanged.
 
     Args:
@@ -194,15 +195,15 @@ def _logit_stretch(down: Any, p: Any, q: Any, a: Any, b: Any) -> tuple[Any, Any]
     kernel = _log_kernel(p, q, a, b)
     p, q, a, b = (np.where(down, own, other) for own, other in ((p, q), (q, p), (a, b), (b, a)))
 
-    def log_shrinkage(s: Any) -> Any:
+    def log_shrinkage(s: Array) -> Any:
         """Return log(q + p exp(-s)), by which the logarithm of 1 / (1 - t) decreases."""
         lost = p * np.expm1(-s)
         return np.where(lost > -0.5, np.log1p(lost), np.log(q + p * np.exp(-s)))
 
-    def fall(s: Any) -> Any:
+    def fall(s: Array) -> Any:
         return a * s + (a + b) * log_shrinkage(s)
 
-    def slope(s: Any) -> Any:
+    def slope(s: Array) -> Any:
         return a - (a + b) * p * np.exp(-s - log_shrinkage(s))
 
     lowest = np.maximum(np.log(p) - np.log(q) + np.log(b) - np.log(a), 0.0)
@@ -216,7 +217,7 @@ def _logit_stretch(down: Any, p: Any, q: Any, a: Any, b: Any) -> tuple[Any, Any]
     return (np.where(down, log_p, log_q), np.where(down, log_q, log_p)), np.where(inside, weights, 0.0)
 
 
-def _beta_stretch(place: int, x: Any, a: Any, b: Any) -> tuple[Any, Any]:
+def _beta_stretch(place: int, x: Array, a: Array, b: Array) -> tuple[Any, Any]:
     if place:
         down = np.log1p(-x) >= -digamma_step(np.maximum(b, 1.0), np.maximum(a, 0.5))
     else:
@@ -224,7 +225,7 @@ def _beta_stretch(place: int, x: Any, a: Any, b: Any) -> tuple[Any, Any]:
     return _logit_stretch(down, x, 1 - x, a, b)
 
 
-def _far_log_beta(p: Any, q: Any, a: Any, b: Any) -> Any:
+def _far_log_beta(p: Any, q: Any, a: Array, b: Array) -> Any:
     """Return the logarithm of the probability below `p`, far below the mean, for parts p + q = 1."""
     p, q = np.minimum(p, a / (a + b)), np.maximum(q, b / (a + b))
 
@@ -232,13 +233,13 @@ def _far_log_beta(p: Any, q: Any, a: Any, b: Any) -> Any:
         lost = p * np.expm1(-s)
         return np.where(lost > -0.5, np.log1p(np.maximum(lost, -0.5)), np.log(q + p * np.exp(-s)))
 
-    def fall(s: Any, p: Any, q: Any, a: Any, b: Any) -> Any:
+    def fall(s: Any, p: Any, q: Any, a: Operand, b: Operand) -> Any:
         return a * s + (a + b) * shrinkage(s, p, q)
 
-    def slope(s: Any, p: Any, q: Any, a: Any, b: Any) -> Any:
+    def slope(s: Any, p: Any, q: Any, a: Operand, b: Operand) -> Any:
         return a - (a + b) * p * np.exp(-s - shrinkage(s, p, q))
 
-    def end(p: Any, q: Any, a: Any, b: Any) -> Any:
+    def end(p: Any, q: Any, a: Operand, b: Operand) -> Any:
         return (FALL - (a + b) * np.log(q)) / a
 
     return _log_kernel(p, q, a, b) + _log_integral(fall, slope, end, p, q, a, b)
@@ -275,7 +276,7 @@ BETA = Law(
 # The coordinates of t are the logarithms of both parts, as functions of n and m.
 
 
-def _f_log_density(x: Any, n: Any, m: Any) -> Any:
+def _f_log_density(x: Array, n: Array | float, m: Any) -> Any:
     zero = np.equal(x, 0)
     x = np.where(zero, 1.0, x)
     whole = n * x + m
@@ -283,15 +284,15 @@ def _f_log_density(x: Any, n: Any, m: Any) -> Any:
     return np.where(zero, _at_end(n / 2, 0.0), log_density)
 
 
-def _f_coordinates(log_t: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
-    def logs(n: Any, m: Any) -> tuple[Any, Any]:
+def _f_coordinates(log_t: Array) -> Callable[[Any, Any], tuple[Any, Any]]:
+    def logs(n: Array, m: Array) -> tuple[Any, Any]:
         log_ratio = log_t + np.log(n) - np.log(m)
         return -np.logaddexp(0.0, -log_ratio), -np.logaddexp(0.0, log_ratio)
 
     return logs
 
 
-def _f_score(log_part: Any, log_other: Any, own: Any, other: Any) -> Any:
+def _f_score(log_part: Array, log_other: Array, own: Array, other: Array) -> Any:
     """Return the score of the degrees of freedom `own` of a part of the sum; it is of second order in 1 / own."""
     other_part = np.exp(log_other)
     small = other_part < 0.05
@@ -299,7 +300,7 @@ def _f_score(log_part: Any, log_other: Any, own: Any, other: Any) -> Any:
     return (rest + digamma_step_rest(own / 2, other / 2) + other * other_part / own) / 2
 
 
-def _f_stretch(place: int, x: Any, n: Any, m: Any) -> tuple[Any, Any]:
+def _f_stretch(place: int, x: Array, n: Array, m: Array) -> tuple[Any, Any]:
     whole = n * x + m
     p, q = n * x / whole, m / whole
     down = np.log(p) < -digamma_step(np.maximum(n / 2, 1.0), np.maximum(m / 2, 0.5))
@@ -344,7 +345,7 @@ F_RATIO = Law(
 # A coordinate is the function log(1 + t^2 / df) of df.
 
 
-def log1p_square(x: Any) -> Any:
+def log1p_square(x: Array) -> Any:
     """Return log(1 + x^2), also where the square overflows, or the derivatives with respect to the square."""
     square = x * x
     if is_moderate(square):
@@ -352,7 +353,7 @@ def log1p_square(x: Any) -> Any:
     return 2 * np.log1p(x * (x / (1 + np.hypot(1.0, x))))
 
 
-def over_square(x: Any, rest: Any) -> Any:
+def over_square(x: Array, rest: Operand) -> Any:
     """Return x / (x^2 + rest), likewise."""
     square = x * x
     if is_moderate(square):  # a quick check, whereas the square root is slow
@@ -361,25 +362,25 @@ def over_square(x: Any, rest: Any) -> Any:
     return x / length / length
 
 
-def _student_log_density(x: Any, df: Any) -> Any:
+def _student_log_density(x: Operand, df: Array) -> Any:
     half = df / 2
     rest = stirling_rest(half + 0.5) - stirling_rest(half)
     return half * np.log1p(1 / df) - 0.5 + rest - HALF_LOG_TWO_PI - (half + 0.5) * log1p_square(x / np.sqrt(df))
 
 
-def _student_score(log_cosh_squared: Callable[[Any], Any], df: Any) -> Any:
+def _student_score(log_cosh_squared: Callable[[Any], Any], df: Array) -> Any:
     w = log_cosh_squared(df)
     return (half_digamma_step(df) - _less_its_linear_part(w) - np.expm1(-w) / df) / 2
 
 
-def _student_stretch(place: int, x: Any, df: Any) -> tuple[Any, Any]:
+def _student_stretch(place: int, x: Array, df: Array) -> tuple[Any, Any]:
     """Integrate from |x| to infinity; or from 0 to |x|, if the score is positive and this range is short."""
     ratio = np.abs(x) / np.sqrt(df)
     start = np.arcsinh(ratio)
     inner = (start < 2) & (_student_score(lambda df: np.log1p(ratio * ratio), df) > 0)
     less_than_one = 1 / (np.hypot(1, ratio) * (np.hypot(1, ratio) + ratio))  # 1 - tanh(start)
 
-    def fall(s: Any) -> Any:
+    def fall(s: Operand) -> Any:
         return df * (s + np.log1p(np.expm1(-2 * s) * less_than_one / 2))
 
     length = reach(fall, lambda s: df * np.tanh(start + s), 0.0, FALL / df + np.log(2 / (2 - less_than_one)))
@@ -397,13 +398,13 @@ def far_above_student(x: Any, df: Any) -> Any:
     x = np.maximum(x, 1.0)
     length = np.hypot(1.0, x / np.sqrt(df))  # its square may overflow
 
-    def fall(s: Any, share: Any, df: Any) -> Any:
+    def fall(s: Any, share: object, df: Operand) -> Any:
         return (df + 1) / 2 * np.log1p(share * np.expm1(2 * s)) - s
 
-    def slope(s: Any, share: Any, df: Any) -> Any:
+    def slope(s: Any, share: Any, df: Operand) -> Any:
         return (df + 1) * share / (share + (1 - share) * np.exp(-2 * s)) - 1
 
-    def end(share: Any, df: Any) -> Any:
+    def end(share: Any, df: Operand) -> Any:
         return (FALL - (df + 1) / 2 * np.log(share)) / df
 
     share = (x / np.sqrt(df) / length) ** 2
@@ -433,15 +434,15 @@ STUDENT = Law(
 # The von Mises distribution of angles: its variable is the angle
 
 
-def _vonmises_log_density(x: Any, kappa: Any) -> Any:
+def _vonmises_log_density(x: Array, kappa: Array) -> Any:
     return kappa * special.cosm1(x) - log(2 * pi) - np.log(special.i0e(kappa))
 
 
-def _vonmises_score(cosine_less_one: Any, kappa: Any) -> Any:
+def _vonmises_score(cosine_less_one: Array, kappa: Array) -> Any:
     return cosine_less_one + (1 - special.i1e(kappa) / special.i0e(kappa))
 
 
-def _vonmises_stretch(place: int, x: Any, kappa: Any) -> tuple[Any, Any]:
+def _vonmises_stretch(place: int, x: Array, kappa: Array) -> tuple[Any, Any]:
     """Integrate from the angle outwards; or from 0 to the angle, if the score is positive."""
     x = x - 2 * pi * np.rint(x / (2 * pi))
     start = np.abs(x)

@@ -20,6 +20,7 @@ from fgrad.scipy.stats._integrals import flat_exp
 from fgrad.scipy.stats._laws import GAMMA, far_above_gamma, far_below_gamma, log1p_square, log_tail, over_square
 from fgrad.scipy.stats._quantiles import inverse
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
+from fgrad.typing import Array, Operand
 
 # fmt: off
 halfcauchy = Continuous(
@@ -122,56 +123,56 @@ rice = Continuous(
 # fmt: on
 
 
-def _log_shortening(a: Any) -> Any:
+def _log_shortening(a: Array) -> Any:
     """Return log gamma(a + 1/2) - log gamma(a) - log(a) / 2, which is about -1 / 8a."""
     return stirling_rest(a + 0.5) - stirling_rest(a) - a * log1p_fall(0.5 / a)
 
 
-def _chi_entropy(a: Any) -> Any:
+def _chi_entropy(a: Array) -> Any:
     """Return the entropy of the chi distribution without cancellation, given half the degrees of freedom."""
     return HALF_LOG_TWO_PI - log(2) / 2 + stirling_rest(a) + (a - 0.5) * (0.5 / a + digamma_rest(a))
 
 
-def _rice_log_density(x: Any, b: Any) -> Any:
+def _rice_log_density(x: Array, b: Array) -> Any:
     return np.log(x) - (x - b) * (x - b) / 2 + np.log(special.i0e(x * b))
 
 
-def _bessel_ratio(x: Any) -> Any:
+def _bessel_ratio(x: Array) -> Any:
     """Return the derivative of the logarithm of I0."""
     return special.i1e(x) / special.i0e(x)
 
 
-def _rice_mean(b: Any) -> Any:
+def _rice_mean(b: Operand) -> Any:
     """Return the mean, by the Laguerre function of degree 1/2: DLMF 13.6.10."""
     square = b * b / 2
     return sqrt(pi / 2) * ((1 + square) * special.i0e(square / 2) + square * special.i1e(square / 2))
 
 
-def _rice_log_tail(x: Any, b: Any) -> Any:
+def _rice_log_tail(x: Array, b: Array) -> Any:
     """Return the logarithm of the integral above `x`, beyond the mode: the density is log-concave."""
 
-    def fall(s: Any, x: Any, b: Any) -> Any:
+    def fall(s: Array, x: Array, b: Array) -> Any:
         bessels = np.log(special.i0e(b * (x + s)) / special.i0e(b * x))
         return s * (s + 2 * (x - b)) / 2 - np.log1p(s / x) - bessels
 
-    def steepness(x: Any, b: Any) -> Any:
+    def steepness(x: Array, b: Array) -> Any:
         return x - b - 1 / x - b * (special.i1e(b * x) / special.i0e(b * x) - 1)
 
     return _rice_log_density(x, b) + log_tail(fall, steepness, x, b)
 
 
-def _rice_logsf(x: Any, b: Any) -> Any:
+def _rice_logsf(x: Array, b: Array) -> Any:
     above = np.greater(x, b + 1)
     far = _rice_log_tail(np.where(above, x, b + 2), b)
     near = np.where(above, b + 1, x)
     return np.where(above, far, np.log1p(-special.chndtr(near * near, 2, b * b)))
 
 
-def _rice_sf(x: Any, b: Any) -> Any:
+def _rice_sf(x: Array, b: Array) -> Any:
     return flat_exp(_rice_logsf(x, b))
 
 
-def _rice_cdf(x: Any, b: Any) -> Any:
+def _rice_cdf(x: Array, b: Array) -> Any:
     above = np.greater(x, b + 1)
     near = np.where(above, b + 1, x)
     return np.where(above, -np.expm1(_rice_logsf(x, b)), special.chndtr(near * near, 2, b * b))

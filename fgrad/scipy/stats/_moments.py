@@ -18,12 +18,13 @@ from fgrad.ops.elementwise import astype
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.stats._samples import OF_SAMPLES, check_nan_policy, floating, rows
+from fgrad.typing import Array, ArrayLike, Operand
 
 # Scores
 
 
 @differentiates(stats.zmap, OF_SAMPLES)
-def zmap(scores: Any, compare: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def zmap(scores: Any, compare: Any, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
     """Return scores standardized by the mean and standard deviation of another sample.
 
     Args:
@@ -53,7 +54,7 @@ def _compared(name: str, scores: Any, compare: Any, axis: Any, ddof: int, nan_po
 
 
 @differentiates(stats.zscore, OF_SAMPLES)
-def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def zscore(a: Any, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
     """Return the standardized elements of a sample.
 
     Returns:
@@ -70,7 +71,7 @@ def zscore(a: Any, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") 
 
 
 @differentiates(stats.gzscore, OF_SAMPLES)
-def gzscore(a: Any, *, axis: Any = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
+def gzscore(a: Any, *, axis: int | None = 0, ddof: int = 0, nan_policy: str = "propagate") -> Any:
     """Return the elements of a sample standardized by its geometric mean and geometric standard deviation.
 
     Args:
@@ -121,7 +122,7 @@ def gmean(
 
 
 def _weighted(
-    name: str, a: Any, weights: Any, axis: Any, dtype: Any, nan_policy: str, keepdims: bool
+    name: str, a: Array, weights: Any, axis: int, dtype: object, nan_policy: str, keepdims: bool
 ) -> tuple[list[Any], Any]:
     """Return a sample and its weights, if any, with the reduced axis last, and a function that shapes the results."""
     samples = [floating(x, name) for x in ((a,) if weights is None else (a, weights))]
@@ -129,7 +130,7 @@ def _weighted(
     return rows(name, samples, axis, nan_policy, keepdims)
 
 
-def _mean(x: Any, weights: Any = None) -> Any:
+def _mean(x: Array, weights: Any = None) -> Any:
     """Return the mean along the last axis."""
     if weights is None:
         return np.mean(x, axis=-1)
@@ -201,8 +202,8 @@ def pmean(
 @differentiates(stats.moment, OF_SAMPLES)
 def moment(
     a: Any,
-    order: Any = 1,
-    axis: Any = 0,
+    order: object = 1,
+    axis: int | None = 0,
     nan_policy: str = "propagate",
     *,
     center: Any = None,
@@ -257,7 +258,9 @@ def _spread(a: Any) -> tuple[Any, Any]:
 
 
 @differentiates(stats.skew, OF_SAMPLES)
-def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+def skew(
+    a: Any, axis: int | None = 0, bias: bool = True, nan_policy: str = "propagate", *, keepdims: bool = False
+) -> Any:
     """Return the skewness: the third moment in standard deviations.
 
     Args:
@@ -283,7 +286,7 @@ def skew(a: Any, axis: Any = 0, bias: bool = True, nan_policy: str = "propagate"
 @differentiates(stats.kurtosis, OF_SAMPLES)
 def kurtosis(
     a: Any,
-    axis: Any = 0,
+    axis: int | None = 0,
     fisher: bool = True,
     bias: bool = True,
     nan_policy: str = "propagate",
@@ -317,7 +320,9 @@ def kurtosis(
 
 
 @differentiates(stats.gstd, OF_SAMPLES)
-def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_policy: str = "propagate") -> Any:
+def gstd(
+    a: ArrayLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = False, nan_policy: str = "propagate"
+) -> Any:
     """Return the geometric standard deviation.
 
     Args:
@@ -336,7 +341,9 @@ def gstd(a: Any, axis: Any = 0, ddof: int = 1, *, keepdims: bool = False, nan_po
 
 
 @differentiates(stats.variation, OF_SAMPLES)
-def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False) -> Any:
+def variation(
+    a: Any, axis: int | None = 0, nan_policy: str = "propagate", ddof: int = 0, *, keepdims: bool = False
+) -> Any:
     """Return the coefficient of variation: the standard deviation divided by the mean.
 
     Returns:
@@ -356,7 +363,7 @@ def variation(a: Any, axis: Any = 0, nan_policy: str = "propagate", ddof: int = 
 
 
 @differentiates(stats.sem, OF_SAMPLES)
-def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
+def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
     """Return the standard error of the mean.
 
     Returns:
@@ -373,10 +380,10 @@ def sem(a: Any, axis: Any = 0, ddof: int = 1, nan_policy: str = "propagate", *, 
 
 @differentiates(stats.entropy, OF_SAMPLES)
 def entropy(
-    pk: Any,
-    qk: Any = None,
+    pk: ArrayLike,
+    qk: ArrayLike | None = None,
     base: float | None = None,
-    axis: Any = 0,
+    axis: int | None = 0,
     *,
     nan_policy: str = "propagate",
     keepdims: bool = False,
@@ -424,7 +431,9 @@ Args:
 """
 
 
-def _resultant(name: str, samples: Any, high: Any, low: Any, axis: Any, nan_policy: str, keepdims: bool) -> Any:
+def _resultant(
+    name: str, samples: Array, high: Operand, low: Operand, axis: int | None, nan_policy: str, keepdims: bool
+) -> Any:
     """Return the mean of the sine and of the cosine of angles, and a function that shapes the results."""
     (samples,), shaped = rows(name, (samples,), axis, nan_policy, keepdims)
     angles = samples * (2.0 * pi) / (high - low)
@@ -435,10 +444,10 @@ def _resultant(name: str, samples: Any, high: Any, low: Any, axis: Any, nan_poli
 def _of_angles(
     formula: Callable[..., Any],
     /,
-    samples: Any,
-    high: Any = 2 * pi,
-    low: Any = 0,
-    axis: Any = None,
+    samples: Array,
+    high: Operand = 2 * pi,
+    low: Operand = 0,
+    axis: int | None = None,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
@@ -449,7 +458,7 @@ def _of_angles(
 
 
 @_of_angles
-def circmean(sine: Any, cosine: Any, high: Any, low: Any) -> Any:
+def circmean(sine: ArrayLike, cosine: Any, high: Operand, low: int) -> Any:
     """Return the mean of angles.
 
     Returns:
@@ -465,7 +474,7 @@ def circmean(sine: Any, cosine: Any, high: Any, low: Any) -> Any:
 
 
 @_of_angles
-def circvar(sine: Any, cosine: Any, high: Any, low: Any) -> Any:
+def circvar(sine: ArrayLike, cosine: ArrayLike, high: Operand, low: Operand) -> Array:
     """Return the circular variance: 1 minus the length of the mean vector.
 
     Returns:

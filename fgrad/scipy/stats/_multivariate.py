@@ -7,7 +7,7 @@ the derivative along symmetric changes. SciPy itself checks the values and raise
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import log, pi
 from typing import Any
 
@@ -22,6 +22,7 @@ from fgrad.scipy.stats._base import Distribution, count_of, differentiated, in_d
 from fgrad.scipy.stats._boxes import NORMAL, STUDENT, refuse_derivative
 from fgrad.scipy.stats._gammas import digamma_step, log_gamma_step
 from fgrad.scipy.stats._integrals import flat_exp
+from fgrad.typing import Array, Operand
 
 LOG_TWO_PI = log(2 * pi)
 
@@ -44,7 +45,7 @@ class Multivariate(Distribution):
         taken = inspect.signature(getattr(type(self), method)).parameters
         return {name: x for name, x in parameters.items() if name in taken}
 
-    def scipys_method(self, name: str) -> Any:
+    def scipys_method(self, name: str) -> Callable[..., Any]:
         """Return a method of SciPy's distribution, with scalar arrays converted to the numbers that it needs."""
         method = super().scipys_method(name)
         return lambda *args, **kwds: method(*map(_number, args), **{key: _number(x) for key, x in kwds.items()})
@@ -62,7 +63,7 @@ class Multivariate(Distribution):
             getattr(self.scipys, method)(*examples)
 
 
-def _number(x: Any) -> Any:
+def _number(x: Array | bool) -> Array | bool:
     return x[()] if isinstance(x, np.ndarray) and not x.ndim else x
 
 
@@ -76,7 +77,7 @@ def _factor(matrix: Any) -> tuple[Any, Any]:
     return factor, 2 * np.sum(np.log(np.diagonal(factor, 0, -2, -1)), -1)
 
 
-def _as_matrix(x: Any, dim: int) -> Any:
+def _as_matrix(x: Array, dim: int) -> Any:
     """Return the matrix given by a number, a diagonal or a matrix."""
     if x.ndim == 0:
         return x * np.eye(dim)
@@ -86,7 +87,7 @@ def _as_matrix(x: Any, dim: int) -> Any:
 class Elliptical(Multivariate):
     """The common part of the normal and the t distribution: a center, and a matrix for the shape."""
 
-    def _limits(self, x: Any, lower: Any, center: Any) -> tuple[Any, Any]:
+    def _limits(self, x: Array, lower: Any, center: Array) -> tuple[Any, Any]:
         """Return the lower and upper limits of boxes relative to the center, along the last axis."""
         x, dim = self._double(x), center.shape[0]
         if x.ndim == 0:
@@ -105,7 +106,7 @@ class Elliptical(Multivariate):
         taken = np.asarray(marginal.mean if hasattr(marginal, "mean") else marginal.loc, np.intp)
         return center[taken], shape[np.ix_(taken, taken)]
 
-    def _center_and_shape(self, center: Any, shape: Any) -> tuple[Any, Any]:
+    def _center_and_shape(self, center: Array | None, shape: Any) -> tuple[Any, Any]:
         """Return the vector and the matrix, with SciPy's defaults."""
         if isinstance(shape, stats.Covariance):
             shape = shape.covariance
@@ -118,7 +119,7 @@ class Elliptical(Multivariate):
             center, shape = np.reshape(center, (1,)), np.reshape(shape, (1, 1))
         return center, _as_matrix(shape, dim)
 
-    def _distance(self, x: Any, center: Any, shape: Any) -> tuple[Any, Any]:
+    def _distance(self, x: Any, center: Array, shape: Array) -> tuple[Any, Any]:
         """Return the squared distances of points from the center with respect to the shape, and its log-determinant."""
         x, dim = self._double(x), center.shape[0]
         if x.ndim < 2:
@@ -162,7 +163,7 @@ class MultivariateNormal(Elliptical):
     """The multivariate normal distribution, differentiable in the point, the mean and the covariance."""
 
     @differentiated(_OF_NORMAL)
-    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    def logpdf(self, x: Array | float, mean: Array | None = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the logarithm of the density.
 
         Example:
@@ -178,7 +179,7 @@ class MultivariateNormal(Elliptical):
         return np.squeeze(-0.5 * (mean.shape[0] * LOG_TWO_PI + log_determinant + distance))
 
     @differentiated(_OF_NORMAL)
-    def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    def pdf(self, x: Array, mean: Array | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
         """Return the density.
 
         Example:
@@ -191,8 +192,8 @@ class MultivariateNormal(Elliptical):
 
     @differentiated(_OF_NORMAL)
     def cdf(
-        self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: Any = None,
-        abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: Any = None, **options: Any,
+        self, x: Array, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: object = None,
+        abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: object = None, **options: Any,
     ) -> Any:  # fmt: skip
         """Return the probability that all components are below those of a point, or in a box.
 
@@ -217,8 +218,8 @@ class MultivariateNormal(Elliptical):
 
     @differentiated(_OF_NORMAL)
     def logcdf(
-        self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: Any = None,
-        abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: Any = None, **options: Any,
+        self, x: Array, mean: Any = None, cov: Operand = 1, allow_singular: bool = False, maxpts: object = None,
+        abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: object = None, **options: Any,
     ) -> Any:  # fmt: skip
         """Return the logarithm of the probability that all components are below those of a point, or in a box.
 
@@ -232,7 +233,7 @@ class MultivariateNormal(Elliptical):
         return np.log(self.cdf(x, mean, cov, allow_singular, *accuracy, lower_limit=lower_limit, **options))
 
     @differentiated(_OF_NORMAL)
-    def marginal(self, dimensions: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    def marginal(self, dimensions: int, mean: Any = None, cov: int = 1, allow_singular: bool = False) -> Any:
         """Return the marginal distribution of a subset of components.
 
         Returns:
@@ -300,7 +301,7 @@ class MultivariateT(Elliptical):
     """The multivariate t distribution, differentiable in the point, the location, the shape and `df`."""
 
     @differentiated(_OF_STUDENT)
-    def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+    def logpdf(self, x: Array | float, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         """Return the logarithm of the density.
 
         Raises:
@@ -321,7 +322,7 @@ class MultivariateT(Elliptical):
         return np.squeeze(constant - (half + dim / 2) * np.log1p(distance / df))
 
     @differentiated(_OF_STUDENT)
-    def pdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False) -> Any:
+    def pdf(self, x: Any, loc: Any = None, shape: int = 1, df: float = 1, allow_singular: bool = False) -> Any:
         """Return the density.
 
         Example:
@@ -335,8 +336,8 @@ class MultivariateT(Elliptical):
 
     @differentiated(_OF_STUDENT)
     def cdf(
-        self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False, *,
-        maxpts: Any = None, lower_limit: Any = None, random_state: Any = None,
+        self, x: Array, loc: Any = None, shape: object = 1, df: Any = 1, allow_singular: bool = False, *,
+        maxpts: Any = None, lower_limit: object = None, random_state: Any = None,
     ) -> Any:  # fmt: skip
         """Return the probability that all components are below those of a point, or in a box.
 
@@ -368,7 +369,7 @@ class MultivariateT(Elliptical):
 
     @differentiated(_OF_STUDENT)
     def marginal(
-        self, dimensions: Any, loc: Any = None, shape: Any = 1, df: Any = 1, allow_singular: bool = False
+        self, dimensions: object, loc: Any = None, shape: Any = 1, df: float = 1, allow_singular: bool = False
     ) -> Any:
         """Return the marginal distribution of a subset of components, with the same degrees of freedom.
 
@@ -441,18 +442,18 @@ class Dirichlet(Multivariate):
     sum of the others.
     """
 
-    def _sums(self, alpha: Any) -> tuple[Any, Any]:
+    def _sums(self, alpha: Array) -> tuple[Any, Any]:
         """Return the sum of the parameters, and the logarithm of the normalizing constant."""
         total = np.sum(alpha)
         return total, np.sum(special.gammaln(alpha)) - special.gammaln(total)
 
-    def _alpha(self, alpha: Any) -> Any:
+    def _alpha(self, alpha: Array) -> Array:
         alpha = self._real(alpha)
         self._checked("__call__", alpha)
         return alpha
 
     @differentiated(_OF_DIRICHLET)
-    def logpdf(self, x: Any, alpha: Any) -> Any:
+    def logpdf(self, x: Array, alpha: Any) -> Any:
         """Return the logarithm of the density.
 
         Returns:
@@ -475,7 +476,7 @@ class Dirichlet(Multivariate):
         return np.squeeze(np.sum(special.xlogy(powers, x), 0) - self._sums(alpha)[1])
 
     @differentiated(_OF_DIRICHLET)
-    def pdf(self, x: Any, alpha: Any) -> Any:
+    def pdf(self, x: Array, alpha: Sequence[Any]) -> Any:
         """Return the density.
 
         Returns:
@@ -521,7 +522,7 @@ class Dirichlet(Multivariate):
         return np.squeeze(alpha * (total - alpha) / (total * total * (total + 1)))
 
     @differentiated(_OF_DIRICHLET)
-    def cov(self, alpha: Any) -> Any:
+    def cov(self, alpha: Array) -> Any:
         """Return the covariance.
 
         Returns:
@@ -539,7 +540,7 @@ class Dirichlet(Multivariate):
         return np.squeeze((np.diag(share) - np.outer(share, share)) / (total + 1))
 
     @differentiated(_OF_DIRICHLET)
-    def entropy(self, alpha: Any) -> Any:
+    def entropy(self, alpha: Array) -> Any:
         """Return the entropy.
 
         Returns:
@@ -581,7 +582,7 @@ class Multinomial(Multivariate):
     as in future versions of SciPy.
     """
 
-    def _n_and_p(self, n: Any, p: Any) -> tuple[Any, Any]:
+    def _n_and_p(self, n: int, p: Array) -> tuple[Any, Any]:
         """Return the numbers of trials and the probabilities, NaN where they are invalid."""
         n, p = count_of(n, "n", self.full_name), self._double(p)
         sums_to_one = np.abs(1 - np.sum(p, -1)) <= 10 * np.finfo(np.float64).eps
@@ -597,7 +598,7 @@ class Multinomial(Multivariate):
         return x, none, special.gammaln(n + 1) - np.sum(special.gammaln(x + 1), -1)
 
     @differentiated(_OF_MULTINOMIAL)
-    def logpmf(self, x: Any, n: Any, p: Any) -> Any:
+    def logpmf(self, x: object, n: int, p: Any) -> Array:
         """Return the logarithm of the probability of counts.
 
         Example:
@@ -611,7 +612,7 @@ class Multinomial(Multivariate):
         return np.where(none, -np.inf, log_ways + np.sum(special.xlogy(x, p), -1))
 
     @differentiated(_OF_MULTINOMIAL)
-    def pmf(self, x: Any, n: Any, p: Any) -> Any:
+    def pmf(self, x: Any, n: int, p: Any) -> Array:
         """Return the probability of counts.
 
         Example:
@@ -683,7 +684,7 @@ Raises:
 class Wishart(Multivariate):
     """The Wishart distribution of sums of squares of normal vectors, differentiable in the matrix, `df` and `scale`."""
 
-    def _df_and_scale(self, df: Any, scale: Any) -> tuple[Any, Any]:
+    def _df_and_scale(self, df: Operand, scale: Any) -> tuple[Any, Any]:
         scale = self._double(1.0 if scale is None else scale)
         scale = np.reshape(scale, (1, 1)) if scale.ndim == 0 else _as_matrix(scale, scale.shape[0])
         df = self._double(scale.shape[0] if df is None else df)
@@ -698,7 +699,7 @@ class Wishart(Multivariate):
         x = _as_matrix(x, dim)
         return x[None] if x.ndim == 2 else np.moveaxis(x, -1, 0)
 
-    def _log_density(self, x: Any, df: Any, scale: Any) -> Any:
+    def _log_density(self, x: Array, df: Array, scale: Any) -> Any:
         """Return the logarithm of the density of a stack of matrices."""
         dim = scale.shape[0]
         _, log_x = _factor(x)
@@ -722,7 +723,7 @@ class Wishart(Multivariate):
         return np.squeeze(self._log_density(_symmetric(self._matrices(x, scale.shape[0])), df, scale))
 
     @differentiated(_OF_WISHART)
-    def pdf(self, x: Any, df: Any, scale: Any) -> Any:
+    def pdf(self, x: Any, df: float, scale: float) -> Any:
         """Return the density.
 
         Example:
@@ -734,7 +735,7 @@ class Wishart(Multivariate):
         return flat_exp(self.logpdf(x, df, scale))
 
     @differentiated(_OF_WISHART)
-    def mean(self, df: Any, scale: Any) -> Any:
+    def mean(self, df: Any, scale: list[Any]) -> Any:
         """Return the mean.
 
         Returns:
@@ -773,7 +774,7 @@ class Wishart(Multivariate):
         return np.squeeze(df * (scale**2 + np.outer(diagonal, diagonal)))
 
     @differentiated(_OF_WISHART)
-    def entropy(self, df: Any, scale: Any) -> Any:
+    def entropy(self, df: Operand, scale: Array) -> Any:
         """Return the entropy.
 
         Returns:
@@ -798,7 +799,7 @@ class Wishart(Multivariate):
 class InverseWishart(Wishart):
     """The inverse Wishart distribution, differentiable in the matrix, `df` and `scale`."""
 
-    def _log_density(self, x: Any, df: Any, scale: Any) -> Any:
+    def _log_density(self, x: Operand, df: Operand, scale: Any) -> Any:
         dim = scale.shape[0]
         _, log_x = _factor(x)
         _, log_scale = _factor(scale)

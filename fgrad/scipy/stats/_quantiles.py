@@ -16,6 +16,7 @@ import numpy as np
 from fgrad.core.primitive import Primitive, Rule
 from fgrad.ops.families import Domain, elementwise
 from fgrad.transforms.forward import jvp
+from fgrad.typing import Array
 
 Formula = Callable[..., Any]
 
@@ -40,7 +41,7 @@ def inverse(
         if place == 0:
             return 1 / steepness
 
-        def of_shape(shape: Any) -> Any:
+        def of_shape(shape: Array) -> Any:
             return tail(x, *shapes[: place - 1], shape, *shapes[place:])
 
         shape = shapes[place - 1]

@@ -18,6 +18,7 @@ from fgrad.core.tree import register_pytree_node
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import plain_axis
 from fgrad.ops.indexing import values_of
+from fgrad.typing import Array, Operand
 
 OF_SAMPLES = """
 Args:
@@ -78,7 +79,7 @@ def rows(
     return merged, lambda result: np.expand_dims(result, axes) if keepdims else result
 
 
-def check_nan_policy(name: str, x: Any, nan_policy: str) -> None:
+def check_nan_policy(name: str, x: Array, nan_policy: str) -> None:
     """Raise if a sample contains a NaN that the policy excludes."""
     if nan_policy not in ("propagate", "raise", "omit"):
         raise ValueError("nan_policy must be one of {'propagate', 'raise', 'omit'}")
@@ -105,7 +106,7 @@ class Result(tuple[Any, ...]):
     fields: ClassVar[tuple[str, ...]]
     length: ClassVar[int]
 
-    def __new__(cls, *values: Any) -> Result:
+    def __new__(cls, *values: Operand) -> Result:
         """Make the tuple, and set the attributes."""
         self = super().__new__(cls, values[: cls.length])
         self.__dict__.update(zip(cls.fields, values, strict=True))

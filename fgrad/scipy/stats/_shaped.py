@@ -5,6 +5,7 @@ As in `_continuous`, each by formulas of its standard form.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import e, log, pi, sqrt
 from typing import Any
 
@@ -31,6 +32,7 @@ from fgrad.scipy.stats._laws import (
 )
 from fgrad.scipy.stats._quantiles import inverse
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
+from fgrad.typing import Array, Operand
 
 
 def _all_fixed(formulas: dict[str, Any], *shapes: float) -> dict[str, Any]:
@@ -43,7 +45,7 @@ def _of_log(formulas: dict[str, Any]) -> dict[str, Any]:
     return {name: (lambda x, c, f=formulas[name]: f(c * np.log(x))) for name in ("cdf", "logcdf", "sf", "logsf")}
 
 
-def fixed(formula: Any, *shapes: float) -> Any:
+def fixed(formula: Callable[..., Any], *shapes: float) -> Callable[..., Any]:
     """Return a formula with fixed shape parameters."""
     return lambda *first: formula(*first, *shapes)
 
@@ -294,17 +296,17 @@ arcsine = Continuous(
 # fmt: on
 
 
-def _secant_cdf(x: Any) -> Any:
+def _secant_cdf(x: Operand) -> Any:
     positive = np.greater(x, 0)
     tail = 2 / pi * np.arctan(np.exp(np.where(positive, -x, x)))
     return np.where(positive, 1 - tail, tail)
 
 
-def _skewnorm_log_tail(x: Any, a: Any) -> Any:
+def _skewnorm_log_tail(x: Array, a: Array) -> Any:
     """Return the logarithm of the integral up to `x`, below the mode: the density is log-concave."""
     falling = np.greater(a, 0)  # with the factor ndtr(a x) of the density
 
-    def log_factor(s: Any, x: Any, a: Any) -> Any:
+    def log_factor(s: Array, x: Array, a: Array) -> Any:
         """Return the logarithm of ndtr(a (x - s)) / ndtr(a x), which is that of erfcx where both are small."""
         small, other = np.where(falling[..., None], a, 1.0), np.where(falling[..., None], 0.0, a)
         low = -np.where(falling[..., None], x, -1.0) / sqrt(2)
@@ -312,16 +314,16 @@ def _skewnorm_log_tail(x: Any, a: Any) -> Any:
         direct = special.log_ndtr(other * (x - s)) - special.log_ndtr(other * x)
         return np.where(falling[..., None], scaled - small * small * s * (s - 2 * x) / 2, direct)
 
-    def fall(s: Any, x: Any, a: Any) -> Any:
+    def fall(s: Array, x: Array, a: Array) -> Any:
         return s * (s - 2 * x) / 2 - log_factor(s, x, a)
 
-    def steepness(x: Any, a: Any) -> Any:
+    def steepness(x: Array, a: Array) -> Any:
         return a * sqrt(2 / pi) / special.erfcx(-a * x / sqrt(2)) - x
 
     return skewnorm.formulas["logpdf"](x, a) + log_tail(fall, steepness, x, a)
 
 
-def _skewnorm_parts(x: Any, a: Any) -> tuple[Any, Any, Any]:
+def _skewnorm_parts(x: Array, a: Array) -> tuple[Any, Any, Any]:
     """Return the log tail function that uses an integral in the lower tail, and the distribution function elsewhere."""
     x, a = x + 0.0 * a, a + 0.0 * x
     far = np.less(x, np.where(np.greater(a, 0), 0.0, -1.0))
@@ -330,12 +332,12 @@ def _skewnorm_parts(x: Any, a: Any) -> tuple[Any, Any, Any]:
     return far, log_tail, special.ndtr(x) - 2 * special.owens_t(x, a)
 
 
-def _skewnorm_cdf(x: Any, a: Any) -> Any:
+def _skewnorm_cdf(x: Array, a: Array) -> Any:
     far, log_tail, rest = _skewnorm_parts(x, a)
     return np.where(far, flat_exp(log_tail), rest)
 
 
-def _skewnorm_logcdf(x: Any, a: Any) -> Any:
+def _skewnorm_logcdf(x: Array, a: Array) -> Any:
     far, log_tail, rest = _skewnorm_parts(x, a)
     complement = _skewnorm_cdf(-np.where(far, 0.0, x), -np.where(far, 0.0, a))
     return np.where(far, log_tail, log_of_complement(rest, complement))
@@ -346,13 +348,13 @@ _skewnorm_ppf: Primitive = inverse(
 )
 
 
-def _passage_logcdf(x: Any, mu: Any) -> Any:
+def _passage_logcdf(x: Array, mu: Array) -> Any:
     root = 1 / np.sqrt(x)
     first, second = special.log_ndtr(root * (x / mu - 1)), special.log_ndtr(-root * (x / mu + 1))
     return first + np.log1p(np.exp(2 / mu + second - first))
 
 
-def _passage_logsf(x: Any, mu: Any) -> Any:
+def _passage_logsf(x: Array, mu: Array) -> Any:
     """Return the logarithm of the survival function, from a difference of Mills ratios R(u) - R(v).
 
     It is this difference times the normal density at u, for u and v = (x / mu -+ 1) / sqrt(x). Where both are positive
@@ -372,7 +374,7 @@ def _passage_logsf(x: Any, mu: Any) -> Any:
 _FEW_NODES, _FEW_WEIGHTS = gauss_legendre(24)
 
 
-def _mills_fall(t: Any) -> Any:
+def _mills_fall(t: Array) -> Any:
     """Return minus the derivative of the Mills ratio, (1 - ndtr(t)) / density(t), for positive numbers."""
     return -erfcx_slope(t / sqrt(2)) * sqrt(pi) / 2
 
@@ -387,7 +389,7 @@ _passage_isf: Primitive = inverse(
 )  # fmt: skip
 
 
-def _gennorm_cdf(x: Any, beta: Any) -> Any:
+def _gennorm_cdf(x: Operand, beta: Any) -> Any:
     positive, middle = np.greater(x, 0), np.equal(x, 0)
     tail = GAMMA.sf(np.abs(np.where(middle, 1.0, x)) ** beta, 1 / beta) / 2
     at_middle = 0.5 + x * beta / 2 / special.gamma(1 / beta)
@@ -402,7 +404,7 @@ def _gennorm_isf(q: Any, beta: Any) -> Any:
     return np.where(middle, at_middle, np.where(upper, distance, -distance))
 
 
-def _lopsided(x: Any, kappa: Any) -> Any:
+def _lopsided(x: Operand, kappa: Any) -> Any:
     """Return the logarithm of the distribution function of the asymmetric Laplace distribution."""
     above_zero = np.greater(x, 0)
     low = np.where(above_zero, 0.0, x) / kappa - np.log1p(kappa**-2)

@@ -8,6 +8,7 @@ If nothing is traced, these are SciPy's functions. Results unpack like SciPy's, 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from fgrad.scipy._plain import differentiates
 from fgrad.scipy.stats import _continuous as laws
 from fgrad.scipy.stats._moments import kurtosis, skew
 from fgrad.scipy.stats._samples import OF_SAMPLES, Result, floating, rows
+from fgrad.typing import Array, ArrayLike, Operand
 
 
 class SignificanceResult(NamedTuple):
@@ -50,7 +52,7 @@ class TtestResult(Result):
     _standard_error: Any
     _estimate: Any
 
-    def confidence_interval(self, confidence_level: Any = 0.95) -> ConfidenceInterval:
+    def confidence_interval(self, confidence_level: Operand = 0.95) -> ConfidenceInterval:
         """Return a confidence interval of the mean, or of the difference of means.
 
         Args:
@@ -85,7 +87,7 @@ class LinregressResult(Result):
 _ALTERNATIVES = {"less": -1, "two-sided": 0, "greater": 1}
 
 
-def _p_value(statistic: Any, law: Any, parameters: tuple[Any, ...], alternative: str) -> Any:
+def _p_value(statistic: Array, law: Any, parameters: tuple[Any, ...], alternative: str) -> Any:
     """Return the p-value of a statistic whose distribution is symmetric about 0, in the dtype of the statistic."""
     if alternative not in _ALTERNATIVES:
         raise ValueError("`alternative` must be 'less', 'greater', or 'two-sided'.")
@@ -96,7 +98,7 @@ def _p_value(statistic: Any, law: Any, parameters: tuple[Any, ...], alternative:
     return astype(found, statistic.dtype)
 
 
-def _t_result(difference: Any, error: Any, df: Any, estimate: Any, alternative: str) -> TtestResult:
+def _t_result(difference: Array, error: Array, df: Operand, estimate: Array, alternative: str) -> TtestResult:
     """Return the result of a t-test for a difference with a standard error."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = difference / error
@@ -104,7 +106,7 @@ def _t_result(difference: Any, error: Any, df: Any, estimate: Any, alternative: 
     return TtestResult(t, pvalue, np.broadcast_to(df, t.shape)[()], _ALTERNATIVES[alternative], error, estimate)
 
 
-def _shaped(result: TtestResult, shaped: Any) -> TtestResult:
+def _shaped(result: TtestResult, shaped: Callable[..., Any]) -> TtestResult:
     values = dict(result.__dict__)
     return TtestResult(*(x if name == "_alternative" else shaped(x) for name, x in values.items()))
 
@@ -135,12 +137,12 @@ Raises:
 def ttest_1samp(
     a: Any,
     popmean: Any,
-    axis: Any = 0,
+    axis: int | None = 0,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> TtestResult:
     """Test whether the mean of a sample is a given number.
 
     Args:
@@ -164,7 +166,7 @@ def ttest_1samp(
     return _shaped(_one_sample(a, popmean, alternative), shaped)
 
 
-def _one_sample(a: Any, popmean: Any, alternative: str) -> TtestResult:
+def _one_sample(a: Array, popmean: float, alternative: str) -> TtestResult:
     count, mean = a.shape[-1], np.mean(a, axis=-1)
     error = np.std(a, axis=-1, ddof=1) / count**0.5
     return _t_result(mean - popmean, error, count - 1, mean, alternative)
@@ -172,14 +174,14 @@ def _one_sample(a: Any, popmean: Any, alternative: str) -> TtestResult:
 
 @differentiates(stats.ttest_rel, _OF_TESTS, OF_SAMPLES)
 def ttest_rel(
-    a: Any,
+    a: ArrayLike,
     b: Any,
-    axis: Any = 0,
+    axis: int | None = 0,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
     *,
     keepdims: bool = False,
-) -> Any:
+) -> TtestResult:
     """Test whether two paired samples have the same mean.
 
     Returns:
@@ -200,7 +202,7 @@ def ttest_ind(
     a: Any,
     b: Any,
     *,
-    axis: Any = 0,
+    axis: int | None = 0,
     equal_var: bool = True,
     nan_policy: str = "propagate",
     alternative: str = "two-sided",
@@ -246,7 +248,7 @@ def _variance(x: Any, is_pooled: bool) -> Any:
     return np.var(x, axis=-1, ddof=1) if x.shape[-1] != 1 else x[..., 0] * (0.0 if is_pooled else np.nan)
 
 
-def _error_of_difference(variances: Any, sizes: Any, equal_var: bool) -> tuple[Any, Any]:
+def _error_of_difference(variances: Sequence[Any], sizes: tuple[int, ...], equal_var: bool) -> tuple[Any, Any]:
     """Return the standard error of a difference of means, and the degrees of freedom."""
     (v, w), (m, n) = variances, sizes
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -262,11 +264,11 @@ def _error_of_difference(variances: Any, sizes: Any, equal_var: bool) -> tuple[A
 @differentiates(stats.ttest_ind_from_stats, _OF_TESTS, OF_SAMPLES)
 def ttest_ind_from_stats(
     mean1: Any,
-    std1: Any,
-    nobs1: Any,
-    mean2: Any,
-    std2: Any,
-    nobs2: Any,
+    std1: Operand,
+    nobs1: int,
+    mean2: float,
+    std2: Operand,
+    nobs2: int,
     equal_var: bool = True,
     alternative: str = "two-sided",
 ) -> Any:
@@ -297,7 +299,11 @@ def ttest_ind_from_stats(
 
 @differentiates(stats.f_oneway, _OF_TESTS, OF_SAMPLES)
 def f_oneway(
-    *samples: Any, axis: Any = 0, equal_var: bool = True, nan_policy: str = "propagate", keepdims: bool = False
+    *samples: ArrayLike,
+    axis: int | None = 0,
+    equal_var: bool = True,
+    nan_policy: str = "propagate",
+    keepdims: bool = False,
 ) -> Any:
     """Test whether samples have the same mean: one-way analysis of variance.
 
@@ -368,7 +374,7 @@ def jarque_bera(x: Any, *, axis: Any = None, nan_policy: str = "propagate", keep
 # Two samples
 
 
-def _within_bounds(r: Any) -> Any:
+def _within_bounds(r: Array) -> Any:
     """Return a correlation clipped to -1 to 1 against rounding; the derivative is that of the unclipped value."""
     return r + stop_gradient_of(np.clip(r, -1.0, 1.0) - r)
 
@@ -384,7 +390,7 @@ def _centered(x: Any) -> tuple[Any, Any]:
 
 
 @differentiates(stats.pearsonr, _OF_TESTS, OF_SAMPLES)
-def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: Any = 0) -> Any:
+def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = None, axis: int | None = 0) -> Any:
     """Return the Pearson correlation coefficient, and the p-value of the hypothesis that it is 0.
 
     Args:
@@ -427,7 +433,7 @@ def linregress(
     y: Any,
     alternative: str = "two-sided",
     *,
-    axis: Any = 0,
+    axis: int | None = 0,
     nan_policy: str = "propagate",
     keepdims: bool = False,
 ) -> Any:
@@ -469,7 +475,7 @@ def linregress(
 
 @differentiates(stats.spearmanr, _OF_TESTS, OF_SAMPLES)
 def spearmanr(
-    a: Any, b: Any = None, axis: Any = 0, nan_policy: str = "propagate", alternative: str = "two-sided"
+    a: Any, b: Any = None, axis: object = 0, nan_policy: str = "propagate", alternative: str = "two-sided"
 ) -> Any:
     """Return SciPy's Spearman correlation coefficient of samples that are not traced.
 

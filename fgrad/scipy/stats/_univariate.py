@@ -34,6 +34,7 @@ from fgrad.scipy.stats._base import (
 )
 from fgrad.scipy.stats._densities import Form, far_density, log_density
 from fgrad.scipy.stats._integrals import flat_exp
+from fgrad.typing import Array, Operand
 
 Formula = Callable[..., Any]
 
@@ -41,12 +42,12 @@ FAR = -700.0
 """Below this logarithm numbers lose digits, and finally underflow."""
 
 
-def constant_where_infinite(x: Any) -> Any:
+def constant_where_infinite(x: Array) -> Array:
     """Return `x`, with the derivative 0 where it is infinite."""
     return np.where(np.isinf(x), np.where(np.greater(x, 0), np.inf, -np.inf), x)
 
 
-def _times(moment: Any, scale: Any) -> Any:
+def _times(moment: Operand, scale: Any) -> Any:
     """Return a moment of the standard form times the scale; an infinite one is a constant."""
     infinite = np.isinf(moment)
     return np.where(infinite, np.inf * np.where(scale > 0, 1.0, np.nan), np.where(infinite, 1.0, moment) * scale)
@@ -57,7 +58,7 @@ def all_positive(*shapes: Any) -> Any:
     return functools.reduce(np.logical_and, (np.greater(shape, 0) for shape in shapes), np.True_)
 
 
-def log_of_complement(probability: Any, complement: Any) -> Any:
+def log_of_complement(probability: Any, complement: Any) -> Array:
     """Return the logarithm of a probability, from the smaller one of it and its complement."""
     small = np.less_equal(probability, complement)
     with np.errstate(divide="ignore"):  # log(0) is -inf, as in SciPy
@@ -210,7 +211,7 @@ class Located(Distribution):
             return all(map(is_positive, shapes))
         return is_everywhere(self._where_allowed(shapes))
 
-    def _or_nan(self, shapes: list[Any], scale: Any) -> tuple[list[Any], Any]:
+    def _or_nan(self, shapes: list[Any], scale: Array | float) -> tuple[list[Any], Any]:
         """Return the shape parameters and the scale, NaN where one of them is invalid."""
         if is_positive(scale) and self._allows(shapes):
             return shapes, scale
@@ -224,16 +225,16 @@ class Located(Distribution):
         shapes, scale = self._or_nan(shapes, scale)
         return shapes, loc, scale
 
-    def _number(self, name: str, x: Any) -> Any:
+    def _number(self, name: str, x: Operand) -> Any:
         """Return an argument in double precision."""
         return in_double(x, self.full_name)
 
-    def _distance(self, x: Any, loc: Any) -> Any:
+    def _distance(self, x: Operand, loc: Operand) -> Any:
         """Return the argument relative to the location."""
         x = self._number(self.argument, x)
         return x if type(loc) is float and loc == 0 else x - loc
 
-    def _standardized(self, distance: Any, scale: Any) -> Any:
+    def _standardized(self, distance: Array, scale: Operand) -> Any:
         """Return the argument of the tails of the standard form."""
         return distance / scale
 
@@ -241,7 +242,7 @@ class Located(Distribution):
         return self.ends(*shapes) if callable(self.ends) else self.ends
 
     @differentiated(_OF_PARAMETERS)
-    def mean(self, *args: Any, **kwds: Any) -> Any:
+    def mean(self, *args: object, **kwds: object) -> Any:
         """Return the mean.
 
         Example:
@@ -281,7 +282,7 @@ class Located(Distribution):
         return _times(np.sqrt(self._formula("var")(*shapes)), scale) + 0.0 * loc
 
     @differentiated(_OF_PARAMETERS)
-    def entropy(self, *args: Any, **kwds: Any) -> Any:
+    def entropy(self, *args: object, **kwds: Array) -> Any:
         """Return the entropy: of a density with respect to length, or of probabilities.
 
         Raises:
@@ -298,7 +299,7 @@ class Located(Distribution):
         return self._formula("entropy")(*shapes) + np.log(scale) + 0.0 * loc
 
     @differentiated(_OF_POINTS)
-    def cdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def cdf(self, x: Array | float, *args: object, **kwds: Any) -> Any:
         """Return the distribution function: the probability of `x` or less.
 
         Example:
@@ -310,7 +311,7 @@ class Located(Distribution):
         return self._tail("cdf", x, args, kwds, below=0.0, above=1.0)
 
     @differentiated(_OF_POINTS)
-    def sf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def sf(self, x: Operand, *args: Operand, **kwds: Array) -> Any:
         """Return the survival function: the probability of more than `x`.
 
         Example:
@@ -322,7 +323,7 @@ class Located(Distribution):
         return self._tail("sf", x, args, kwds, below=1.0, above=0.0)
 
     @differentiated(_OF_POINTS)
-    def logcdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logcdf(self, x: Array, *args: object, **kwds: object) -> Any:
         """Return the logarithm of the distribution function, accurate in both tails.
 
         Example:
@@ -334,7 +335,7 @@ class Located(Distribution):
         return self._tail("logcdf", x, args, kwds, below=-np.inf, above=0.0)
 
     @differentiated(_OF_POINTS)
-    def logsf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logsf(self, x: Array, *args: object, **kwds: object) -> Any:
         """Return the logarithm of the survival function, accurate in both tails.
 
         Example:
@@ -352,7 +353,9 @@ class Located(Distribution):
         of, other = self._formula(tail), self._formula(complement)
         return lambda y, *shapes: log_of_complement(of(y, *shapes), other(y, *shapes))
 
-    def _tail(self, method: str, x: Any, args: Any, keywords: dict[str, Any], below: float, above: float) -> Any:
+    def _tail(
+        self, method: str, x: Operand, args: tuple[Any, ...], keywords: dict[str, Any], below: float, above: float
+    ) -> Any:
         """Return the probability of a tail, or its logarithm, and its values before and after the support."""
         formula, far = self._tail_formula(method), self.formulas.get(f"far_{method}")
         shapes, loc, scale = self._parameters(args, keywords)
@@ -370,7 +373,7 @@ class Located(Distribution):
             found = constant_where_infinite(found)
         return np.where(low, below, np.where(high, above, found))
 
-    def _with_far_slope(self, far: Formula, found: Any, y: Any, shapes: list[Any]) -> Any:
+    def _with_far_slope(self, far: Formula, found: Any, y: Operand, shapes: list[Any]) -> Any:
         """Return the logarithm of a tail; far out, where the tail loses its digits, with the correct slope.
 
         The value is SciPy's, which is -inf where the tail is 0.
@@ -380,15 +383,15 @@ class Located(Distribution):
         change = np.where(lost, logarithm - stop_gradient_of(logarithm), 0.0)
         return np.where(lost, stop_gradient_of(found), constant_where_infinite(found)) + change
 
-    def _is_inside(self, y: Any, shapes: list[Any]) -> bool:
+    def _is_inside(self, y: Operand, shapes: list[Any]) -> bool:
         """Return whether all standardized numbers are known to be valid for the formulas, without masks."""
         raise NotImplementedError(type(self).__name__)
 
-    def _outside(self, y: Any, shapes: list[Any], method: str) -> tuple[Any, Any]:
+    def _outside(self, y: Operand, shapes: list[Any], method: str) -> tuple[Any, Any]:
         """Return where a tail is 0 or 1: before and after the support."""
         raise NotImplementedError(type(self).__name__)
 
-    def _safe(self, outside: Any, y: Any, shapes: list[Any]) -> Any:
+    def _safe(self, outside: object, y: Operand, shapes: list[Any]) -> Any:
         """Return standardized numbers, with those outside of the support replaced by others inside."""
         raise NotImplementedError(type(self).__name__)
 
@@ -461,16 +464,16 @@ class Continuous(Located):
         by_quantiles = f"fgrad.{self.full_name}.ppf(rng.random(size), ...)"
         return f"Draw by quantiles, {by_quantiles}; or with a generator of fg.random.default_rng(seed)."
 
-    def _safe(self, outside: Any, y: Any, shapes: list[Any]) -> Any:
+    def _safe(self, outside: Any, y: Any, shapes: list[Any]) -> Array:
         return np.where(outside, self.inside(*shapes) if callable(self.inside) else self.inside, y)
 
-    def _before(self, y: Any, start: Any, is_open: bool) -> Any:
+    def _before(self, y: Array, start: Operand, is_open: bool) -> Any:
         """Return where a number is before the support, or at an open or infinite end."""
         if type(start) is float and np.isinf(start):
             return np.equal(y, -np.inf)
         return np.less_equal(y, start) if is_open else np.less(y, start)
 
-    def _after(self, y: Any, end: Any, is_open: bool) -> Any:
+    def _after(self, y: Array, end: Operand, is_open: bool) -> Any:
         if type(end) is float and np.isinf(end):
             return np.equal(y, np.inf)
         return np.greater_equal(y, end) if is_open else np.greater(y, end)
@@ -478,7 +481,7 @@ class Continuous(Located):
     def _is_inside(self, y: Any, shapes: list[Any]) -> bool:
         return is_finite(y) and self._is_between(y, 1.0)
 
-    def _is_between(self, distance: Any, scale: Any) -> bool:
+    def _is_between(self, distance: Array, scale: Operand) -> bool:
         """Return whether distances from the location are known to be inside the support, and not at an end of it."""
         if self.unbounded or callable(self.ends):
             return self.unbounded
@@ -493,11 +496,11 @@ class Continuous(Located):
         low = self._before(y, start, self.open_tails or method == "logcdf")
         return low, self._after(y, end, self.open_tails or method == "logsf")
 
-    def _placed(self, x: Any, args: Any, keywords: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
+    def _placed(self, x: Array | float, args: Any, keywords: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
         shapes, loc, scale = self._given(args, keywords)
         return self._distance(x, loc), scale, shapes
 
-    def _inner_log_density(self, distance: Any, scale: Any, shapes: list[Any]) -> Any:
+    def _inner_log_density(self, distance: Array, scale: Operand, shapes: list[Any]) -> Any:
         """Return the logarithm of the density if it is known to be finite everywhere; otherwise None."""
         regular = is_positive(scale) and (not shapes or (all(map(is_finite, shapes)) and self._allows(shapes)))
         if self.density and regular and self._is_between(distance, scale):
@@ -507,16 +510,16 @@ class Continuous(Located):
                     return found
         return None
 
-    def _outside_density(self, y: Any, shapes: list[Any]) -> Any:
+    def _outside_density(self, y: Array, shapes: list[Any]) -> Any:
         """Return where standardized numbers are before or after the support of the density."""
         start, end = self._ends(shapes)
         return np.logical_or(self._before(y, start, self.open_density), self._after(y, end, self.open_density))
 
-    def _masked_log_density(self, y: Any, scale: Any, shapes: list[Any], outside: Any) -> Any:
+    def _masked_log_density(self, y: Array, scale: Operand, shapes: list[Any], outside: Array) -> Array:
         inner = self.formulas["logpdf"](self._safe(outside, y, shapes), *shapes)
         return np.where(outside, -np.inf, constant_where_infinite(inner - np.log(scale)))
 
-    def _masked_density(self, distance: Any, scale: Any, shapes: list[Any]) -> Any:
+    def _masked_density(self, distance: Array, scale: float, shapes: list[Any]) -> Any:
         y = distance / scale
         outside = self._outside_density(y, shapes)
         logarithm = self._masked_log_density(y, scale, shapes, outside)
@@ -532,13 +535,13 @@ class Continuous(Located):
             return True
         return not np.any(form.has_power(concrete_value(distance) / concrete_value(scale)))
 
-    def _is_far(self, logarithm: Any, y: Any) -> Any:
+    def _is_far(self, logarithm: Array, y: Array) -> Any:
         """Return where derivatives of the density cannot be computed from those of its logarithm."""
         far = np.logical_or(np.less(logarithm, FAR), self.form.has_power(y))
         return np.logical_and(far, np.isfinite(logarithm))
 
     @differentiated(_OF_DENSITIES)
-    def logpdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def logpdf(self, x: Array | float, *args: Operand, **kwds: Operand) -> Any:
         """Return the logarithm of the density.
 
         Example:
@@ -556,7 +559,7 @@ class Continuous(Located):
         return self._masked_log_density(y, scale, shapes, self._outside_density(y, shapes))
 
     @differentiated(_OF_DENSITIES)
-    def pdf(self, x: Any, *args: Any, **kwds: Any) -> Any:
+    def pdf(self, x: Array, *args: object, **kwds: object) -> Any:
         """Return the density.
 
         Example:
@@ -575,7 +578,7 @@ class Continuous(Located):
         return far_density(self.form, distance, scale, *shapes)
 
     @differentiated(_OF_PROBABILITIES)
-    def ppf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def ppf(self, q: Operand, *args: Operand, **kwds: Operand) -> Any:
         """Return the quantile: the inverse of the distribution function.
 
         Example:
@@ -587,7 +590,7 @@ class Continuous(Located):
         return self._quantile("ppf", q, args, kwds)
 
     @differentiated(_OF_PROBABILITIES)
-    def isf(self, q: Any, *args: Any, **kwds: Any) -> Any:
+    def isf(self, q: Operand, *args: Operand, **kwds: object) -> Any:
         """Return the inverse of the survival function.
 
         Example:
@@ -599,7 +602,7 @@ class Continuous(Located):
         return self._quantile("isf", q, args, kwds)
 
     @differentiated(_OF_PARAMETERS)
-    def median(self, *args: Any, **kwds: Any) -> Any:
+    def median(self, *args: object, **kwds: Array) -> Any:
         """Return the median.
 
         Example:
@@ -610,7 +613,7 @@ class Continuous(Located):
         """
         return self._quantile("ppf", 0.5, args, kwds)
 
-    def _quantile(self, name: str, q: Any, args: Any, keywords: dict[str, Any]) -> Any:
+    def _quantile(self, name: str, q: Operand, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         shapes, loc, scale = self._parameters(args, keywords)
         q = self._number("q", q)
         start, end = self._ends(shapes) if name == "ppf" else self._ends(shapes)[::-1]
@@ -659,7 +662,7 @@ class Discrete(Located):
     defaults = {"loc": 0.0}  # noqa: RUF012  # read only
     argument = "k"
 
-    def _number(self, name: str, x: Any) -> Any:
+    def _number(self, name: str, x: Operand) -> Any:
         """Return an argument in double precision; reject the derivative of a count."""
         counts = name in ("k", "loc", *self.counts)
         return count_of(x, name, self.full_name) if counts else super()._number(name, x)
@@ -667,7 +670,7 @@ class Discrete(Located):
     def _standardized(self, distance: Any, scale: Any) -> Any:
         return np.floor(self._count(distance, scale))
 
-    def _count(self, distance: Any, scale: Any) -> Any:
+    def _count(self, distance: Array, scale: Operand) -> Any:
         """Return the count; NaN where a parameter is invalid, in which case the scale is NaN."""
         return distance if type(scale) is float else distance * scale
 
@@ -683,7 +686,7 @@ class Discrete(Located):
         return np.where(outside, self._ends(shapes)[0], k)
 
     @differentiated(_OF_COUNTS)
-    def logpmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def logpmf(self, k: Operand, *args: Operand, **kwds: object) -> Any:
         """Return the logarithm of the probability of a count.
 
         Example:
@@ -695,7 +698,7 @@ class Discrete(Located):
         return self._probability("logpmf", k, args, kwds, -np.inf)
 
     @differentiated(_OF_COUNTS)
-    def pmf(self, k: Any, *args: Any, **kwds: Any) -> Any:
+    def pmf(self, k: Operand, *args: Array, **kwds: object) -> Any:
         """Return the probability of a count.
 
         Example:
@@ -706,7 +709,9 @@ class Discrete(Located):
         """
         return self._probability("pmf", k, args, kwds, 0.0)
 
-    def _probability(self, name: str, k: Any, args: Any, keywords: dict[str, Any], outside: float) -> Any:
+    def _probability(
+        self, name: str, k: Operand, args: tuple[Any, ...], keywords: dict[str, Any], outside: float
+    ) -> Any:
         shapes, loc, scale = self._parameters(args, keywords)
         k = self._count(self._distance(k, loc), scale)
         start, end = self._ends(shapes)

@@ -8,11 +8,16 @@ from typing import Any
 from fgrad.compat.autograd.core import make_vjp
 from fgrad.compat.autograd.primitives import defvjp, primitive
 from fgrad.compat.autograd.vspaces import vspace
+from fgrad.typing import Array, ArrayLike, Operand
 
 
 @primitive
 def fixed_point(
-    f: Callable[[Any], Callable[[Any], Any]], a: Any, x0: Any, distance: Callable[[Any, Any], Any], tol: float
+    f: Callable[[Any], Callable[[Any], Any]],
+    a: ArrayLike,
+    x0: ArrayLike,
+    distance: Callable[[Any, Any], Any],
+    tol: float,
 ) -> Any:
     """Return the fixed point of `f(a)`, by iteration from `x0` until it changes by no more than `tol`.
 
@@ -25,7 +30,9 @@ def fixed_point(
     return x
 
 
-def _vjp(ans: Any, f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Callable[[Any], Any]:
+def _vjp(
+    ans: Array, f: Callable[..., Any], a: ArrayLike, x0: Operand, distance: Callable[..., Any], tol: float
+) -> Callable[[Any], Any]:
     pull_a, _ = make_vjp(lambda a: f(a)(ans), a)
 
     def adjoint(given: tuple[Any, Any, Any]) -> Callable[[Any], Any]:
@@ -34,7 +41,7 @@ def _vjp(ans: Any, f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Callab
         pull_x, _ = make_vjp(f(a), x)
         return lambda ct: vspace(x).add(pull_x(ct), g)
 
-    def vjp(g: Any) -> Any:
+    def vjp(g: Array) -> Any:
         return pull_a(fixed_point(adjoint, (a, ans, g), vspace(ans).zeros(), distance, tol))
 
     return vjp

@@ -11,7 +11,7 @@ import fgrad as fg
 from fgrad.compat.autograd.values import plain
 
 
-def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
+def flatten(value: object) -> tuple[Any, Callable[[Any], Any]]:
     """Return a vector of all numbers in a tree, and a function that converts a vector back to the containers.
 
     Example:
@@ -25,7 +25,7 @@ def flatten(value: Any) -> tuple[Any, Callable[[Any], Any]]:
     return plain(vector), lambda vector: plain(unravel(vector))
 
 
-def flatten_func(func: Callable[..., Any], example: Any) -> tuple[Callable[..., Any], Callable[[Any], Any], Any]:
+def flatten_func(func: Callable[..., Any], example: object) -> tuple[Callable[..., Any], Callable[[Any], Any], Any]:
     """Return a function as a function from vectors to vectors, the conversion back, and the example as a vector."""
     vector, unflatten = flatten(example)
     return lambda x, *args: flatten(func(unflatten(x), *args))[0], unflatten, vector

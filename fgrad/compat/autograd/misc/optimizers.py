@@ -7,12 +7,13 @@ may be nested containers.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from fgrad.compat.autograd.misc.flatten import flatten
+from fgrad.typing import Array, Operand
 
 Step = Callable[[int, Any], Any]
 
@@ -23,7 +24,13 @@ def _optimizer(steps: Callable[..., Step]) -> Callable[..., Any]:
     names = list(defaults)
 
     @functools.wraps(steps)
-    def optimize(grad: Callable[..., Any], x0: Any, callback: Any = None, *args: Any, **kwargs: Any) -> Any:
+    def optimize(
+        grad: Callable[..., Any],
+        x0: Mapping[str, Any],
+        callback: Callable[..., Any] | None = None,
+        *args: Operand,
+        **kwargs: Operand,
+    ) -> Any:
         options = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
         num_iters = options.pop("num_iters")
         x, unflatten = flatten(x0)
@@ -43,7 +50,7 @@ def sgd(size: int, *, num_iters: int = 200, step_size: float = 0.1, mass: float 
     """Gradient descent with momentum."""
     velocity: Any = np.zeros(size)
 
-    def step(i: int, g: Any) -> Any:
+    def step(i: int, g: Array) -> Any:
         nonlocal velocity
         velocity = mass * velocity - (1.0 - mass) * g
         return step_size * velocity
@@ -56,7 +63,7 @@ def rmsprop(size: int, *, num_iters: int = 100, step_size: float = 0.1, gamma: f
     """RMSProp: steps divided by the square root of a moving average of squared gradients."""
     squares: Any = np.ones(size)
 
-    def step(i: int, g: Any) -> Any:
+    def step(i: int, g: Array) -> Any:
         nonlocal squares
         squares = gamma * squares + (1 - gamma) * g**2
         return -step_size * g / (np.sqrt(squares) + eps)
@@ -72,7 +79,7 @@ def adam(
     mean: Any = np.zeros(size)
     square: Any = np.zeros(size)
 
-    def step(i: int, g: Any) -> Any:
+    def step(i: int, g: Array) -> Any:
         nonlocal mean, square
         mean = b1 * mean + (1 - b1) * g
         square = b2 * square + (1 - b2) * g**2

@@ -9,9 +9,10 @@ from typing import Any
 import fgrad as fg
 from fgrad.compat.autograd.tracer import Node, trace
 from fgrad.compat.autograd.values import as_point, plain
+from fgrad.typing import Array, ArrayLike, Operand
 
 
-def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
+def const_graph(fun: Callable[..., Any], *args: ArrayLike, **kwargs: object) -> Callable[..., Any]:
     """Return a function that is recorded in the first call, and replayed from then on.
 
     Args:
@@ -21,7 +22,7 @@ def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[
     graphs: list[Any] = []
 
     @functools.wraps(fun)
-    def call(*rest: Any) -> Any:
+    def call(*rest: Operand) -> Any:
         if not graphs:
             graphs.append(fg.trace(functools.partial(fun, *args, **kwargs))(*as_point(rest)))
         return plain(graphs[0](*as_point(rest)))
@@ -33,7 +34,13 @@ class FullGraphNode(Node):
     """An operation with its value and its recipe: the function, its arguments, and the nodes of its parents."""
 
     def __init__(
-        self, value: Any, fun: Any, args: Any, kwargs: dict[str, Any], parent_argnums: Any, parents: Any
+        self,
+        value: Array | float,
+        fun: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        parent_argnums: tuple[int, ...],
+        parents: tuple[Any, ...],
     ) -> None:
         self.value = value
         self.recipe: Any = (fun, args, kwargs, list(zip(parent_argnums, parents, strict=True)))
@@ -47,6 +54,6 @@ def _identity(x: Any) -> Any:
     return x
 
 
-def full_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+def full_graph(fun: Callable[..., Any], *args: ArrayLike, **kwargs: object) -> Any:
     """Return the node of the result of a function, from which the nodes of all its operations are reachable."""
     return trace(FullGraphNode.new_root(), lambda args: fun(*args, **kwargs), args)[1]

@@ -6,11 +6,12 @@ import numpy as np
 
 import fgrad as fg
 from fgrad.compat.autograd.namespaces import fill, gathered
+from fgrad.typing import ArrayLike
 
 fill(globals(), np.linalg)
 
 
-def T(x: Any) -> Any:  # noqa: N802  # Autograd's name
+def T(x: ArrayLike) -> Any:  # noqa: N802  # Autograd's name
     """Return matrices with their last two axes exchanged."""
     return np.swapaxes(x, -1, -2)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fgrad.compat.autograd.numpy.numpy_wrapper import metadata
 from fgrad.compat.autograd.sparse import SparseObject
+from fgrad.typing import ArrayLike
 
 __all__ = [
     "balanced_eq", "match_complex", "repeat_to_match_shape", "replace_zero", "unbroadcast", "unbroadcast_f", "untake",
@@ -17,7 +18,7 @@ __all__ = [
 Meta = tuple[tuple[int, ...], int, Any, bool]
 
 
-def unbroadcast(x: Any, target_meta: Meta, broadcast_idx: int = 0) -> Any:
+def unbroadcast(x: ArrayLike, target_meta: Meta, broadcast_idx: int = 0) -> Any:
     """Return a cotangent summed over the axes along which its argument was broadcast.
 
     Args:
@@ -47,17 +48,19 @@ def match_complex(target: Any, x: Any) -> Any:
     return x + 0j if np.iscomplexobj(target) else np.real(x)
 
 
-def replace_zero(x: Any, val: Any) -> Any:
+def replace_zero(x: ArrayLike, val: Any) -> Any:
     """Return `x` with zeros replaced."""
     return np.where(x != 0, x, val)
 
 
-def balanced_eq(x: Any, z: Any, y: Any) -> Any:
+def balanced_eq(x: ArrayLike, z: ArrayLike, y: ArrayLike) -> Any:
     """Return the weight of `x` in the choice `z` of `x` or `y`: 1, or 1/2 where they are equal."""
     return (x == z) / (1.0 + (x == y))
 
 
-def repeat_to_match_shape(g: Any, shape: tuple[int, ...], dtype: Any, axis: Any, keepdims: bool) -> tuple[Any, int]:
+def repeat_to_match_shape(
+    g: ArrayLike, shape: tuple[int, ...], dtype: Any, axis: Any, keepdims: bool
+) -> tuple[Any, int]:
     """Return the cotangent of a sum broadcast to its argument, and the number of elements in each sum."""
     if shape == ():
         return g, 1
@@ -67,7 +70,7 @@ def repeat_to_match_shape(g: Any, shape: tuple[int, ...], dtype: Any, axis: Any,
     return np.broadcast_to(np.reshape(g, kept), shape) + np.zeros(shape, dtype), count
 
 
-def untake(x: Any, idx: Any, vs: Any) -> SparseObject:
+def untake(x: ArrayLike, idx: Any, vs: object) -> SparseObject:
     """Return zeros with a cotangent added to the elements at an index."""
 
     def mut_add(array: Any) -> Any:

@@ -16,6 +16,7 @@ from fgrad.compat.autograd.namespaces import fill, gathered, holds_traced
 from fgrad.compat.autograd.primitives import has_rule, primitive
 from fgrad.compat.autograd.values import getval, plain
 from fgrad.errors import ParameterError, hints
+from fgrad.typing import ArrayLike
 
 numpy_version = np.__version__
 
@@ -31,7 +32,7 @@ def _making(name: str) -> Callable[..., Any]:
     plainly, traced = getattr(np, name), getattr(fnp, name)
 
     @functools.wraps(plainly)
-    def make(*args: Any, **kwargs: Any) -> Any:
+    def make(*args: ArrayLike, **kwargs: object) -> Any:
         makes = traced if any(map(holds_traced, args)) else plainly
         return makes(*args, **kwargs)
 
@@ -61,17 +62,17 @@ concatenate, concat, stack, vstack, hstack, dstack, column_stack, block = map(
 row_stack = vstack
 
 
-def concatenate_args(axis: int, *args: Any) -> Any:
+def concatenate_args(axis: int, *args: ArrayLike) -> Any:
     """Return arrays joined along an axis."""
     return concatenate(args, axis)
 
 
-def array_from_args(array_args: Any, array_kwargs: Mapping[str, Any], *args: Any) -> Any:
+def array_from_args(array_args: Any, array_kwargs: Mapping[str, Any], *args: ArrayLike) -> Any:
     """Return an array from numbers and arrays."""
     return array(args, *array_args, **array_kwargs)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Any:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
     """Return an array with others appended, as NumPy's `append`."""
     return np.append(gathered(arr), gathered(values), axis)
 
@@ -92,7 +93,7 @@ def where(condition: Any, *args: Any, **kwargs: Any) -> Any:
     return result if any(map(_holds_arrays, (condition, x, y))) else result.tolist()
 
 
-def _holds_arrays(x: Any) -> bool:
+def _holds_arrays(x: ArrayLike) -> bool:
     return any(map(_holds_arrays, x)) if isinstance(x, (list, tuple)) else hasattr(x, "dtype")
 
 
@@ -102,7 +103,7 @@ class _Joining:
     def __init__(self, name: str) -> None:
         self._plain, self._traced = getattr(np, name), getattr(fnp, name)
 
-    def __getitem__(self, key: Any) -> Any:
+    def __getitem__(self, key: tuple[Any, ...]) -> Any:
         return (self._traced if holds_traced(key) else self._plain)[key]
 
 
@@ -116,7 +117,7 @@ def make_diagonal(D: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> An
     return D[..., None] * np.eye(D.shape[-1])
 
 
-def metadata(A: Any) -> tuple[tuple[int, ...], int, Any, bool]:  # noqa: N803
+def metadata(A: ArrayLike) -> tuple[tuple[int, ...], int, Any, bool]:  # noqa: N803
     """Return the shape of an array, its number of axes, its dtype, and whether it is complex."""
     return np.shape(A), np.ndim(A), np.result_type(getval(A)), bool(np.iscomplexobj(A))
 

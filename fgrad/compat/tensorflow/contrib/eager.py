@@ -6,13 +6,14 @@ lists of floats one tensor, and the gradients of a graph's tensors are graph ten
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import fgrad
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
-from fgrad.compat.deferred.graph import holds_symbol
+from fgrad.compat.deferred.graph import Convertible, holds_symbol
 from fgrad.compat.deferred.state import identity
 from fgrad.compat.tensorflow.gradient import GradientTape as GradientTape
 from fgrad.compat.tensorflow.gradient import custom_gradient as custom_gradient
@@ -21,6 +22,7 @@ from fgrad.compat.tensorflow.modes import executing_eagerly as executing_eagerly
 from fgrad.compat.tensorflow.variables import Variable as Variable
 from fgrad.core.tree import flatten, tree_map
 from fgrad.transforms.calls import Selection, decorator, name_of, select
+from fgrad.typing import Operand
 
 __all__ = [
     "GradientTape", "Variable", "custom_gradient", "executing_eagerly", "gradients_function", "implicit_gradients",
@@ -82,14 +84,16 @@ def _run_make_vjp(function: Any, args: Any, keywords: Any, params: Selection, pe
     return _called(fgrad.make_vjp(function, params, persistent), function, args, keywords, params)
 
 
-def _run_implicit_gradients(function: Any, args: Any, keywords: Any) -> Any:
+def _run_implicit_gradients(function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
     if _is_of_graph(args, keywords):
         return _read_in_graph(function, args, keywords)[1]
     transformed: Any = fgrad.implicit_gradients(function)
     return transformed(*args, **keywords)
 
 
-def _run_implicit_value_and_gradients(function: Any, args: Any, keywords: Any) -> Any:
+def _run_implicit_value_and_gradients(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]
+) -> Any:
     if _is_of_graph(args, keywords):
         return _read_in_graph(function, args, keywords)
     transformed: Any = fgrad.implicit_value_and_gradients(function)
@@ -103,7 +107,7 @@ def _called(transformed: Any, function: Any, args: Any, keywords: dict[str, Any]
     return transformed(*args, **{key: _tensors(x) if key in places else x for key, x in keywords.items()})
 
 
-def _tensors(arg: Any) -> Any:
+def _tensors(arg: object) -> Any:
     """Return an argument with numbers converted to tensors; nested lists of numbers are one tensor."""
     leaves = flatten(arg)[0]
     if isinstance(arg, (list, tuple)) and leaves and all(map(_is_number, leaves)):
@@ -111,14 +115,14 @@ def _tensors(arg: Any) -> Any:
     return tree_map(lambda leaf: convert(leaf) if _is_number(leaf) else leaf, arg)
 
 
-def _is_number(leaf: Any) -> bool:
+def _is_number(leaf: Convertible) -> bool:
     return isinstance(leaf, (bool, int, float, complex)) and not hasattr(leaf, "dtype")
 
 
 # In a graph, with a tape
 
 
-def _is_of_graph(args: Any, keywords: Any) -> bool:
+def _is_of_graph(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
     return mode.is_deferring() or holds_symbol(flatten((args, keywords))[0])
 
 
@@ -134,13 +138,13 @@ def _pulled_in_graph(function: Any, args: Any, keywords: dict[str, Any], params:
         tape.watch(sources)
         value = _returned(function, function(*args, **given))
 
-    def pull(dy: Any = None) -> Any:
+    def pull(dy: Operand | None = None) -> Any:
         return tape.gradient(value, sources, dy)
 
     return value, pull
 
 
-def _read_in_graph(function: Any, args: Any, keywords: Any) -> Any:
+def _read_in_graph(function: Callable[..., Any], args: tuple[Any, ...], keywords: Mapping[str, Any]) -> Any:
     """Return the value of a function, and pairs of gradients and the variables of a graph that it reads."""
     with GradientTape() as tape:
         value = _returned(function, function(*args, **keywords))

@@ -11,7 +11,7 @@ are computed without a dense matrix, and by the same solver as the system itself
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,6 +29,7 @@ from fgrad.scipy.linalg._arguments import lapack_dtype, of_dtype
 from fgrad.scipy.sparse._patterns import Pattern, full, placed
 from fgrad.scipy.sparse._products import product, sampled, side_by_side, stacks, supported
 from fgrad.scipy.sparse.arrays import SparseArray, as_sparse, issparse, made
+from fgrad.typing import Array
 
 
 class Solver(Protocol):
@@ -52,7 +53,7 @@ class Solver(Protocol):
 
 
 def _solved(data: Any, b: Any, pattern: Pattern, solver: Solver, of_transpose: bool) -> Any:
-    def solve_one(row: Any, b: Any) -> Any:
+    def solve_one(row: Array, b: Array) -> Any:
         return solver.solve(pattern.with_elements(row[0]), b, of_transpose).astype(dtype, copy=False)
 
     dtype = np.result_type(data, b)
@@ -62,12 +63,14 @@ def _solved(data: Any, b: Any, pattern: Pattern, solver: Solver, of_transpose: b
     return in_stacks(solve_one, data[..., None, :], b)
 
 
-def _solve(data: Any, b: Any, pattern: Pattern, solver: Solver, of_transpose: bool) -> Any:
+def _solve(data: Array, b: Array, pattern: Pattern, solver: Solver, of_transpose: bool) -> Any:
     return apply(_entry, (data, b), {"pattern": pattern, "solver": solver, "of_transpose": of_transpose})
 
 
-def _data_rule(ans: Any, data: Any, b: Any, pattern: Pattern, solver: Solver, of_transpose: bool) -> Any:
-    def pullback(ct: Any) -> Any:
+def _data_rule(
+    ans: Array, data: Array, b: Array, pattern: Pattern, solver: Solver, of_transpose: bool
+) -> Callable[[Any], Any]:
+    def pullback(ct: Array) -> Any:
         moved = _solve(data, ct, pattern, solver.for_derivatives(), not of_transpose)
         left, right = (ans, moved) if of_transpose else (moved, ans)
         return -sampled(left, right, pattern)
@@ -75,11 +78,15 @@ def _data_rule(ans: Any, data: Any, b: Any, pattern: Pattern, solver: Solver, of
     return pullback
 
 
-def _side_rule(ans: Any, data: Any, b: Any, pattern: Pattern, solver: Solver, of_transpose: bool) -> Any:
+def _side_rule(
+    ans: Array, data: Array, b: Array, pattern: Pattern, solver: Solver, of_transpose: bool
+) -> Callable[[Any], Any]:
     return lambda ct: _solve(data, ct, pattern, solver.for_derivatives(), not of_transpose)
 
 
-def _tangent(tangents: Any, ans: Any, data: Any, b: Any, pattern: Pattern, solver: Solver, of_transpose: bool) -> Any:
+def _tangent(
+    tangents: Sequence[Any], ans: Array, data: Array, b: Array, pattern: Pattern, solver: Solver, of_transpose: bool
+) -> Any:
     moved, tb = tangents
     if moved is not ZERO:
         pushed = -product(moved, ans, pattern.T if of_transpose else pattern)
@@ -90,7 +97,7 @@ def _tangent(tangents: Any, ans: Any, data: Any, b: Any, pattern: Pattern, solve
 class _Dense:
     """A dense solver for small systems."""
 
-    def solve(self, matrix: Any, b: Any, of_transpose: bool) -> Any:
+    def solve(self, matrix: Any, b: Array, of_transpose: bool) -> Any:
         a = matrix.toarray()
         return np.linalg.solve(a.T if of_transpose else a, b)
 
@@ -175,7 +182,7 @@ def as_matrix(a: Any, function: str) -> Any:
     return found
 
 
-def system(a: Any, b: Any, function: str) -> tuple[Any, Any]:
+def system(a: object, b: Any, function: str) -> tuple[Any, Any]:
     """Return a matrix and a right-hand side in their common precision.
 
     Raises:
@@ -200,7 +207,7 @@ def system(a: Any, b: Any, function: str) -> tuple[Any, Any]:
 def on_plain(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a SciPy function that also accepts fgrad arrays with plain elements."""
 
-    def call(*args: Any, **keywords: Any) -> Any:
+    def call(*args: object, **keywords: object) -> Any:
         plain = [_scipys(each) for each in args]
         return function(*plain, **{name: _scipys(each) for name, each in keywords.items()})
 

@@ -17,8 +17,9 @@ from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.ops.matrices import conjugated
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import Array, lapack_dtype, numbers
+from fgrad.scipy.linalg._arguments import lapack_dtype, numbers
 from fgrad.scipy.sparse.linalg._systems import as_matrix, on_plain, solution, system
+from fgrad.typing import Array, ArrayLike
 
 _SCIPY: Any = scipy.sparse.linalg
 
@@ -31,7 +32,7 @@ class Factors:
         options: SciPy's options for `splu`.
     """
 
-    def __init__(self, warns: bool, **options: Any) -> None:
+    def __init__(self, warns: bool, **options: object) -> None:
         self._warns, self._options = warns, options
         self._known: tuple[Any, Any] | None = None
 
@@ -73,12 +74,12 @@ class Factors:
         return "SuperLU"
 
 
-def _is_same(known: Any, data: Any) -> bool:
+def _is_same(known: Array, data: Array) -> bool:
     return bool(known.dtype == data.dtype and np.array_equal(known, data))
 
 
 @differentiates(on_plain(_SCIPY.spsolve))
-def spsolve(A: Any, b: Array, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:  # noqa: N803
+def spsolve(A: Any, b: ArrayLike, permc_spec: str | None = None, use_umfpack: bool = True) -> Any:  # noqa: N803
     """Solve the equation `A @ x = b` for sparse square `A`.
 
     Args:
@@ -129,7 +130,7 @@ class SuperLU:
         self._matrix, self._factors = matrix, factors
         self.shape: tuple[int, int] = matrix.shape
 
-    def solve(self, rhs: Array, trans: str = "N") -> Any:
+    def solve(self, rhs: ArrayLike, trans: str = "N") -> Any:
         """Return the solution of a system with the matrix.
 
         Args:
@@ -156,13 +157,13 @@ class SuperLU:
 
 
 def splu(
-    A: Any,  # noqa: N803
+    A: object,  # noqa: N803
     permc_spec: str | None = None,
     diag_pivot_thresh: float | None = None,
     relax: int | None = None,
     panel_size: int | None = None,
     options: dict[str, Any] | None = None,
-) -> Any:
+) -> SuperLU:
     """Factor a sparse square matrix, to solve many systems with it.
 
     Args:
@@ -198,7 +199,7 @@ def splu(
     return SuperLU(matrix, factors)
 
 
-def factorized(A: Any) -> Callable[[Array], Any]:  # noqa: N803
+def factorized(A: object) -> Callable[[ArrayLike], Any]:  # noqa: N803
     """Return a function that solves `A @ x = b` for fixed `A`, which is factored once.
 
     Args:
@@ -220,7 +221,7 @@ def factorized(A: Any) -> Callable[[Array], Any]:  # noqa: N803
     """
     solve = splu(A).solve
 
-    def solve_for(b: Array) -> Any:
+    def solve_for(b: ArrayLike) -> Any:
         """Return the solution of the factored system."""
         return solve(b)
 

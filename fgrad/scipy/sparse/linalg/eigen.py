@@ -8,7 +8,7 @@ and regular for a simple eigenvalue, and solving with it gives products with `G`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from fgrad.scipy.sparse._products import product, sampled, stacks, supported
 from fgrad.scipy.sparse.arrays import made
 from fgrad.scipy.sparse.linalg._systems import as_matrix, on_plain, solution
 from fgrad.scipy.sparse.linalg.direct import Factors
+from fgrad.typing import Array
 
 _SCIPY: Any = scipy.sparse.linalg
 
@@ -36,7 +37,7 @@ Options = dict[str, Any]
 
 
 def _found(data: Any, pattern: Pattern, options: Options) -> Any:
-    def find(row: Any) -> Any:
+    def find(row: Array) -> Any:
         matrix = pattern.with_elements(row[0]).tocsr()
         hermitian = (matrix + matrix.conj().T) * row.dtype.type(0.5)
         return _SCIPY.eigsh(hermitian, **{"v0": _start(pattern.shape[0], row.dtype), **options})
@@ -46,12 +47,12 @@ def _found(data: Any, pattern: Pattern, options: Options) -> Any:
     return w.astype(real_dtype, copy=False), v.astype(data.dtype, copy=False)
 
 
-def _start(size: int, dtype: Any) -> Any:
+def _start(size: int, dtype: np.dtype[Any]) -> Any:
     """Return the starting vector of ARPACK: always the same one, so that repeated runs agree."""
     return np.random.default_rng(0).uniform(-1, 1, size).astype(dtype)
 
 
-def _bordered(data: Any, w: Any, v: Any, pattern: Pattern) -> Any:
+def _bordered(data: Array, w: Array, v: Array, pattern: Pattern) -> Any:
     """Return the matrix `[[A - w I, v], [v^H, 0]]` for one eigenvalue and its vector, with the Hermitian part of A."""
     size = pattern.shape[0]
     rows, columns = pattern.coordinates
@@ -65,7 +66,7 @@ def _bordered(data: Any, w: Any, v: Any, pattern: Pattern) -> Any:
     return made(places, np.concatenate((*halves, np.broadcast_to(-w, (size,)), v, conjugated(v))))
 
 
-def _reduced(data: Any, ans: Any, b: Any, pattern: Pattern, of_transpose: bool) -> Any:
+def _reduced(data: Array, ans: tuple[Any, ...], b: Array, pattern: Pattern, of_transpose: bool) -> Array:
     """Return the products of `G` of each eigenvalue with the corresponding column of `b`."""
     w, v = ans
     columns = []
@@ -84,7 +85,7 @@ def _reduced(data: Any, ans: Any, b: Any, pattern: Pattern, of_transpose: bool) 
 _LARGEST = 1e11
 
 
-def _check_size(found: Any, right: Any, w: Any) -> None:
+def _check_size(found: Array, right: Array, w: Array) -> None:
     """Reject a solution so large that the eigenvalue cannot be simple."""
     found, right, w = map(raw_array, (found, right, w))
     sizes = [np.max(np.abs(x), initial=0) for x in (found, right, w)]
@@ -99,8 +100,8 @@ def _repeated() -> errors.NoDerivativeError:
     )
 
 
-def _rule(ans: Any, data: Any, pattern: Pattern, options: Options) -> Callable[[Any], Any]:
-    def pullback(cts: Any) -> Any:
+def _rule(ans: tuple[Any, ...], data: Array, pattern: Pattern, options: Options) -> Callable[[Any], Any]:
+    def pullback(cts: object) -> Any:
         v = ans[1]
         ct_w, ct_v = (unmasked(cotangent_of(cts, place)) for place in (0, 1))
         left = np.zeros_like(v) if ct_w is None else conjugated(v) * ct_w[..., None, :]
@@ -112,7 +113,9 @@ def _rule(ans: Any, data: Any, pattern: Pattern, options: Options) -> Callable[[
     return pullback
 
 
-def _of_each(function: Any, data: Any, ans: Any, b: Any, pattern: Pattern, of_transpose: bool) -> Any:
+def _of_each(
+    function: Callable[..., Any], data: Array, ans: tuple[Any, ...], b: Array, pattern: Pattern, of_transpose: bool
+) -> Any:
     """Return the results of a function for each of a stack of matrices."""
     if data.ndim == 1:
         return function(data, ans, b, pattern, of_transpose)
@@ -121,7 +124,7 @@ def _of_each(function: Any, data: Any, ans: Any, b: Any, pattern: Pattern, of_tr
     return np.stack(each)
 
 
-def _check_phase(v: Any, ct: Any) -> None:
+def _check_phase(v: Array, ct: Array) -> None:
     """Reject a loss that depends on the phase of a vector, which ARPACK chooses."""
     if v.dtype.kind != "c":
         return
@@ -134,7 +137,7 @@ def _check_phase(v: Any, ct: Any) -> None:
         )
 
 
-def _tangent(tangents: Any, ans: Any, data: Any, pattern: Pattern, options: Options) -> Any:
+def _tangent(tangents: Sequence[Any], ans: tuple[Any, ...], data: Array, pattern: Pattern, options: Options) -> Any:
     (t,), (_, v) = tangents, ans
     pushed = 0.5 * (product(t, v, pattern) + product(conjugated(t), v, pattern.T))
     moved = real(np.sum(conjugated(v) * pushed, axis=-2))
@@ -160,7 +163,7 @@ _entry.batch = stacks(1)(_entry)
 
 @differentiates(on_plain(_SCIPY.eigsh))
 @called_as(scipy.sparse.linalg.eigsh)
-def eigsh(A: Any, k: int = 6, M: Any = None, **options: Any) -> Any:  # noqa: N803
+def eigsh(A: object, k: int = 6, M: object = None, **options: Any) -> Any:  # noqa: N803
     """Find some eigenvalues of a Hermitian matrix, and their eigenvectors.
 
     Args:

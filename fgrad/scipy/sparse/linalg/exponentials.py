@@ -17,9 +17,9 @@ import scipy.sparse.linalg
 from fgrad import errors
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import Array
 from fgrad.scipy.sparse._products import product
 from fgrad.scipy.sparse.linalg._systems import on_plain, system
+from fgrad.typing import ArrayLike
 
 _LONGEST_STEP = 3.5
 _TERMS = 32
@@ -36,7 +36,7 @@ def _norm(matrix: Any) -> float:
 @differentiates(on_plain(scipy.sparse.linalg.expm_multiply))
 def expm_multiply(
     A: Any,  # noqa: N803
-    B: Array,  # noqa: N803
+    B: ArrayLike,  # noqa: N803
     start: float | None = None,
     stop: float | None = None,
     num: int | None = None,

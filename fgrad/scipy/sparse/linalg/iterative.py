@@ -23,6 +23,7 @@ from fgrad.rules.closures import followers
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.sparse.arrays import SparseArray
 from fgrad.scipy.sparse.linalg._systems import on_plain, solution, system
+from fgrad.typing import Array
 
 _SCIPY: Any = scipy.sparse.linalg
 _FOR_HERMITIAN = {"cg", "minres"}
@@ -52,13 +53,13 @@ class Iterations:
         x = np.stack(columns, axis=-1) if columns else np.zeros_like(b)
         return np.conjugate(x) if conjugates else x
 
-    def _column(self, matrix: Any, b: Any, options: dict[str, Any]) -> Any:
+    def _column(self, matrix: object, b: Array, options: dict[str, Any]) -> Any:
         if not self._is_strict or not np.any(b):
             return self._run(matrix, b, options)
         size = np.linalg.norm(b)  # a derivative may have any scale, and SciPy's methods fail for small ones
         return self._run(matrix, b / size, options) * size
 
-    def _run(self, matrix: Any, b: Any, options: dict[str, Any]) -> Any:
+    def _run(self, matrix: Any, b: Array, options: dict[str, Any]) -> Any:
         x, info = self._method(matrix, b, **options)
         self.info = self.info or int(info)
         if info and self._is_strict:
@@ -129,10 +130,10 @@ _DOCUMENTATION = """{summary}
     """
 
 
-def _iterating(method: Any, summary: str, extra: str, matrix: str) -> Callable[..., Any]:
+def _iterating(method: Callable[..., Any], summary: str, extra: str, matrix: str) -> Callable[..., Any]:
     """Return the implementation of a SciPy method for traced arguments."""
 
-    def solve(A: Any, b: Any, x0: Any = None, **options: Any) -> Any:  # noqa: N803
+    def solve(A: object, b: Array, x0: Array | None = None, **options: object) -> Any:  # noqa: N803
         whole, right = system(A, b, method.__name__)
         if right.ndim == 2 and right.shape[1] != 1:
             raise ValueError(f"shapes of A {whole.shape} and b {right.shape} are incompatible")
@@ -153,7 +154,7 @@ def _iterating(method: Any, summary: str, extra: str, matrix: str) -> Callable[.
     return answer
 
 
-def _in_precision_of(method: str, b: Any) -> Any:
+def _in_precision_of(method: str, b: Array) -> Any:
     """Return a right-hand side in the dtype of a method.
 
     Raises:

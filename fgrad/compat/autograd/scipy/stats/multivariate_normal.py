@@ -8,6 +8,7 @@ import scipy.stats
 import fgrad as fg
 import fgrad.scipy.stats
 from fgrad.compat.autograd.namespaces import members
+from fgrad.typing import Array, ArrayLike
 
 _law = fgrad.scipy.stats.multivariate_normal
 __getattr__, _names = members(__name__, _law, scipy.stats.multivariate_normal)
@@ -20,7 +21,7 @@ def logpdf(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False)
     return _logpdf_on_support(x - (0.0 if mean is None else mean), np.atleast_2d(cov))
 
 
-def _logpdf_on_support(deviation: Any, cov: Any) -> Any:
+def _logpdf_on_support(deviation: Any, cov: Any) -> Array:
     """Return the log-density where variances are nonzero, and minus infinity elsewhere."""
     values, vectors = np.linalg.eigh(cov)
     spans = values > 1e6 * np.finfo(float).eps * np.max(values)
@@ -30,7 +31,7 @@ def _logpdf_on_support(deviation: Any, cov: Any) -> Any:
     return np.where(outside <= 1e-12 * np.max(values), density, -np.inf)
 
 
-def pdf(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+def pdf(x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike = 1, allow_singular: bool = False) -> Any:
     """Return the density; see `logpdf`."""
     return np.exp(logpdf(x, mean, cov, allow_singular))
 

@@ -51,7 +51,7 @@ def assign_moving_average(
     return variable.assign(total / _kept(1.0, power, variable))
 
 
-def _kept(one: float, part: Any, variable: Any) -> Any:
+def _kept(one: float, part: float, variable: Any) -> Any:
     return cast(one - convert_to_tensor(part, dtype_hint=variable.dtype), variable.dtype)
 
 
@@ -70,7 +70,7 @@ def _sums_of(variable: Any) -> Any:
     return _sums[number][1]
 
 
-def _new_sums(path: str, zero: Any) -> tuple[Any, Any]:
+def _new_sums(path: str, zero: object) -> tuple[Any, Any]:
     if not isinstance(zero, GraphTensor):
         with mode.block(None):
             return tuple(

@@ -6,7 +6,7 @@ from typing import Any
 
 from fgrad import errors
 from fgrad.compat.deferred import symbolic
-from fgrad.compat.deferred.graph import holds_symbol
+from fgrad.compat.deferred.graph import Convertible, holds_symbol
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tree import flatten, unflatten
 from fgrad.transforms.linearization import UnconnectedGradients
@@ -14,7 +14,9 @@ from fgrad.transforms.linearization import UnconnectedGradients
 __all__ = ["batch_jacobian", "jacobian"]
 
 
-def jacobian(output: Any, inputs: Any, use_pfor: bool = True, parallel_iterations: int | None = None) -> Any:
+def jacobian(
+    output: Convertible, inputs: Convertible, use_pfor: bool = True, parallel_iterations: int | None = None
+) -> Any:
     """Return the Jacobians of a graph tensor, of shape `output.shape + input.shape`.
 
     Args:
@@ -67,7 +69,7 @@ def batch_jacobian(output: Any, inp: Any, use_pfor: bool = True, parallel_iterat
     return symbolic.batch_jacobian(output, inp, (), UnconnectedGradients.NONE, symbolic.all_follow)
 
 
-def _check_in_graph(output: Any) -> None:
+def _check_in_graph(output: Convertible) -> None:
     if not holds_symbol((output,)):
         raise errors.TapeError(
             "how a tensor was computed is not recorded when execution is eager: use the method jacobian or "
