@@ -49,7 +49,7 @@ class Masked:
     def __init__(self, derivative: Any) -> None:
         self.derivative = derivative
 
-    def __mul__(self, slope: Operand) -> Any:
+    def __mul__(self, slope: Any) -> Any:
         return PRODUCTS[np.multiply](self.derivative, slope)
 
     __rmul__ = __mul__

@@ -277,7 +277,7 @@ class Instruction(Value):
         op: Op,
         type: Type | None,
         args: Sequence[Value],
-        attribute: object = None,
+        attribute: Any = None,
         flags: str = "",
         lanes: int = 1,
         order: tuple[int, int] = (1, 0),
@@ -350,7 +350,7 @@ class Builder:
 
     # Operations
 
-    def do(self, op: Op, type: Type | None, *args: Value, attribute: object = None, flags: str = "") -> Instruction:
+    def do(self, op: Op, type: Type | None, *args: Value, attribute: Any = None, flags: str = "") -> Instruction:
         """Append an operation whose result has the lanes of its last argument."""
         self._count += 1
         lanes = args[-1].lanes if args else 1

@@ -241,7 +241,7 @@ class Called(Node):
     __slots__ = ("routine", "options")
 
     def __init__(
-        self, routine: str, shape: Shape, dtype: DTypeLike, arguments: Sequence[Node], options: tuple[Any, ...] = ()
+        self, routine: str, shape: Shape, dtype: DTypeLike, arguments: Sequence[Node], options: Any = ()
     ) -> None:
         super().__init__(shape, dtype, arguments)
         self.routine, self.options = routine, options
@@ -276,7 +276,7 @@ class Looped(Node):
     __slots__ = ("iterations", "program", "results", "condition")
 
     def __init__(
-        self, iterations: Any, program: Any, results: Sequence[Node], condition: object, arguments: Sequence[Node]
+        self, iterations: Any, program: Any, results: Sequence[Node], condition: Any, arguments: Sequence[Node]
     ) -> None:
         super().__init__((0,), np.uint8, arguments)
         self.iterations, self.program, self.results, self.condition = iterations, program, list(results), condition

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from fgrad.native.hoisting import base_of
 from fgrad.native.ir import (
@@ -339,7 +339,7 @@ class _Piece:
             self._add(each)
 
     def _append(
-        self, op: Op, type: Type | None, args: Sequence[Value], attribute: object = None, flags: str = ""
+        self, op: Op, type: Type | None, args: Sequence[Value], attribute: Any = None, flags: str = ""
     ) -> Instruction:
         """Append an instruction whose result is a vector."""
         made = Instruction(op, type, args, attribute, flags, self._lanes)

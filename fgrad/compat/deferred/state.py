@@ -90,7 +90,7 @@ class GraphVariable(Scatters, Symbol):
         trainable: bool = True,
         name: str | None = None,
         dtype: object = None,
-        shape: object = None,
+        shape: Any = None,
         constraint: Callable[[Any], Any] | None = None,
     ) -> None:
         self.graph: Graph = default_graph()

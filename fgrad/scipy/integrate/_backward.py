@@ -59,7 +59,8 @@ def _at_distances(order: int, factor: float) -> Array:
         matrix[0], matrix[1:, 1:] = 1, (i - 1 - factor * j) / i
         return np.cumprod(matrix, axis=0)
 
-    return (changed(factor) @ changed(1.0)).T
+    made: Array = changed(factor) @ changed(1.0)
+    return made.T
 
 
 def _coefficients(leaves: Leaves) -> list[Any]:

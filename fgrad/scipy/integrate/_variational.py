@@ -72,7 +72,7 @@ class Track:
         times = np.array([[time]])
         return self.at(times, self.step_of(times[0]))[0, 0]
 
-    def step_of(self, times: Array) -> Array:
+    def step_of(self, times: Array) -> Any:
         """Return the steps that contain the given times."""
         direction = np.sign(self.steps[-1] - self.steps[0]) or 1.0
         found = np.searchsorted(direction * self.steps[1:], direction * times)
@@ -174,7 +174,7 @@ class Along:
         def changes(ends: Array, transitions: Array, driven: Array) -> Any:
             return recurrence(transitions, np.concatenate([start[None], driven[..., 0]]))
 
-        def wrong(found: Array, transitions: Array, missed: Array, driven: Array) -> Array:
+        def wrong(found: Array, transitions: Array, missed: Array, driven: Array) -> Any:
             return _relative((transitions @ found[:-1, :, None] + missed)[..., 0], found)
 
         grid, found = self._refined(changes, wrong, [of_inputs])

@@ -49,7 +49,7 @@ def least_squares(
     fun: Callable[..., Any],
     x0: Any,
     jac: Any = None,
-    bounds: object = (-np.inf, np.inf),
+    bounds: Any = (-np.inf, np.inf),
     method: str = "trf",
     ftol: float | None = 1e-8,
     xtol: float | None = 1e-8,
@@ -122,7 +122,7 @@ def least_squares(
 class _LeastSquares(Search):
     """Minimization of a loss of residuals within bounds."""
 
-    def __init__(self, name: str, function: Callable[..., Any], start: ArrayLike, loss: object, compile: bool) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], start: ArrayLike, loss: Any, compile: bool) -> None:
         super().__init__(name, function, start, compile)
         self._loss = loss
 
@@ -284,7 +284,7 @@ class _Fit(_LeastSquares):
         limits: the lower and the upper bounds.
     """
 
-    def __init__(self, model: Callable[..., Any], p0: Any, bounds: object, loss: object, compile: bool) -> None:
+    def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any, loss: Any, compile: bool) -> None:
         count = _number_of_parameters(python_of(model)) if p0 is None else raveled(p0)[0].size
         if p0 is not None and callable(model):
             what = f"f of curve_fit, with {count} parameter{'s' * (count != 1)} as in p0,"

@@ -24,7 +24,7 @@ FORMATS: dict[str, Any] = {
 """Formats of sparse arrays with traced elements, with SciPy's classes."""
 
 
-def _own(indices: Array) -> Array:
+def _own(indices: Array) -> Any:
     """Return a private copy of indices."""
     indices = np.array(indices)
     indices.flags.writeable = False

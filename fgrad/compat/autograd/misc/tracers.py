@@ -9,7 +9,7 @@ from typing import Any
 import fgrad as fg
 from fgrad.compat.autograd.tracer import Node, trace
 from fgrad.compat.autograd.values import as_point, plain
-from fgrad.typing import Array, ArrayLike, Operand
+from fgrad.typing import ArrayLike, Operand
 
 
 def const_graph(fun: Callable[..., Any], *args: ArrayLike, **kwargs: object) -> Callable[..., Any]:
@@ -35,7 +35,7 @@ class FullGraphNode(Node):
 
     def __init__(
         self,
-        value: Array | float,
+        value: Any,
         fun: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
