@@ -76,7 +76,7 @@ def full_like(
 
 
 def full(
-    shape: object, fill_value: Operand, dtype: np.dtype[Any] | None = None, order: str = "C", *, device: object = None
+    shape: object, fill_value: ArrayLike, dtype: np.dtype[Any] | None = None, order: str = "C", *, device: object = None
 ) -> Any:
     """Return a tensor filled with one value, which may be traced."""
     check_device(device)
@@ -108,14 +108,14 @@ def asarray(a: Any, dtype: DTypeLike | None = None, order: Any = None, *, device
     return array(a, dtype)
 
 
-def asarray_chkfinite(a: Operand, dtype: DTypeLike | None = None, order: object = None) -> Any:
+def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike | None = None, order: object = None) -> Any:
     """Return a tensor whose elements must all be finite; this needs concrete values."""
     result = asarray(a, dtype)
     np.asarray_chkfinite(values_of(result, "np.asarray_chkfinite"))
     return result
 
 
-def require(a: Operand, dtype: DTypeLike | None = None, requirements: object = None) -> Any:
+def require(a: ArrayLike, dtype: DTypeLike | None = None, requirements: object = None) -> Any:
     """Return a tensor; the memory order is not visible to the caller."""
     return asarray(a, dtype)
 
@@ -250,7 +250,7 @@ def _as_numpy(leaf: Any) -> Any:
     return leaf.numpy()
 
 
-def _tensor(x: Operand) -> Any:
+def _tensor(x: ArrayLike) -> Any:
     return x if type(x) in BOXES else boxed(as_array(x))
 
 

@@ -41,7 +41,7 @@ from fgrad.core.views import (
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
 from fgrad.ops.patterns import Chain, Step, added, moved, whole
-from fgrad.typing import Array, ArrayLike, Operand
+from fgrad.typing import Array, ArrayLike
 
 ARRAY = object()
 """Marks the position of an array in a template."""
@@ -660,7 +660,7 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     return apply(_replace, (x, value, *arrays), {"template": template})
 
 
-def to_write(value: Operand, dtype: np.dtype[Any]) -> Any:
+def to_write(value: ArrayLike, dtype: np.dtype[Any]) -> Any:
     """Return a value as an array of the dtype that it is written into.
 
     A Python integer out of the dtype's range is NumPy's error, also if a program receives it later.

@@ -34,7 +34,7 @@ from fgrad.compat.deferred.graph import (
 )
 from fgrad.compat.deferred.scattering import Scatters, scattered
 from fgrad.core.primitive import BOXES
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 MADE: list[Callable[[Any], None]] = []
 """Callbacks for constants that are created from numbers."""
@@ -59,7 +59,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None) -> Any:
 
 
 @operation("Identity")
-def identity(input: Array) -> Any:
+def identity(input: ArrayLike) -> Any:
     """Return a tensor with the same values, through which derivatives pass."""
     return another(convert(input))
 
@@ -331,12 +331,12 @@ def assign(ref: Any, value: Any, validate_shape: bool = True, use_locking: bool 
     return ref.assign(value)
 
 
-def assign_add(ref: Any, value: Operand, use_locking: bool = False, name: object = None) -> Any:
+def assign_add(ref: Any, value: ArrayLike, use_locking: bool = False, name: object = None) -> Any:
     """Add to the value of a variable: immediately, or in a graph when the result is evaluated."""
     return ref.assign_add(value)
 
 
-def assign_sub(ref: Any, value: Operand, use_locking: bool = False, name: object = None) -> Any:
+def assign_sub(ref: Any, value: ArrayLike, use_locking: bool = False, name: object = None) -> Any:
     """Subtract from the value of a variable: immediately, or in a graph when the result is evaluated."""
     return ref.assign_sub(value)
 

@@ -85,14 +85,14 @@ def _deferrable(name: str, function: Callable[..., Any], doc: str, differentiabl
 
 
 def _unary(name: str, function: Callable[..., Any], doc: str, differentiable: bool = True, node: str = "") -> Any:
-    def elementwise(x: Array) -> Any:
+    def elementwise(x: ArrayLike) -> Any:
         return function(convert(x))
 
     return _deferrable(name, elementwise, doc, differentiable, node)
 
 
 def _binary(name: str, function: Callable[..., Any], doc: str, differentiable: bool = True, node: str = "") -> Any:
-    def elementwise(x: Operand, y: ArrayLike) -> Any:
+    def elementwise(x: ArrayLike, y: ArrayLike) -> Any:
         return function(*operands(x, y))
 
     return _deferrable(name, elementwise, doc, differentiable, node)

@@ -17,7 +17,7 @@ from fgrad.ops.tracing import raw_array, run
 from fgrad.scipy.interpolate.bsplines import basis, make_interp_spline
 from fgrad.scipy.interpolate.cubic import PchipInterpolator, hermite_value, monotone_slopes
 from fgrad.scipy.interpolate.pieces import by_example, column, examples, interval
-from fgrad.typing import Array, ArrayLike, Operand
+from fgrad.typing import Array, ArrayLike
 
 _DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}
 _METHODS = ("linear", "nearest", "pchip", *_DEGREES, *(f"{name}_legacy" for name in _DEGREES))
@@ -67,7 +67,7 @@ class RegularGridInterpolator:
         values: ArrayLike,
         method: str = "linear",
         bounds_error: bool = True,
-        fill_value: Operand | None = np.nan,
+        fill_value: ArrayLike | None = np.nan,
         *,
         solver: object = None,
         solver_args: object = None,

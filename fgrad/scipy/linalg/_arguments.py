@@ -22,7 +22,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
-from fgrad.typing import Array
+from fgrad.typing import Array, ArrayLike
 
 OPTIONS = """
 Args:
@@ -99,7 +99,7 @@ def refused(function: Callable[..., Any], why: str, instead: str, example: str) 
     """
     parameters = ", ".join(inspect.signature(function).parameters)
 
-    def refuse(*args: Array, **keywords: object) -> Any:
+    def refuse(*args: ArrayLike, **keywords: object) -> Any:
         raise errors.NoDerivativeError(f"scipy.linalg.{function.__name__} {why}\n{instead}")
 
     refuse.__name__ = refuse.__qualname__ = function.__name__

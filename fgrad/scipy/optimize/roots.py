@@ -251,7 +251,7 @@ def _second(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _one_unknown(
-    f: Callable[..., Any], solve: Callable[..., Any], start: Operand, ends: tuple[Any, ...], args: tuple[Any, ...]
+    f: Callable[..., Any], solve: Callable[..., Any], start: ArrayLike, ends: tuple[Any, ...], args: tuple[Any, ...]
 ) -> tuple[Any, list[Any]]:
     """Return the differentiable root of a function of one number, and SciPy's results."""
     found: list[Any] = []
@@ -304,8 +304,8 @@ def _bracketed(scipys: Any) -> Any:
 
     def find(
         f: Callable[..., Any],
-        a: Operand,
-        b: Operand,
+        a: ArrayLike,
+        b: ArrayLike,
         args: Any = (),
         xtol: float = 2e-12,
         rtol: float = 4 * float(np.finfo(float).eps),

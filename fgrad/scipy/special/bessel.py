@@ -230,7 +230,7 @@ in_halves(special.ive,       lambda ans, v, z: _scaled_by_real_part(special.ive,
 
 
 def _of_order(
-    scipys: Callable[..., Any], function: Callable[..., Any], v: Any, z: Array | float, n: int, sign: int, lead: int = 1
+    scipys: Callable[..., Any], function: Callable[..., Any], v: Any, z: ArrayLike, n: int, sign: int, lead: int = 1
 ) -> Any:
     """Return the n-th derivative of a Bessel function, as a sum over orders."""
     scipys(0, 1.0, n)  # SciPy's checks of `n`, and its messages
@@ -244,7 +244,7 @@ def _of_order(
 def _enter(name: str, function: np.ufunc, what: str, sign: int, lead: int, call: str, shown: str) -> Callable[..., Any]:
     scipys = getattr(special, name)
 
-    def answer(v: Any, z: Array | float, n: int = 1) -> Any:
+    def answer(v: Any, z: ArrayLike, n: int = 1) -> Any:
         return _of_order(scipys, function, v, z, n, sign, lead)
 
     answer.__name__ = answer.__qualname__ = name

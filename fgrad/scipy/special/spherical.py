@@ -17,7 +17,7 @@ from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import dtype_of
 from fgrad.scipy.special._several import along_last
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike
 
 
 def _family(name: str, before: int, after: int, what: str, example: str) -> Callable[..., Any]:
@@ -36,7 +36,7 @@ def _family(name: str, before: int, after: int, what: str, example: str) -> Call
 
     primitive = along_last(scipys, slope, "n", leading=(2,), domain=(0.3, 6.0))
 
-    def answer(n: Operand, z: Any, derivative: bool = False) -> Any:
+    def answer(n: ArrayLike, z: Any, derivative: bool = False) -> Any:
         n = n if type(n) is Tensor else np.asarray(n, np.int_)
         return astype(slope(n, z), dtype_of(scipys, n, z, True)) if derivative else apply(primitive, (n, z))
 

@@ -163,7 +163,7 @@ class MultivariateNormal(Elliptical):
     """The multivariate normal distribution, differentiable in the point, the mean and the covariance."""
 
     @differentiated(_OF_NORMAL)
-    def logpdf(self, x: Array | float, mean: Array | None = None, cov: Any = 1, allow_singular: bool = False) -> Any:
+    def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the logarithm of the density.
 
         Example:
@@ -179,7 +179,7 @@ class MultivariateNormal(Elliptical):
         return np.squeeze(-0.5 * (mean.shape[0] * LOG_TWO_PI + log_determinant + distance))
 
     @differentiated(_OF_NORMAL)
-    def pdf(self, x: Array, mean: Array | None = None, cov: Operand = 1, allow_singular: bool = False) -> Any:
+    def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
         """Return the density.
 
         Example:
@@ -192,7 +192,7 @@ class MultivariateNormal(Elliptical):
 
     @differentiated(_OF_NORMAL)
     def cdf(
-        self, x: Array, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: object = None,
+        self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: object = None,
         abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: object = None, **options: Any,
     ) -> Any:  # fmt: skip
         """Return the probability that all components are below those of a point, or in a box.
@@ -218,7 +218,7 @@ class MultivariateNormal(Elliptical):
 
     @differentiated(_OF_NORMAL)
     def logcdf(
-        self, x: Array, mean: Any = None, cov: Operand = 1, allow_singular: bool = False, maxpts: object = None,
+        self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False, maxpts: object = None,
         abseps: float = 1e-5, releps: float = 1e-5, *, lower_limit: object = None, **options: Any,
     ) -> Any:  # fmt: skip
         """Return the logarithm of the probability that all components are below those of a point, or in a box.
@@ -301,7 +301,7 @@ class MultivariateT(Elliptical):
     """The multivariate t distribution, differentiable in the point, the location, the shape and `df`."""
 
     @differentiated(_OF_STUDENT)
-    def logpdf(self, x: Array | float, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
+    def logpdf(self, x: Any, loc: Any = None, shape: Any = 1, df: Any = 1) -> Any:
         """Return the logarithm of the density.
 
         Raises:
@@ -336,7 +336,7 @@ class MultivariateT(Elliptical):
 
     @differentiated(_OF_STUDENT)
     def cdf(
-        self, x: Array, loc: Any = None, shape: object = 1, df: Any = 1, allow_singular: bool = False, *,
+        self, x: Any, loc: Any = None, shape: object = 1, df: Any = 1, allow_singular: bool = False, *,
         maxpts: Any = None, lower_limit: object = None, random_state: Any = None,
     ) -> Any:  # fmt: skip
         """Return the probability that all components are below those of a point, or in a box.
@@ -453,7 +453,7 @@ class Dirichlet(Multivariate):
         return alpha
 
     @differentiated(_OF_DIRICHLET)
-    def logpdf(self, x: Array, alpha: Any) -> Any:
+    def logpdf(self, x: Any, alpha: Any) -> Any:
         """Return the logarithm of the density.
 
         Returns:
@@ -476,7 +476,7 @@ class Dirichlet(Multivariate):
         return np.squeeze(np.sum(special.xlogy(powers, x), 0) - self._sums(alpha)[1])
 
     @differentiated(_OF_DIRICHLET)
-    def pdf(self, x: Array, alpha: Sequence[Any]) -> Any:
+    def pdf(self, x: Any, alpha: Sequence[Any]) -> Any:
         """Return the density.
 
         Returns:
@@ -522,7 +522,7 @@ class Dirichlet(Multivariate):
         return np.squeeze(alpha * (total - alpha) / (total * total * (total + 1)))
 
     @differentiated(_OF_DIRICHLET)
-    def cov(self, alpha: Array) -> Any:
+    def cov(self, alpha: Any) -> Any:
         """Return the covariance.
 
         Returns:
@@ -540,7 +540,7 @@ class Dirichlet(Multivariate):
         return np.squeeze((np.diag(share) - np.outer(share, share)) / (total + 1))
 
     @differentiated(_OF_DIRICHLET)
-    def entropy(self, alpha: Array) -> Any:
+    def entropy(self, alpha: Any) -> Any:
         """Return the entropy.
 
         Returns:
@@ -774,7 +774,7 @@ class Wishart(Multivariate):
         return np.squeeze(df * (scale**2 + np.outer(diagonal, diagonal)))
 
     @differentiated(_OF_WISHART)
-    def entropy(self, df: Operand, scale: Array) -> Any:
+    def entropy(self, df: Any, scale: Any) -> Any:
         """Return the entropy.
 
         Returns:

@@ -264,10 +264,10 @@ def _error_of_difference(variances: Sequence[Any], sizes: tuple[int, ...], equal
 @differentiates(stats.ttest_ind_from_stats, _OF_TESTS, OF_SAMPLES)
 def ttest_ind_from_stats(
     mean1: Any,
-    std1: Operand,
+    std1: ArrayLike,
     nobs1: int,
     mean2: float,
-    std2: Operand,
+    std2: ArrayLike,
     nobs2: int,
     equal_var: bool = True,
     alternative: str = "two-sided",

@@ -34,7 +34,7 @@ from fgrad.scipy.stats._base import (
 )
 from fgrad.scipy.stats._densities import Form, far_density, log_density
 from fgrad.scipy.stats._integrals import flat_exp
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 Formula = Callable[..., Any]
 
@@ -225,14 +225,14 @@ class Located(Distribution):
         shapes, scale = self._or_nan(shapes, scale)
         return shapes, loc, scale
 
-    def _number(self, name: str, x: Operand) -> Any:
+    def _number(self, name: str, x: ArrayLike) -> Any:
         """Return an argument in double precision."""
         return in_double(x, self.full_name)
 
-    def _distance(self, x: Operand, loc: Operand) -> Any:
+    def _distance(self, x: ArrayLike, loc: Operand) -> Any:
         """Return the argument relative to the location."""
-        x = self._number(self.argument, x)
-        return x if type(loc) is float and loc == 0 else x - loc
+        number = self._number(self.argument, x)
+        return number if type(loc) is float and loc == 0 else number - loc
 
     def _standardized(self, distance: Array, scale: Operand) -> Any:
         """Return the argument of the tails of the standard form."""
@@ -282,7 +282,7 @@ class Located(Distribution):
         return _times(np.sqrt(self._formula("var")(*shapes)), scale) + 0.0 * loc
 
     @differentiated(_OF_PARAMETERS)
-    def entropy(self, *args: object, **kwds: Array) -> Any:
+    def entropy(self, *args: object, **kwds: ArrayLike) -> Any:
         """Return the entropy: of a density with respect to length, or of probabilities.
 
         Raises:
@@ -299,7 +299,7 @@ class Located(Distribution):
         return self._formula("entropy")(*shapes) + np.log(scale) + 0.0 * loc
 
     @differentiated(_OF_POINTS)
-    def cdf(self, x: Array | float, *args: object, **kwds: Any) -> Any:
+    def cdf(self, x: ArrayLike, *args: object, **kwds: Any) -> Any:
         """Return the distribution function: the probability of `x` or less.
 
         Example:
@@ -311,7 +311,7 @@ class Located(Distribution):
         return self._tail("cdf", x, args, kwds, below=0.0, above=1.0)
 
     @differentiated(_OF_POINTS)
-    def sf(self, x: Operand, *args: Operand, **kwds: Array) -> Any:
+    def sf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Any:
         """Return the survival function: the probability of more than `x`.
 
         Example:
@@ -323,7 +323,7 @@ class Located(Distribution):
         return self._tail("sf", x, args, kwds, below=1.0, above=0.0)
 
     @differentiated(_OF_POINTS)
-    def logcdf(self, x: Array, *args: object, **kwds: object) -> Any:
+    def logcdf(self, x: ArrayLike, *args: object, **kwds: object) -> Any:
         """Return the logarithm of the distribution function, accurate in both tails.
 
         Example:
@@ -335,7 +335,7 @@ class Located(Distribution):
         return self._tail("logcdf", x, args, kwds, below=-np.inf, above=0.0)
 
     @differentiated(_OF_POINTS)
-    def logsf(self, x: Array, *args: object, **kwds: object) -> Any:
+    def logsf(self, x: ArrayLike, *args: object, **kwds: object) -> Any:
         """Return the logarithm of the survival function, accurate in both tails.
 
         Example:
@@ -354,7 +354,7 @@ class Located(Distribution):
         return lambda y, *shapes: log_of_complement(of(y, *shapes), other(y, *shapes))
 
     def _tail(
-        self, method: str, x: Operand, args: tuple[Any, ...], keywords: dict[str, Any], below: float, above: float
+        self, method: str, x: ArrayLike, args: tuple[Any, ...], keywords: dict[str, Any], below: float, above: float
     ) -> Any:
         """Return the probability of a tail, or its logarithm, and its values before and after the support."""
         formula, far = self._tail_formula(method), self.formulas.get(f"far_{method}")
@@ -496,7 +496,7 @@ class Continuous(Located):
         low = self._before(y, start, self.open_tails or method == "logcdf")
         return low, self._after(y, end, self.open_tails or method == "logsf")
 
-    def _placed(self, x: Array | float, args: Any, keywords: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
+    def _placed(self, x: ArrayLike, args: Any, keywords: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
         shapes, loc, scale = self._given(args, keywords)
         return self._distance(x, loc), scale, shapes
 
@@ -541,7 +541,7 @@ class Continuous(Located):
         return np.logical_and(far, np.isfinite(logarithm))
 
     @differentiated(_OF_DENSITIES)
-    def logpdf(self, x: Array | float, *args: Operand, **kwds: Operand) -> Any:
+    def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Any:
         """Return the logarithm of the density.
 
         Example:
@@ -559,7 +559,7 @@ class Continuous(Located):
         return self._masked_log_density(y, scale, shapes, self._outside_density(y, shapes))
 
     @differentiated(_OF_DENSITIES)
-    def pdf(self, x: Array, *args: object, **kwds: object) -> Any:
+    def pdf(self, x: ArrayLike, *args: object, **kwds: object) -> Any:
         """Return the density.
 
         Example:
@@ -578,7 +578,7 @@ class Continuous(Located):
         return far_density(self.form, distance, scale, *shapes)
 
     @differentiated(_OF_PROBABILITIES)
-    def ppf(self, q: Operand, *args: Operand, **kwds: Operand) -> Any:
+    def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Any:
         """Return the quantile: the inverse of the distribution function.
 
         Example:
@@ -590,7 +590,7 @@ class Continuous(Located):
         return self._quantile("ppf", q, args, kwds)
 
     @differentiated(_OF_PROBABILITIES)
-    def isf(self, q: Operand, *args: Operand, **kwds: object) -> Any:
+    def isf(self, q: ArrayLike, *args: ArrayLike, **kwds: object) -> Any:
         """Return the inverse of the survival function.
 
         Example:
@@ -602,7 +602,7 @@ class Continuous(Located):
         return self._quantile("isf", q, args, kwds)
 
     @differentiated(_OF_PARAMETERS)
-    def median(self, *args: object, **kwds: Array) -> Any:
+    def median(self, *args: object, **kwds: ArrayLike) -> Any:
         """Return the median.
 
         Example:
@@ -613,7 +613,7 @@ class Continuous(Located):
         """
         return self._quantile("ppf", 0.5, args, kwds)
 
-    def _quantile(self, name: str, q: Operand, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def _quantile(self, name: str, q: ArrayLike, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
         shapes, loc, scale = self._parameters(args, keywords)
         q = self._number("q", q)
         start, end = self._ends(shapes) if name == "ppf" else self._ends(shapes)[::-1]
@@ -662,7 +662,7 @@ class Discrete(Located):
     defaults = {"loc": 0.0}  # noqa: RUF012  # read only
     argument = "k"
 
-    def _number(self, name: str, x: Operand) -> Any:
+    def _number(self, name: str, x: ArrayLike) -> Any:
         """Return an argument in double precision; reject the derivative of a count."""
         counts = name in ("k", "loc", *self.counts)
         return count_of(x, name, self.full_name) if counts else super()._number(name, x)
@@ -686,7 +686,7 @@ class Discrete(Located):
         return np.where(outside, self._ends(shapes)[0], k)
 
     @differentiated(_OF_COUNTS)
-    def logpmf(self, k: Operand, *args: Operand, **kwds: object) -> Any:
+    def logpmf(self, k: ArrayLike, *args: ArrayLike, **kwds: object) -> Any:
         """Return the logarithm of the probability of a count.
 
         Example:
@@ -698,7 +698,7 @@ class Discrete(Located):
         return self._probability("logpmf", k, args, kwds, -np.inf)
 
     @differentiated(_OF_COUNTS)
-    def pmf(self, k: Operand, *args: Array, **kwds: object) -> Any:
+    def pmf(self, k: ArrayLike, *args: ArrayLike, **kwds: object) -> Any:
         """Return the probability of a count.
 
         Example:
@@ -710,7 +710,7 @@ class Discrete(Located):
         return self._probability("pmf", k, args, kwds, 0.0)
 
     def _probability(
-        self, name: str, k: Operand, args: tuple[Any, ...], keywords: dict[str, Any], outside: float
+        self, name: str, k: ArrayLike, args: tuple[Any, ...], keywords: dict[str, Any], outside: float
     ) -> Any:
         shapes, loc, scale = self._parameters(args, keywords)
         k = self._count(self._distance(k, loc), scale)
