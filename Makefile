@@ -52,12 +52,11 @@ CHECKED = README.md docs/tutorial.md fgrad tests/test_accumulator.py tests/test_
 	tests/test_einsum.py tests/test_errors.py tests/test_explain.py tests/test_faults.py \
 	tests/test_gradient_functions.py tests/test_implicit.py tests/test_jacobians.py tests/test_kinks.py \
 	tests/test_linalg.py tests/test_loops.py tests/test_methods.py tests/test_native.py tests/test_optimizers.py \
-	tests/test_overwriting.py tests/test_package.py tests/test_products.py tests/test_reductions.py \
-	tests/test_sampling.py tests/test_saving.py tests/test_schedules.py tests/test_scipy_first.py \
-	tests/test_selecting.py tests/test_shapes.py tests/test_sorting.py tests/test_statistics.py tests/test_sums.py \
-	tests/test_tape.py tests/test_tensorflow_graph.py tests/test_tensorflow_operations.py \
-	tests/test_tensorflow_optimizers.py tests/test_tree.py tests/test_ufuncs.py tests/test_uncertainty.py \
-	tests/test_variable.py tests/test_views.py tests/test_vmap.py
+	tests/test_overwriting.py tests/test_package.py tests/test_products.py tests/test_reductions.py tests/test_saving.py \
+	tests/test_schedules.py tests/test_scipy_first.py tests/test_selecting.py tests/test_shapes.py tests/test_sorting.py \
+	tests/test_statistics.py tests/test_sums.py tests/test_tape.py tests/test_tensorflow_graph.py \
+	tests/test_tensorflow_operations.py tests/test_tensorflow_optimizers.py tests/test_tree.py tests/test_ufuncs.py \
+	tests/test_uncertainty.py tests/test_variable.py tests/test_views.py tests/test_vmap.py
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --editable
 
 .PHONY: demo cluster test check faults test-pythons package-test peers-test clients-test tensorflow-tests fuzz lint bench docs \

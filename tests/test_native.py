@@ -177,6 +177,7 @@ def same_specials(found, wanted, dtype, is_extremum):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.slow
 def test_special_values(name, dtype):
     ufunc = PRIMITIVES[name].implementation
     values = np.array(SPECIAL, dtype)

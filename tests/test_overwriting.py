@@ -983,6 +983,7 @@ def assignments(x, seed):
 
 
 @pytest.mark.parametrize("seed", range(60))
+@pytest.mark.slow
 def test_random_assignments_are_those_of_a_plain_run(seed):
     def f(x):
         return assignments(x, seed)

@@ -131,6 +131,7 @@ def test_short_rows_are_reduced_by_columns(monkeypatch):
 @pytest.mark.parametrize("kind", "fdFDg")
 @pytest.mark.parametrize("length", [1, 2, 10, 128, 129])
 @pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.slow
 def test_a_sum_of_many_rows_forward(kind, length, keepdims):
     """The value is NumPy's to the last bit; the tangent is as accurate."""
     x, t = (RNG.normal(size=(30, 40, length)).astype(kind) for _ in range(2))
@@ -272,6 +273,7 @@ WITHOUT_AXES = [
 
 @pytest.mark.parametrize("axis", [0, -1, np.int64(0), None, 1])
 @pytest.mark.parametrize("f", WITHOUT_AXES)
+@pytest.mark.slow
 def test_numbers_are_reduced_along_the_axes_that_numpy_takes(f, axis):
     x = np.array(3.0)
 

@@ -623,6 +623,7 @@ def test_value_and_dtype(row):
 
 
 @pytest.mark.parametrize("row", NAMED)
+@pytest.mark.slow
 def test_value_in_a_graph(row):
     """Of constants, and of placeholders with unknown sizes."""
     check_constants(row)
@@ -724,6 +725,7 @@ def test_gradient_equals_finite_differences_or_is_none(row):
 
 @pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
 @pytest.mark.parametrize("row", DIFFERENTIATED)
+@pytest.mark.slow
 def test_gradient_in_a_graph_equals_the_eager_one(row):
     weights = weights_for(row(*map(fg.Tensor, row.arrays)))
     with Graph().as_default() as graph:

@@ -419,6 +419,7 @@ KEYS = [[0, 2, 0, 0], (np.array([1, 1]),), slice(1, 3), np.array([True, False, T
 
 @pytest.mark.parametrize("key", KEYS, ids=repr)
 @pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.divide, np.maximum, np.power])
+@pytest.mark.slow
 def test_at(ufunc, key):
     def f(x, v):
         y = x * 1.0
@@ -574,6 +575,7 @@ NEAR_THE_END = {
 
 
 @pytest.mark.parametrize("name", NEAR_THE_END)
+@pytest.mark.slow
 def test_derivatives_keep_their_digits_near_the_end_of_a_range(name):
     """A slope of 1e-35 is not 0: whoever takes its logarithm sees the difference."""
     function, exact, places = NEAR_THE_END[name]

@@ -53,6 +53,7 @@ def by_tensors(result, x):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("is_traced", [True, False], ids=["traced", "untraced"])
 @pytest.mark.parametrize("cases", CALLS)
+@pytest.mark.slow
 def test_results_share_memory_as_in_a_plain_run(cases, is_traced):
     for case, row, call in cases:
         with naming(case):
