@@ -148,7 +148,7 @@ def _weighed(f: Callable[..., Any], weights: object) -> Callable[..., Any]:
     return lambda *args: vjp(f, *args)[1](weights)
 
 
-def _arrays(tree: ArrayLike) -> list[npt.NDArray[Any]]:
+def _arrays(tree: Any) -> list[npt.NDArray[Any]]:
     return [leaf.numpy() if type(leaf) in BOXES else np.asarray(leaf) for leaf in flatten(tree)[0]]
 
 

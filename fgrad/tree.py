@@ -27,7 +27,7 @@ from fgrad.core.tree import paths
 from fgrad.core.tree import tree_leaves as leaves
 from fgrad.core.tree import tree_map as map
 from fgrad.core.tree import unflatten as _unflatten
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array
 
 __all__ = ["flatten", "leaves", "map", "ravel", "structure", "unflatten"]
 
@@ -142,7 +142,7 @@ def ravel(tree: object) -> tuple[Any, Callable[[Any], Any]]:
     return vector, unravel
 
 
-def _numbers(leaf: Operand, path: str) -> Any:
+def _numbers(leaf: Any, path: str) -> Any:
     x = as_array(leaf)
     if x.dtype.kind not in "biufc":
         raise errors.NonNumericInputError(

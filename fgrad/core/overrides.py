@@ -146,7 +146,7 @@ def as_leaf(x: Any) -> Any:
     return collected(x)
 
 
-def _as_labelled_leaf(x: Callable[..., Any]) -> Any:
+def _as_labelled_leaf(x: Any) -> Any:
     held = next((each for each in _held_by(x) if type(each) in BOXES and each._trace.level), None)
     if held is None:
         return x

@@ -50,7 +50,7 @@ from fgrad.core.trace import (
 )
 from fgrad.core.tree import LEAVES, flatten, unflatten
 from fgrad.errors import hints
-from fgrad.typing import Array, ArrayLike, DTypeLike, Operand
+from fgrad.typing import Array, ArrayLike, DTypeLike
 
 _ARRAY = np.ndarray
 
@@ -172,7 +172,7 @@ def is_weak(x: Array) -> bool:
     return type(value) is Tensor and value._trace.is_weak(value)
 
 
-def settled(leaf: Array | float) -> Any:
+def settled(leaf: Any) -> Any:
     """Return `strip_ended(leaf)`, with an array of traced numbers made into one tensor."""
     return strip_ended(collected(leaf))
 
@@ -304,7 +304,7 @@ def _member(name: str) -> Callable[..., Any]:
 def _method(function: Callable[..., Any]) -> Callable[..., Tensor]:
     """Make the method that calls the NumPy function with the tensor as first argument."""
 
-    def method(self: Array, *args: object, **keywords: Operand) -> Any:
+    def method(self: Array, *args: object, **keywords: Any) -> Any:
         return _answer(function, self, *args, **keywords)
 
     method.__name__ = function.__name__

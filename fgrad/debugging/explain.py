@@ -175,7 +175,7 @@ def explain(tape: object, /, *args: ArrayLike, argnums: Selection = None, **keyw
         return _of_function(tape, args, keywords, argnums)
 
 
-def reasons_of_none(tape: GradientTape, target: Array, sources: Sequence[Any]) -> str:
+def reasons_of_none(tape: GradientTape, target: Any, sources: Sequence[Any]) -> str:
     """Return why gradients are None, as list items; each reason once."""
     return bullets(dict.fromkeys(reason for source in sources for reason in explain(tape, target, source).reasons))
 
@@ -187,7 +187,7 @@ def _target_and_source(args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple
     return named["target"], named["source"]
 
 
-def _of_tape(tape: GradientTape, target: Array, source: Array) -> Explanation | Explanations:
+def _of_tape(tape: GradientTape, target: Any, source: Array) -> Explanation | Explanations:
     check_tensors("target", target)
     check_tensors("source", source)
     leaves, treedef = flatten(source)

@@ -15,7 +15,6 @@ from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.linearization import differentiable
-from fgrad.typing import Operand
 
 
 class Arguments:
@@ -131,7 +130,7 @@ def _texts(function: Callable[..., Any], labels: Iterable[tuple[Place, str]]) ->
     return [(name[1:-1] if name[0] == "'" else f"argument {name}") + path for name, path in names]
 
 
-def _array_of(leaf: Operand) -> Any:
+def _array_of(leaf: Any) -> Any:
     """Return a leaf as the array or tensor of an input, or None if it is static."""
     if type(leaf) in BOXES and type(leaf) is not Tensor:
         return None  # a variable, which is read when the graph runs

@@ -485,7 +485,7 @@ REMEDY = (
 """A hint for compiled functions where a value is requested."""
 
 
-def _itself(leaf: Array) -> _Held | Array:
+def _itself(leaf: Any) -> _Held | Array:
     return _Held(leaf) if type(leaf) is Variable else leaf
 
 

@@ -351,7 +351,7 @@ def jointly_linear(
 ) -> Primitive:
     """Declare an operation that joins arrays: linear, with a pullback that splits the cotangent."""
 
-    def forward(tangents: Sequence[Any], ans: Array, *args: Array, **metadata: Operand) -> Any:
+    def forward(tangents: Sequence[Any], ans: Array, *args: Array, **metadata: Any) -> Any:
         filled = [np.zeros_like(x) if t is ZERO else t for x, t in zip(args, tangents, strict=True)]
         return apply(primitive, filled, metadata)
 

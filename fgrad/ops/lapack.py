@@ -21,7 +21,7 @@ import numpy as np
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply, strip_ended
 from fgrad.ops.matrices import stacked_batch
-from fgrad.typing import Array, ArrayLike, Operand
+from fgrad.typing import Array, ArrayLike
 
 
 @functools.cache
@@ -75,7 +75,7 @@ def fixed(name: str, implementation: Callable[..., Any]) -> Callable[..., Any]:
     primitive = Primitive(name, implementation)
     primitive.batch = stacked_batch(primitive)
 
-    def compute(*arrays: Array, **metadata: Operand) -> Any:
+    def compute(*arrays: Array, **metadata: Any) -> Any:
         return _for_all(strip_ended, apply(primitive, arrays, metadata))
 
     return compute

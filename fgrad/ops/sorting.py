@@ -23,7 +23,7 @@ from fgrad.ops.families import constant_in_pieces, reduced_axis, register, sampl
 from fgrad.ops.indexing import values_of
 from fgrad.ops.patterns import moved
 from fgrad.ops.tracing import answers_traced, boxed_leaves, raw_array
-from fgrad.typing import Array, ArrayLike, Operand
+from fgrad.typing import Array, ArrayLike
 
 # Orders, which are integers
 
@@ -457,7 +457,7 @@ def unique(
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
-    **how: Operand,
+    **how: Any,
 ) -> Any:
     """Return the distinct elements, or slices along an axis; of equal ones the first is taken."""
     ar = as_array(ar)

@@ -129,7 +129,7 @@ def is_always_zero(x: Array) -> bool:
     return type(value) is not Tensor and not np.any(value)
 
 
-def first_example(leaf: Array | float) -> Any:
+def first_example(leaf: Any) -> Any:
     """Return a plain array in the shape of its leaf: in a batch, the first example."""
     example, shape = raw_array(leaf), np.shape(leaf)
     batches = len(np.shape(example)) - len(shape)  # the batch axes come first

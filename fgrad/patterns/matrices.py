@@ -75,13 +75,13 @@ class _Point:
         return tuple(self.places), str(treedef), tuple(map(_form, leaves))
 
 
-def _form(leaf: Array) -> Any:
+def _form(leaf: Any) -> Any:
     if hasattr(leaf, "shape") and hasattr(leaf, "dtype"):
         return leaf.shape, str(leaf.dtype)
     return leaf if isinstance(leaf, (int, str, bool)) or leaf is None else type(leaf)
 
 
-def _real(transform: str, function: Any, name: str, leaf: Array) -> Any:
+def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
     value = differentiable(leaf)
     if value is None:
         raise errors.IntegerInputError(

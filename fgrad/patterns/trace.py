@@ -114,7 +114,7 @@ class PatternTrace(Trace):
         everything = tied(pattern.shape[:1], ["in"], (value.size,), ["out"])
         return box(value, self, self._through(everything, pattern))
 
-    def pattern_of(self, leaf: Array) -> Any:
+    def pattern_of(self, leaf: Any) -> Any:
         """Return the pattern of a result, empty if it is not connected to an input."""
         if type(leaf) is Tensor and leaf._trace is self and leaf._mark is not None:
             return leaf._mark

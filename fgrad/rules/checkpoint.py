@@ -55,7 +55,7 @@ def _is_for_a_pass(leaves: Leaves) -> bool:
     return max(traces, key=lambda trace: trace.level).remembers if traces else True
 
 
-def _is_followed(leaf: Array) -> bool:
+def _is_followed(leaf: Any) -> bool:
     return type(leaf) is Tensor and leaf._trace.level > 0
 
 
@@ -191,7 +191,7 @@ def _as_it_is(array: Any) -> Any:
     return array.copy() if array.flags.writeable else snapshot(array, {})
 
 
-def _may_depend(leaf: Array) -> bool:
+def _may_depend(leaf: Any) -> bool:
     """Return whether a leaf may depend on inputs: also a plain number, since values may have left the trace."""
     return type(leaf) in BOXES or (is_number(leaf) and as_payload(leaf).dtype.kind in INEXACT)
 

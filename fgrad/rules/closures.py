@@ -144,7 +144,7 @@ class Closure:
             )
 
 
-def copied(leaf: Operand) -> Any:
+def copied(leaf: Any) -> Any:
     """Return a copy of a tensor, in all its layers."""
     leaf = strip_ended(leaf)
     if type(leaf) is not Tensor:

@@ -35,7 +35,7 @@ from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import closed_over, name_of
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import conjugate
-from fgrad.typing import Array, ArrayLike, Operand
+from fgrad.typing import Array, ArrayLike
 
 Leaves = Sequence[Any]
 Variables = Sequence[Variable]
@@ -388,7 +388,7 @@ def _closes_over(rule: Rule, below: Trace | None, leaves: Leaves, outside: Leave
     return below in followers(rule.compute([without(traces, leaf) for leaf in leaves]))
 
 
-def _identity(mark: Operand) -> Any:
+def _identity(mark: Any) -> Any:
     """Return a key for the mark of a tensor: a number, or the identity of a tangent."""
     return mark if type(mark) is int else (id(mark),)
 

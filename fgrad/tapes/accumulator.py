@@ -237,7 +237,7 @@ def _release(trace: Trace, tangents: Tangents) -> None:
             layer._mark = None
 
 
-def _pairs(primals: Array, tangents: Array) -> list[tuple[Any, Any]]:
+def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
     """Return each primal with its tangent."""
     for leaf in leaves_and_nones(primals):
         if type(leaf) not in BOXES:

@@ -36,7 +36,7 @@ from fgrad.transforms.linearization import (
     gradient_at_edge,
     match_seeds,
 )
-from fgrad.typing import Array, ArrayLike, Operand
+from fgrad.typing import Array, ArrayLike
 
 
 class GradientTape:
@@ -289,7 +289,7 @@ class GradientTape:
         check_tensors("sources", sources)
 
     def _pulled_seeds(
-        self, target: Array, seeds: Any, sources: Any, unconnected: str, stop_gradients: Sequence[Any]
+        self, target: Any, seeds: Any, sources: Any, unconnected: str, stop_gradients: Sequence[Any]
     ) -> Any:
         """Return the gradients for each of several seeds of the target, along a new first axis."""
         if self._is_recording() and not self._persistent:
@@ -352,7 +352,7 @@ class GradientTape:
         self,
         targets: Sequence[Any],
         seeds: Sequence[Any],
-        sources: ArrayLike,
+        sources: Any,
         unconnected: str,
         is_weighed: bool,
         again: bool | None = None,
@@ -482,7 +482,7 @@ def watched_layer_of(trace: Trace, x: Array) -> Tensor | None:
     return layer_of(trace, substituted(x)) if layer is None and is_seen() and type(x) is Tensor else layer
 
 
-def put_layer(tensor: Tensor, trace: Trace, mark: Operand) -> None:
+def put_layer(tensor: Tensor, trace: Trace, mark: Any) -> None:
     """Make a tensor an input of a trace: insert a layer, below those of traces that started later.
 
     Layers of traces that can no longer be queried are dropped, so that they do not accumulate in a tensor that is
@@ -514,7 +514,7 @@ def warn_of_integers(what: str, x: Any) -> None:
     )
 
 
-def check_tensors(what: str, tree: ArrayLike) -> None:
+def check_tensors(what: str, tree: Any) -> None:
     """Raise if a container holds anything but tensors and variables."""
     for leaf in leaves_and_nones(tree):
         if type(leaf) not in BOXES:

@@ -27,7 +27,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.transforms import draws
 from fgrad.transforms.calls import Decorator, decorator, name_of, place_name
 from fgrad.transforms.running import check_numbers, owned, run
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array
 
 P = ParamSpec("P")
 
@@ -136,12 +136,12 @@ def _axes_of(tree: object, axes: object, what: str) -> list[int | None]:
     )
 
 
-def _array(leaf: Operand) -> Any:
+def _array(leaf: Any) -> Any:
     value = strip_ended(leaf)
     return own_handle(value) if type(value) is Tensor else as_payload(value)
 
 
-def _leading(leaf: Array, axis: int, names: Callable[[], list[str]], place: int) -> Any:
+def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -> Any:
     """Return an array with one of its axes moved to the front; `names` returns its name in messages.
 
     Raises:
@@ -167,7 +167,7 @@ def _run_vmap(
     args: tuple[Any, ...],
     keywords: dict[str, Any],
     in_axes: object,
-    out_axes: Operand,
+    out_axes: Any,
     of_users: bool = False,
 ) -> Any:
     """Run a function on all examples.

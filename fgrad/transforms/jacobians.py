@@ -87,7 +87,7 @@ def _parts(whole: Array, leaves: Sequence[Any], axis: int) -> list[Any]:
     return np.split(whole, ends[:-1], axis)
 
 
-def _arrays(tree: ArrayLike) -> tuple[list[Any], Any]:
+def _arrays(tree: Any) -> tuple[list[Any], Any]:
     leaves, treedef = flatten(tree)
     return [leaf if type(leaf) is Tensor else as_payload(leaf) for leaf in leaves], treedef
 
@@ -518,7 +518,7 @@ def gauss_newton_vp(residuals: Callable[..., Any] | None = None) -> Callable[...
     return decorator(_run_gauss_newton_vp, residuals)  # type: ignore[no-any-return]
 
 
-def linearize(function: Callable[..., Any], *primals: ArrayLike) -> tuple[Any, Callable[..., Any]]:
+def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
     """Return the value of a function, and its pushforward at that point as a function.
 
     The function runs once; the pushforward is the transpose of the pullback, and can be called repeatedly.

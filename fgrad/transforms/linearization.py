@@ -35,7 +35,6 @@ from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import Outline, outline_if_cut
 from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
-from fgrad.typing import Array
 
 # Values and cotangents at the edge
 
@@ -372,7 +371,7 @@ class Input:
         return unflatten(self._treedef, [None if key is None else next(values) for key in self.keys])
 
 
-def _described(leaf: Array) -> str:
+def _described(leaf: Any) -> str:
     dtype = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
     return f"of type {dtype}" if getattr(leaf, "shape", ()) else f"{leaf!r}, of type {dtype}"
 

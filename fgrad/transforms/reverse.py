@@ -26,7 +26,7 @@ from fgrad.transforms.calls import Decorator, Selection, Transformed, decorator,
 from fgrad.transforms.cuts import name_of_source, warn_of_cuts
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
 from fgrad.transforms.running import is_number
-from fgrad.typing import Array, Operand
+from fgrad.typing import Operand
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
@@ -476,6 +476,6 @@ def stop_gradient(x: object) -> Any:
     return tree_map(_stopped, x)
 
 
-def _stopped(leaf: Array) -> Any:
+def _stopped(leaf: Any) -> Any:
     leaf = as_leaf(leaf) if OVERRIDES[type(leaf)] else leaf
     return stop_gradient_of(leaf) if is_number(leaf) else leaf

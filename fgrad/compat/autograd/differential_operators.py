@@ -158,7 +158,7 @@ def multigrad_dict(fun: Callable[..., Any]) -> Callable[..., dict[str, Any]]:
     """
     signature = inspect.signature(fun)
 
-    def gradients(*args: Operand, **kwargs: Operand) -> dict[str, Any]:
+    def gradients(*args: Operand, **kwargs: Any) -> dict[str, Any]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
 

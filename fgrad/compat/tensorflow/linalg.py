@@ -331,7 +331,7 @@ def _matrix_norm(x: Array, order: float, axis: tuple[int, int], keepdims: bool) 
 # Equations. In a graph the shape of the results is that of a product, which is also defined for singular matrices
 
 
-def _solution_like(matrix: Array, rhs: Array, *options: object, **named: Operand) -> Any:
+def _solution_like(matrix: Array, rhs: Array, *options: object, **named: Any) -> Any:
     a, b = operands(matrix, rhs)
     return np.matmul(np.swapaxes(a, -1, -2), b)
 

@@ -53,7 +53,7 @@ def missing(module: str) -> Callable[[str], Any]:
     return __getattr__
 
 
-def _is_own(value: Callable[..., Any] | None) -> bool:
+def _is_own(value: object) -> bool:
     """Return whether a name in a module is a TensorFlow function or class."""
     return callable(value) and (getattr(value, "__module__", None) or "").startswith("fgrad.compat")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -410,7 +410,7 @@ class _OfGraphError(Exception):
     """The loss is a graph tensor."""
 
 
-def _eager(loss: Callable[..., Any]) -> Any:
+def _eager(loss: Any) -> Any:
     """Return a loss function that raises if it belongs to a graph, which may only be visible in its result."""
     if not callable(loss):
         return loss

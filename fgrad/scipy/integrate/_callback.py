@@ -220,7 +220,7 @@ def _with_one_result(function: Function) -> Function:
     return run
 
 
-def seen(leaf: Array) -> Any:
+def seen(leaf: Any) -> Any:
     """Return a leaf after an operation that its trace can observe.
 
     A rule does not reveal its inputs, and the inputs of the running function may themselves be searched for.
@@ -235,12 +235,12 @@ def has_tensors(tree: Any) -> bool:
     return type(tree) in BOXES
 
 
-def is_followed(tree: Array) -> bool:
+def is_followed(tree: Any) -> bool:
     """Return whether a running trace follows any of the leaves."""
     return any(type(strip_ended(leaf)) is Tensor for leaf in flatten(tree)[0])
 
 
-def plain(tree: Array) -> Any:
+def plain(tree: Any) -> Any:
     """Return containers with arrays in place of tensors that are not traced."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, [strip_ended(leaf) if type(leaf) in BOXES else leaf for leaf in leaves])

@@ -350,7 +350,7 @@ class _Call:
             )
 
 
-def _limit(leaf: Array) -> Any:
+def _limit(leaf: Any) -> Any:
     """Return a limit in SciPy's form."""
     return leaf.item() if leaf.ndim == 0 else leaf
 

@@ -121,7 +121,7 @@ def _distance(aliases: str = "", precision: str = "own") -> Callable[[_F], _F]:
 
         @differentiates(scipys_own, _OF_TWO_POINTS)
         @functools.wraps(formula)
-        def between(u: Any, v: Any, *given: Operand, **named: Array) -> Any:
+        def between(u: Any, v: Any, *given: Operand, **named: Any) -> Any:
             result = _checked(scipys_own, u, v, *given, **named)
             is_double = precision == "double" or (precision == "result" and np.result_type(result) == np.float64)
             point = _points if is_double else _vector

@@ -29,7 +29,7 @@ def _optimizer(steps: Callable[..., Step]) -> Callable[..., Any]:
         x0: Mapping[str, Any],
         callback: Callable[..., Any] | None = None,
         *args: Operand,
-        **kwargs: Operand,
+        **kwargs: Any,
     ) -> Any:
         options = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
         num_iters = options.pop("num_iters")

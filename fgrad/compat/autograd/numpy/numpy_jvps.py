@@ -6,12 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.typing import ArrayLike
-
 __all__ = ["broadcast"]
 
 
-def broadcast(x: Any, target: ArrayLike) -> Any:
+def broadcast(x: Any, target: Any) -> Any:
     """Return a tangent broadcast to the shape of the result, and complex if the result is."""
     x = x if np.shape(x) == np.shape(target) else x + np.zeros(np.shape(target))
     return x + 0j if np.iscomplexobj(target) and not np.iscomplexobj(x) else x
