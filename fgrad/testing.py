@@ -217,7 +217,7 @@ def _compare(found: Any, expected: Any, rtol: float, bounds: Any, what: str) -> 
             )
 
 
-def check_primitive(operation: Callable[..., Any], *args: ArrayLike, **metadata: object) -> None:
+def check_primitive(operation: Callable[..., Any], *args: Any, **metadata: object) -> None:
     """Check the rules of an operation at one call, as fgrad's own tests do for its primitives.
 
     Both modes are compared with finite differences to second order, also with respect to single arguments; gradients

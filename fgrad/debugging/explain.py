@@ -38,7 +38,7 @@ from fgrad.transforms.calls import Selection, check_point, name_of, place_name, 
 from fgrad.transforms.cuts import DEPARTURES, STOP, Exit, Outline, name_of_source
 from fgrad.transforms.linearization import differentiable, gradient_at_edge
 from fgrad.transforms.running import check_result, is_number
-from fgrad.typing import Array, ArrayLike
+from fgrad.typing import Array
 
 _ONE_LINE = 8
 _MOST_REASONS = 5
@@ -121,7 +121,7 @@ def explain(tape: GradientTape, /, target: Any, source: Any) -> Any: ...
 def explain(function: Callable[..., Any], /, *args: Any, argnums: None = None, **keywords: Any) -> Explanations: ...
 @overload
 def explain(function: Callable[..., Any], /, *args: Any, argnums: Selection, **keywords: Any) -> Any: ...
-def explain(tape: object, /, *args: ArrayLike, argnums: Selection = None, **keywords: object) -> Any:
+def explain(tape: object, /, *args: Any, argnums: Selection = None, **keywords: object) -> Any:
     """Return why a gradient is None, zero or not finite: the operation responsible, and its line.
 
     The record of a tape is not consumed. The lines of all operations are known if they were recorded inside `with

@@ -136,7 +136,7 @@ class GradientTape:
                 "Create it with GradientTape(persistent=True) to compute several."
             )
 
-    def watch(self, tensor: ArrayLike) -> None:
+    def watch(self, tensor: Any) -> None:
         """Make tensors inputs of the tape: operations on them are recorded from now on.
 
         Args:
@@ -633,7 +633,7 @@ def departures(tape: GradientTape) -> list[str]:
 
 
 def gradients(
-    ys: ArrayLike,
+    ys: Any,
     xs: Any,
     grad_ys: Any = None,
     stop_gradients: Any = None,

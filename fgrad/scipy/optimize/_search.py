@@ -24,7 +24,7 @@ from fgrad.scipy._aside import aside, aside_of_batch
 from fgrad.transforms.callbacks import check_returned
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
-from fgrad.typing import Array, ArrayLike
+from fgrad.typing import Array
 
 Function = Callable[..., Any]
 
@@ -69,7 +69,7 @@ def reported_of_batch(function: str, found: Sequence[dict[str, Any]]) -> dict[st
     return {name: aside_of_batch([each[name] for each in found], f"{name} of {function}") for name in found[0]}
 
 
-def as_tuple(args: ArrayLike) -> tuple[Any, ...]:
+def as_tuple(args: Any) -> tuple[Any, ...]:
     """Return extra arguments in SciPy's form: a single one, or several in a tuple."""
     return args if isinstance(args, tuple) else (args,)
 

@@ -40,7 +40,7 @@ TAKE_JACOBIANS = {"hybr", "lm"}
 def root(
     fun: Callable[..., Any],
     x0: Any,
-    args: ArrayLike = (),
+    args: Any = (),
     method: str = "hybr",
     jac: Any = None,
     tol: float | None = None,
@@ -110,7 +110,7 @@ def root(
 def fsolve(
     func: Callable[..., Any],
     x0: Any,
-    args: ArrayLike = (),
+    args: Any = (),
     fprime: Any = None,
     full_output: bool = False,
     *,
