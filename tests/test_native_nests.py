@@ -1,6 +1,7 @@
 """The loops that native programs are made of: which there are, how they lie, and how they are shared out."""
 
 import ctypes
+import os
 import re
 import subprocess
 import sys
@@ -233,32 +234,20 @@ _POOLS = []
 
 @pytest.fixture
 def new_pool(monkeypatch):
-    _POOLS.append(pool._Pool())
-    monkeypatch.setattr(pool, "_pool", lambda: _POOLS[-1])
+    """A pool without helpers, of which no fork knows."""
+    with mock.patch.object(os, "register_at_fork"):
+        _POOLS.append(pool._Pool())
+    monkeypatch.setattr(parallel, "run_parts", lambda: _POOLS[-1].run_parts)
     return _POOLS[-1]
 
 
-def sums(x):
-    return np.sum(np.exp(np.sin(x))), np.exp(x)
-
-
-@pytest.mark.parametrize("is_refused", [False, True])
 @pytest.mark.usefixtures("all_are_worth_parts")
-def test_parts_that_no_helper_begins_are_run_by_the_caller(monkeypatch, new_pool, is_refused):
-    def start(function, args):
-        if is_refused:
-            raise RuntimeError("can't start new thread")
-
-    monkeypatch.setattr(pool._thread, "start_new_thread", start)
-    new_pool.grow(3)
-    monkeypatch.undo()
-    monkeypatch.setattr(parallel, "_WORTH_PARTS", 1)
-    monkeypatch.setattr(parallel, "address_with_helpers", lambda count: new_pool.run_parts)
-    check(sums, RNG.normal(size=500), threads=4)
+def test_parts_that_no_helper_begins_are_run_by_the_caller(new_pool):
+    new_pool._memory[pool._HELPERS] = 3  # as if they were there, on cores that are busy with other work
+    check(lambda x: (np.sum(np.exp(np.sin(x))), np.exp(x)), RNG.normal(size=500), threads=4)
     assert new_pool._memory[pool._DONE] == pool.MOST_PARTS  # they were not run one after the other without the pool
 
 
-@pytest.mark.usefixtures("all_are_worth_parts")
 def test_helpers_run_parts(new_pool):
     threads = set()
 
@@ -270,7 +259,6 @@ def test_helpers_run_parts(new_pool):
             time.sleep(0.01)
 
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(new_pool.run_parts)
-    new_pool.grow(3)
     for _ in range(100):  # on a busy machine, helpers may be late
         parts = []
         run(ctypes.cast(job, ctypes.c_void_p), None, 3)
@@ -278,11 +266,31 @@ def test_helpers_run_parts(new_pool):
         if len(threads) >= 3:
             break
     assert len(threads) >= 3
+    assert new_pool._memory[pool._HELPERS] == 3
+    new_pool._end()
+    assert new_pool._memory[pool._HELPERS] == 0
+
+
+def test_without_files_there_are_no_helpers(monkeypatch, new_pool):
+    new_pool._end()
+    with mock.patch.object(os, "pipe", side_effect=OSError):
+        new_pool._resume()
+    monkeypatch.setattr(parallel, "_WORTH_PARTS", 1)
+    check(lambda x: np.sum(np.exp(np.sin(x))), RNG.normal(size=500), threads=4)
+    new_pool._end()
 
 
 PARTS_OF_MANY = """
 import os
 from concurrent.futures import ThreadPoolExecutor
+
+def note_threads():
+    if os.path.isdir("/proc/self/task"):
+        counts.append(len(os.listdir("/proc/self/task")))
+
+counts = []
+os.register_at_fork(before=note_threads)  # the last one to be called, as the first one that is registered
+
 import numpy as np, fgrad as fg
 from fgrad.native import parallel
 
@@ -298,19 +306,29 @@ wanted = np.asarray(program(x)).tobytes()
 def is_right(program):
     return all([np.asarray(program(x)).tobytes() == wanted for _ in range(100)])
 
-with ThreadPoolExecutor(4) as others:
-    running = [others.submit(is_right, program) for _ in range(4)]
+def forked():
     child = os.fork()
     if not child:
         os._exit(0 if is_right(program) and is_right(made(3)) else 1)
-    print([each.result() for each in running], os.waitpid(child, 0)[1])
+    return os.waitpid(child, 0)[1]
+
+print(is_right(program))
+note_threads()
+print(forked(), is_right(program), not counts or (counts[0] >= 4 and counts[1:] == [1]))
+with ThreadPoolExecutor(4) as others:
+    running = [others.submit(is_right, program) for _ in range(4)]
+    import warnings
+    warnings.simplefilter("ignore")  # of the user's own threads
+    print([each.result() for each in [*running, others.submit(forked)]])
 """
 
 
 def test_parts_of_several_threads_and_of_children():
-    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", PARTS_OF_MANY]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert (ran.stdout, ran.stderr) == ("[True, True, True, True] 0\n", "")
+    """No thread is left when a process forks, so that Python does not warn."""
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "error", "-c", PARTS_OF_MANY]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert (ran.stdout, ran.stderr) == ("True\n0 True True\n[True, True, True, True, 0]\n", "")
 
 
 def test_threads_of_the_environment(monkeypatch):

@@ -411,7 +411,10 @@ def _with_longer_numbers(used: Mapping[str, tuple[str, ...]]) -> tuple[dict[str,
     return {name: kinds for name, kinds in needed.items() if name not in texts}, list(texts.values())
 
 
-_ACTS = {"malloc", "free", "read", "write", "sched_yield"}
+_ACTS = {
+    "malloc", "free", "read", "write", "close", "sched_yield", "pthread_create", "pthread_join", "pthread_sigmask",
+    "sigfillset",
+}  # fmt: skip
 """Functions that do something, besides what they return."""
 
 _PURE = "nounwind willreturn memory(none)"

@@ -32,7 +32,7 @@ from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.nests import MOST_PARTS
 from fgrad.native.nodes import Reduced
-from fgrad.native.pool import address_with_helpers
+from fgrad.native.pool import run_parts
 from fgrad.native.scalars import literal, loaded, scalar_of, store
 from fgrad.native.widening import Widths
 
@@ -95,9 +95,7 @@ class Parts:
         self._function, self._parameters, self._places = function, list(parameters), list(places)
         self._count = min(MOST_PARTS, function.iterations)
         self._helpers, self._widths = min(threads, self._count) - 1, widths
-        self._run_parts = None
-        if self._helpers:
-            self._run_parts = linkage.function("run_parts", address_with_helpers(self._helpers))
+        self._run_parts = linkage.function("run_parts", run_parts()) if self._helpers else None
         self._stride = sum(map(_bytes, function.totals))
         self._offsets = [0, *accumulate(map(_bytes, function.totals))][:-1]
 

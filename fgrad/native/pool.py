@@ -1,27 +1,41 @@
 """Threads of the process that help with the parts of large nests.
 
-address_with_helpers(count)    the address of `run_parts`, once that many threads wait for work
+run_parts()    the address of `run_parts(job, shared, helpers)`
 
-`run_parts(job, shared, helpers)` calls `job(shared, part)` for each of `MOST_PARTS` parts, each once, and returns when
-all are done. The thread that calls it takes parts as the helpers do, so it never waits for one that has not begun:
-where other work keeps the other cores busy, it runs all of them itself. One nest at a time has helpers. Nests of
-further user threads run alone, and so do those in a child of a fork until it compiles a program.
+That function calls `job(shared, part)` for each of `MOST_PARTS` parts, each once, and returns when all are done. The
+thread that calls it takes parts as the helpers do, so it never waits for one that has not begun: where other work keeps
+the other cores busy, it runs all of them itself. One nest at a time has helpers; those of further user threads run
+alone.
+
+Helpers begin when they are first needed, and end before a fork, which Python warns of where there are threads.
 """
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import ctypes
 import functools
 import os
 import signal
-from collections import defaultdict
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from fgrad.native.ir import FALSE, Builder, Callee, Item, Op, Parameter, Symbol, Type, Value, Variable, While, integer
+from fgrad.native.ir import (
+    FALSE,
+    NULL,
+    Builder,
+    Callee,
+    Item,
+    Op,
+    Parameter,
+    Symbol,
+    Type,
+    Value,
+    Variable,
+    While,
+    integer,
+)  # fmt: skip
 from fgrad.native.linkage import IN_PROCESS
 from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.machine import Machine
@@ -29,43 +43,34 @@ from fgrad.native.nests import MOST_PARTS
 
 _LINE = 8
 """Integers in a line of the cache: what several threads change lies in lines of its own."""
-_BUSY, _BEGUN, _DONE, _JOB, _SHARED, _READ, _WRITE, _SIZE = (_LINE * place for place in range(8))
+_BUSY, _BEGUN, _DONE, _JOB, _SHARED, _READ, _WRITE, _HELPERS, _HANDLES = (_LINE * place for place in range(9))
+_SIZE = _HANDLES + MOST_PARTS
 """Where the memory holds: whether a nest has the helpers, the numbers of parts that have been begun and are done, the
-function and its argument, and the two ends of the pipe through which helpers are woken."""
+function and its argument, the two ends of the pipe through which helpers are woken, and their number and handles."""
 
 
 class _Pool:
     """The helpers, and the code that they run. There is one, which lives as long as the process."""
 
     def __init__(self) -> None:
-        self._locks: dict[int, Any] = defaultdict(_thread.allocate_lock)  # a child of a fork has one of its own
-        self._process, self._helpers = 0, 0
         self._all = np.zeros(_SIZE + _LINE, np.int64)
         self._memory = self._all[-self._all.ctypes.data // self._all.itemsize % _LINE :][:_SIZE]
+        self._memory[_BEGUN] = MOST_PARTS
         self._module = Machine.this().compiled(_text(Symbol(IN_PROCESS.constant(self._memory))))
         self.run_parts = self._module.address("fgrad_run_parts")
-        self._help = ctypes.CFUNCTYPE(None)(self._module.address("fgrad_help"))
+        self._end = ctypes.CFUNCTYPE(None)(self._module.address("fgrad_end"))
+        self._resume()
+        os.register_at_fork(before=self._end, after_in_parent=self._resume, after_in_child=self._resume)
 
-    def grow(self, count: int) -> None:
-        """Start helpers until there are `count`, or as many as the system allows."""
-        process = os.getpid()
-        with self._locks[process], contextlib.suppress(RuntimeError, OSError):  # without helpers all is done, too
-            if self._process != process:
-                self._begin()
-                self._process, self._helpers = process, 0
-            while self._helpers < count:
-                _thread.start_new_thread(self._run, ())
-                self._helpers += 1
-
-    def _begin(self) -> None:
-        self._memory[:] = 0
-        self._memory[_BEGUN], self._memory[_WRITE] = MOST_PARTS, -1
-        self._memory[_READ], self._memory[_WRITE] = os.pipe()
-        os.set_blocking(int(self._memory[_WRITE]), False)
-
-    def _run(self) -> None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # they are for the user's threads
-        self._help()
+    def _resume(self) -> None:
+        """Let nests have helpers, which do not exist yet."""
+        try:
+            ends = os.pipe()
+            os.set_blocking(ends[1], False)
+        except OSError:  # no more files may be open: helpers end at once, and all is done without them
+            ends = (-1, -1)
+        self._memory[_READ], self._memory[_WRITE] = ends
+        self._memory[_BUSY] = 0
 
 
 @functools.cache
@@ -73,15 +78,15 @@ def _pool() -> _Pool:
     return _Pool()
 
 
-def address_with_helpers(count: int) -> int:
-    """Return where `run_parts` begins, after making sure that there are helpers."""
-    pool = _pool()
-    pool.grow(count)
-    return pool.run_parts
+def run_parts() -> int:
+    """Return where `run_parts` begins."""
+    return _pool().run_parts
 
 
 # The code
 
+_SIGNALS = 16
+"""Integers that hold a set of signals, on any system."""
 _GIVEN = Parameter("job"), Parameter("shared"), Parameter("helpers", type=Type.I64)
 
 
@@ -89,12 +94,13 @@ def _text(memory: Value) -> str:
     """Return the functions in LLVM's language."""
     machine, used = Machine.this(), Used()
     texts = []
-    for head, body in {
-        "void @fgrad_take()": _take(memory),
-        "void @fgrad_help()": _help(memory),
-        f"void @fgrad_run_parts({taken(_GIVEN)})": _run_parts(memory),
-    }.items():
-        text, needed = printed(body)
+    for head, body, result in (
+        ("void @fgrad_take()", _take(memory), None),
+        ("ptr @fgrad_help(ptr %unused)", _help(memory), NULL),
+        (f"void @fgrad_run_parts({taken(_GIVEN)})", _run_parts(memory), None),
+        ("void @fgrad_end()", _end(memory), None),
+    ):
+        text, needed = printed(body, result)
         used.update(needed)
         texts.append(f"define {head} #0 {{\n{text}\n}}")
     return "\n".join([*texts, machine.declarations(used), machine.attributes()])
@@ -113,11 +119,13 @@ def _take(memory: Value) -> list[Item]:
 
 
 def _help(memory: Value) -> list[Item]:
-    """Return what a helper does: wait until it is woken, and take parts."""
+    """Return what a helper does: wait until it is woken, and take parts. Signals are for the user's threads."""
     code, loop = Builder(), While(Variable(), [], FALSE, [], [])
-    byte = code.room(Type.I64)
+    byte, signals = code.room(Type.I64), code.room(Type.I64, _SIGNALS)
+    code.call("sigfillset", signals, result=Type.I32)
+    code.call("pthread_sigmask", integer(signal.SIG_BLOCK, Type.I32), signals, NULL, result=Type.I32)
+    source = code.load(Type.I32, _at(code, memory, _READ))
     with code.within(loop.head):
-        source = code.load(Type.I32, _at(code, memory, _READ))
         read = code.call("read", source, byte, integer(1), result=Type.I64)
         loop.condition = code.compare("eq", read, integer(1))
     with code.within(loop.body):
@@ -129,26 +137,67 @@ def _help(memory: Value) -> list[Item]:
 def _run_parts(memory: Value) -> list[Item]:
     """Return what runs all parts: with helpers, unless another nest has them."""
     code, (job, shared, helpers) = Builder(), _GIVEN
-    is_free = code.compare("eq", code.atomic("xchg", _at(code, memory, _BUSY), integer(1)), integer(0))
+    is_free = code.compare("eq", _exchange(code, memory, _BUSY, 1), integer(0))
     with code.when(code.negated(is_free)), code.loop(MOST_PARTS) as part:
         code.call_at(job, shared, part)
     with code.when(is_free):
+        _begin_helpers(code, memory, helpers)
         code.store(job, _at(code, memory, _JOB))
         code.store(shared, _at(code, memory, _SHARED))
-        code.atomic("xchg", _at(code, memory, _DONE), integer(0))
-        code.atomic("xchg", _at(code, memory, _BEGUN), integer(0))
+        _exchange(code, memory, _DONE, 0)
+        _exchange(code, memory, _BEGUN, 0)
         target = code.load(Type.I32, _at(code, memory, _WRITE))
         code.call("write", target, memory, helpers, result=Type.I64)  # a full pipe wakes enough of them
         _call_take(code)
-        loop = While(Variable(), [], FALSE, [], [])
-        with code.within(loop.head):
+        with _waiting(code) as loop:
             done = code.atomic("add", _at(code, memory, _DONE), integer(0))
             loop.condition = code.compare("slt", done, integer(MOST_PARTS))
-        with code.within(loop.body):
-            code.call("sched_yield", result=Type.I32)
-        code.body.append(loop)
-        code.atomic("xchg", _at(code, memory, _BUSY), integer(0))
+        _exchange(code, memory, _BUSY, 0)
     return code.body
+
+
+def _begin_helpers(code: Builder, memory: Value, helpers: Value) -> None:
+    """Append the start of as many threads as are missing, until one cannot be started."""
+    with code.loop(MOST_PARTS - 1) as place:
+        is_next = code.compare("eq", code.load(Type.I64, _at(code, memory, _HELPERS)), place)
+        with code.when(code.both(is_next, code.compare("slt", place, helpers))):
+            begin = Symbol("@fgrad_help")
+            handle = code.address(_at(code, memory, _HANDLES), Type.I64, place)
+            state = code.call("pthread_create", handle, NULL, begin, NULL, result=Type.I32)
+            with code.when(code.compare("eq", state, integer(0, Type.I32))):
+                code.store(code.add(place, integer(1)), _at(code, memory, _HELPERS))
+
+
+def _end(memory: Value) -> list[Item]:
+    """Return what ends all helpers, and lets nests run alone until `_BUSY` is 0 again."""
+    code = Builder()
+    with _waiting(code) as loop:
+        loop.condition = code.compare("ne", _exchange(code, memory, _BUSY, 1), integer(0))
+    code.call("close", code.load(Type.I32, _at(code, memory, _WRITE)), result=Type.I32)
+    helpers, handles = code.load(Type.I64, _at(code, memory, _HELPERS)), _at(code, memory, _HANDLES)
+    with code.loop(MOST_PARTS - 1) as place:
+        is_there = code.compare("slt", place, helpers)
+        with code.when(is_there):
+            handle = code.load(Type.I64, code.address(handles, Type.I64, place))
+            code.call("pthread_join", handle, NULL, result=Type.I32)
+    code.store(integer(0), _at(code, memory, _HELPERS))
+    code.call("close", code.load(Type.I32, _at(code, memory, _READ)), result=Type.I32)
+    return code.body
+
+
+@contextlib.contextmanager
+def _waiting(code: Builder) -> Iterator[While]:
+    """Append a loop that leaves the core to others; its head is what is appended in the `with` block."""
+    loop = While(Variable(), [], FALSE, [], [])
+    with code.within(loop.head):
+        yield loop
+    with code.within(loop.body):
+        code.call("sched_yield", result=Type.I32)
+    code.body.append(loop)
+
+
+def _exchange(code: Builder, memory: Value, place: int, number: int) -> Value:
+    return code.atomic("xchg", _at(code, memory, place), integer(number))
 
 
 def _at(code: Builder, memory: Value, place: int) -> Value:
