@@ -24,7 +24,6 @@ import json
 import math
 import os
 import platform
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -40,8 +39,6 @@ from sequences import PROGRAMS, Looping, Program, plain
 EAGER, COMPILED, COMPILED_SCAN = "eager loop", "compiled loop", "compiled scan"
 JITTED_SCAN, JITTED = "jitted scan", "jitted loop"
 WAYS = (JITTED_SCAN, EAGER, COMPILED, COMPILED_SCAN, JITTED)
-CLOCK = time.perf_counter
-"""Not the time of this process: what JAX's threads have done is added to that only some while later."""
 
 PROBES = (3, 6)
 """Numbers of iterations which are compiled first, to tell how long more of them would take."""
@@ -114,7 +111,7 @@ def first_call(way: Way, program: Program, count: int) -> tuple[float, Callable[
     seconds: list[float] = []
     while not seconds or (len(seconds) < COMPILE_ROUNDS and sum(seconds) + min(seconds) < COMPILE_SECONDS):
         candidate = way.candidate(program, count)
-        seconds.append(batch(candidate, 1, CLOCK))
+        seconds.append(batch(candidate, 1))
     return min(seconds), candidate
 
 
@@ -196,7 +193,7 @@ def in_turns(candidates: dict[str, Callable[[], Any]], rounds: int) -> Seconds:
     """
     quick = {name: candidate for name, candidate in candidates.items() if name != EAGER}
     slow = {name: candidate for name, candidate in candidates.items() if name == EAGER}
-    return measure(quick, rounds, CLOCK) | measure(slow, rounds, CLOCK)
+    return measure(quick, rounds) | measure(slow, rounds)
 
 
 def reference_of(row: Row) -> str:
