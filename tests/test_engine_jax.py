@@ -30,6 +30,7 @@ from fgrad.engines.jax import exporting  # noqa: E402  # only where there is JAX
 from fgrad.engines.jax.library import in_64_bits, named  # noqa: E402
 from fgrad.engines.jax.programs import Run  # noqa: E402
 from fgrad.engines.jax.table import NAMES, RULES, is_lowered  # noqa: E402
+from fgrad.native.scalars import SCALAR_OPERATIONS  # noqa: E402
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "accelerators.md"
 
@@ -120,6 +121,12 @@ def check_samples(samples, tolerance):
             assert failed is None or not failed
             check(found, wanted, tolerance)
     assert refused <= PARTLY | {name for name, path in NAMES.items() if named(path) is None}  # what this JAX lacks
+
+
+def test_operations_on_numbers_have_a_counterpart_in_their_row_or_a_rule():
+    for name, row in SCALAR_OPERATIONS.items():
+        assert (row.jax is None) == (name in RULES), name
+        assert row.jax is None or callable(named(NAMES[name])), name
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -108,11 +108,14 @@ class ScalarOperation(NamedTuple):
         emit: appends it: `emit(code, kind, *args)`.
         cost: what it costs.
         is_for_floats: whether other kinds of numbers do not have it, or do something else.
+        jax: the module of JAX's that has it, by the same name; None if there is none, or if its results are not
+            NumPy's: then `fgrad.engines.jax` has a rule.
     """
 
     emit: Emit
     cost: Cost = Cost.DEAR
     is_for_floats: bool = False
+    jax: str | None = "numpy"
 
 
 # What instructions do
@@ -372,10 +375,11 @@ def _invert(code: Builder, kind: Scalar, a: Value) -> Value:
 # The table
 
 _CHEAP, _MIDDLING = Cost.CHEAP, Cost.MIDDLING
+_SPECIAL = "scipy.special"
 
 
-def _of_floats(emit: Emit, cost: Cost = Cost.DEAR) -> ScalarOperation:
-    return ScalarOperation(emit, cost, is_for_floats=True)
+def _of_floats(emit: Emit, cost: Cost = Cost.DEAR, jax: str | None = "numpy") -> ScalarOperation:
+    return ScalarOperation(emit, cost, True, jax)
 
 
 def _cheap(emit: Emit) -> ScalarOperation:
@@ -384,7 +388,7 @@ def _cheap(emit: Emit) -> ScalarOperation:
 
 _SAME_NAME = (
     "cosh", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "sinh", "tanh", "hypot",
-    "cbrt", "erf", "erfc",
+    "cbrt",
 )  # fmt: skip
 _OTHER_NAME = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
@@ -415,7 +419,7 @@ SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "positive": _cheap(lambda code, kind, a: a),
     "abs": _cheap(_absolute),
     "fabs": _of_floats(_absolute, _CHEAP),
-    "sign": ScalarOperation(_sign, _MIDDLING),
+    "sign": ScalarOperation(_sign, _MIDDLING, jax=None),
     "square": _cheap(_square),
     "reciprocal": _of_floats(_reciprocal, _MIDDLING),
     "sqrt": _of_floats(_intrinsic("sqrt"), _MIDDLING),
@@ -424,18 +428,18 @@ SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "trunc": _of_floats(_intrinsic("trunc"), _MIDDLING),
     "rint": _of_floats(_intrinsic("rint"), _MIDDLING),
     "copysign": _of_floats(_copysign, _CHEAP),
-    "remainder": _of_floats(_remainder),
-    "floor_divide": _of_floats(_floor_divide),
-    "heaviside": _of_floats(_heaviside, _MIDDLING),
-    "scale": _of_floats(_scale, _CHEAP),
-    "share": _of_floats(_share(_exp)),
-    "share_of_2": _of_floats(_share(_exp2)),
+    "remainder": _of_floats(_remainder, jax=None),
+    "floor_divide": _of_floats(_floor_divide, jax=None),
+    "heaviside": _of_floats(_heaviside, _MIDDLING, jax=None),
+    "scale": _of_floats(_scale, _CHEAP, jax=None),
+    "share": _of_floats(_share(_exp), jax=None),
+    "share_of_2": _of_floats(_share(_exp2), jax=None),
     "logaddexp": _of_floats(_logaddexp(_exp, 1.0)),
     "logaddexp2": _of_floats(_logaddexp(_exp2, float(np.log(2)))),
-    "expit": _of_floats(_expit),
-    "sech_square": _of_floats(_sech_square),
-    "xlogy": _of_floats(_xlogy(_log)),
-    "xlog1py": _of_floats(_xlogy(_log1p)),
+    "expit": _of_floats(_expit, jax=_SPECIAL),
+    "sech_square": _of_floats(_sech_square, jax=None),
+    "xlogy": _of_floats(_xlogy(_log), jax=_SPECIAL),
+    "xlog1py": _of_floats(_xlogy(_log1p), jax=_SPECIAL),
     "deg2rad": _of_floats(_constant_times(np.pi / 180)),
     "radians": _of_floats(_constant_times(np.pi / 180)),
     "rad2deg": _of_floats(_constant_times(180 / np.pi)),
@@ -449,6 +453,8 @@ SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "logical_xor": ScalarOperation(_logical(Op.XOR)),
     "logical_not": _cheap(lambda code, kind, a: code.negated(_truth(code, kind, a))),
     "invert": _cheap(_invert),
+    "erf": _of_floats(_function("erf"), jax=_SPECIAL),
+    "erfc": _of_floats(_function("erfc"), jax=_SPECIAL),
     **{name: _of_floats(_function(name)) for name in _SAME_NAME},
     **{name: _of_floats(_function(theirs)) for name, theirs in _OTHER_NAME.items()},
 }

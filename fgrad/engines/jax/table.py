@@ -14,35 +14,29 @@ from collections.abc import Callable
 from typing import Any
 
 from fgrad.engines.jax.library import named
+from fgrad.native.scalars import SCALAR_OPERATIONS
 
 Rule = Callable[..., Any]
 
 # fmt: off
 SAME_NAMES = {
     "numpy": (
-        "add", "subtract", "multiply", "divide", "negative", "positive", "square", "reciprocal", "sqrt", "fabs", "cbrt",
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "arcsin", "arccos", "arctan",
-        "sinh", "cosh", "tanh", "arcsinh", "arccosh", "arctanh", "deg2rad", "radians", "rad2deg", "degrees", "maximum",
-        "minimum", "power", "logaddexp", "logaddexp2", "fmod", "fmax", "fmin", "copysign", "nextafter",
-        "ldexp", "modf", "frexp", "floor", "ceil", "trunc", "rint", "spacing", "isfinite", "isinf", "isnan",
-        "logical_not", "signbit", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
-        "logical_or", "logical_xor", "invert", "bitwise_count", "bitwise_and", "bitwise_or",
-        "bitwise_xor", "left_shift", "right_shift", "gcd", "lcm", "conjugate", "real", "imag", "abs", "arctan2",
-        "hypot", "round", "matmul",
-        "reshape", "transpose", "broadcast_to", "cumsum", "cumprod", "max", "min", "nanmax", "nanmin", "prod",
-        "all", "any", "roll", "searchsorted", "cross", "polyval",
+        "nextafter", "ldexp", "modf", "frexp", "spacing", "bitwise_count", "left_shift", "right_shift", "gcd",
+        "lcm", "conjugate", "real", "imag", "round", "matmul", "reshape", "transpose", "broadcast_to", "cumsum",
+        "cumprod", "max", "min", "nanmax", "nanmin", "prod", "all", "any", "roll", "searchsorted", "cross",
+        "polyval",
     ),
     "numpy.linalg": ("solve", "det"),
     "numpy.fft": ("fft", "ifft", "rfft", "irfft"),
     "scipy.special": (
-        "beta", "betainc", "betaln", "boxcox", "boxcox1p", "entr", "erf", "erfc", "erfinv", "exp1", "expi", "expit",
-        "fresnel", "gamma", "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "kl_div",
-        "log_ndtr", "logit", "logsumexp", "ndtr", "ndtri", "poch", "rel_entr", "sici", "spence", "xlog1py", "xlogy",
-        "erfcx", "dawsn", "expn", "hyp1f1", "hyp2f1", "owens_t", "wofz",
+        "beta", "betainc", "betaln", "boxcox", "boxcox1p", "entr", "erfinv", "exp1", "expi", "fresnel", "gamma",
+        "gammainc", "gammaincc", "gammaln", "gammasgn", "i0", "i0e", "i1", "i1e", "kl_div", "log_ndtr", "logit",
+        "logsumexp", "ndtr", "ndtri", "poch", "rel_entr", "sici", "spence", "erfcx", "dawsn", "expn", "hyp1f1",
+        "hyp2f1", "owens_t", "wofz",
     ),
     "scipy.linalg": ("expm",),
 }
-"""Primitives with the same name in JAX, by module."""
+"""Primitives with the same name in JAX, by module; `SCALAR_OPERATIONS` has those of single numbers."""
 
 OTHER_NAMES = {
     "psi": "scipy.special.digamma", "hurwitz_zeta": "scipy.special.zeta", "special_cbrt": "numpy.cbrt",
@@ -59,7 +53,8 @@ AS_GIVEN = {
 """Primitives whose arguments keep their dtypes."""
 # fmt: on
 
-NAMES: dict[str, str] = {name: f"{module}.{name}" for module, names in SAME_NAMES.items() for name in names}
+NAMES: dict[str, str] = {name: f"{row.jax}.{name}" for name, row in SCALAR_OPERATIONS.items() if row.jax}
+NAMES.update({name: f"{module}.{name}" for module, names in SAME_NAMES.items() for name in names})
 NAMES.update(OTHER_NAMES)
 
 RULES: dict[str, Rule] = {}
