@@ -490,7 +490,8 @@ def _passed_back(
             if cotangent is ZERO:
                 cotangents.setdefault(parent, ZERO)
                 continue
-            cotangent = _for_rule(cotangent, rule)
+            if kind is not Tensor:
+                cotangent = _for_rule(cotangent, rule)
         is_masked: Any = masked and key in masked
         try:
             if is_masked and rule.primitive.scales:

@@ -30,7 +30,7 @@ class Block:
     Attributes:
         inputs: the names of the inputs, in order.
         constants: the constant arrays, by name; short ones are inline in the equations.
-        equations: the program.
+        equations: the program, without what no result needs.
         outputs: a name, or a constant, for each result.
     """
 
@@ -42,8 +42,14 @@ class Block:
         outputs: Sequence[Any],
     ) -> None:
         self.inputs, self.outputs = tuple(inputs), tuple(outputs)
-        self.equations, used = _needed(list(equations), self.outputs)
+        self.equations, used = _needed(equations, self.outputs)
         self.constants = {name: value for name, value in constants.items() if name in used}
+
+    def with_ends(self, inputs: Sequence[Name], outputs: Sequence[Any]) -> Block:
+        """Return the same program with other inputs, and with outputs that have the same names among them."""
+        block = Block(inputs, {}, (), outputs)
+        block.equations, block.constants = self.equations, self.constants
+        return block
 
     @functools.cached_property
     def _spent(self) -> list[list[Name]]:
@@ -102,12 +108,12 @@ class Graph(Block):
         self.paths = paths(result)
         inputs = [leaf for leaf in arguments.leaves if type(leaf) is Name]
         self.meets_other_traces: bool = trace.meets_others
-        outputs = [_output(trace, leaf) for leaf in leaves]
+        outputs = [output_of(trace, leaf) for leaf in leaves]
         super().__init__(inputs, trace.constants, shortened(trace.equations, outputs), outputs)
         self.variables = {name: variable for variable, name in variables.items()}
-        texts = _texts()
-        for name in (*self.inputs, *self.variables, *(name for each in self.equations for name in each.outputs)):
-            name.text = next(texts)
+        results = itertools.chain.from_iterable([each.outputs for each in self.equations])
+        for name, text in zip(itertools.chain(self.inputs, self.variables, results), _texts(), strict=False):
+            name.text = text
         for number, name in enumerate(self.constants):
             name.text = f"k{number}"
 
@@ -206,7 +212,7 @@ EXPORT: list[Callable[[Graph, Sequence[str] | None], bytes]] = []
 """The function that exports graphs to other libraries."""
 
 
-def _output(trace: Any, leaf: Any) -> Any:
+def output_of(trace: Any, leaf: Any) -> Any:
     """Return the name of a result, or its constant value."""
     if trace.follows(leaf):
         return leaf._mark
@@ -222,16 +228,14 @@ def _fresh(value: Operand) -> Any:
     return notify_copy(box(tensor._payload, tensor._trace, tensor._mark))
 
 
-def _needed(equations: list[Equation], outputs: Iterable[Any]) -> tuple[tuple[Equation, ...], set[Name]]:
+def _needed(equations: Sequence[Equation], outputs: Iterable[Any]) -> tuple[tuple[Equation, ...], set[Name]]:
     """Return the equations on which outputs depend, and the names that occur in them."""
     used = {output for output in outputs if type(output) is Name}
     kept = []
     for equation in reversed(equations):
         if not used.isdisjoint(equation.outputs):
             kept.append(equation)
-            for each in equation.inputs:
-                if type(each) is Name:
-                    used.add(each)
+            used.update([each for each in equation.inputs if type(each) is Name])
     return tuple(reversed(kept)), used
 
 

@@ -5,7 +5,8 @@ Listing(block)               the kind of each equation, and the origin of its in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,32 +60,41 @@ class Listing:
         self._list()
 
     def _list(self) -> None:
-        """Process all equations in one loop, since there may be hundreds of thousands."""
-        sources: list[int] = []
+        """Process the equations column by column, since there may be hundreds of thousands."""
+        outputs = [each.outputs for each in self.equations]
+        self.names = list(itertools.chain.from_iterable(outputs))
+        self.numbers.update(zip(self.names, itertools.count()))
+        made = self._ids([(name.shape, name.dtype, name.is_weak) for name in self.names])
+        self._form_of.update(enumerate(made))
+        inputs = [each.inputs for each in self.equations]
+        numbers = self.numbers
+        sources = [numbers[x] if type(x) is Name else self._literal(x) for each in inputs for x in each]
+        taken = list(map(self._form_of.__getitem__, sources))
+        first_source, first_value = (
+            list(itertools.accumulate(map(len, each), initial=0)) for each in (inputs, outputs)
+        )
         places: list[int] = []
-        kinds, first_source, first_value, first_place = [], [0], [0], [0]
-        numbers, names, forms, known = self.numbers, self.names, self._form_of, self._forms
-        add, of = sources.extend, forms.__getitem__
-        for equation in self.equations:
-            found = [numbers[each] if type(each) is Name else self._literal(each) for each in equation.inputs]
-            add(found)
-            made = []
-            for name in equation.outputs:
-                number = numbers[name] = len(names)
-                names.append(name)
-                kind = (name.shape, name.dtype, name.is_weak)
-                forms[number] = known[kind] if kind in known else self._form(*kind)
-                made.append(forms[number])
+        first_place, keys = [0], []
+        for number, equation in enumerate(self.equations):
             # The part of the equation that may be equal in other iterations.
-            key = (_operation(equation, places), equation.quiet, *map(of, found), None, *made)
-            kinds.append(known[key] if key in known else self._form(*key))
-            first_source.append(len(sources))
+            operation = (
+                id(equation.primitive)
+                if not equation.metadata and not equation.direct
+                else _operation(equation, places)
+            )
+            own = taken[first_source[number] : first_source[number + 1]]
+            new = made[first_value[number] : first_value[number + 1]]
+            keys.append((operation, equation.quiet, *own, None, *new))
             first_place.append(len(places))
-            first_value.append(len(names))
-        self.kinds, self.sources, self.places = np.array(kinds), np.array(sources, int), np.array(places, int)
+        self.kinds, self.sources, self.places = np.array(self._ids(keys)), np.array(sources, int), np.array(places, int)
         self.first_source, self.first_place = np.array(first_source), np.array(first_place)
         self.first_value = np.array(first_value)
-        self.maker = np.repeat(np.arange(len(kinds)), np.diff(self.first_value))
+        self.maker = np.repeat(np.arange(len(keys)), np.diff(self.first_value))
+
+    def _ids(self, keys: Sequence[Any]) -> list[int]:
+        """Return a number for each key; equal keys have the same."""
+        known = self._forms
+        return [known[key] if key in known else self._form(*key) for key in keys]
 
     def _form(self, *form: object) -> int:
         return self._forms.setdefault(form, len(self._forms))
@@ -126,8 +136,6 @@ def _operation(equation: Equation, places: list[int]) -> Any:
     primitive, metadata = equation.primitive, equation.metadata
     if equation.direct:  # each call has a separate primitive
         return identity(primitive.implementation), frozen(metadata)
-    if not metadata:
-        return id(primitive)
     return id(primitive), _keyed(metadata, places) if primitive.name in _KEYED else frozen(metadata)
 
 

@@ -70,6 +70,7 @@ class RecordTrace(Trace):
     Attributes:
         equations: the recorded equations, in order.
         constants: the arrays that operations took from outside, by name.
+        others: the constants that are neither numbers nor arrays of NumPy's.
         given: the values of the inputs, by name.
         meets_others: whether a result is traced by other traces.
         place: the user's line of the last operation, if recorded.
@@ -92,6 +93,7 @@ class RecordTrace(Trace):
         self.place: tuple[str, int] | None = None
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
+        self.others: list[Any] = []
         self.given: dict[Name, Any] = {}
         self.meets_others = False
         self.first: Graph | None = None
@@ -120,8 +122,9 @@ class RecordTrace(Trace):
         is_plain = not (observing and is_seen())
         for arg in args:
             if (kind := type(arg)) is Tensor and arg._trace is self:
-                is_number = is_elementwise and arg._mark.is_weak
-                arg = in_pythons_way(arg._payload) if is_number else arg._payload
+                arg, name = arg._payload, arg._mark
+                if is_elementwise and name.is_weak:
+                    arg = in_pythons_way(arg)
                 kind = type(arg)
             else:
                 if now_written.arrays:  # protect the value, which becomes a constant
@@ -130,6 +133,9 @@ class RecordTrace(Trace):
                     arg = self._lifted(arg, is_elementwise)
                     kind = type(arg)
             examples.append(arg)
+            if kind is _NUMBER:  # common case
+                is_weak = False
+                continue
             is_plain = is_plain and (arg.size <= _LARGE if kind is _ARRAY else kind in PLAIN)
             is_weak = is_weak and kind in _PYTHONS
         is_weak = is_weak and primitive.name in OPERATORS
@@ -229,20 +235,24 @@ class RecordTrace(Trace):
         inputs = tuple(
             [arg._mark if type(arg) is Tensor and arg._trace is self else self._constant(arg) for arg in args]
         )
-        if type(ans) is tuple:
-            results: Any = tuple(map(self.root, ans))
+        if (kind := type(ans)) is _NUMBER:  # common case
+            examples, names = ans, (Name(ans),)
+            results: Any = box(ans, self, names[0])
+        elif kind is tuple:
+            results = tuple(map(self.root, ans))
             names, examples = tuple([each._mark for each in results]), tuple([each._payload for each in results])
         else:
             results = self.root(ans)
             names, examples = (results._mark,), results._payload
-        if not self.meets_others:
+        if kind is not _NUMBER and not self.meets_others:
             self.meets_others = _is_traced(examples)
         if self._notes_places:
             self.place = running.place or errors.users_place(known=2)  # those of `process` and its caller
         kept = dict(metadata) if metadata else NOTHING
         self.equations.append(Equation(names, primitive, inputs, kept, self._is_quiet(), direct, self.place))
         if self.examples is not None:
-            self.examples.append(examples if not direct and _may_be_kept(primitive, examples) else None)
+            is_kept = not direct and (kind is _NUMBER or _may_be_kept(primitive, examples))
+            self.examples.append(examples if is_kept else None)
         return results
 
     def _is_quiet(self) -> bool:
@@ -259,6 +269,7 @@ class RecordTrace(Trace):
         value = strip_ended(value)
         value = np.array(value) if isinstance(value, (list, tuple)) else value
         if not isinstance(value, np.ndarray) and type(value) is not Tensor:
+            self.others.append(value)
             return value
         if type(value) is not Tensor and is_short(value):
             return copy.copy(value)
@@ -463,6 +474,41 @@ def recorded(
     Returns:
         A graph of `(result, [new values of variables])`, and these variables. Variables among the results are `held`.
     """
+    recording = run_recorded(function, args, keywords, integers, trace)
+    return recording.graph(), recording.assigned
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What a function has done.
+
+    Attributes:
+        arguments: of the recorded call.
+        variables: those that it read, by name.
+        assigned: those to which it assigned.
+        trace: what recorded it.
+        result: the function's, and the new values of the variables.
+    """
+
+    arguments: Arguments
+    variables: Mapping[Variable, Name]
+    assigned: tuple[Variable, ...]
+    trace: RecordTrace
+    result: Any
+
+    def graph(self) -> Graph:
+        """Return the equations that the result needs."""
+        return Graph(self.arguments, self.variables, self.trace, self.result)
+
+
+def run_recorded(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    integers: bool = False,
+    trace: RecordTrace | None = None,
+) -> Recording:
+    """Do what `recorded` does without the graph."""
     trace = trace or new_recording()
     arguments = Arguments(function, args, keywords, integers)
     if trace.first is not None:
@@ -475,7 +521,7 @@ def recorded(
 
     with _noting_places(trace):
         _, results, treedef, _ = run(trace, with_state, lambda: arguments.traced(trace), state)
-    return Graph(arguments, state.names, trace, unflatten(treedef, results)), tuple(state.values)
+    return Recording(arguments, state.names, tuple(state.values), trace, unflatten(treedef, results))
 
 
 REMEDY = (

@@ -18,7 +18,8 @@ from fgrad.graphs.integers import promoted
 
 def shortened(equations: Sequence[Equation], outputs: Iterable[Any]) -> Sequence[Equation]:
     """Return equations without the conversions that change no dtype."""
-    found = {equation.outputs[0]: equation.inputs[0] for equation in equations if _converts(equation)}
+    reshaped = [equation for equation in equations if equation.primitive.name == "reshape"]
+    found = {equation.outputs[0]: equation.inputs[0] for equation in reshaped if _converts(equation)}
     if not found:
         return equations
     for x in outputs:
@@ -43,7 +44,7 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 def _converts(equation: Equation) -> bool:
     x = equation.inputs[0] if equation.inputs else None
-    return equation.primitive.name == "reshape" and type(x) is Name and x.is_weak and not equation.outputs[0].shape
+    return type(x) is Name and x.is_weak and not equation.outputs[0].shape
 
 
 def _inputs(equation: Equation, found: dict[Name, Any]) -> tuple[Any, ...]:

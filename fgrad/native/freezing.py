@@ -14,11 +14,12 @@ from fgrad import errors
 from fgrad.core.foreign import FOREIGN, is_lazy
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, box, strip_ended
+from fgrad.core.tree import flatten
 from fgrad.core.variable import Variable
 from fgrad.graphs.equations import Equation, Name, same_bits
-from fgrad.graphs.graph import Block, Graph
+from fgrad.graphs.graph import Block, Graph, output_of
 from fgrad.graphs.loop import Iterations, iterations_of, loop_of
-from fgrad.graphs.record import REMEDY, RecordTrace, held, recorded
+from fgrad.graphs.record import REMEDY, Recording, RecordTrace, held, run_recorded
 from fgrad.typing import Array
 
 
@@ -43,25 +44,42 @@ def check_repeats(
     Raises:
         FrozenValueError: a constant, or the program, is another one.
     """
-    second, again = recorded(function, examples, {}, integers=True, trace=_Repeat(first, before, lifts))
-    if _variables(first, assigned) != _variables(second, again):
+    second = run_recorded(function, examples, {}, integers=True, trace=_Repeat(first, before, lifts))
+    leaves, treedef = flatten(second.result)
+    outputs = [output_of(second.trace, leaf) for leaf in leaves]
+    if _variables(first.variables.values(), assigned, first.outputs) != _variables(
+        second.variables, second.assigned, outputs
+    ):
         raise errors.FrozenValueError(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
             "longer than a call.\nCreate variables outside of the compiled function."
         )
-    names = zip((*first.inputs, *first.variables), (*second.inputs, *second.variables), strict=True)
-    same = _Same(names, first, second)
-    for one, other in zip_longest(first.equations, second.equations):
-        if one is None or other is None or not same.equations(one, other):
-            raise errors.FrozenValueError(_message(first, other or one))
-    if first.treedef != second.treedef or not all(map(same.values, first.outputs, second.outputs)):
+    same = _same(first, before, second)
+    if first.treedef != treedef or not all(map(same.values, first.outputs, outputs)):
         raise errors.FrozenValueError(_message(first, None))
 
 
-def _variables(graph: Graph, assigned: tuple[Variable, ...]) -> list[list[int]]:
+def _same(first: Graph, before: RecordTrace, second: Recording) -> _Same:
+    """Return what compares names of two recordings.
+
+    Raises:
+        FrozenValueError: an equation that a result needs is another one.
+    """
+    if second.trace.equations == before.equations:  # each is itself, see `_Repeat`
+        return _Same((), first, first)
+    graph = second.graph()
+    names = zip((*first.inputs, *first.variables), (*graph.inputs, *graph.variables), strict=True)
+    same = _Same(names, first, graph)
+    for one, other in zip_longest(first.equations, graph.equations):
+        if one is None or other is None or not same.equations(one, other):
+            raise errors.FrozenValueError(_message(first, other or one))
+    return same
+
+
+def _variables(read: Iterable[Variable], assigned: Iterable[Variable], outputs: Iterable[Any]) -> list[list[int]]:
     """Return the variables that are read, assigned and returned, by their ids."""
-    returned = [x for x in map(held, graph.outputs) if type(x) is Variable]
-    return [list(map(id, each)) for each in (graph.variables.values(), assigned, returned)]
+    returned = [x for x in map(held, outputs) if type(x) is Variable]
+    return [list(map(id, each)) for each in (read, assigned, returned)]
 
 
 class _Repeat(RecordTrace):
@@ -86,9 +104,8 @@ class _Repeat(RecordTrace):
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
         place = len(self.equations)
         examples = self._examples_first[place] if place < len(self._examples_first) else None
-        if examples is None or not self._is_repeated(self._written_first[place], primitive, args, metadata):
+        if examples is None or not self._is_repeated(equation := self._written_first[place], primitive, args, metadata):
             return super().process(primitive, args, metadata)
-        equation = self._written_first[place]
         self.equations.append(equation)
         self.place = equation.place
         if type(examples) is not tuple:
@@ -127,7 +144,7 @@ class _Repeat(RecordTrace):
                 return False
         known = equation.metadata
         return metadata is known or (
-            metadata.keys() == known.keys() and all(_alike(x, known[key]) for key, x in metadata.items())
+            metadata.keys() == known.keys() and all([_alike(x, known[key]) for key, x in metadata.items()])  # noqa: C419
         )
 
     def _is_constant(self, value: Array | float, first: Any) -> bool:

@@ -22,7 +22,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.integers import is_by_sign
-from fgrad.graphs.record import held, new_recording, recorded
+from fgrad.graphs.record import RecordTrace, held, new_recording, recorded
 from fgrad.graphs.rolling import loops_of
 from fgrad.native.artifacts import Signature
 from fgrad.native.captured import Captured
@@ -80,7 +80,7 @@ class Program:
         with unobserved(), observed_by(*observers):
             self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
         constants = (*self.graph.constants.values(), *self.graph.outputs)
-        _check_recorded(self.graph, form)
+        _check_recorded(self.graph, trace, form)
         meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
         self.closes_over_traced = meets_others or any(type(strip_ended(x)) is Tensor for x in constants)
         self._variables = list(self.graph.variables.values())
@@ -255,17 +255,16 @@ def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
     return lambda leaves: unflatten(treedef, leaves)[0]
 
 
-def _check_recorded(graph: Graph, form: Form) -> None:
+def _check_recorded(graph: Graph, trace: RecordTrace, form: Form) -> None:
     """Raise where a graph has other libraries' arrays as constants, or holds for these integers alone."""
-    has_integers = int in map(type, form.inputs)
-    for equation in graph.equations:
-        refuse_payloads("compile", equation.inputs, _IN_MEMORY)
-        if has_integers and is_by_sign(equation):
+    refuse_payloads("compile", trace.others, _IN_MEMORY)
+    if int in map(type, form.inputs):
+        for equation in filter(is_by_sign, graph.equations):
             raise errors.ConcretizationError("use as an exponent", equation.line)
 
 
 def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
-    return Block([*graph.inputs, *graph.variables], graph.constants, graph.equations, outputs)
+    return graph.with_ends([*graph.inputs, *graph.variables], outputs)
 
 
 def _example(leaf: Any) -> Any:
