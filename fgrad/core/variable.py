@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
-from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, TensorLike, box, boxed
 from fgrad.core.trace import UNTRACED, is_seen, running
 from fgrad.typing import Array, ArrayLike
@@ -118,11 +117,6 @@ def recording() -> VariableWatch | None:
     one around it must not receive values that exist only within the iteration.
     """
     return next((watch for watch in reversed(open_watches()) if watch.records), None) if running.watches else None
-
-
-def watch_of(trace: ReverseTrace) -> VariableWatch | None:
-    """Return the open watch that makes variables inputs of `trace`."""
-    return next((watch for watch in open_watches() if watch.trace is trace), None)
 
 
 class Variable(TensorLike):
