@@ -1,5 +1,10 @@
 """Products of matrices, and what is solved with them, as native code: it answers what the eager operations do."""
 
+import ctypes
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -8,6 +13,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.native import libraries
 from fgrad.native.executable import Executable, Step
 from fgrad.native.nodes import Called
+from fgrad.native.options import Options
 from fgrad.ops.solving import by_cholesky, by_triangle
 from fgrad.testing import calls
 
@@ -490,3 +496,100 @@ def test_without_scipy_numpy_runs_what_no_loop_does(monkeypatch):
         executable = agrees(lambda a, f=f: tuple(f(a)), definite(30, 30))
         assert not routines(executable)
         assert len(refusals(executable)) == 1
+
+
+# In parts, on several cores
+
+
+def in_parts(f, *arrays):
+    """Check a product with one thread and with two, and that both computed the same parts."""
+    found = []
+    for threads in (1, 2):
+        executable = Executable(fg.trace(f)(*arrays), Options(threads=threads))
+        assert "_job" in executable.llvm
+        agrees(f, *arrays, executable=executable)
+        found.append(executable.run(arrays)[0])
+    np.testing.assert_array_equal(*found)
+
+
+LARGE = {
+    "rows": ((700, 80), (80, 200)),
+    "columns": ((70, 300), (300, 900)),
+    "most rows": ((1100, 64), (64, 128)),
+    "a stack": ((20, 130, 40), (20, 40, 90)),
+    "a stack of one matrix": ((1, 300, 200), (1, 200, 150)),
+    "a stack and a matrix": ((130, 40), (20, 40, 90)),
+}
+
+
+@pytest.mark.skipif(not libraries.runs_in_one_thread(), reason="products run in threads of BLAS here")
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", LARGE)
+def test_large_products_are_computed_in_parts(name, dtype):
+    x, y = (normal(*shape).astype(dtype) for shape in LARGE[name])
+    turned_x, turned_y = (np.ascontiguousarray(np.swapaxes(each, -1, -2)) for each in (x, y))
+    larger = normal(*y.shape[:-1], y.shape[-1] + 3).astype(dtype)
+    in_parts(lambda x, y: x @ y, x, y)
+    in_parts(lambda x, y: np.swapaxes(x, -1, -2) @ y, turned_x, y)
+    in_parts(lambda x, y: x @ np.swapaxes(y, -1, -2), x, turned_y)
+    in_parts(lambda x, y: np.swapaxes(x, -1, -2) @ np.swapaxes(y, -1, -2), turned_x, turned_y)
+    in_parts(lambda x, y: x @ y[..., 2:-1], x, larger)
+
+
+@pytest.mark.skipif(not libraries.runs_in_one_thread(), reason="products run in threads of BLAS here")
+@pytest.mark.parametrize("shape", [(9000, 75), (75, 9000), (1100, 500)])
+def test_products_of_large_matrices_and_vectors_are_computed_in_parts(shape):
+    matrix, across, down = normal(*shape), normal(shape[1]), normal(shape[0])
+    in_parts(lambda m, v: m @ v, matrix, across)
+    in_parts(lambda m, v: v @ m, matrix, down)
+    in_parts(lambda m, v: m.T @ v, matrix, down)
+    in_parts(lambda m, v: v @ m.T, matrix, across)
+    in_parts(lambda m, v: m @ v[:, 1], matrix, normal(shape[1], 3))
+
+
+def test_products_run_in_the_thread_that_calls_and_the_users_library_keeps_its_threads():
+    """In a process of its own, since the number of threads is one for all of them."""
+    program = """
+import ctypes, glob, os, sys, threading
+import numpy as np, scipy, scipy.linalg
+import fgrad as fg
+from fgrad.native import libraries
+
+(path,) = glob.glob(os.path.dirname(scipy.__path__[0]) + "/scipy.libs/libscipy_openblas-*.so")
+users = ctypes.CDLL(path)
+wanted = users.scipy_openblas_get_num_threads()
+count = lambda: len(os.listdir("/proc/self/task"))
+before = count()
+x = np.ones((300, 300))
+assert fg.compile(lambda x: x @ x, threads=1)(x)[0, 0].item() == 300
+assert count() == before, (before, count())
+assert users.scipy_openblas_get_num_threads() == wanted
+assert libraries._own_library().scipy_openblas_get_num_threads() == 1
+assert libraries.address("dgemm") != libraries.address("dgemm", True)
+child = os.fork()
+if not child:
+    right = fg.compile(lambda x: x @ (2 * x), threads=2)(x)[0, 0].item() == 600
+    os._exit(0 if right else 1)
+assert os.waitpid(child, 0)[1] == 0
+print("done")
+"""
+    if not libraries.runs_in_one_thread():
+        pytest.skip("products run in threads of BLAS here")
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "2"}
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]  # of forks, with threads of BLAS's
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
+
+
+def test_without_a_library_of_its_own_native_code_calls_the_users(monkeypatch):
+    monkeypatch.setattr(libraries, "_loaded_again", lambda path: ctypes.CDLL("no such file"))
+    for each in (libraries.address, libraries._own_library):
+        each.cache_clear()
+    try:
+        assert not libraries.runs_in_one_thread()
+        assert libraries.address("dgemm") == libraries.address("dgemm", True)
+        executable = is_native(lambda x, y: x @ y, normal(700, 80), normal(80, 200))
+        assert "_job" not in executable.llvm
+    finally:
+        for each in (libraries.address, libraries._own_library):
+            each.cache_clear()

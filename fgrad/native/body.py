@@ -10,7 +10,6 @@ from fgrad.native.ir import Builder, Callee, Constant, Item, Op, Type, Value, Va
 from fgrad.native.libraries import LETTERS
 from fgrad.native.llvm_text import Used, printed
 from fgrad.native.memory import Matrices
-from fgrad.native.nodes import Shape
 from fgrad.native.scalars import Scalar, scalar_of
 
 FEW_ROWS = 4
@@ -26,7 +25,10 @@ class Body(Builder):
 
     Attributes:
         kind: the kind of these numbers.
+        uses_threads: whether routines may use all cores by themselves.
     """
+
+    uses_threads = False
 
     def __init__(self, dtype: Any, linkage: Any = None) -> None:
         super().__init__()
@@ -48,9 +50,14 @@ class Body(Builder):
             self.store(value, place)
         return place
 
-    def integer(self, value: int) -> Value:
+    def integer(self, value: int | Value) -> Value:
         """Return the address of an integer."""
-        return self._room_with(integer(value, Type.I32))
+        if isinstance(value, int):
+            return self._room_with(integer(value, Type.I32))
+        with self.within(self._first):
+            place = self.room(Type.I32)
+        self.store(self.cast(Op.TRUNC, value, Type.I32), place)
+        return place
 
     def flag(self, letter: str) -> Value:
         """Return the address of a letter."""
@@ -62,13 +69,13 @@ class Body(Builder):
 
     def routine(self, name: str, *arguments: Value) -> None:
         """Call a function of BLAS or LAPACK; its name is given without the first letter."""
-        callee = Callee(self._linkage.routine(self._letter + name), is_declared=False)
+        callee = Callee(self._linkage.routine(self._letter + name, self.uses_threads), is_declared=False)
         self.do(Op.CALL, None, *arguments, attribute=callee)
 
     # Loops and memory
 
     @contextlib.contextmanager
-    def loops(self, shape: Shape) -> Iterator[list[Variable]]:
+    def loops(self, shape: Sequence[int | Value]) -> Iterator[list[Variable]]:
         """Go through all indices of a shape."""
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(self.loop(size)) for size in shape]

@@ -32,7 +32,7 @@ from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.lowering import Program
 from fgrad.native.nests import Rows, memory_of
 from fgrad.native.nodes import Called, Given, Looped, Node, Part, Shape
-from fgrad.native.parallel import Parts, is_worth_parts
+from fgrad.native.parallel import Parts, ProductParts, cut_of, is_worth_parts
 from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import SCALARS, loaded, scalar_of
@@ -143,6 +143,11 @@ class Calls:
         if isinstance(item, Called):
             body, used = ROUTINES[item.routine](item, pointers.at, self._functions.linkage)
             written = self._functions.definition(pointers.order.values(), body, is_caller=True)
+            if self._functions.threads and (cut := cut_of(item)) is not None:
+                arrays = [pointers.at(each) for each in (*item.arguments, item)]
+                threads, linkage = self._functions.threads, self._functions.linkage
+                products = ProductParts(item, cut, pointers.order.values(), arrays, threads, linkage)
+                written, used = products.text, products.used
         else:
             assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)

@@ -349,8 +349,8 @@ def compile(
         function: takes and returns arrays, numbers or containers of them. It cannot ask for values that depend on its
             arguments (`if x > 0`).
         static: names or positions of arguments that are part of the program, arrays and floats too.
-        threads: on how many cores large loops run; by default what FGRAD_NUM_THREADS or OMP_NUM_THREADS says, or all
-            that there are. The result does not depend on it.
+        threads: on how many cores large loops and products run; by default what FGRAD_NUM_THREADS or OMP_NUM_THREADS
+            says, or all that there are. The result does not depend on it.
         precise: elementary functions are the C library's, one number at a time, and correct to one unit in the last
             place, where the processor has longer numbers for those that are not, as x86 has, and else to a few; by
             default several at once, to four.

@@ -34,8 +34,8 @@ class Linkage(Protocol):
     def constant(self, array: Any) -> str:
         """Return the address of a constant array in C order, as LLVM reads it."""
 
-    def routine(self, name: str) -> str:
-        """Return the address of a function of BLAS or LAPACK, as LLVM reads it."""
+    def routine(self, name: str, uses_threads: bool) -> str:
+        """Return the address of a function of BLAS or LAPACK, as LLVM reads it; see `libraries.address`."""
 
     def function(self, name: str, address: int) -> str:
         """Return the address of a function of fgrad's own in this process, as LLVM reads it."""
@@ -56,8 +56,8 @@ class _InProcess:
     def constant(self, array: Any) -> str:
         return _pointer(array.ctypes.data)
 
-    def routine(self, name: str) -> str:
-        return _pointer(address(name) or 0)
+    def routine(self, name: str, uses_threads: bool) -> str:
+        return _pointer(address(name, uses_threads) or 0)
 
     def function(self, name: str, address: int) -> str:
         return _pointer(address)
@@ -121,10 +121,11 @@ class Cached:
         self.symbols[name] = array.ctypes.data
         return f"@{name}"
 
-    def routine(self, name: str) -> str:
+    def routine(self, name: str, uses_threads: bool) -> str:
         """Return the symbol of a function."""
-        self.symbols[f"fgrad_{name}"] = address(name) or 0
-        return f"@fgrad_{name}"
+        symbol = f"fgrad_{name}_in_threads" if uses_threads else f"fgrad_{name}"
+        self.symbols[symbol] = address(name, uses_threads) or 0
+        return f"@{symbol}"
 
     def function(self, name: str, address: int) -> str:
         """Return the symbol of a function of fgrad's own."""
@@ -142,9 +143,9 @@ class Standalone(_OwnConstants):
     scope, nests, callers = _InProcess.scope, _InProcess.nests, _InProcess.callers
     calls_ufuncs = True
 
-    def routine(self, name: str) -> str:
+    def routine(self, name: str, uses_threads: bool) -> str:
         """Return the address of a function."""
-        return IN_PROCESS.routine(name)
+        return IN_PROCESS.routine(name, uses_threads)
 
     def function(self, name: str, address: int) -> str:
         """Return the address of a function of fgrad's own."""
@@ -174,7 +175,7 @@ class Exported(_OwnConstants):
         self.symbols: dict[str, None] = {}
         self._loops: dict[str, None] = {}
 
-    def routine(self, name: str) -> str:
+    def routine(self, name: str, uses_threads: bool) -> str:
         """Return the symbol of a function."""
         if self._has_blas:
             self.symbols[f"{name}_"] = None

@@ -15,7 +15,7 @@ class Options:
     """What a user of `compile` may ask for.
 
     Attributes:
-        threads: on how many cores large loops run; None: what the environment says, or all.
+        threads: on how many cores large loops and products run; None: what the environment says, or all.
         precise: elementary functions are the C library's, one number at a time.
         shared: native code is kept for all programs that are the same, and not with one function.
         backend: what runs programs: "native", or the name of an engine.

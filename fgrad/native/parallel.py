@@ -1,4 +1,6 @@
-"""Large nests on several cores: the iterations of the outermost loop in parts, on threads of the operating system.
+"""Large nests and products of matrices on several cores, in parts, on threads of the operating system.
+
+A part of a nest is some iterations of its outermost loop; of products, some of the stack, or some rows or columns.
 
 The threads are those of `pool`. The parts are the same for any number of threads, and what is added up along the loop
 is added up in their order, so the result is the same to the last bit.
@@ -6,12 +8,14 @@ is added up in their order, so the result is the same to the last bit.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import cast
 
+from fgrad.native.body import Body
 from fgrad.native.emission import PART, NestFunction, accumulated, append_innermost, identity
 from fgrad.native.ir import (
     NULL,
@@ -28,11 +32,13 @@ from fgrad.native.ir import (
     Variable,
     integer,
 )
+from fgrad.native.libraries import runs_in_one_thread
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.nests import MOST_PARTS
-from fgrad.native.nodes import Reduced
+from fgrad.native.nodes import Called, Reduced
 from fgrad.native.pool import run_parts
+from fgrad.native.routines import Product, Share, write_products
 from fgrad.native.scalars import literal, loaded, scalar_of, store
 from fgrad.native.widening import Widths
 
@@ -93,9 +99,8 @@ class Parts:
         linkage: Linkage,
     ) -> None:
         self._function, self._parameters, self._places = function, list(parameters), list(places)
-        self._count = min(MOST_PARTS, function.iterations)
-        self._helpers, self._widths = min(threads, self._count) - 1, widths
-        self._run_parts = linkage.function("run_parts", run_parts()) if self._helpers else None
+        self._count, self._widths = min(MOST_PARTS, function.iterations), widths
+        self._run = _Run(self._count, threads, linkage)
         self._stride = sum(map(_bytes, function.totals))
         self._offsets = [0, *accumulate(map(_bytes, function.totals))][:-1]
 
@@ -116,16 +121,9 @@ class Parts:
     def _job(self, name: str) -> list[Item]:
         """Return what runs one part, of the arrays whose addresses lie in `_SHARED`."""
         code, function = Builder(), self._function
-        *arrays, partial = [
-            code.load(Type.PTR, code.address(_SHARED, Type.PTR, integer(place)))
-            for place in range(len(self._parameters) + 1)
-        ]
+        *arrays, partial = _shared(code, len(self._parameters) + 1)
         with code.when(code.compare("slt", _NUMBER, integer(self._count))):
-            low = code.mul(_NUMBER, integer(function.iterations))
-            ends = [
-                code.binary(Op.SDIV, each, integer(self._count))
-                for each in (low, code.add(low, integer(function.iterations)))
-            ]
+            ends = _ends(code, function.iterations, self._count)
             base = code.address(partial, Type.I8, code.mul(_NUMBER, integer(self._stride)))
             given = list(arrays)
             for place, offset in zip(self._places, self._offsets, strict=True):
@@ -140,24 +138,13 @@ class Parts:
         partial: Value = NULL
         if self._stride:
             partial = code.call("malloc", integer(self._stride * self._count), result=Type.PTR)
-        self._run_job(code, f"{name}_job", [*self._parameters, partial])
+        self._run.append(code, f"{name}_job", [*self._parameters, partial])
         for place, total, offset in zip(self._places, self._function.totals, self._offsets, strict=True):
             add_up = self._add_up_number if total.size == 1 else self._add_up_array
             add_up(code, self._parameters[place], partial, total, offset)
         if self._stride:
             code.do(Op.CALL, None, partial, attribute=Callee("@free"))
         return code.body
-
-    def _run_job(self, code: Builder, job: str, given: Sequence[Value]) -> None:
-        """Append the run of all parts."""
-        shared = code.room(Type.PTR, len(given))
-        for place, each in enumerate(given):
-            code.store(each, code.address(shared, Type.PTR, integer(place)))
-        if self._run_parts is None:
-            with code.loop(self._count) as part:
-                code.do(Op.CALL, None, shared, part, attribute=_own(job))
-        else:
-            code.call_at(Symbol(self._run_parts), Symbol(f"@{job}"), shared, integer(self._helpers))
 
     def _add_up_number(self, code: Builder, target: Value, partial: Value, total: Reduced, offset: int) -> None:
         """Append a loop over the parts, which adds up a single number."""
@@ -181,6 +168,112 @@ class Parts:
                 first = accumulated(code, total.kind, kind, first, value, in_order=True)
             store(code, kind, first, code.address(target, kind.stored, loop.variable))
         append_innermost(code, loop, self._widths, total.size)
+
+
+class ProductParts:
+    """The functions that compute products of matrices in parts.
+
+    Args:
+        item: the products.
+        cut: which axis is parted, how long it is, and in how many parts.
+        parameters: the memory that the functions take.
+        arrays: the two factors and the result among these.
+        threads: how many run at once.
+        linkage: how functions are reached.
+
+    Attributes:
+        used: the functions of libraries that they call.
+    """
+
+    def __init__(
+        self,
+        item: Called,
+        cut: tuple[str, int, int],
+        parameters: Iterable[Parameter],
+        arrays: Sequence[Value],
+        threads: int,
+        linkage: Linkage,
+    ) -> None:
+        self._parameters = list(parameters)
+        axis, size, count = cut
+        self._run = _Run(count, threads, linkage)
+        job = Body(item.dtype, linkage)
+        given: dict[Value, Value] = dict(zip(self._parameters, _shared(job, len(self._parameters)), strict=True))
+        with job.when(job.compare("slt", _NUMBER, integer(count))):
+            low, high = _ends(job, size, count)
+            write_products(job, item.options, [given[x] for x in arrays], Share(axis, low, job.sub(high, low)))
+        self._job, self.used = job.printed()
+
+    def text(self, name: str) -> str:
+        """Return the functions; that of this name runs all parts."""
+        code = Builder()
+        self._run.append(code, f"{name}_job", self._parameters)
+        functions = {
+            f"internal void @{name}_job({taken([_SHARED, _NUMBER])})": self._job,
+            f"hidden void @{name}({taken(self._parameters)}) noinline": printed(code.body)[0],
+        }
+        return "\n".join(f"define {head} #0 {{\n{body}\n}}" for head, body in functions.items())
+
+
+_WORTH_PARTS_OF_PRODUCTS = 1 << 25
+"""Bytes of the numbers that are multiplied, counted as often as they are, from which on a product of matrices is worth
+parts: some 0.2 ms."""
+_WORTH_PARTS_OF_MATRIX = 1 << 22
+"""Bytes of a matrix from which on its product with a vector is."""
+_FEWEST_ROWS, _FEWEST_NUMBERS = 64, 16
+"""Rows or columns of a product that are at least computed at once, and numbers of a vector."""
+
+
+def cut_of(item: Called) -> tuple[str, int, int] | None:
+    """Return along which axis products are computed in parts, how long it is, and in how many; None: in one."""
+    if item.routine != "matmul" or not CAN_BE_PARTED or not runs_in_one_thread():
+        return None
+    how: Product = item.options
+    bytes_ = math.prod(how.stack) * how.m * how.k * how.n * item.dtype.itemsize
+    is_vector = min(how.m, how.n) == 1
+    if bytes_ < (_WORTH_PARTS_OF_MATRIX if is_vector else _WORTH_PARTS_OF_PRODUCTS):
+        return None
+    fewest = _FEWEST_NUMBERS if is_vector else _FEWEST_ROWS
+    axes = [("rows", how.m, how.m // fewest), ("columns", how.n, how.n // fewest)]
+    axes += [("stack", size, size) for size in how.stack[:1]]
+    axis, size, count = max(axes, key=lambda each: min(each[2], MOST_PARTS))
+    return (axis, size, min(count, MOST_PARTS)) if count > 1 else None
+
+
+class _Run:
+    """The run of all parts.
+
+    Args:
+        count: how many there are.
+        threads: how many run at once.
+        linkage: how the function of the pool is reached.
+    """
+
+    def __init__(self, count: int, threads: int, linkage: Linkage) -> None:
+        self._count, self._helpers = count, min(threads, count) - 1
+        self._run_parts = linkage.function("run_parts", run_parts()) if self._helpers else None
+
+    def append(self, code: Builder, job: str, given: Sequence[Value]) -> None:
+        """Append it: the function of a name is called for each part, and finds addresses in memory."""
+        shared = code.room(Type.PTR, len(given))
+        for place, each in enumerate(given):
+            code.store(each, code.address(shared, Type.PTR, integer(place)))
+        if self._run_parts is None:
+            with code.loop(self._count) as part:
+                code.do(Op.CALL, None, shared, part, attribute=_own(job))
+        else:
+            code.call_at(Symbol(self._run_parts), Symbol(f"@{job}"), shared, integer(self._helpers))
+
+
+def _shared(code: Builder, count: int) -> list[Value]:
+    """Return the addresses that a job finds in memory."""
+    return [code.load(Type.PTR, code.address(_SHARED, Type.PTR, integer(place))) for place in range(count)]
+
+
+def _ends(code: Builder, size: int, count: int) -> list[Value]:
+    """Return where a part of an axis begins and ends."""
+    low = code.mul(_NUMBER, integer(size))
+    return [code.binary(Op.SDIV, each, integer(count)) for each in (low, code.add(low, integer(size)))]
 
 
 def _own(name: str) -> Callee:

@@ -8,7 +8,7 @@ BLAS counts in Fortran's way: what is a matrix in C order is the transpose of on
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from fgrad.native.body import FEW_ROWS, Body
@@ -61,28 +61,69 @@ def _steps(stack: Shape, size: int) -> tuple[int, ...]:
     return tuple(steps)
 
 
+class Share(NamedTuple):
+    """Some of the products of a stack, or some rows or columns of each product.
+
+    Attributes:
+        axis: "stack", for its first axis, "rows" or "columns".
+        low: the first of them.
+        size: how many there are.
+    """
+
+    axis: str
+    low: Value
+    size: Value
+
+
 @routine("matmul")
 def _matmul(body: Body, item: Called, left: Value, right: Value, result: Value) -> None:
-    how: Product = item.options
-    write = _written_product(body, how) if min(how.m, how.n) > 1 else _written_vector(body, how)
+    write_products(body, item.options, (left, right, result))
+
+
+def write_products(body: Body, how: Product, arrays: Sequence[Value], share: Share | None = None) -> None:
+    """Write the products of the matrices in two arrays into a third one, or a share of them."""
     into = Matrices(0, _steps(how.stack, how.m * how.n), False, how.n)
-    with body.loops(how.stack) as iterations:
-        write(*(body.matrix(*each, iterations) for each in ((left, how.left), (right, how.right), (result, into))))
+    lies = (how.left, how.right, into)
+    stack: list[int | Value] = list(how.stack)
+    m: int | Value = how.m
+    n: int | Value = how.n
+    if share is not None:
+        distances = _distances(how, into, share.axis)
+        arrays = [body.at(x, 0, (step, share.low)) for x, step in zip(arrays, distances, strict=True)]
+        if share.axis == "stack":
+            stack[0] = share.size
+        elif share.axis == "rows":
+            m = share.size
+        else:
+            n = share.size
+    write = (_written_product if min(how.m, how.n) > 1 else _written_vector)(body, how, m, n)
+    with body.loops(stack) as iterations:
+        write(*(body.matrix(*each, iterations) for each in zip(arrays, lies, strict=True)))
 
 
-def _written_product(body: Body, how: Product) -> Callable[[Value, Value, Value], None]:
-    """Return what writes the product of two matrices at given addresses."""
+def _distances(how: Product, into: Matrices, axis: str) -> tuple[int, int, int]:
+    """Return how far elements lie apart along an axis: in the left array, in the right one, and in the result."""
+    left, right = how.left, how.right
+    if axis == "stack":
+        return left.steps[0], right.steps[0], into.steps[0]
+    if axis == "rows":
+        return 1 if left.is_turned else left.leading, 0, how.n
+    return 0, right.leading if right.is_turned else 1, 1
+
+
+def _written_product(body: Body, how: Product, m: int | Value, n: int | Value) -> Callable[[Value, Value, Value], None]:
+    """Return what writes m rows and n columns of the product of two matrices at given addresses."""
     flags = [body.flag("T" if each.is_turned else "N") for each in (how.right, how.left)]
-    sizes = [body.integer(each) for each in (how.n, how.m, how.k)]
+    sizes = [body.integer(each) for each in (n, m, how.k)]
     leading = [body.integer(each.leading) for each in (how.right, how.left)]
     one, zero, width = body.number(1.0), body.number(0.0), body.integer(how.n)
     return lambda a, b, c: body.routine("gemm", *flags, *sizes, one, b, leading[0], a, leading[1], zero, c, width)
 
 
-def _written_vector(body: Body, how: Product) -> Callable[[Value, Value, Value], None]:
-    """Return what writes the product of a vector, which is a matrix of one row or column, and a matrix."""
+def _written_vector(body: Body, how: Product, m: int | Value, n: int | Value) -> Callable[[Value, Value, Value], None]:
+    """Return what writes that of a vector, which is a matrix of one row or column, and a matrix."""
     is_first = how.m == 1
-    vector, matrix, size = (how.left, how.right, how.n) if is_first else (how.right, how.left, how.m)
+    vector, matrix, size = (how.left, how.right, n) if is_first else (how.right, how.left, m)
     # A column beside others has neighbours as far away as rows are; so has a row that lies in a column.
     step = body.integer(vector.leading if vector.is_turned == is_first else 1)
     down, right = (how.k, size) if is_first else (size, how.k)
@@ -95,6 +136,10 @@ def _written_vector(body: Body, how: Product) -> Callable[[Value, Value, Value],
         body.routine("gemv", flag, *sizes, one, y, leading, x, step, zero, c, next_one)
 
     return write
+
+
+_LARGE = 512
+"""The size from which on LAPACK's own threads are worth that they may wait for a busy core."""
 
 
 # Solutions. With a right-hand side in C order, of which BLAS sees the transpose, `a @ x = b` is `x.T @ a.T = b.T`.
@@ -163,6 +208,7 @@ class _Triangular:
 @routine("solve")
 def _solve(body: Body, item: Called, *arrays: Value) -> None:
     how: Solution = item.options
+    body.uses_threads = how.size >= _LARGE
     matrix, side, *pivots, result = arrays
     triangular = _Triangular(body, how)
     whole = how.size * how.columns
@@ -238,6 +284,7 @@ def _mark(body: Body, state: Value, place: Value) -> None:
 def _cholesky(body: Body, item: Called, matrix: Value, result: Value) -> None:
     """The lower triangle in C order is the upper one in Fortran's."""
     how: Factors = item.options
+    body.uses_threads = how.size >= _LARGE
     upper, size, state = body.flag("U"), body.integer(how.size), body.room(Type.I32)
     into = Matrices(0, _steps(how.stack, how.size**2), False, how.size)
     with body.loops(how.stack) as iterations:
@@ -256,6 +303,7 @@ def _cholesky(body: Body, item: Called, matrix: Value, result: Value) -> None:
 def _lu(body: Body, item: Called, matrix: Value, result: Value) -> None:
     """The factors by columns, and one more column: the rows that were exchanged with each, counted from 0."""
     how: Factors = item.options
+    body.uses_threads = how.size >= _LARGE
     size, state = body.integer(how.size), body.room(Type.I32)
     into = Matrices(0, _steps(how.stack, how.size * (how.size + 1)), False, how.size)
     turned = how.matrices._replace(is_turned=not how.matrices.is_turned)
