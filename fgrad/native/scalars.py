@@ -108,8 +108,8 @@ class ScalarOperation(NamedTuple):
         emit: appends it: `emit(code, kind, *args)`.
         cost: what it costs.
         is_for_floats: whether other kinds of numbers do not have it, or do something else.
-        jax: the module of JAX's that has it, by the same name; None if there is none, or if its results are not
-            NumPy's: then `fgrad.engines.jax` has a rule.
+        jax: the module of JAX that has it, by the same name; None if there is none, or if its results are not
+            those of NumPy: then `fgrad.engines.jax` has a rule.
     """
 
     emit: Emit
