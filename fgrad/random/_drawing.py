@@ -75,7 +75,7 @@ def _drawn(*parameters: Array, draw: Formula) -> Array:
     return np.asarray(draw(*parameters))[()]
 
 
-def _fitting(slope: Any, dtype: Any) -> Any:
+def _fitting(slope: Array, dtype: np.dtype[Any]) -> Any:
     slope = np.asarray(slope) if isinstance(slope, float) else slope
     return slope if slope.dtype == dtype else slope.astype(dtype)
 

@@ -30,7 +30,7 @@ class Moved(NamedTuple):
     move: Callable[..., Any]
 
 
-def _triangular(noise: Any, left: Any, mode: Any, right: Any) -> Any:
+def _triangular(noise: Any, left: Any, mode: object, right: Any) -> Any:
     """Return the inverse of the distribution function at the noise, from 0 to 1, by the side of the mode."""
     base, rise, fall = right - left, mode - left, right - mode
     before = np.less_equal(noise * stop_gradient_of(base), stop_gradient_of(rise))

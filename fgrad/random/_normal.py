@@ -23,13 +23,13 @@ from fgrad.ops.families import register, sample
 from fgrad.typing import Array
 
 
-def _centered(cov: Any, draw: Callable[[Any], Any]) -> Any:
+def _centered(cov: Array, draw: Callable[[Any], Any]) -> Any:
     if cov.ndim == 2:
         return draw(cov)
     return np.stack([_centered(each, draw) for each in cov])
 
 
-def _solved(cov: Any, x: Any) -> Any:
+def _solved(cov: Array, x: Array) -> Any:
     """Return the inverse of the covariance times each draw.
 
     Raises:

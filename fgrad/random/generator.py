@@ -38,7 +38,7 @@ from fgrad.random._arguments import (
 from fgrad.random._drawing import counts, each, given, own, rows, sizes
 from fgrad.random._moved import MOVED, Moved
 from fgrad.random._normal import by_cholesky, by_eigenvalues
-from fgrad.typing import DTypeLike
+from fgrad.typing import ArrayLike, DTypeLike
 
 _NUMPYS: Any = np.random.Generator
 
@@ -246,7 +246,7 @@ def _refused(name: str, instead: str) -> Answer:
 
 
 def _multivariate_normal(
-    self: Generator, mean: Any, cov: Any, size: object, check_valid: str, tol: float, method: str
+    self: Generator, mean: ArrayLike, cov: ArrayLike, size: object, check_valid: str, tol: float, method: str
 ) -> Any:
     mean, cov = as_array(mean), as_array(cov)
     check_has_value("multivariate_normal", (mean, cov))
@@ -261,7 +261,7 @@ def _multivariate_normal(
     return mean + by_eigenvalues(own(cov), draw)
 
 
-def _dirichlet(self: Generator, alpha: Any, size: object) -> Any:
+def _dirichlet(self: Generator, alpha: ArrayLike, size: object) -> Any:
     alpha = own(as_array(alpha))
     check_has_value("dirichlet", (alpha,))
     shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
@@ -273,7 +273,7 @@ def _dirichlet(self: Generator, alpha: Any, size: object) -> Any:
 # Permuted elements: NumPy draws indices, and the elements are taken
 
 
-def _permutation(self: Generator, x: Any, axis: int) -> Any:
+def _permutation(self: Generator, x: ArrayLike, axis: int) -> Any:
     if np.ndim(x) == 0:
         count = int(raw_array(x)) if type(x) in BOXES else x
         return each(lambda: self._plain.permutation(count))
@@ -291,7 +291,7 @@ def _shuffle(self: Generator, x: Any, axis: int) -> None:
     x[...] = _permutation(self, x, axis)
 
 
-def _permuted(self: Generator, x: Any, axis: int | None, out: Any) -> Any:
+def _permuted(self: Generator, x: ArrayLike, axis: int | None, out: Any) -> Any:
     x = as_array(x)
     shape = x.shape
     if axis is None:
@@ -309,7 +309,9 @@ def _permuted(self: Generator, x: Any, axis: int | None, out: Any) -> Any:
     return out
 
 
-def _choice(self: Generator, a: Any, size: object, replace: bool, p: Any, axis: int, shuffle: bool) -> Any:
+def _choice(
+    self: Generator, a: ArrayLike, size: object, replace: bool, p: ArrayLike | None, axis: int, shuffle: bool
+) -> Any:
     whole = np.ndim(a) == 0
     count = int(raw_array(a)) if whole else np.shape(a)[axis]
 

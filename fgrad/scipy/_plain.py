@@ -96,7 +96,7 @@ def _check_call(name: str, signature: inspect.Signature, args: tuple[Any, ...], 
         raise TypeError(f"{name}() {error}") from None
 
 
-def called_as(function: Any, *further: str) -> Callable[[F], F]:
+def called_as(function: Callable[..., Any], *further: str) -> Callable[[F], F]:
     """Let the decorated function be called with the arguments of a SciPy function, whose signature it shows.
 
     It receives the arguments of a call by name, so it names only those that it uses, and takes the others as

@@ -19,7 +19,7 @@ from fgrad.scipy.integrate._tableau import BY_STAGES
 from fgrad.scipy.integrate._variational import Track
 from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
-from fgrad.typing import Array
+from fgrad.typing import Array, ArrayLike
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -62,7 +62,7 @@ class Problem:
         self.users = UsersFunctions([self.function, *(self.events or []), *jacobian], self.args, self.compile)
         self.compile = self.compile or isinstance(self.function, Compiled)
 
-    def solve(self, t_span: Any, y0: Any, t_eval: Any) -> list[Any]:
+    def solve(self, t_span: Any, y0: Any, t_eval: ArrayLike | None) -> list[Any]:
         """Run SciPy's solver; its results are appended to `found`.
 
         Returns:

@@ -65,7 +65,7 @@ class TracedResult:
         for_each_example(steps.remember, values_of([states, details, *own]))
         return Interpolated(tableau, times, *steps.solution(own))
 
-    def _solved(self, numbers: Any, states: Any, start: Any, times: Any) -> Solved:
+    def _solved(self, numbers: Array, states: Array, start: Array, times: Array) -> Solved:
         """Return the solution for derivatives by the adjoint equation, with SciPy's states as known values."""
         problem = self._problem
         options = {"rtol": 1e-3, "atol": 1e-6, **problem.options}
@@ -126,7 +126,7 @@ class TracedResult:
         """Return the time of an event, of shape (1,), as the root of the event function along the solution."""
         problem, flow, count = self._problem, self._flow, len(self._flow.parts)
 
-        def residuals(t: Any, leaves: Sequence[Any]) -> Any:
+        def residuals(t: Array, leaves: Sequence[Any]) -> Any:
             state = problem.state(flow.of(leaves[1 : 1 + count]).at(t)[0])
             return np.reshape(array_of(problem.users.call(1 + number, leaves[1 + count :], t[0], state)), (1,))
 

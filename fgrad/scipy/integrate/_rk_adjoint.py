@@ -39,7 +39,7 @@ from fgrad.scipy.integrate._tableau import (
 from fgrad.scipy.integrate._vectorized import NotTogether, Points, first_that_works, pulled, pushed
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 LARGEST_MATRIX = 32
 """For larger systems, products with Jacobians are cheaper than Jacobians."""
@@ -378,7 +378,7 @@ class Interpolated:
         """Return the same solution with other arrays."""
         return Interpolated(self._tableau, *parts)
 
-    def at(self, times: Any) -> Any:
+    def at(self, times: ArrayLike) -> Any:
         """Return the states at the given times, of shape (m, n); a time may be slightly outside."""
         (places,) = for_each_example(places_of, values_of([self.times, times]))
         begin = self.times[places]

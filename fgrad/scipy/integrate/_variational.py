@@ -156,7 +156,13 @@ class Along:
     """
 
     def __init__(
-        self, function: Any, field: Any, inputs: Sequence[Any], track: Track, times: Array, tolerance: float
+        self,
+        function: Callable[..., Any],
+        field: Callable[..., Any],
+        inputs: Sequence[Any],
+        track: Track,
+        times: Array,
+        tolerance: float,
     ) -> None:
         self._function, self._field, self._inputs = function, field, list(inputs)
         self._track, self._times = track, times

@@ -56,7 +56,7 @@ def first_that_works(*ways: Callable[[], Any]) -> Any:
 class _Parted(BaseException):
     """The points of a batch have different concrete values. Not an Exception, so that user code does not catch it."""
 
-    def __init__(self, answers: Any) -> None:
+    def __init__(self, answers: Array) -> None:
         super().__init__("the points of a batch take different branches")
         rows = np.reshape(answers, (len(answers), -1))
         _, which = np.unique(rows, axis=0, return_inverse=True)

@@ -40,7 +40,7 @@ from fgrad.scipy.integrate._vectorized import Points, first_that_works, pulled, 
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -109,7 +109,7 @@ class System:
     def adjoint(self) -> Callable[..., Any]:
         """The slope of a cotangent and of integrals in one vector, from cotangent, time, state and inputs."""
 
-        def slope(both: Any, t: Operand, y: Array, *inputs: Any) -> Any:
+        def slope(both: Any, t: Operand, y: Array, *inputs: object) -> Any:
             cotangent = both[: y.shape[0]]
             of_state, *found = pulled(lambda y, *inputs: self.field(t, y, *inputs), [y, *inputs], cotangent)
             return -np.concatenate([of_state, raveled([x for x in found if x is not None])[0]])
@@ -130,7 +130,7 @@ class System:
     def _solve(self, leaves: Leaves) -> Track:
         start, times, *inputs = leaves
 
-        def slope(t: float, y: Any) -> Any:
+        def slope(t: float, y: Array) -> Any:
             return np.asarray(strip_ended(self._field_of_values(np.float64(t), y, *inputs)))
 
         def matrix(t: Array, y: Array) -> Any:
@@ -141,7 +141,9 @@ class System:
         found = self.solved_by_scipy(slope, times, start, recording(self.method, record, True), self.atol, **options)
         return track_of(record, states_at(found, start, times))
 
-    def solved_by_scipy(self, slope: Any, times: Any, start: Any, method: Any, atol: Any, **options: Any) -> Any:
+    def solved_by_scipy(
+        self, slope: Callable[..., Any], times: Any, start: ArrayLike, method: Any, atol: Any, **options: Any
+    ) -> Any:
         """Return SciPy's result at the given times, from the first of them to the last.
 
         Raises:
@@ -317,7 +319,7 @@ class Trajectory:
         moving = [x if x.dtype.kind in "fc" else None for x in inputs]
         integrals, restore = raveled([np.zeros_like(x) for x in moving if x is not None])
 
-        def slope(t: Any, both: Any) -> Any:
+        def slope(t: Any, both: object) -> Any:
             return np.asarray(strip_ended(system.adjoint(both, np.float64(t), track.at_one(t), *inputs)))
 
         back = np.concatenate([np.zeros(n), integrals])

@@ -25,7 +25,7 @@ def solve_ivp(
     t_span: Any,
     y0: ArrayLike,
     method: object = "RK45",
-    t_eval: Any = None,
+    t_eval: ArrayLike | None = None,
     dense_output: bool = False,
     events: Any = None,
     vectorized: bool = False,

@@ -160,7 +160,12 @@ class _Nested:
     """
 
     def __init__(
-        self, function: Any, ranges: Sequence[Any], options: Sequence[Any], name: str, counts: bool = False
+        self,
+        function: Callable[..., Any],
+        ranges: Sequence[Any],
+        options: Sequence[Any],
+        name: str,
+        counts: bool = False,
     ) -> None:
         self._function, self._ranges, self._options = function, ranges, options
         self._name, self._counts = name, counts
@@ -177,7 +182,7 @@ class _Nested:
             largest = Aside(largest, f"the estimate of the error of {self._name}")
         return (value, largest, {"neval": self._evaluations}) if self._counts else (value, largest)
 
-    def _integral(self, place: int, *outer: Any) -> tuple[Any, Any]:
+    def _integral(self, place: int, *outer: Operand) -> tuple[Any, Any]:
         """Return the integral over one variable, for given values of the outer ones."""
         low, high = _at(self._ranges[place], *outer)
         options = dict(_at(self._options[place], *outer))

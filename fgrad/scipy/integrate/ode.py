@@ -111,7 +111,7 @@ class _Call:
 
     def __init__(
         self,
-        function: Any,
+        function: Callable[..., Any],
         y0: Any,
         t: Any,
         args: tuple[Any, ...],
@@ -206,7 +206,7 @@ class _Call:
         if self._options["hmax"]:
             options["max_step"] = self._options["hmax"]
 
-        def slope(t: Operand, y: Operand, *args: Any) -> Any:
+        def slope(t: Operand, y: Operand, *args: object) -> Any:
             own = (t, y) if self._options["tfirst"] else (y, t)
             return self._function(*own, *args)
 

@@ -253,7 +253,13 @@ class _Call:
     """
 
     def __init__(
-        self, function: Any, limits: Sequence[Any], points: Any, args: Any, options: dict[str, Any], scipys: Any
+        self,
+        function: Callable[..., Any],
+        limits: Sequence[Any],
+        points: Any,
+        args: tuple[Any, ...],
+        options: dict[str, Any],
+        scipys: Callable[..., Any],
     ) -> None:
         self._function, self._options, self._scipys = function, options, scipys
         self._has_points = points is not None
@@ -313,7 +319,7 @@ class _Call:
         """Return the break points in SciPy's form."""
         return {"points": np.array(leaves[2:])} if self._has_points else {}
 
-    def _integrated(self, function: Any, leaves: Sequence[Any]) -> Any:
+    def _integrated(self, function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         """Return SciPy's full result, if it finds the integral."""
 
         def visiting(x: float) -> Any:

@@ -10,7 +10,7 @@ import scipy.integrate
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.integrate._forms import array_of
-from fgrad.typing import Array
+from fgrad.typing import Array, ArrayLike
 
 SCIPYS: Any = scipy.integrate
 """SciPy's functions, whose type annotations are narrower than their actual arguments."""
@@ -129,7 +129,9 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
 
 
 @differentiates(SCIPYS.cumulative_simpson, _OF_SAMPLES)
-def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: Any = None) -> Any:
+def cumulative_simpson(
+    y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, initial: ArrayLike | None = None
+) -> Any:
     """Compute cumulative integrals by Simpson's rule, as `scipy.integrate.cumulative_simpson`.
 
     Args:
@@ -169,7 +171,7 @@ def cumulative_simpson(y: Any, *, x: Any = None, dx: Any = 1.0, axis: int = -1, 
     return np.moveaxis(found, -1, axis)
 
 
-def _simpson_parts(y: Any, h: Any) -> Array:
+def _simpson_parts(y: Array, h: Array) -> Array:
     """Return the integrals over all intervals, each by the parabola through its ends and a neighbour."""
     forwards = _first_halves(y, h)
     backwards = np.flip(_first_halves(np.flip(y, -1), np.flip(h, -1)), -1)
@@ -194,7 +196,7 @@ def _floating(y: Any) -> Any:
     return y if y.dtype.kind in "fc" else y.astype(float)
 
 
-def _distances(y: Any, x: Any, dx: Array | float, axis: int, increasing: bool = False) -> Any:
+def _distances(y: Array, x: Any, dx: Array | float, axis: int, increasing: bool = False) -> Any:
     """Return the lengths of the intervals between samples, which lie along the last axis."""
     count, ndim = y.shape[axis], len(y.shape)
     if x is None:

@@ -73,7 +73,7 @@ def basis(t: Any, k: int, points: Any, nu: int = 0) -> tuple[Any, Any]:
     return place, values
 
 
-def _sums(t: Array, c: Any, k: int, points: Array, nu: int, extrapolate: Extrapolate) -> Any:
+def _sums(t: Array, c: Array, k: int, points: Array, nu: int, extrapolate: Extrapolate) -> Any:
     """Return derivatives of a spline, with the axes of the points first."""
     start, end = t[k], t[t.shape[0] - k - 1]
     if extrapolate == "periodic":
@@ -132,7 +132,7 @@ class BSpline:
             made = scipy.interpolate.BSpline(t, c, k, extrapolate, axis)
             return made.t, made.c
 
-        def traced(t: Array, c: Any) -> tuple[Any, Any]:
+        def traced(t: Array, c: ArrayLike) -> tuple[Any, Any]:
             t, c = as_array(t), as_array(c)
 
             def make(t: Array) -> Any:
@@ -144,7 +144,7 @@ class BSpline:
         t, c = run(by_scipy, traced, (t, c), {})
         self._become(t, c, int(k), extrapolate, axis % c.ndim)
 
-    def _become(self, t: Array, c: Any, k: int, extrapolate: Extrapolate, axis: int) -> None:
+    def _become(self, t: Array, c: Array, k: int, extrapolate: Extrapolate, axis: int) -> None:
         self.t, self.c, self.k, self.axis = t, c, k, axis
         self.extrapolate = choice(extrapolate, True)
 
@@ -153,7 +153,7 @@ class BSpline:
         """The knots, the coefficients and the degree."""
         return self.t, self.c, self.k
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
         """Return values or derivatives.
 
         Args:
@@ -167,14 +167,14 @@ class BSpline:
         """
         return run(self._scipys_values, self._values, (self.t, self.c, x), {"nu": nu, "extrapolate": extrapolate})
 
-    def _scipys(self, t: Any, c: Any) -> Any:
+    def _scipys(self, t: Array, c: Array) -> Any:
         made = scipy.interpolate.BSpline.construct_fast
         return made(np.asarray(t), np.asarray(c), self.k, self.extrapolate, self.axis)
 
     def _scipys_values(self, t: Array, c: Array, points: Array, nu: int, extrapolate: Extrapolate | None) -> Any:
         return self._scipys(t, c)(points, nu, extrapolate)
 
-    def _values(self, t: Array, c: Any, points: Any, nu: int, extrapolate: Extrapolate | None) -> Any:
+    def _values(self, t: Array, c: Array, points: Any, nu: int, extrapolate: Extrapolate | None) -> Any:
         if nu < 0:
             scipy.interpolate.BSpline(np.arange(2.0), np.zeros(1), 0)(0.0, nu)  # raises SciPy's error
         points = real_points(points)
@@ -402,11 +402,11 @@ def make_interp_spline(
         Tensor([ 0.012, -0.098,  0.586,  0.586, -0.098,  0.012])
     """
 
-    def by_scipy(x: Array, y: Any, t: Any, bc_type: Any) -> Any:
+    def by_scipy(x: Array, y: Array, t: Array | None, bc_type: Any) -> Any:
         made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)
         return made.t, made.c
 
-    def traced(x: Array, y: Any, t: Array | None, bc_type: object) -> Any:
+    def traced(x: Array, y: Array, t: Array | None, bc_type: object) -> Any:
         return _interpolating(x, y, k, t, bc_type, axis, check_finite)
 
     knots, c = run(by_scipy, traced, (x, y, t, bc_type), {})

@@ -13,7 +13,7 @@ smooth curve fitting based on local procedures" (1970), https://doi.org/10.1145/
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -29,7 +29,7 @@ from fgrad.scipy.linalg.banded import solve_banded
 from fgrad.typing import Array, ArrayLike
 
 
-def _hermite(x: Array, y: Any, slopes: Array) -> Any:
+def _hermite(x: Array, y: Array, slopes: Array) -> Any:
     """Return the coefficients of the cubic polynomials with given values and slopes at the points."""
     steps = column(x[1:] - x[:-1], y.ndim)
     mean = (y[1:] - y[:-1]) / steps
@@ -91,7 +91,9 @@ class CubicHermiteSpline(PPoly):
         Tensor([ 0.125, -0.125])
     """
 
-    def __init__(self, x: Any, y: Any, dydx: ArrayLike, axis: int = 0, extrapolate: Extrapolate | None = None) -> None:
+    def __init__(
+        self, x: Any, y: ArrayLike, dydx: ArrayLike, axis: int = 0, extrapolate: Extrapolate | None = None
+    ) -> None:
         def make(x: Array, y: Array, dydx: Array) -> Any:
             return scipy.interpolate.CubicHermiteSpline(x, y, dydx, axis)
 
@@ -99,7 +101,7 @@ class CubicHermiteSpline(PPoly):
             made = make(x, y, dydx)
             return made.c, made.x
 
-        def traced(x: Any, y: Any, dydx: Any) -> Any:
+        def traced(x: Any, y: ArrayLike, dydx: ArrayLike) -> Any:
             x, y, dydx = as_array(x), as_array(y), as_array(dydx)
             x, values = _prepared(make, x, y, axis, dydx)
             slopes = np.moveaxis(wide(dydx), axis % y.ndim, 0)
@@ -155,7 +157,7 @@ def _closes(y: Array) -> bool:
     return bool(np.allclose(first, last, rtol=1e-15, atol=1e-15))
 
 
-def _solved(below: Any, diagonal: Any, above: Any, right: Any) -> Any:
+def _solved(below: Array, diagonal: Array, above: Array, right: Array) -> Any:
     """Return the solution of tridiagonal equations, in linear time."""
     nothing = np.zeros_like(diagonal[:1])
     bands = np.stack([np.concatenate([nothing, above]), diagonal, np.concatenate([below, nothing])])
@@ -171,7 +173,7 @@ class _Equations:
         y: the values, along the first axis.
     """
 
-    def __init__(self, x: Any, y: Any) -> None:
+    def __init__(self, x: Array, y: Array) -> None:
         self.steps = x[1:] - x[:-1]
         self.wide_steps = column(self.steps, y.ndim)
         self.y = y
@@ -195,7 +197,7 @@ class _Equations:
             return np.ones_like(h[0]), np.zeros_like(h[0]), value
         return 2 * h[0], h[0], 3 * wide[0] * means[0] - order * 0.5 * value * wide[0] * wide[0]
 
-    def solved(self, start: Any, end: Any) -> Any:
+    def solved(self, start: object, end: object) -> Any:
         """Return the slopes at all points."""
         before, own, after, right = self.inner()
         first, second, start_right = self.outer(start, False)
@@ -234,7 +236,7 @@ class _Equations:
         return np.concatenate([slopes, last[None], slopes[:1]])
 
 
-def _spline_slopes(x: Array, y: Array, conditions: Any) -> Any:
+def _spline_slopes(x: Array, y: Array, conditions: Sequence[Any]) -> Any:
     """Return the slopes of a cubic spline at its points."""
     equations = _Equations(x, y)
     if len(x) == 2:  # without an inner point, both conditions determine one line
@@ -276,13 +278,18 @@ class CubicSpline(CubicHermiteSpline):
     """
 
     def __init__(
-        self, x: Any, y: Any, axis: int = 0, bc_type: object = "not-a-knot", extrapolate: Extrapolate | None = None
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        axis: int = 0,
+        bc_type: object = "not-a-knot",
+        extrapolate: Extrapolate | None = None,
     ) -> None:
-        def by_scipy(x: Array, y: Any, bc_type: Any) -> Any:
+        def by_scipy(x: Array, y: Array, bc_type: Any) -> Any:
             made = scipy.interpolate.CubicSpline(x, y, axis, bc_type)
             return made.c, made.x
 
-        def traced(x: Array, y: Any, bc_type: object) -> Any:
+        def traced(x: Array, y: Array, bc_type: object) -> Any:
             return _spline_pieces(x, y, bc_type, axis)
 
         pieces = run(by_scipy, traced, (x, y, bc_type), {})
@@ -291,7 +298,7 @@ class CubicSpline(CubicHermiteSpline):
         self._interpolate(pieces, y, axis, extrapolate)
 
 
-def _spline_pieces(x: Any, y: Any, bc_type: Any, axis: int) -> tuple[Any, Any]:
+def _spline_pieces(x: Any, y: Any, bc_type: object, axis: int) -> tuple[Any, Any]:
     x, y = as_array(x), as_array(y)
 
     def make(x: Array, y: Array) -> Any:
@@ -391,7 +398,7 @@ class PchipInterpolator(CubicHermiteSpline):
             made = make(x, y)
             return made.c, made.x
 
-        def traced(x: Array, y: Any) -> Any:
+        def traced(x: Array, y: Array) -> Any:
             return _local_pieces(make, monotone_slopes, x, y, axis)
 
         self._interpolate(run(by_scipy, traced, (x, y), {}), y, axis, extrapolate)
@@ -449,14 +456,14 @@ class Akima1DInterpolator(CubicHermiteSpline):
     def __init__(
         self, x: Any, y: Any, axis: int = 0, *, method: Any = "akima", extrapolate: Extrapolate | None = None
     ) -> None:
-        def make(x: Any, y: Any) -> Any:
+        def make(x: Array, y: Array) -> Any:
             return scipy.interpolate.Akima1DInterpolator(x, y, axis, method=method)
 
         def by_scipy(x: Array, y: Array) -> Any:
             made = make(x, y)
             return made.c, made.x
 
-        def traced(x: Array, y: Any) -> Any:
+        def traced(x: Array, y: Array) -> Any:
             if method not in ("akima", "makima"):
                 by_example(make, as_array(x), as_array(y))
             return _local_pieces(make, lambda x, y: _akima_slopes(x, y, method == "makima"), x, y, axis)

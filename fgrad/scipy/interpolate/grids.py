@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,7 +72,7 @@ class RegularGridInterpolator:
         solver: object = None,
         solver_args: object = None,
     ) -> None:
-        def check(points: tuple[Any, ...], values: Any, fill_value: float | None) -> None:
+        def check(points: tuple[Any, ...], values: ArrayLike, fill_value: float | None) -> None:
             takes_options = method in _DEGREES or not (solver or solver_args)
             grid = [as_array(each) for each in points]
             _check(grid, as_array(values), method if takes_options else None, fill_value, self._made)
@@ -84,14 +84,14 @@ class RegularGridInterpolator:
         self.grid, self.values = run(_ascending, _ascending, (points, values), {})
         self._coefficients: dict[int, Any] = {}
 
-    def _made(self, points: Any, values: Any, fill_value: Any) -> Any:
+    def _made(self, points: Any, values: Array, fill_value: Any) -> Any:
         """Return SciPy's interpolator of plain arrays."""
         method: Any = self.method
         return scipy.interpolate.RegularGridInterpolator(
             points, values, method, self.bounds_error, fill_value, **self._options
         )
 
-    def __call__(self, xi: Any, method: str | None = None, *, nu: Any = None) -> Any:
+    def __call__(self, xi: ArrayLike, method: str | None = None, *, nu: Any = None) -> Any:
         """Return values at points.
 
         Args:
@@ -113,7 +113,7 @@ class RegularGridInterpolator:
     def _scipys_values(
         self,
         grid: object,
-        values: Any,
+        values: Array,
         fill_value: float | None,
         xi: ArrayLike,
         method: object,
@@ -122,7 +122,9 @@ class RegularGridInterpolator:
         made = self._made(grid, values, fill_value) if self._scipys is None else self._scipys
         return made(xi, method, nu=nu)
 
-    def _values(self, grid: Any, values: Array, fill_value: float | None, xi: Any, method: Any, nu: Any) -> Array:
+    def _values(
+        self, grid: tuple[Any, ...], values: Array, fill_value: float | None, xi: Any, method: Any, nu: Any
+    ) -> Array:
         method = self.method if method is None else method
         xi = _coordinates(xi, len(grid))
         if method not in _METHODS or xi.shape[-1] != len(grid) or (nu is not None and method not in _DEGREES):
@@ -143,7 +145,7 @@ class RegularGridInterpolator:
             found = np.where(column(missing, found.ndim), np.nan, found)
         return np.reshape(found, (*xi.shape[:-1], *values.shape[len(grid) :]))
 
-    def _inside(self, grid: Any, values: Any, points: Any, method: str, nu: Any) -> Any:
+    def _inside(self, grid: tuple[Any, ...], values: Array, points: list[Any], method: str, nu: Any) -> Any:
         """Return values at points, one row each, extrapolated beyond the grid."""
         if method in ("linear", "nearest"):
             return _in_cells(grid, values, points, method == "nearest")
@@ -156,17 +158,17 @@ class RegularGridInterpolator:
         found = _of_splines(knots, coefficients, degree, points, (0,) * len(grid) if nu is None else nu)
         return astype(found, values.dtype) if method.endswith("_legacy") else found
 
-    def _refuse(self, grid: Any, values: Array, xi: Any, method: Any, nu: Any) -> None:
+    def _refuse(self, grid: tuple[Any, ...], values: Array, xi: Array, method: Any, nu: tuple[int, ...] | None) -> None:
         """Raise SciPy's error for invalid points."""
 
-        def make(xi: Any, *grid: Any) -> None:
+        def make(xi: Array, *grid: Array) -> None:
             shown, bounds_error = np.zeros(values.shape), self.bounds_error
             scipy.interpolate.RegularGridInterpolator(grid, shown, bounds_error=bounds_error)(xi, method, nu=nu)
 
         by_example(make, xi, *grid)
 
 
-def _check(points: Sequence[Any], values: Any, method: Any, fill_value: Any, make: Any) -> None:
+def _check(points: Sequence[Any], values: Array, method: Any, fill_value: Any, make: Callable[..., Any]) -> None:
     """Raise SciPy's error for an invalid grid."""
     fits = method in _METHODS and 0 < len(points) <= values.ndim and all(each.ndim == 1 for each in points)
     fits = fits and tuple(each.shape[0] for each in points) == tuple(values.shape[: len(points)])
@@ -185,7 +187,7 @@ def _is_large_enough(points: Sequence[Any], method: str) -> bool:
     return all(each.shape[0] > degree for each in points)
 
 
-def _check_sizes(grid: Sequence[Any], values: Any, method: Any) -> None:
+def _check_sizes(grid: Sequence[Any], values: Array, method: Any) -> None:
     """Raise SciPy's error for a method that needs more points."""
     if not _is_large_enough(grid, method):
         shown = tuple(np.arange(float(each.shape[0])) for each in grid)
@@ -208,7 +210,7 @@ def _ascending(points: tuple[Any, ...], values: Array) -> tuple[Any, Any]:
     return tuple(grid), values
 
 
-def _coordinates(xi: Any, ndim: int) -> Any:
+def _coordinates(xi: ArrayLike, ndim: int) -> Any:
     """Return points with their coordinates along the last axis."""
     if isinstance(xi, tuple):
         return np.stack(np.broadcast_arrays(*map(as_array, xi)), axis=-1)
@@ -265,7 +267,7 @@ def _in_cells(grid: tuple[Any, ...], values: Array, points: Sequence[Any], neare
 # Splines
 
 
-def _solved(grid: Any, values: Any, degree: int) -> tuple[Any, Any]:
+def _solved(grid: tuple[Any, ...], values: Array, degree: int) -> tuple[Any, Any]:
     """Return the knots along each axis, and the coefficients of the products of B-splines."""
     knots = []
     for axis, each in enumerate(grid):
@@ -275,7 +277,9 @@ def _solved(grid: Any, values: Any, degree: int) -> tuple[Any, Any]:
     return knots, values
 
 
-def _of_splines(knots: Sequence[Any], coefficients: Array, degree: int, points: list[Any], orders: Any) -> Any:
+def _of_splines(
+    knots: Sequence[Any], coefficients: Array, degree: int, points: list[Any], orders: tuple[int, ...]
+) -> Any:
     """Return derivatives of the spline of several variables."""
     places, weights = [], []
     for t, at, order in zip(knots, points, orders, strict=True):
@@ -285,7 +289,7 @@ def _of_splines(knots: Sequence[Any], coefficients: Array, degree: int, points: 
     return _contracted(_corners(coefficients, places), weights)
 
 
-def _monotone(grid: Any, values: Any, points: list[Any]) -> Any:
+def _monotone(grid: tuple[Any, ...], values: Array, points: list[Any]) -> Any:
     """Return values of monotone curves: along the last axis, then the one before it, ..."""
     count = len(grid)
     found = np.moveaxis(PchipInterpolator(grid[-1], values, count - 1)(points[-1]), count - 1, 0)
@@ -297,8 +301,8 @@ def _monotone(grid: Any, values: Any, points: list[Any]) -> Any:
 
 def interpn(
     points: Sequence[Any],
-    values: Any,
-    xi: Any,
+    values: ArrayLike,
+    xi: ArrayLike,
     method: str = "linear",
     bounds_error: bool = True,
     fill_value: Any = np.nan,
@@ -325,11 +329,11 @@ def interpn(
         Tensor([2., 1.])
     """
 
-    def by_scipy(points: Any, values: Any, xi: Any, fill_value: Any) -> Any:
+    def by_scipy(points: tuple[Any, ...], values: Array, xi: Array, fill_value: Any) -> Any:
         wanted: Any = method
         return scipy.interpolate.interpn(points, values, xi, wanted, bounds_error, fill_value)
 
-    def traced(points: Any, values: Array, xi: Any, fill_value: float) -> Any:
+    def traced(points: tuple[Any, ...], values: Array, xi: Array, fill_value: float) -> Any:
         if method == "splinef2d":
             raise errors.MissingRuleError("scipy.interpolate.interpn with method='splinef2d'", errors.users_line())
         if method not in _METHODS:

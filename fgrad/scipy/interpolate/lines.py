@@ -54,8 +54,8 @@ class interp1d:  # noqa: N801  # SciPy's name
 
     def __init__(
         self,
-        x: Any,
-        y: Any,
+        x: ArrayLike,
+        y: ArrayLike,
         kind: Any = "linear",
         axis: int = -1,
         copy: bool = True,
@@ -78,12 +78,12 @@ class interp1d:  # noqa: N801  # SciPy's name
         if degree is not None:
             self._spline, self._is_missing = _spline(self.x, np.moveaxis(self.y, self.axis, 0), degree)
 
-    def _made(self, x: Any, y: Any, fill_value: Any) -> Any:
+    def _made(self, x: Array, y: Array, fill_value: Any) -> Any:
         """Return SciPy's interpolator of plain arrays."""
         copy, bounds_error, assume_sorted = self._options
         return scipy.interpolate.interp1d(x, y, self._kind, self.axis, copy, bounds_error, fill_value, assume_sorted)
 
-    def __call__(self, x: Any) -> Any:
+    def __call__(self, x: ArrayLike) -> Any:
         """Return values at points.
 
         Args:
@@ -102,7 +102,7 @@ class interp1d:  # noqa: N801  # SciPy's name
         made = self._made(x, y, fill_value) if self._scipys is None else self._scipys
         return made(points)
 
-    def _values(self, x: Any, y: Any, fill_value: object, points: Any) -> Any:
+    def _values(self, x: Array, y: Any, fill_value: object, points: Any) -> Any:
         points, y = as_array(points), np.moveaxis(y, self.axis, 0)
         points = points if points.dtype.kind == "f" else astype(points, np.float64)
         if self._spline is None:
@@ -121,7 +121,7 @@ class interp1d:  # noqa: N801  # SciPy's name
                 found = np.where(column(beyond, points.ndim + len(extra)), wanted, found)
         return at_axis(found, points.ndim, self.axis)
 
-    def _fills(self, y: Any, fill_value: Any) -> Any:
+    def _fills(self, y: Array, fill_value: Any) -> Any:
         """Return the fill values below and above the data, or None for extrapolation."""
         if _is_extrapolate(fill_value):
             missing = np.asarray(np.nan)
@@ -129,11 +129,11 @@ class interp1d:  # noqa: N801  # SciPy's name
         pair = fill_value if isinstance(fill_value, tuple) and len(fill_value) == 2 else (fill_value, fill_value)
         return tuple(map(as_array, pair))
 
-    def _check_bounds(self, x: Array, points: Any, below: Array, above: Array) -> None:
+    def _check_bounds(self, x: Array, points: Array, below: Array, above: Array) -> None:
         """Raise SciPy's error for points beyond the data."""
         if self.bounds_error and np.any(raw_array(np.logical_or(below, above))):
 
-            def make(points: Array, below: Any, above: Any, first: Any, last: Any) -> None:
+            def make(points: Array, below: Array, above: Array, first: Any, last: Any) -> None:
                 wrong = points[np.logical_or(below, above)]
                 scipy.interpolate.interp1d([first, last], [0.0, 0.0], bounds_error=True)(wrong)
 
@@ -151,7 +151,7 @@ def _plain(fill_value: Any) -> Any:
     return fill_value if isinstance(fill_value, str) else examples(as_array(fill_value))[0]
 
 
-def _sorted(x: Any, y: Any, axis: int, assume_sorted: bool) -> tuple[Any, Any]:
+def _sorted(x: ArrayLike, y: ArrayLike, axis: int, assume_sorted: bool) -> tuple[Any, Any]:
     """Return sorted points, with their values in floating point."""
     x, y = as_array(x), as_array(y)
     y = y if y.dtype.kind in "fc" else astype(y, np.float64)
@@ -171,7 +171,7 @@ def _spline(x: Array, y: Array, degree: int) -> tuple[Any, Any]:
     return make_interp_spline(x, y, degree), is_missing
 
 
-def _along_first(x: Any, y: Any, points: Any, kind: str) -> Any:
+def _along_first(x: Array, y: Array, points: Array, kind: str) -> Any:
     """Return the values at points along the first axis, which is replaced by the axes of the points."""
     last = x.shape[0] - 1
     if kind in ("nearest", "nearest-up"):

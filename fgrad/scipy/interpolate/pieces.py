@@ -96,7 +96,7 @@ def rising(power: int, nu: int) -> float:
     return float(prod(range(power - nu + 1, power + 1)))
 
 
-def _value(coefficients: Any, step: Any, nu: int = 0) -> Any:
+def _value(coefficients: Array, step: Array, nu: int = 0) -> Any:
     """Return the derivative of polynomials with coefficients along the first axis (Horner)."""
     degree = coefficients.shape[0] - 1
     total = coefficients[0] * rising(degree, nu)
@@ -188,11 +188,11 @@ class PPoly:
         c, x = run(_scipys_pieces, _traced_pieces, (c, x, axis), {})
         self._become(c, x, extrapolate, axis, isinstance(x, np.ndarray) and bool(x[-1] >= x[0]))
 
-    def _become(self, c: Array, x: Any, extrapolate: Extrapolate | None, axis: int, increasing: bool) -> None:
+    def _become(self, c: Array, x: Array, extrapolate: Extrapolate | None, axis: int, increasing: bool) -> None:
         self.c, self.x, self.axis, self._increasing = c, x, axis, increasing
         self.extrapolate = choice(extrapolate, True)
 
-    def __call__(self, x: Any, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
+    def __call__(self, x: ArrayLike, nu: int = 0, extrapolate: Extrapolate | None = None) -> Any:
         """Return values or derivatives.
 
         Args:
@@ -206,13 +206,13 @@ class PPoly:
         """
         return run(self._scipys_values, self._values, (self.c, self.x, x), {"nu": nu, "extrapolate": extrapolate})
 
-    def _scipys(self, c: Any, x: Any) -> Any:
+    def _scipys(self, c: Array, x: Array) -> Any:
         return scipy.interpolate.PPoly.construct_fast(np.asarray(c), np.asarray(x), self.extrapolate, self.axis)
 
     def _scipys_values(self, c: Array, x: Array, points: Operand, nu: int, extrapolate: Extrapolate | None) -> Any:
         return self._scipys(c, x)(points, nu, extrapolate)
 
-    def _values(self, c: Array, x: Any, points: Any, nu: int, extrapolate: Extrapolate | None) -> Any:
+    def _values(self, c: Array, x: Array, points: Any, nu: int, extrapolate: Extrapolate | None) -> Any:
         if nu < 0:
             self._scipys(np.zeros((1, 1)), np.arange(2.0))(0.0, nu)  # raises SciPy's error
         points = real_points(points)

@@ -22,7 +22,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
-from fgrad.typing import Array, ArrayLike
+from fgrad.typing import Array, ArrayLike, DTypeLike
 
 OPTIONS = """
 Args:
@@ -59,7 +59,7 @@ def lapack_dtype(*arrays: Array) -> np.dtype[Any]:
     return np.dtype(("FD" if dtype.kind == "c" else "fd")[is_double])
 
 
-def of_dtype(x: Any, dtype: Any) -> Any:
+def of_dtype(x: Array, dtype: DTypeLike) -> Any:
     """Return an array in a dtype; unchanged if it has this dtype."""
     return x if x.dtype == dtype else astype(x, dtype)
 
@@ -124,7 +124,7 @@ def refused(function: Callable[..., Any], why: str, instead: str, example: str) 
     return differentiates(function)(refuse)
 
 
-def as_columns(b: Any) -> Any:
+def as_columns(b: Array) -> Any:
     """Return a vector as a matrix with one column; matrices are returned unchanged."""
     return b[:, None] if b.ndim == 1 else b
 
@@ -134,12 +134,12 @@ def is_square(a: Any) -> bool:
     return bool(a.ndim >= 2 and a.shape[-1] == a.shape[-2])
 
 
-def rows_of(b: Any) -> int | None:
+def rows_of(b: Array) -> int | None:
     """Return the number of rows of a right-hand side, a vector or matrices; None for a number."""
     return None if b.ndim == 0 else int(b.shape[0 if b.ndim == 1 else -2])
 
 
-def fits(a: Any, b: Any) -> bool:
+def fits(a: Array, b: Array) -> bool:
     """Return whether `b` is a valid right-hand side, a vector or matrices, for the square matrices `a`."""
     return is_square(a) and rows_of(b) == a.shape[-1]
 

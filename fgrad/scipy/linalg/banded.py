@@ -33,7 +33,7 @@ def _rows_of(lower: int, upper: int, size: int) -> tuple[Any, Any]:
     return np.where(is_inside, rows, 0), is_inside
 
 
-def _transposed_bands(ab: Any, lower: int, upper: int) -> Array:
+def _transposed_bands(ab: Array, lower: int, upper: int) -> Array:
     """Return the bands of the transpose, which has `upper` bands below the diagonal."""
     rows, is_inside = _rows_of(upper, lower, ab.shape[-1])
     bands = np.arange(lower + upper, -1, -1)[:, None]
@@ -52,14 +52,14 @@ def _product(ab: Array, x: Array, lower: int, upper: int) -> Any:
     return np.sum(turned[..., None] * _at_rows(x, upper, lower), axis=-3)
 
 
-def _solved(ab: Any, b: Any, lower: int, upper: int) -> Any:
+def _solved(ab: Array, b: Array, lower: int, upper: int) -> Any:
     def solve_one(ab: Array, b: Array) -> Array:
         return scipy.linalg.solve_banded((lower, upper), ab, b, check_finite=False)
 
     return in_stacks(solve_one, ab, b)
 
 
-def _solution(ab: Any, b: Any, lower: int, upper: int) -> Any:
+def _solution(ab: Array, b: Array, lower: int, upper: int) -> Any:
     return apply(_solve, (ab, b), {"lower": lower, "upper": upper})
 
 
@@ -136,7 +136,7 @@ def solve_banded(
     return x[..., 0] if b.ndim == 1 and b.size else x
 
 
-def _fits(ab: Any, b: Any) -> bool:
+def _fits(ab: Array, b: Array) -> bool:
     return bool(ab.ndim >= 2 and rows_of(b) == ab.shape[-1])
 
 

@@ -62,7 +62,7 @@ def _structure(assume_a: str | None) -> str:
     return name
 
 
-def _whole(a: Any, structure: str, lower: bool) -> Any:
+def _whole(a: Array, structure: str, lower: bool) -> Any:
     """Return the symmetric or Hermitian matrix that SciPy reads from one triangle; other structures are unchanged."""
     if structure == "symmetric" and a.dtype.kind == "c":
         rows = np.arange(a.shape[-1])[:, None]
@@ -79,7 +79,7 @@ def _without_zeros(values: Array) -> Array:
     return values
 
 
-def _solved(a: Any, columns: Any, structure: str, lower: bool, is_transposed: bool) -> Any:
+def _solved(a: Array, columns: Array, structure: str, lower: bool, is_transposed: bool) -> Any:
     if structure == "diagonal":
         return columns / _without_zeros(diagonal(a))[..., None]
     if structure == "tridiagonal":
@@ -134,7 +134,7 @@ def solve(
     return x[..., 0] if b.ndim == 1 else x
 
 
-def _by_one_number(a: Any, b: Any) -> Any:
+def _by_one_number(a: Array, b: Array) -> Any:
     """Return `b / a` for a matrix with one element, which SciPy treats as a number."""
     x = as_columns(np.reshape(b, (1,)) if b.ndim == 0 else b) / _without_zeros(a)
     return x[..., 0] if b.ndim <= 1 else x
@@ -371,7 +371,7 @@ _pinv = register(
 _pinv.batch = stacked_batch(_pinv)
 
 
-def _pseudo_inverse(a: Any, atol: float | None, rtol: float | None, return_rank: bool) -> Any:
+def _pseudo_inverse(a: Array, atol: float | None, rtol: float | None, return_rank: bool) -> Any:
     atol = 0.0 if atol is None else float(atol)
     rtol = float(max(a.shape[-2:]) * np.finfo(a.dtype).eps if rtol is None else rtol)
     if atol < 0 or rtol < 0:

@@ -71,7 +71,7 @@ def _twice(a: Array, direction: Array) -> Array:
     return np.concatenate([top, np.concatenate([np.zeros_like(a), a], axis=-1)], axis=-2)
 
 
-def _along(function: Callable[[Any], Any], a: Array, direction: Any) -> Any:
+def _along(function: Callable[[Any], Any], a: Array, direction: Array) -> Any:
     """Return the derivative of a function of matrices along a direction."""
     size = a.shape[-1]
     if not size:
@@ -80,7 +80,7 @@ def _along(function: Callable[[Any], Any], a: Array, direction: Any) -> Any:
     return function(_twice(a, direction * scales))[..., :size, size:] / scales
 
 
-def _square(function: Callable[..., Any], A: Any, *others: Any) -> Any:  # noqa: N803  # SciPy's name
+def _square(function: Callable[..., Any], A: ArrayLike, *others: Any) -> Any:  # noqa: N803  # SciPy's name
     """Return square matrices in a suitable dtype, or raise SciPy's error."""
     a = as_array(A)
     if not is_square(a):

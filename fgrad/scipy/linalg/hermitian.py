@@ -61,7 +61,7 @@ class _Function:
     def __repr__(self) -> str:
         return self.name
 
-    def __call__(self, parameters: Sequence[Any], x: Any) -> Any:
+    def __call__(self, parameters: Sequence[Any], x: Array) -> Any:
         return self.closure.call(parameters, x)
 
 
@@ -75,7 +75,7 @@ class _Slope:
     def __repr__(self) -> str:
         return f"{self.function!r}'"
 
-    def __call__(self, parameters: Sequence[Any], x: Any) -> Any:
+    def __call__(self, parameters: Sequence[Any], x: Array) -> Any:
         *own, change = parameters
 
         def by_parameter(parameter: Array) -> Any:
@@ -235,7 +235,7 @@ class _UsesTraced(Exception):  # noqa: N818  # a discovery, and not an error
     """A function called by SciPy uses a traced value."""
 
 
-def _scipys(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
+def _scipys(A: Array, func: Callable[..., Any], disp: bool) -> Any:  # noqa: N803
     """Return SciPy's `funm`, as long as the function returns nothing traced.
 
     Raises:
@@ -251,7 +251,7 @@ def _scipys(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
     return SCIPY.funm(A, plainly, disp)
 
 
-def _traced(A: Any, func: Any, disp: bool) -> Any:  # noqa: N803
+def _traced(A: ArrayLike, func: Any, disp: bool) -> Any:  # noqa: N803
     if not disp:
         raise errors.ParameterError("funm does not accept `disp` if something is traced; omit it.")
     a = as_array(A)

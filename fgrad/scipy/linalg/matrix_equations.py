@@ -105,8 +105,8 @@ def _perturbed(function: str, is_derivative: bool) -> None:
 
 
 def _solved(
-    joined: Any,
-    *factors: Any,
+    joined: Array,
+    *factors: Array,
     rows: int,
     of_transpose: bool,
     of_adjoint: bool,
@@ -162,7 +162,7 @@ def _sylvester_tangent(
     return apply(_sylvester, (_joined(*_parts(joined, rows), tq), *factors), metadata)
 
 
-def _joined(a: Any, b: Any, q: Any) -> Any:
+def _joined(a: Array, b: Array, q: Array) -> Any:
     """Return the arguments of the Sylvester equation as one matrix."""
     return _blocks((a, q), (_zeros(b, b.shape[-1], a.shape[-1]), b))
 
@@ -277,13 +277,13 @@ def _by_bilinear_map(a: Array, q: Array, function: str, is_derivative: bool) -> 
     return sylvester_solution(moved, adjoint(moved), -scaled, function, of_adjoint=True, is_derivative=is_derivative)
 
 
-def _discrete_solution(a: Any, q: Any, method: str | None, function: str, is_derivative: bool = False) -> Any:
+def _discrete_solution(a: Array, q: Array, method: str | None, function: str, is_derivative: bool = False) -> Any:
     if a.shape[-1] < 10 if method is None else method == "direct":
         return _by_kronecker(a, q)
     return _by_bilinear_map(a, q, function, is_derivative)
 
 
-def _in_double(*arrays: Any) -> list[Any]:
+def _in_double(*arrays: Array) -> list[Any]:
     """Return arrays in double precision, as SciPy computes."""
     found = numbers(*arrays)
     dtype = np.result_type(found[0].dtype, np.float64)

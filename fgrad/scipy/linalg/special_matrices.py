@@ -88,7 +88,7 @@ def _by_diagonals(values: Array, columns: int) -> Any:
     return apply(_diagonals, (values,), {"columns": columns})
 
 
-def _vector(x: Any) -> Array:
+def _vector(x: ArrayLike) -> Array:
     """Return an array with at least one axis."""
     x = as_array(x)
     return np.reshape(x, (1,)) if x.ndim == 0 else x
@@ -142,7 +142,7 @@ def circulant(c: Any) -> Any:
 
 
 @differentiates(scipy.linalg.hankel)
-def hankel(c: Any, r: Any = None) -> Any:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
     """Return the matrix with a given first column and last row, in which each antidiagonal is constant.
 
     Args:
@@ -172,7 +172,7 @@ def hankel(c: Any, r: Any = None) -> Any:
 
 
 @differentiates(scipy.linalg.convolution_matrix)
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Any:
     """Return the matrix of a convolution: `convolution_matrix(a, len(v), mode) @ v`.
 
     Args:
@@ -402,7 +402,7 @@ def solve_circulant(
 # Matrices with given elements
 
 
-def _placed(places: Array, *values: Any) -> Any:
+def _placed(places: Array, *values: Array) -> Any:
     """Return matrices with values at given places: 0 means 0, 1 means 1, and values are numbered from 2 on."""
     parts = [as_array(x) for x in values]
     dtype = np.result_type(*(x.dtype for x in parts))
@@ -547,7 +547,7 @@ def block_diag(*arrs: ArrayLike) -> Any:
 
 
 @differentiates(scipy.linalg.khatri_rao)
-def khatri_rao(a: Any, b: Any) -> Any:
+def khatri_rao(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the Khatri-Rao product: the Kronecker products of corresponding columns.
 
     Args:

@@ -393,7 +393,7 @@ def _nearest(a: Array) -> Any:
     return u @ vh
 
 
-def _stretch(u: Array, a: Any) -> Any:
+def _stretch(u: Array, a: Array) -> Any:
     """Return the Hermitian `p` with `a = u @ p`."""
     p = adjoint(u) @ a
     return 0.5 * (p + adjoint(p))
@@ -442,7 +442,7 @@ _nearest_factor = register(
 _nearest_factor.batch = stacked_batch(_nearest_factor)
 
 
-def _unitary_factor(a: Any) -> Any:
+def _unitary_factor(a: Array) -> Any:
     if a.shape[-2] < a.shape[-1]:
         return adjoint(apply(_nearest_factor, (adjoint(a),)))
     return apply(_nearest_factor, (a,))

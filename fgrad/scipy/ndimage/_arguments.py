@@ -73,7 +73,7 @@ def padding_of(mode: str) -> str:
     return _MODES[mode]
 
 
-def image_of(x: Any, output: object, function: str) -> Any:
+def image_of(x: ArrayLike, output: object, function: str) -> Any:
     """Return an image converted to the dtype of the result; SciPy computes in double precision internally.
 
     Args:

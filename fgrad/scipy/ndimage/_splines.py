@@ -55,7 +55,7 @@ def _in_double(x: Any) -> Any:
     return x.astype(np.result_type(x, np.float64), copy=False)
 
 
-def _filtered(x: Any, order: int, mode: str) -> Any:
+def _filtered(x: Array, order: int, mode: str) -> Any:
     x = _in_double(x)
     spline_filter1d: Any = scipy.ndimage.spline_filter1d
     return spline_filter1d(x, order, -1, output=x.dtype, mode=mode)

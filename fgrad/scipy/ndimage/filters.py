@@ -47,7 +47,7 @@ def _valid(image: Array, weights: Array) -> tuple[slice, ...]:
     return tuple(slice(size // 2, max(size // 2, whole - (size - 1 - size // 2))) for whole, size in sizes)
 
 
-def _sums(image: Array, weights: Any) -> Any:
+def _sums(image: Array, weights: Array) -> Any:
     dtype = np.result_type(image, weights)
     if dtype == np.float16:
         image, weights = image.astype(np.float64), weights.astype(np.float64)  # SciPy accepts no other dtypes
@@ -62,7 +62,7 @@ def _sums(image: Array, weights: Any) -> Any:
     return np.ascontiguousarray(found.astype(np.float16) if dtype == np.float16 else found)
 
 
-def _spread(ct: Any, weights: Any) -> Any:
+def _spread(ct: Array, weights: Array) -> Any:
     """Return the transpose with respect to the image: the sums of the padded cotangent with reversed weights."""
     ndim = weights.ndim
     around = [(0, 0)] * (ct.ndim - ndim) + [(size - 1, size - 1) for size in weights.shape]
@@ -136,7 +136,7 @@ def widths(size: int, origin: int) -> tuple[int, int]:
     return before, size - 1 - before
 
 
-def extended(image: Any, axes: Sequence[int], widths: Sequence[tuple[int, int]], mode: str, cval: Any) -> Any:
+def extended(image: Any, axes: Sequence[int], widths: Sequence[tuple[int, int]], mode: str, cval: ArrayLike) -> Any:
     """Return an image extended along axes, by given numbers of elements before and after."""
     around = [(0, 0)] * image.ndim
     for axis, width in zip(axes, widths, strict=True):
@@ -164,7 +164,7 @@ def _correlated(
     return np.moveaxis(slide(np.moveaxis(image, axes, last), weights), last, axes)
 
 
-def _weights_of(weights: Any) -> Any:
+def _weights_of(weights: ArrayLike) -> Any:
     weights = as_array(weights)
     return weights if weights.dtype.kind == "c" else weights.astype(np.float64)
 
@@ -493,7 +493,7 @@ def _of_derivatives(
     mode: object = "reflect",
     cval: Operand = 0.0,
     *,
-    axes: Any = None,
+    axes: Axes = None,
     **kwargs: Any,
 ) -> Any:
     """Combine the derivatives of a smoothed image along each of several axes.

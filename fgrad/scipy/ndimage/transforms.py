@@ -49,7 +49,7 @@ def _prepared(image: Array, places: Array, order: int, mode: str, cval: Operand,
     return _along_all(image, order, mode), places
 
 
-def _at(image: Array, places: Any, order: int, mode: str, cval: Operand, prefilter: bool) -> Any:
+def _at(image: Array, places: Array, order: int, mode: str, cval: Operand, prefilter: bool) -> Any:
     """Return an image at places, whose coordinates are along the first axis, in the dtype of the image."""
     places = as_array(places).astype(np.float64)
     c, places = _prepared(image, places, order, mode, cval, prefilter)
@@ -249,7 +249,7 @@ def _transformation(matrix: Any, offset: Any, ndim: int) -> tuple[Any, Any]:
     return matrix, array_of(one_each(offset, ndim, "offset"))
 
 
-def _affine(matrix: Array, offset: Any, grid: Any) -> Any:
+def _affine(matrix: Array, offset: Array, grid: Array) -> Any:
     """Return `matrix @ i + offset` for the elements of a grid, in SciPy's order, since rounding matters."""
     total = _column(offset, len(grid))
     for column, coordinate in zip(np.swapaxes(matrix, 0, 1), grid, strict=True):

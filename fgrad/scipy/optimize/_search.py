@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.optimize
@@ -24,7 +24,10 @@ from fgrad.scipy._aside import aside, aside_of_batch
 from fgrad.transforms.callbacks import check_returned
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
-from fgrad.typing import Array
+from fgrad.typing import Array, Operand
+
+if TYPE_CHECKING:
+    import optree
 
 Function = Callable[..., Any]
 
@@ -110,7 +113,7 @@ def limits_of(bounds: Any, shape: tuple[int, ...]) -> tuple[Any, Any]:
     return _spread(lower, shape), _spread(upper, shape)
 
 
-def _spread(limit: Any, shape: tuple[int, ...]) -> Any:
+def _spread(limit: Operand, shape: tuple[int, ...]) -> Any:
     vector = raveled(limit)[0] * 1.0
     return np.broadcast_to(vector, shape) * 1.0 if vector.shape == (1,) else vector
 
@@ -152,7 +155,7 @@ def for_scipy(derive: Function, function: Function, compile: bool, count: int = 
         return on_plain
     natives: dict[Any, Any] = {}
 
-    def native(treedef: object) -> Any:
+    def native(treedef: optree.PyTreeSpec) -> Any:
         def derived(*given: object) -> Any:
             args = unflatten(treedef, given[count:])
             return derive(lambda vector: function(vector, *args))(*given[:count])

@@ -21,7 +21,7 @@ from fgrad.scipy.optimize._constraints import Given
 from fgrad.scipy.optimize._search import SCIPYS, as_tuple
 from fgrad.scipy.optimize.minimizing import Minimization
 from fgrad.transforms.callbacks import check_solvers_function
-from fgrad.typing import Array
+from fgrad.typing import Array, ArrayLike
 
 _GLOBAL_MINIMUM = """
 Args:
@@ -159,7 +159,7 @@ class _Everywhere(Minimization):
     """One call of a SciPy function that needs values only."""
 
     def __init__(
-        self, name: str, function: Callable[..., Any], start: Any, constraints: object, options: dict[str, Any]
+        self, name: str, function: Callable[..., Any], start: ArrayLike, constraints: object, options: dict[str, Any]
     ) -> None:
         super().__init__(function, start, None, None, None, None, constraints, None, {}, False)
         self.name, self._options = name, options

@@ -126,23 +126,23 @@ class _LeastSquares(Search):
         super().__init__(name, function, start, compile)
         self._loss = loss
 
-    def residuals(self, x: Any, given: Any, *args: Any) -> Any:
+    def residuals(self, x: Any, given: dict[str, Any], *args: Any) -> Any:
         """Return the result of the user's function; `given` are keyword arguments."""
         return self.function(x, *args, **given)
 
-    def cost(self, x: Any, scale: Any, args: tuple[Any, ...]) -> Any:
+    def cost(self, x: Array, scale: Array, args: tuple[Any, ...]) -> Any:
         """Return the objective: half the sum of the losses."""
         left = raveled(self.residuals(x, *args))[0]
         if self._loss == "linear":
             return 0.5 * np.sum(left**2)
         return 0.5 * scale**2 * np.sum(self._rho((left / scale) ** 2))
 
-    def slope(self, x: Any, scale: Any, args: tuple[Any, ...]) -> Any:
+    def slope(self, x: Array, scale: Array, args: tuple[Any, ...]) -> Any:
         """Return the gradient of the cost, as a vector."""
         vector, restore = raveled(x)
         return grad(lambda vector: self.cost(restore(vector), scale, args))(vector)
 
-    def linearized(self, x: Any, scale: Any, args: tuple[Any, ...]) -> tuple[Any, Any]:
+    def linearized(self, x: Any, scale: Array, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Return the residuals as a vector, and their Jacobian, where J^T J approximates the Hessian of the cost."""
         vector, restore = raveled(x)
         left = raveled(self.residuals(x, *args))[0]
@@ -159,7 +159,7 @@ class _LeastSquares(Search):
         z, slope = (left / scale) ** 2, elementwise_grad(self._rho)
         return np.sqrt(np.maximum(slope(z) + 2 * z * elementwise_grad(slope)(z), np.finfo(float).eps))
 
-    def least(self, solve: Callable[..., Any], limits: tuple[Any, Any], scale: Any, args: tuple[Any, ...]) -> Any:
+    def least(self, solve: Callable[..., Any], limits: tuple[Any, Any], scale: Array, args: tuple[Any, ...]) -> Any:
         """Return SciPy's solution, differentiable.
 
         Args:
@@ -173,7 +173,7 @@ class _LeastSquares(Search):
             slope = self.slope(x, scale, args)
             return held_within(raveled(x)[0], slope, self._curvature(x, args), (lower, upper)) if bounded else slope
 
-        def uses(x: Array, lower: Array, upper: Array, scale: Any, *args: Any) -> Any:
+        def uses(x: Array, lower: Array, upper: Array, scale: Array, *args: Any) -> Any:
             return self.cost(x, scale, args) if callable(self._loss) else self.residuals(x, *args)
 
         bounded = is_bounded(limits)
@@ -190,7 +190,7 @@ class _LeastSquares(Search):
         slopes = jacobian(lambda vector: raveled(self.residuals(restore(vector), *args))[0])(vector)
         return np.sum(slopes**2, axis=0)
 
-    def _rho(self, z: Any) -> Any:
+    def _rho(self, z: Array) -> Any:
         return self._loss(z)[0] if callable(self._loss) else LOSSES[self._loss](z)
 
 
@@ -355,7 +355,7 @@ class _Fit(_LeastSquares):
         info["fvec"] = self.residuals(p, *data)
         return (info, messages[0], flags[0]) if is_one else (info, messages, flags)
 
-    def covariance(self, p: Any, scale: Any, data: tuple[Any, ...], absolute_sigma: bool) -> Any:
+    def covariance(self, p: Array, scale: Array, data: tuple[Any, ...], absolute_sigma: bool) -> Any:
         """Return (J^T J)^-1 by the QR factors of J with normalized columns, scaled to the residuals.
 
         If SciPy finds it undetermined, return SciPy's.
@@ -413,7 +413,7 @@ def _as_data(xdata: Any) -> Any:
     return np.stack(leaves) if followers(leaves) else np.asarray(xdata)
 
 
-def _without_nan(xdata: Any, ydata: Any, sigma: Any) -> tuple[Any, Any, Any]:
+def _without_nan(xdata: Array, ydata: Array, sigma: Any) -> tuple[Any, Any, Any]:
     xdata, ydata = _as_data(xdata), settled(ydata)
     bad = np.isnan(raw_array(xdata))
     keep = ~(np.isnan(raw_array(ydata)) | (bad if bad.ndim == 1 else bad.any(axis=tuple(range(bad.ndim - 1)))))

@@ -264,7 +264,7 @@ class Minimization(Search):
             bounds = [np.stack([settled(end) for end in side]) for side in zip(*ends, strict=True)]
         return limits_of(bounds, vector.shape)
 
-    def _solve(self, start: Any, args: tuple[Any, ...], bounds: Any, given: Sequence[Given] = ()) -> Any:
+    def _solve(self, start: Array, args: tuple[Any, ...], bounds: object, given: Sequence[Given] = ()) -> Any:
         """Minimize a function of a vector with SciPy."""
         function, jac = _alone(self._for_scipy["value"](args)), self._jac
         hess, hessp = self._hess, self._hessp
@@ -394,7 +394,7 @@ def minimize_scalar(
         found.append(result)
         return np.float64(np.reshape(result.x, ()))
 
-    def optimality(x: Any, limits: Any, args: tuple[Any, ...]) -> Any:
+    def optimality(x: Array, limits: Any, args: tuple[Any, ...]) -> Any:
         slope = grad(lambda x: fun(x, *args))
         if limits is None:
             return slope(x)

@@ -90,7 +90,7 @@ def linprog(
     return program.result(x=x, fun=c @ x, **program.marginals(x, multipliers))
 
 
-def nnls(A: Any, b: Any, *, maxiter: int | None = None) -> tuple[Any, Any]:  # noqa: N803  # SciPy's name
+def nnls(A: ArrayLike, b: ArrayLike, *, maxiter: int | None = None) -> tuple[Any, Any]:  # noqa: N803  # SciPy's name
     """Solve a nonnegative linear least-squares problem, as `scipy.optimize.nnls`, with derivatives.
 
     Args:
@@ -130,7 +130,7 @@ def nnls(A: Any, b: Any, *, maxiter: int | None = None) -> tuple[Any, Any]:  # n
 @called_as(SCIPYS.lsq_linear)
 def lsq_linear(
     A: Any,  # noqa: N803  # SciPy's name
-    b: Any,
+    b: ArrayLike,
     bounds: Any = (-np.inf, np.inf),
     method: str = "trf",
     tol: float = 1e-10,
@@ -209,7 +209,7 @@ class _Program(Search):
         """Return whether any input is differentiated or batched."""
         return bool(followers(flatten((self._given, args))[0]))
 
-    def solved(self, solve: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+    def solved(self, solve: Callable[..., Any], *args: Array) -> tuple[Any, Any]:
         """Return the solution and the multipliers, differentiable; None for the latter if nothing is differentiated.
 
         Args:

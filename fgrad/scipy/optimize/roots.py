@@ -260,7 +260,7 @@ def _one_unknown(
         found.append(solve(*tree_map(float, ends), *args))
         return np.float64(found[-1].root)
 
-    def left(x: Array, ends: object, args: Any) -> Any:
+    def left(x: Array, ends: object, args: tuple[Any, ...]) -> Any:
         return f(x, *args)
 
     root = solved(f, solver, left, (ends, args), start=settled(start) * 1.0)
@@ -299,14 +299,14 @@ _DOC_OF_BRACKETED = """Find a root between two numbers, as `scipy.optimize.NAME`
     """
 
 
-def _bracketed(scipys: Any) -> Any:
+def _bracketed(scipys: Callable[..., Any]) -> Any:
     """Make a function that finds a root between two numbers by a SciPy method."""
 
     def find(
         f: Callable[..., Any],
         a: ArrayLike,
         b: ArrayLike,
-        args: Any = (),
+        args: tuple[Any, ...] = (),
         xtol: float = 2e-12,
         rtol: float = 4 * float(np.finfo(float).eps),
         maxiter: int = 100,
@@ -435,7 +435,7 @@ def fixed_point(
 
         return restore(SCIPYS.fixed_point(step, raveled(start)[0], (), xtol, maxiter, method))
 
-    def left(x: Array, start: Array, args: Any) -> Any:
+    def left(x: Array, start: Array, args: tuple[Any, ...]) -> Any:
         return tree_map(lambda x, image: x - image, x, func(x, *args))
 
     extra = as_tuple(args)

@@ -10,7 +10,7 @@ from fgrad.core.coerce import as_array
 from fgrad.typing import Array, ArrayLike
 
 
-def rosen(x: Any) -> Any:
+def rosen(x: ArrayLike) -> Any:
     """Return Rosenbrock's function, as `scipy.optimize.rosen`; it is differentiable like any other function.
 
     Args:
@@ -32,7 +32,7 @@ def rosen(x: Any) -> Any:
     return np.sum(100.0 * (rest - first**2) ** 2 + (1 - first) ** 2, axis=0)
 
 
-def rosen_der(x: Any) -> Any:
+def rosen_der(x: ArrayLike) -> Any:
     """Return the gradient of Rosenbrock's function, as `scipy.optimize.rosen_der`.
 
     Args:
@@ -76,7 +76,7 @@ def rosen_hess(x: ArrayLike) -> Any:
     return np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
 
 
-def rosen_hess_prod(x: ArrayLike, p: Any) -> Any:
+def rosen_hess_prod(x: ArrayLike, p: ArrayLike) -> Any:
     """Return the product of the Hessian of Rosenbrock's function with a vector, as `scipy.optimize.rosen_hess_prod`.
 
     Args:

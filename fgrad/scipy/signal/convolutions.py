@@ -158,7 +158,7 @@ _convolve.batch = lambda values, mapped, size, metadata: contract(
 )
 
 
-def window(a: Any, v: Any, start: Sizes, length: Sizes, method: str = "direct") -> Any:
+def window(a: ArrayLike, v: ArrayLike, start: Sizes, length: Sizes, method: str = "direct") -> Any:
     """Return a window of the full convolution of two arrays over their last axes.
 
     Args:
@@ -200,7 +200,7 @@ def _nothing(function: Callable[..., Any], a: Array, v: Array, *how: object) -> 
     return function(np.zeros(a.shape, a.dtype), np.zeros(v.shape, v.dtype), *how)
 
 
-def _over_all_axes(function: Callable[..., Any], a: Any, v: Any, mode: Any, method: Any) -> Any:
+def _over_all_axes(function: Callable[..., Any], a: Array, v: Array, mode: Any, method: Any) -> Any:
     """Convolve as SciPy's `function`; for `correlate` the second array is already reversed."""
     if a.ndim == v.ndim == 0:
         return a * v
@@ -262,7 +262,7 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
     return _over_all_axes(scipy.signal.correlate, as_array(in1), _reversed(as_array(in2)), mode, method)
 
 
-def _over_axes(function: Callable[..., Any], in1: Array, in2: Any, mode: Any, axes: Axes, method: str) -> Any:
+def _over_axes(function: Callable[..., Any], in1: Array, in2: ArrayLike, mode: Any, axes: Axes, method: str) -> Any:
     a, v = (astype(x, np.float32) if x.dtype == np.float16 else x for x in map(as_array, (in1, in2)))
     if a.ndim == v.ndim == 0:
         return a * v

@@ -97,7 +97,7 @@ def _response(b: Any, a: Any, x: Any) -> Any:
     return apply(_recursive, (a / a[:1], u)) if a.shape[0] > 1 else u
 
 
-def _continued_response(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
+def _continued_response(b: Array, a: Array, x: Array, zi: Array) -> tuple[Any, Any]:
     """Return a filter's response along the last axis from an initial state, and the final state.
 
     A state is the contribution of the past signal to the right-hand sides of the remaining equations.
@@ -109,7 +109,7 @@ def _continued_response(b: Any, a: Any, x: Any, zi: Any) -> tuple[Any, Any]:
     return y, u[..., size:] - window(y, a, (size,), (order,))
 
 
-def _widened(x: Any, size: int) -> Array:
+def _widened(x: Array, size: int) -> Array:
     """Return an array zero-padded to a size of the last axis."""
     return np.concatenate([x, np.zeros_like(x, shape=(*x.shape[:-1], size - x.shape[-1]))], axis=-1)
 
@@ -230,7 +230,7 @@ def _extended(x: Array, edge: int, padtype: str) -> Any:
     return np.concatenate([before, x, after], axis=-1)
 
 
-def _there_and_back(response: Callable[[Any, Any], Any], zi: Array, x: Any, edge: int, padtype: Any) -> Any:
+def _there_and_back(response: Callable[[Any, Any], Any], zi: Array, x: Array, edge: int, padtype: Any) -> Any:
     """Filter along the last axis forwards, then backwards, with initial states that match the signal's ends.
 
     Args:
@@ -256,8 +256,8 @@ def _edge(function: Callable[..., Any], padtype: object, padlen: int | None, x: 
 
 @differentiates(scipy.signal.filtfilt, _OF_FILTERS)
 def filtfilt(
-    b: Any,
-    a: Any,
+    b: ArrayLike,
+    a: ArrayLike,
     x: Any,
     axis: int = -1,
     padtype: Any = "odd",
@@ -292,7 +292,7 @@ def filtfilt(
         wrong: Any = method
         return scipy.signal.filtfilt(numerator, denominator, signal, axis, padtype, padlen, wrong)
 
-    def refuse(signal: Any, axis: int, padtype: Any, padlen: Any) -> Any:
+    def refuse(signal: Array, axis: int, padtype: Any, padlen: Any) -> Any:
         return scipy.signal.filtfilt(np.ones(b.shape), np.ones(a.shape), signal, axis, padtype, padlen)
 
     edge = _edge(refuse, padtype, padlen, x, axis, max(a.shape[0], b.shape[0]))
@@ -305,11 +305,11 @@ def filtfilt(
 # Second-order sections
 
 
-def _sections_fit(sos: Any) -> bool:
+def _sections_fit(sos: Array) -> bool:
     return sos.ndim == 2 and sos.shape[1] == 6 and bool(np.all(raw_array(sos)[..., 3] == 1))
 
 
-def _refuse_sections(sos: Any, x: Any, *how: Any) -> Any:
+def _refuse_sections(sos: Array, x: Array, *how: Any) -> Any:
     """Raise SciPy's error for invalid arguments."""
     examples = raw_array(sos)
     if sos.ndim == 2 and sos.shape[1] == 6:
@@ -374,7 +374,7 @@ def sosfilt(sos: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
 
 
 @differentiates(scipy.signal.sosfilt_zi, _OF_FILTERS)
-def sosfilt_zi(sos: Any) -> Any:
+def sosfilt_zi(sos: ArrayLike) -> Any:
     """Return the states of a cascade of sections for which the response to a constant signal is constant.
 
     Args:
@@ -404,7 +404,7 @@ def sosfilt_zi(sos: Any) -> Any:
 
 
 @differentiates(_on_a_copy(scipy.signal.sosfiltfilt), _OF_FILTERS)
-def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
+def sosfiltfilt(sos: ArrayLike, x: Any, axis: int = -1, padtype: Any = "odd", padlen: Any = None) -> Any:
     """Return the response to a cascade of sections that is run forwards and then backwards, which has zero phase.
 
     Returns:
@@ -427,7 +427,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
     ends = [np.all(coefficients[..., place] == 0, axis=tuple(range(coefficients.ndim - 2))) for place in (2, 5)]
     taps = 2 * sos.shape[0] + 1 - min(int(np.sum(end)) for end in ends)
 
-    def refuse(signal: Any, axis: int, padtype: Any, padlen: Any) -> Any:
+    def refuse(signal: Array, axis: int, padtype: Any, padlen: Any) -> Any:
         chain = np.ones((sos.shape[0], 6))
         for place, end in zip((2, 5), ends, strict=True):
             chain[:, place] = ~end
@@ -487,7 +487,7 @@ _AROUND = {"mirror": "reflect", "nearest": "edge", "wrap": "wrap"}
 """NumPy's names for the modes of extension."""
 
 
-def _continued(x: Any, before: int, after: int, mode: str, cval: Operand) -> Any:
+def _continued(x: Array, before: int, after: int, mode: str, cval: Operand) -> Any:
     """Return a signal extended at both ends along the last axis, with the modes of `scipy.ndimage`."""
     if mode == "constant":
         return pad(x, [(0, 0)] * (x.ndim - 1) + [(before, after)], constant_values=as_array(cval))

@@ -16,11 +16,12 @@ from fgrad.ops.indexing import scatter_add
 from fgrad.ops.padding import pad
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.signal.convolutions import convolve
+from fgrad.typing import Array
 
 _scipys: Any = scipy.signal
 
 
-def _filtered(h: Any, x: Any, up: int, down: int) -> Any:
+def _filtered(h: Array, x: Array, up: int, down: int) -> Any:
     """Return signals along the last axis, upsampled with zeros, filtered, and downsampled."""
     size = x.shape[-1]
     spread = scatter_add(x, (..., slice(None, None, up)), (*x.shape[:-1], (size - 1) * up + 1)) if size else x
@@ -74,7 +75,7 @@ def _refuse_mode(mode: str, cval: float) -> None:
 _LEVELS: dict[str, Any] = {"mean": np.mean, "median": np.median, "minimum": np.min, "maximum": np.max}
 
 
-def _level(x: Any, padtype: str) -> Any:
+def _level(x: Array, padtype: str) -> Any:
     """Return the level that is subtracted from signals before filtering, and added again."""
     if padtype == "constant":
         return 0.0

@@ -56,7 +56,7 @@ def _segments(
     nperseg: int,
     noverlap: int | None,
     nfft: int | None,
-    detrend: Any,
+    detrend: object,
     onesided: bool,
     is_real: bool,
 ) -> Segments:
@@ -78,7 +78,7 @@ def _cut(x: Array, cut: Segments) -> Any:
     return x[..., places]
 
 
-def _transformed(x: Any, cut: Segments) -> Any:
+def _transformed(x: Array, cut: Segments) -> Any:
     """Return the transforms of the segments of signals along the last axis."""
     pieces = _cut(x, cut)
     if callable(cut.detrend):
@@ -95,7 +95,7 @@ def _scale(cut: Segments, fs: float, scaling: str) -> Any:
     return 1 / np.sum(cut.window) ** 2
 
 
-def _longer(x: Any, size: int) -> Array:
+def _longer(x: Array, size: int) -> Array:
     """Return signals zero-padded to a length."""
     missing = size - x.shape[-1]
     return x if missing <= 0 else np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
@@ -434,7 +434,7 @@ def istft(
         >>> fg.jacobian(there_and_back)(np.array([1.0, 2.0, 0.0, 0.0])).round(3)[1] + 0.0
         Tensor([0., 1., 0., 0.])
     """
-    transforms = as_array(Zxx)
+    transforms: Any = as_array(Zxx)
     options: Any = (window, nperseg, noverlap, nfft, input_onesided, boundary, time_axis, freq_axis, scaling)
     times, _ = _scipys.istft(_zeros(transforms), fs, *options)
     moved = np.moveaxis(transforms, (time_axis, freq_axis), (-2, -1))

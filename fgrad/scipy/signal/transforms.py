@@ -16,7 +16,7 @@ from fgrad.scipy._plain import differentiates
 from fgrad.typing import Array, ArrayLike
 
 
-def _without_line(x: Any) -> Any:
+def _without_line(x: Array) -> Any:
     """Return the residuals of values along the last axis with respect to the line that fits them best."""
     size = x.shape[-1]
     line = np.stack([np.arange(1, size + 1) / size, np.ones(size)], axis=1)
@@ -100,7 +100,7 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:  # noqa: N803 
     return np.moveaxis(np.fft.ifft(spectrum * _one_sided(size, spectrum.real.dtype)), -1, axis)
 
 
-def _positive(size: int, dtype: Any) -> Array:
+def _positive(size: int, dtype: np.dtype[Any]) -> Array:
     """Return the factors of the frequencies along one of two axes; those of both signs are omitted."""
     factors = np.zeros(size, dtype)
     factors[0] = 1
@@ -153,7 +153,7 @@ def _window_of(window: Any, size: int) -> Any:
     return np.fft.fftshift(scipy.signal.get_window(window, size))  # as in SciPy, also for odd sizes
 
 
-def _real_resampled(x: Any, num: int, weights: Array | None) -> Any:
+def _real_resampled(x: Array, num: int, weights: Array | None) -> Any:
     size, kept = x.shape[-1], min(num, x.shape[-1])
     spectrum = np.fft.rfft(x)
     if weights is not None:  # those of a frequency and its negative count half each
@@ -167,7 +167,7 @@ def _real_resampled(x: Any, num: int, weights: Array | None) -> Any:
     return np.fft.irfft(spectrum * factors, num) * (num / size)
 
 
-def _complex_resampled(spectrum: Any, num: int) -> Any:
+def _complex_resampled(spectrum: Array, num: int) -> Any:
     size, kept = spectrum.shape[-1], min(num, spectrum.shape[-1])
     half = kept // 2
     positive, negative = spectrum[..., : half + 1], spectrum[..., size - (kept - half - 1) :]

@@ -137,7 +137,7 @@ class SparseArray:
 
     # Conversions
 
-    def with_data(self, data: Any) -> Self:
+    def with_data(self, data: ArrayLike) -> Self:
         """Return the array with other elements at the same positions.
 
         Args:
@@ -544,7 +544,7 @@ def _from_argument(arg1: ArrayLike, shape: Shape | None, format: str) -> Any:
     return as_sparse(FORMATS[format](plain, shape=shape))
 
 
-def _of_shape(array: Any, shape: Any) -> Any:
+def _of_shape(array: SparseArray, shape: Any) -> Any:
     if shape is not None and tuple(shape) != array.shape:
         raise ValueError(f"inconsistent shapes: {array.shape} and {tuple(shape)}")
     return array
@@ -595,12 +595,12 @@ def joined(arrays: Sequence[SparseArray]) -> Any:
     return arrays[0].data if len(arrays) == 1 else np.concatenate([array.data for array in arrays])
 
 
-def _same_shape(a: Any, b: Any) -> None:
+def _same_shape(a: SparseArray, b: SparseArray) -> None:
     if a.shape != b.shape:
         raise ValueError(f"inconsistent shapes: {a.shape} and {b.shape}")
 
 
-def _sum(a: Any, b: Any) -> Any:
+def _sum(a: SparseArray, b: SparseArray) -> Any:
     _same_shape(a, b)
     if a.pattern == b.pattern:
         return a.with_data(a.data + b.data)
@@ -608,7 +608,7 @@ def _sum(a: Any, b: Any) -> Any:
     return made(placed(rows, columns, a.shape), joined((a, b))).asformat("csr" if a.format == "coo" else a.format)
 
 
-def _of_both(a: Any, b: Any) -> Any:
+def _of_both(a: SparseArray, b: SparseArray) -> Any:
     """Return the elementwise product of two arrays, stored where both are."""
     if a.shape != b.shape:
         return _of_row_or_column(a, b)
@@ -619,7 +619,7 @@ def _of_both(a: Any, b: Any) -> Any:
     return made(placed(rows, columns, a.shape), a.data[kept] * b.data[known]).tocsr()
 
 
-def _of_row_or_column(a: Any, b: Any) -> Any:
+def _of_row_or_column(a: SparseArray, b: SparseArray) -> Any:
     """Return the elementwise product of two arrays, one or both of which are broadcast."""
     shape = np.broadcast_shapes(a.shape, b.shape)
     if b.shape == shape:
@@ -627,7 +627,7 @@ def _of_row_or_column(a: Any, b: Any) -> Any:
     return a.multiply(b.toarray()) if a.shape == shape else (a @ b if a.shape[1] == 1 else b @ a)
 
 
-def _matrix_product(a: Any, b: Any) -> Any:
+def _matrix_product(a: SparseArray, b: SparseArray) -> Any:
     """Return the matrix product of two arrays: its elements are those of `b` times a matrix of elements of `a`."""
     if a.shape[1] != b.shape[0]:
         raise ValueError(_MISMATCH + f"(n,k={a.shape[1]}),(k={b.shape[0]},m)->(n,m)")
@@ -647,7 +647,7 @@ def _matrix_product(a: Any, b: Any) -> Any:
 _MISMATCH = "matmul: dimension mismatch with signature "
 
 
-def _factor(x: Any, rows: int, signature: str) -> Any:
+def _factor(x: ArrayLike, rows: int, signature: str) -> Any:
     """Return a vector or columns as an operand of a matrix product.
 
     Raises:

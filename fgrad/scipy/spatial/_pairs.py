@@ -40,7 +40,7 @@ def lengths(a: Array, b: Array, squared: bool = False) -> Any:
     return apply(_lengths, (a, b), {"squared": squared})
 
 
-def gathered(weights: Array, a: Any, b: Array) -> Any:
+def gathered(weights: Array, a: Array, b: Array) -> Any:
     """Return the weighted sums of differences between points and all others."""
     return apply(_gathered, (weights, a, b))
 
@@ -64,7 +64,7 @@ def _total(x: Array) -> Any:
     return np.sum(x, -1, keepdims=True)
 
 
-def _stacked(one: Callable[..., Any], *arrays: Any) -> Any:
+def _stacked(one: Callable[..., Any], *arrays: Array) -> Any:
     """Return the results of a function of matrices, for stacks along the leading axes."""
     lead = np.broadcast_shapes(*(x.shape[:-2] for x in arrays))
     if not lead:

@@ -43,7 +43,7 @@ def __dir__() -> list[str]:
 # Two points
 
 
-def _vector(x: Any) -> Any:
+def _vector(x: ArrayLike) -> Any:
     """Return a point in its own precision, as SciPy computes some distances; integers become doubles."""
     x = as_array(x)
     return x if x.dtype.kind in "fc" else x.astype(np.float64)
@@ -153,7 +153,7 @@ def _largest(difference: Array, w: Array | None) -> Any:
     return np.max(size if w is None else np.where(np.greater(w, 0), size, 0.0), -1)
 
 
-def _cosine_distance(u: Any, v: Any, w: Array | None) -> Any:
+def _cosine_distance(u: Array, v: Array, w: Array | None) -> Any:
     return 1 - _weighted(u * v, w) / np.sqrt(_weighted(u * u, w) * _weighted(v * v, w))
 
 
@@ -291,7 +291,7 @@ def braycurtis(u: ArrayLike, v: Any, w: ArrayLike | None = None) -> Any:
 
 
 @_distance("mahal mah")
-def mahalanobis(u: ArrayLike, v: Any, VI: Any) -> Any:  # noqa: N803  # SciPy's name
+def mahalanobis(u: ArrayLike, v: Any, VI: ArrayLike) -> Any:  # noqa: N803  # SciPy's name
     """Return the Mahalanobis distance between two points.
 
     Args:

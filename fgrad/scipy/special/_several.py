@@ -144,7 +144,7 @@ def several(
     return register(primitive)
 
 
-def _backward(ct: Array, slope: Any, ans: Any) -> Any:
+def _backward(ct: Array, slope: Any, ans: Array) -> Any:
     """Return a cotangent pulled back through a slope, or a pair of slopes."""
     if not isinstance(slope, tuple):
         return scale(ct, fitting(slope, ans.dtype))
@@ -152,7 +152,7 @@ def _backward(ct: Array, slope: Any, ans: Any) -> Any:
     return scale(ct, along) + np.conjugate(scale(ct, against))
 
 
-def _forward(t: Array, slope: Any, ans: Any) -> Any:
+def _forward(t: Array, slope: Any, ans: Array) -> Any:
     if not isinstance(slope, tuple):
         return scale(t, fitting(slope, ans.dtype))
     along, against = (fitting(each, ans.dtype) for each in slope)

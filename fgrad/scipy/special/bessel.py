@@ -93,7 +93,12 @@ class _Kind:
     """
 
     def __init__(
-        self, function: Any, step: list[Any], turn: complex, lead: Callable[..., Any], holds: Callable[..., Any]
+        self,
+        function: Callable[..., Any],
+        step: list[Any],
+        turn: complex,
+        lead: Callable[..., Any],
+        holds: Callable[..., Any],
     ) -> None:
         self.function, self.step, self.turn, self.lead, self.holds = function, step, turn, lead, holds
 
@@ -127,7 +132,7 @@ def _expansion(kind: _Kind, v: Array, z: Array, n: int) -> Any:
     return total
 
 
-def _by_neighbours(kind: _Kind, v: Array, z: Any, n: int) -> Any:
+def _by_neighbours(kind: _Kind, v: Array, z: Array, n: int) -> Any:
     """Return the n-th derivative by the recurrence, n times."""
     weights = np.ones(1)
     for _ in range(n):
@@ -230,7 +235,13 @@ in_halves(special.ive,       lambda ans, v, z: _scaled_by_real_part(special.ive,
 
 
 def _of_order(
-    scipys: Callable[..., Any], function: Callable[..., Any], v: Any, z: ArrayLike, n: int, sign: int, lead: int = 1
+    scipys: Callable[..., Any],
+    function: Callable[..., Any],
+    v: ArrayLike,
+    z: ArrayLike,
+    n: int,
+    sign: int,
+    lead: int = 1,
 ) -> Any:
     """Return the n-th derivative of a Bessel function, as a sum over orders."""
     scipys(0, 1.0, n)  # SciPy's checks of `n`, and its messages
@@ -244,7 +255,7 @@ def _of_order(
 def _enter(name: str, function: np.ufunc, what: str, sign: int, lead: int, call: str, shown: str) -> Callable[..., Any]:
     scipys = getattr(special, name)
 
-    def answer(v: Any, z: ArrayLike, n: int = 1) -> Any:
+    def answer(v: ArrayLike, z: ArrayLike, n: int = 1) -> Any:
         return _of_order(scipys, function, v, z, n, sign, lead)
 
     answer.__name__ = answer.__qualname__ = name

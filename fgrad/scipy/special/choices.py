@@ -105,14 +105,14 @@ def factorialk(n: Any, k: Any, exact: bool = False, extend: str = "zero") -> Any
     return astype(_multifactorial(n, k), scipys.dtype)
 
 
-def _multifactorial(n: Any, k: float) -> Any:
+def _multifactorial(n: Array, k: float) -> Any:
     if np.all(np.real(raw_array(k)) < 0):
         k = as_array(k) * (1 + 0j)
     return k ** ((n - 1) / k) * special.gamma(n / k + 1) * special.rgamma(1 / k + 1)
 
 
 @differentiates(special.comb, _CHOICES)
-def comb(N: ArrayLike, k: Any, *, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803  # SciPy's name
+def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Any:  # noqa: N803  # SciPy's name
     """Return the number of combinations of `k` out of `N`, continued by the gamma function.
 
     Args:
@@ -134,7 +134,7 @@ def comb(N: ArrayLike, k: Any, *, exact: bool = False, repetition: bool = False)
 
 
 @differentiates(special.perm, _CHOICES)
-def perm(N: ArrayLike, k: Any, exact: bool = False) -> Any:  # noqa: N803  # SciPy's name
+def perm(N: ArrayLike, k: ArrayLike, exact: bool = False) -> Any:  # noqa: N803  # SciPy's name
     """Return the number of ordered choices of `k` out of `N`, continued by the gamma function.
 
     Example:

@@ -16,10 +16,11 @@ from fgrad.ops.elementwise import astype
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.special._declaring import dtype_of
+from fgrad.typing import ArrayLike
 
 
 @differentiates(special.diric)
-def diric(x: Any, n: Any) -> Any:
+def diric(x: ArrayLike, n: ArrayLike) -> Any:
     """Return the periodic sinc function, also called Dirichlet's kernel, as `scipy.special.diric` does.
 
     It is computed as a Chebyshev polynomial of cos(x / 2), which has derivatives of every order also at the removable

@@ -151,7 +151,11 @@ def _rj_slope_of_p(ans: Array, x: Operand, y: Operand, z: Operand, p: Array) -> 
 
 
 def _along_each(
-    function: np.ufunc, *slopes: Any, keeps_ans: bool = False, domain: Any = (0.3, 2.0), complex: bool = True
+    function: np.ufunc,
+    *slopes: Any,
+    keeps_ans: bool = False,
+    domain: tuple[Any, ...] = (0.3, 2.0),
+    complex: bool = True,
 ) -> None:
     """Declare an integral from its derivatives with respect to each argument, in the form of `along_last`."""
     elementwise(function, *(rule_of(slope, keeps_ans) for slope in slopes), domain=domain, complex=complex)

@@ -43,7 +43,7 @@ def _powers(k: Any, x: Any, count: int) -> list[Any]:
     return [height**half, first, 4 * x * x * times(half * (half - 1), 2) - 2 * times(half, 1)][: count + 1]
 
 
-def _term(power: Array, n: Any, k: Any, x: Any) -> Array:
+def _term(power: Array, n: Array, k: Array, x: Array) -> Array:
     """Return a power times the k-th derivative of a polynomial; it is 0 if the degree is smaller."""
     is_zero = np.logical_and(np.equal(n, np.rint(n)), np.less(n, k))
     return np.where(is_zero, 0.0, power * legendre_derivative(n, k, x))

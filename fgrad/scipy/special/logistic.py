@@ -64,7 +64,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
     return (result, np.sign(total)) if return_sign else result
 
 
-def _as_scipy_takes_them(a: Array, b: Any) -> tuple[Any, Any]:
+def _as_scipy_takes_them(a: Array, b: ArrayLike | None) -> tuple[Any, Any]:
     """Return elements in the dtype of both, and weights, of which a number of Python's takes that of the elements."""
     weight = a.dtype if b is None else promoted(b)
     dtype = np.result_type(a.dtype, weight)
@@ -74,7 +74,7 @@ def _as_scipy_takes_them(a: Array, b: Any) -> tuple[Any, Any]:
     return (a if a.dtype == dtype else astype(a, dtype)), b
 
 
-def _shifted_sum(a: Any, axis: Any, b: Any) -> tuple[Any, Any, Any]:
+def _shifted_sum(a: Array, axis: Axes, b: Array | None) -> tuple[Any, Any, Any]:
     """Return the sum of exponentials divided by the largest, its logarithm, and where there is no positive one."""
     b = np.ones((), np.real(a).dtype) if b is None else as_array(b)
     used = np.not_equal(b, 0)

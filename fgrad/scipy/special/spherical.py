@@ -27,7 +27,7 @@ def _family(name: str, before: int, after: int, what: str, example: str) -> Call
     """
     scipys = getattr(special, name)
 
-    def slope(n: Array | float, z: Any) -> Any:
+    def slope(n: Array | float, z: Array) -> Any:
         lower = n * apply(primitive, (np.maximum(n - 1, 0), z))
         upper = (n + 1) * apply(primitive, (n + 1, z))
         found = (before * lower + after * upper) / (2 * n + 1.0)

@@ -26,7 +26,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.tracing import concrete_value, is_plainly_traced, run
 from fgrad.scipy._docstrings import completed_by
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ def differentiated(*shared: str) -> Callable[[F], F]:
     return enter
 
 
-def real_array(x: Any, name: str) -> Any:
+def real_array(x: ArrayLike, name: str) -> Any:
     """Return an argument as an array.
 
     Raises:
@@ -73,7 +73,7 @@ def in_double(x: Any, name: str) -> Any:
     return x if x.dtype == np.float64 else x.astype(np.float64)
 
 
-def count_of(x: Any, argument: str, name: str) -> Any:
+def count_of(x: ArrayLike, argument: str, name: str) -> Any:
     """Return an argument in double precision that has no derivative, because it is an integer.
 
     Raises:

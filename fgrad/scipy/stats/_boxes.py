@@ -48,7 +48,7 @@ class Boxes:
     one: Callable[..., Given]
     two: Callable[..., Given]
 
-    def __call__(self, lower: Any, upper: Any, shape: Any, *parameters: Any, **options: Any) -> Any:
+    def __call__(self, lower: Array, upper: Array, shape: Array, *parameters: Array, **options: Any) -> Any:
         """Return the probability that each component lies between its limits.
 
         Args:
@@ -156,7 +156,7 @@ def _each_finite(limit: Array, function: Callable[[Any], Any], sign: Operand = 1
 
 
 @of_algorithm
-def _normal_integral(lower: Array, upper: Any, shape: Any, **options: Any) -> Any:
+def _normal_integral(lower: Array, upper: Array, shape: Array, **options: Any) -> Any:
     return stats.multivariate_normal.cdf(upper, None, shape, True, lower_limit=lower, **options)
 
 

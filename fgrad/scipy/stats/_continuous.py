@@ -353,12 +353,12 @@ def _laplace_logcdf(x: Operand) -> Array:
     return np.where(positive, np.log1p(-np.exp(np.where(positive, -x, 0.0)) / 2), x - log(2))
 
 
-def _laplace_ppf(q: Any) -> Any:
+def _laplace_ppf(q: Array) -> Any:
     above_half = np.greater(q, 0.5)
     return np.where(above_half, -1.0, 1.0) * np.log(2 * np.where(above_half, 1 - q, q))
 
 
-def _cauchy_isf(q: Any) -> Array:
+def _cauchy_isf(q: Array) -> Array:
     """Return cot(pi q), computed from the distance of q from the nearest of 0, 1/2 and 1."""
     central = np.abs(q - 0.5) < 0.25
     from_end = np.where(central, 0.25, np.where(np.greater(q, 0.5), q - 1, q))

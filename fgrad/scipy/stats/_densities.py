@@ -49,7 +49,7 @@ from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, elementwise, register, sample, scaled_sum
 from fgrad.scipy.stats._integrals import NOTHING
 from fgrad.transforms.forward import jvp
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 Formula = Callable[..., Any]
 Orders = tuple[int, ...]
@@ -129,7 +129,7 @@ class Form:
             found = np.logical_or(found, np.greater(size, 1 / NEAR))
         return found
 
-    def degree(self, y: Any, *shapes: object) -> Any:
+    def degree(self, y: ArrayLike, *shapes: object) -> Any:
         """Return the power, a constant if it need not be separated from the rest."""
         power = 1.0 if self.power is None else self.power(*shapes)
         return power if self.tail_power is None else np.where(np.abs(y) > 1, self.tail_power(*shapes), power)
@@ -316,7 +316,7 @@ _far.batch = elementwise_batch(_far)
 register(_far)
 
 
-def far_density(form: Form, distance: object, scale: Any, *shapes: object) -> Any:
+def far_density(form: Form, distance: object, scale: Operand, *shapes: object) -> Any:
     """Return the density, with correct derivatives also where it underflows to 0."""
     # A coefficient that is a Python number does not depend on the shape parameters.
     args = [np.float64(x) if type(x) is float else x for x in (distance, scale, *shapes)]

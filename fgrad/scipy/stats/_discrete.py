@@ -98,7 +98,7 @@ def _log_repeats(k: Any, n: Any) -> Any:
     return special.gammaln(n + k) - special.gammaln(k + 1) - special.gammaln(n)
 
 
-def _geom_cdf(k: Any, p: Any) -> Any:
+def _geom_cdf(k: Any, p: Array) -> Any:
     small = np.less(p, 0.5)
     return np.where(small, -np.expm1(special.xlog1py(k, -np.where(small, p, 0.5))), 1 - (1 - p) ** k)
 

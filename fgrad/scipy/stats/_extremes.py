@@ -21,7 +21,7 @@ from fgrad.scipy.stats._univariate import Continuous
 from fgrad.typing import Array, Operand
 
 
-def stretched(x: Any, c: Any) -> Array:
+def stretched(x: Array, c: Array) -> Array:
     """Return log(1 + c x) / c; at c = 0 it is x."""
     z = c * x
     near = np.abs(z) < 0.3
@@ -242,17 +242,17 @@ loguniform = Continuous(
 # fmt: on
 
 
-def _extreme_log_density(minus_u: Any, c: Any) -> Any:
+def _extreme_log_density(minus_u: Any, c: Array) -> Any:
     """Return the logarithm of the density at -u, where u = -log(1 - c x) / c."""
     return -np.exp(minus_u) + (1 - c) * minus_u
 
 
-def _unstretched(u: Operand, c: Any) -> Any:
+def _unstretched(u: Operand, c: Array) -> Any:
     """Return x with log(1 + c x) / c = u."""
     return u * special.exprel(c * u)
 
 
-def _reciprocal(c: Any, where: Any, otherwise: float) -> Array:
+def _reciprocal(c: Operand, where: Any, otherwise: float) -> Array:
     return np.where(where, 1 / np.where(where, c, 1.0), otherwise)
 
 
@@ -262,14 +262,14 @@ _LOG_GAMMA_STEP = tuple((2**k - 2) * coefficient for k, coefficient in enumerate
 """The coefficients of log gamma(1 + c) / c, and of (log gamma(1 + 2 c) - 2 log gamma(1 + c)) / c^2: DLMF 5.7.3."""
 
 
-def _log_gamma_share(c: Any) -> Any:
+def _log_gamma_share(c: Array) -> Any:
     """Return log gamma(1 + c) / c, whose limit at 0 is minus Euler's constant."""
     near = np.abs(c) < 0.3
     large = np.where(near, 1.0, c)
     return np.where(near, series(np.where(near, c, 0.0), _LOG_GAMMA), special.gammaln(1 + large) / large)
 
 
-def _extreme_var(c: Any) -> Any:
+def _extreme_var(c: Array) -> Any:
     near = np.abs(c) < 0.15
     small, large = np.where(near, c, 0.0), np.where(near, 1.0, c)
     first = np.exp(2 * c * _log_gamma_share(c))
@@ -296,5 +296,5 @@ def _burr_log_density(log_x: Array, c: Operand, d: Operand) -> Any:
     return np.log(c) + np.log(d) + (c - 1) * log_x + (d + 1) * special.log_expit(-c * log_x)
 
 
-def _burr_moment(order: int, c: Any, d: object) -> Any:
+def _burr_moment(order: int, c: Array, d: object) -> Any:
     return d * np.exp(special.betaln(d - order / c, 1 + order / c))

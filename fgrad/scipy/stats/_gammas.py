@@ -47,7 +47,7 @@ def stirling_rest(a: Array | float) -> Any:
     return np.where(a < 10, direct, series(1 / (large * large), STIRLING) / large)
 
 
-def digamma_rest(a: Any) -> Any:
+def digamma_rest(a: Array) -> Any:
     """Return log a - 1 / 2a - digamma(a), which is about 1 / 12a^2."""
     small, large = np.where(a < 10, a, 10.0), np.where(a < 10, 10.0, a)
     direct = np.log(small) - 0.5 / small - special.digamma(small)
@@ -55,13 +55,13 @@ def digamma_rest(a: Any) -> Any:
     return np.where(a < 10, direct, series(inverse, DIGAMMA) * inverse)
 
 
-def log_gamma_step(a: Any, b: object) -> Any:
+def log_gamma_step(a: Array, b: object) -> Any:
     """Return log gamma(a + b) - log gamma(a)."""
     end = a + b
     return (a - 0.5) * np.log1p(b / a) + b * np.log(end) - b + stirling_rest(end) - stirling_rest(a)
 
 
-def digamma_step(a: Any, b: Any) -> Any:
+def digamma_step(a: Array, b: Operand) -> Any:
     """Return digamma(a + b) - digamma(a), accurate also for `b` much smaller than `a`."""
     total = sum(b / ((a + k) * (a + b + k)) for k in range(10))
     return total + np.log1p(b / (a + 10)) + _step_rest(a + 10, b)

@@ -39,7 +39,7 @@ from fgrad.core.tensor import apply, strip_ended
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, Sample, register
 from fgrad.transforms.forward import jvp
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 FALL = 42.0
 """The range of integration ends where the logarithm of the density is this much below its maximum."""
@@ -129,7 +129,7 @@ class Law:
         """Return the inverse of `sf`."""
         return apply(self._inverse, (q, *parameters), {"above": True})
 
-    def slope(self, place: int, x: Any, *parameters: Array) -> Any:
+    def slope(self, place: int, x: ArrayLike, *parameters: Array) -> Any:
         """Return the derivative of `cdf` with respect to the parameter at an index."""
         return apply(self._slope, (x, *parameters), {"orders": self._raised(self._none, place)})
 
@@ -209,7 +209,7 @@ class Law:
     ) -> Primitive:
         """Declare a primitive from its derivatives: `derivative(place, ans, *args, **metadata)` for each argument."""
 
-        def slope(place: int, dtype: Any, ans: Any, *args: Operand, **metadata: object) -> Any:
+        def slope(place: int, dtype: np.dtype[Any], ans: Array | None, *args: Operand, **metadata: object) -> Any:
             found = derivative(place, ans, *args, **metadata)
             return found if found.dtype == dtype else found.astype(dtype)
 

@@ -126,10 +126,10 @@ def _far_log_gamma(x: Array, a: Array, direction: float) -> Any:
     """Return the logarithm of the probability below `x`, far below `a`; with direction 1 above `x`, far above `a`."""
     x = np.minimum(x, a) if direction < 0 else np.maximum(x, a)
 
-    def fall(s: Any, x: Operand, a: Operand) -> Any:
+    def fall(s: Array, x: Operand, a: Operand) -> Any:
         return x * np.expm1(direction * s) - direction * a * s
 
-    def slope(s: Any, x: Operand, a: Operand) -> Any:
+    def slope(s: Array, x: Operand, a: Operand) -> Any:
         return direction * (x * np.exp(direction * s) - a)
 
     def end(x: Operand, a: Operand) -> Any:
@@ -225,32 +225,32 @@ def _beta_stretch(place: int, x: Array, a: Array, b: Array) -> tuple[Any, Any]:
     return _logit_stretch(down, x, 1 - x, a, b)
 
 
-def _far_log_beta(p: Any, q: Any, a: Array, b: Array) -> Any:
+def _far_log_beta(p: Array, q: Array, a: Array, b: Array) -> Any:
     """Return the logarithm of the probability below `p`, far below the mean, for parts p + q = 1."""
     p, q = np.minimum(p, a / (a + b)), np.maximum(q, b / (a + b))
 
-    def shrinkage(s: Any, p: Any, q: Any) -> Any:
+    def shrinkage(s: Array, p: Array, q: Array) -> Any:
         lost = p * np.expm1(-s)
         return np.where(lost > -0.5, np.log1p(np.maximum(lost, -0.5)), np.log(q + p * np.exp(-s)))
 
-    def fall(s: Any, p: Any, q: Any, a: Operand, b: Operand) -> Any:
+    def fall(s: Array, p: Array, q: Array, a: Operand, b: Operand) -> Any:
         return a * s + (a + b) * shrinkage(s, p, q)
 
-    def slope(s: Any, p: Any, q: Any, a: Operand, b: Operand) -> Any:
+    def slope(s: Array, p: Array, q: Array, a: Operand, b: Operand) -> Any:
         return a - (a + b) * p * np.exp(-s - shrinkage(s, p, q))
 
-    def end(p: Any, q: Any, a: Operand, b: Operand) -> Any:
+    def end(p: Array, q: Array, a: Operand, b: Operand) -> Any:
         return (FALL - (a + b) * np.log(q)) / a
 
     return _log_kernel(p, q, a, b) + _log_integral(fall, slope, end, p, q, a, b)
 
 
-def far_below_beta(x: Any, a: Any, b: Any) -> Any:
+def far_below_beta(x: Array, a: Array, b: Array) -> Any:
     """Return the logarithm of the distribution function of the beta distribution, far below the mean."""
     return _far_log_beta(x, 1 - x, a, b)
 
 
-def far_above_beta(x: Any, a: Any, b: Any) -> Any:
+def far_above_beta(x: Array, a: Array, b: Array) -> Any:
     """Return the logarithm of the survival function of the beta distribution, far above the mean."""
     return _far_log_beta(1 - x, x, b, a)
 
@@ -276,7 +276,7 @@ BETA = Law(
 # The coordinates of t are the logarithms of both parts, as functions of n and m.
 
 
-def _f_log_density(x: Array, n: Array | float, m: Any) -> Any:
+def _f_log_density(x: Array, n: Array | float, m: Array) -> Any:
     zero = np.equal(x, 0)
     x = np.where(zero, 1.0, x)
     whole = n * x + m
@@ -312,13 +312,13 @@ def _parts_of_ratio(ratio: Any) -> tuple[Any, Any]:
     return 1 / (1 + 1 / ratio), 1 / (1 + ratio)
 
 
-def far_below_f(x: Any, n: Any, m: Any) -> Any:
+def far_below_f(x: Array, n: Any, m: Any) -> Any:
     """Return the logarithm of the distribution function of the F distribution, far below the mean."""
     p, q = _parts_of_ratio(n * x / m)
     return _far_log_beta(p, q, n / 2, m / 2)
 
 
-def far_above_f(x: Any, n: Any, m: Any) -> Any:
+def far_above_f(x: Array, n: Any, m: Any) -> Any:
     """Return the logarithm of the survival function of the F distribution, far above the mean."""
     p, q = _parts_of_ratio(n * x / m)
     return _far_log_beta(q, p, m / 2, n / 2)
@@ -393,15 +393,15 @@ def _student_stretch(place: int, x: Array, df: Array) -> tuple[Any, Any]:
     return lambda df: np.logaddexp(0.0, 2 * log_t - np.log(df)), weights
 
 
-def far_above_student(x: Any, df: Any) -> Any:
+def far_above_student(x: Array, df: Array) -> Any:
     """Return the logarithm of the survival function of Student's t distribution, far above 0."""
     x = np.maximum(x, 1.0)
     length = np.hypot(1.0, x / np.sqrt(df))  # its square may overflow
 
-    def fall(s: Any, share: object, df: Operand) -> Any:
+    def fall(s: Array, share: object, df: Operand) -> Any:
         return (df + 1) / 2 * np.log1p(share * np.expm1(2 * s)) - s
 
-    def slope(s: Any, share: Any, df: Operand) -> Any:
+    def slope(s: Array, share: Any, df: Operand) -> Any:
         return (df + 1) * share / (share + (1 - share) * np.exp(-2 * s)) - 1
 
     def end(share: Any, df: Operand) -> Any:
@@ -412,7 +412,7 @@ def far_above_student(x: Any, df: Any) -> Any:
     return density + np.log(x) + _log_integral(fall, slope, end, share, df)
 
 
-def far_below_student(x: Any, df: Any) -> Any:
+def far_below_student(x: Array, df: Array) -> Any:
     """Return the logarithm of the distribution function of Student's t distribution, far below 0."""
     return far_above_student(-x, df)
 

@@ -44,7 +44,7 @@ def zmap(scores: Any, compare: Any, axis: int | None = 0, ddof: int = 0, nan_pol
         return (scores - mean) / std
 
 
-def _compared(name: str, scores: Any, compare: Any, axis: Any, ddof: int, nan_policy: str) -> tuple[Any, Any, Any]:
+def _compared(name: str, scores: Array, compare: Array, axis: Any, ddof: int, nan_policy: str) -> tuple[Any, Any, Any]:
     """Return scores, and the mean and standard deviation of a sample along an axis, which is kept."""
     scores, compare = floating(scores, name), floating(compare, name)
     check_nan_policy(name, scores, nan_policy)
@@ -130,7 +130,7 @@ def _weighted(
     return rows(name, samples, axis, nan_policy, keepdims)
 
 
-def _mean(x: Array, weights: Any = None) -> Any:
+def _mean(x: Array, weights: Array | None = None) -> Any:
     """Return the mean along the last axis."""
     if weights is None:
         return np.mean(x, axis=-1)
@@ -242,7 +242,7 @@ def moment(
     return np.stack(found) if orders.ndim else found[0]
 
 
-def _moment(a: Any, order: Any, center: Any = None) -> Any:
+def _moment(a: Array, order: Any, center: object = None) -> Any:
     """Return the moment of an order along the last axis."""
     if order == 0 or (order == 1 and center is None):
         return np.where(np.any(np.isnan(a), axis=-1), nan, np.full_like(a[..., 0], 1.0 - order))
@@ -250,7 +250,7 @@ def _moment(a: Any, order: Any, center: Any = None) -> Any:
     return np.mean(apart ** int(order), axis=-1)
 
 
-def _spread(a: Any) -> tuple[Any, Any]:
+def _spread(a: Array) -> tuple[Any, Any]:
     """Return the variance along the last axis, replaced by 1 where all elements are equal, and where this is."""
     variance = _moment(a, 2)
     same = variance <= (np.finfo(a.dtype).eps * np.mean(a, axis=-1)) ** 2

@@ -22,7 +22,7 @@ from fgrad.scipy.stats._base import Distribution, count_of, differentiated, in_d
 from fgrad.scipy.stats._boxes import NORMAL, STUDENT, refuse_derivative
 from fgrad.scipy.stats._gammas import digamma_step, log_gamma_step
 from fgrad.scipy.stats._integrals import flat_exp
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 LOG_TWO_PI = log(2 * pi)
 
@@ -50,10 +50,10 @@ class Multivariate(Distribution):
         method = super().scipys_method(name)
         return lambda *args, **kwds: method(*map(_number, args), **{key: _number(x) for key, x in kwds.items()})
 
-    def _double(self, x: Any) -> Any:
+    def _double(self, x: ArrayLike) -> Any:
         return in_double(x, self.full_name)
 
-    def _real(self, x: Any) -> Any:
+    def _real(self, x: ArrayLike) -> Any:
         return real_array(x, self.full_name)
 
     def _checked(self, method: str, *args: Any) -> None:
@@ -322,7 +322,14 @@ class MultivariateT(Elliptical):
         return np.squeeze(constant - (half + dim / 2) * np.log1p(distance / df))
 
     @differentiated(_OF_STUDENT)
-    def pdf(self, x: Any, loc: Any = None, shape: int = 1, df: float = 1, allow_singular: bool = False) -> Any:
+    def pdf(
+        self,
+        x: ArrayLike,
+        loc: ArrayLike | None = None,
+        shape: ArrayLike = 1,
+        df: ArrayLike = 1,
+        allow_singular: bool = False,
+    ) -> Any:
         """Return the density.
 
         Example:
@@ -699,7 +706,7 @@ class Wishart(Multivariate):
         x = _as_matrix(x, dim)
         return x[None] if x.ndim == 2 else np.moveaxis(x, -1, 0)
 
-    def _log_density(self, x: Array, df: Array, scale: Any) -> Any:
+    def _log_density(self, x: Array, df: Array, scale: Array) -> Any:
         """Return the logarithm of the density of a stack of matrices."""
         dim = scale.shape[0]
         _, log_x = _factor(x)
@@ -723,7 +730,7 @@ class Wishart(Multivariate):
         return np.squeeze(self._log_density(_symmetric(self._matrices(x, scale.shape[0])), df, scale))
 
     @differentiated(_OF_WISHART)
-    def pdf(self, x: Any, df: float, scale: float) -> Any:
+    def pdf(self, x: ArrayLike, df: ArrayLike, scale: ArrayLike) -> Any:
         """Return the density.
 
         Example:
@@ -799,7 +806,7 @@ class Wishart(Multivariate):
 class InverseWishart(Wishart):
     """The inverse Wishart distribution, differentiable in the matrix, `df` and `scale`."""
 
-    def _log_density(self, x: Operand, df: Operand, scale: Any) -> Any:
+    def _log_density(self, x: Operand, df: Operand, scale: Array) -> Any:
         dim = scale.shape[0]
         _, log_x = _factor(x)
         _, log_scale = _factor(scale)

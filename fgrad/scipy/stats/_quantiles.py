@@ -36,7 +36,7 @@ def inverse(
     """
     sign = -1.0 if above else 1.0
 
-    def slope(place: int, x: Any, shapes: tuple[Any, ...]) -> Any:
+    def slope(place: int, x: Array, shapes: tuple[Any, ...]) -> Any:
         steepness = sign * np.exp(log_density(x, *shapes))
         if place == 0:
             return 1 / steepness

@@ -18,7 +18,7 @@ from fgrad.core.tree import register_pytree_node
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import plain_axis
 from fgrad.ops.indexing import values_of
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 OF_SAMPLES = """
 Args:
@@ -34,7 +34,7 @@ Raises:
 """What functions of samples are documented with."""
 
 
-def floating(x: Any, name: str) -> Any:
+def floating(x: ArrayLike, name: str) -> Any:
     """Return a sample as an array of real floating-point numbers.
 
     Raises:
@@ -47,7 +47,7 @@ def floating(x: Any, name: str) -> Any:
 
 
 def rows(
-    name: str, samples: Sequence[Any], axis: Any, nan_policy: str = "propagate", keepdims: bool = False
+    name: str, samples: Sequence[Any], axis: int | None, nan_policy: str = "propagate", keepdims: bool = False
 ) -> tuple[list[Any], Callable[[Any], Any]]:
     """Return samples of one dtype with the reduced axis last, and a function that shapes the results.
 

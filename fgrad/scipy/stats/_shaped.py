@@ -50,7 +50,7 @@ def fixed(formula: Callable[..., Any], *shapes: float) -> Callable[..., Any]:
     return lambda *first: formula(*first, *shapes)
 
 
-def of_second(shape: Any, other: Any) -> Any:
+def of_second(shape: Any, other: Array) -> Any:
     """Return where the second of two shape parameters is positive, for any first one."""
     return np.logical_and(np.isfinite(shape), np.greater(other, 0))
 
@@ -396,7 +396,7 @@ def _gennorm_cdf(x: Operand, beta: Any) -> Any:
     return np.where(middle, at_middle, np.where(positive, 1 - tail, tail))
 
 
-def _gennorm_isf(q: Any, beta: Any) -> Any:
+def _gennorm_isf(q: Array, beta: Any) -> Any:
     upper, middle = np.less(q, 0.5), np.equal(q, 0.5)
     part = np.where(middle, 0.25, np.where(upper, q, 1 - q))
     distance = GAMMA.isf(2 * part, 1 / beta) ** (1 / beta)
@@ -412,7 +412,7 @@ def _lopsided(x: Operand, kappa: Any) -> Any:
     return np.where(above_zero, high, low)
 
 
-def _lopsided_ppf(q: Any, complement: Any, kappa: Any) -> Any:
+def _lopsided_ppf(q: Array, complement: Any, kappa: Any) -> Any:
     above_zero = np.greater(q * (1 + kappa * kappa), kappa * kappa)
     low = kappa * np.log(np.where(above_zero, 0.5, q) * (1 + kappa**-2))
     high = -np.log(np.where(above_zero, complement, 0.5) * (1 + kappa * kappa)) / kappa

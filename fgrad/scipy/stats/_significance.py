@@ -243,7 +243,7 @@ def ttest_ind(
     return _shaped(_t_result(difference, error, df, difference, alternative), shaped)
 
 
-def _variance(x: Any, is_pooled: bool) -> Any:
+def _variance(x: Array, is_pooled: bool) -> Any:
     """Return the variance along the last axis; that of a single element is 0 in a pooled variance, and else NaN."""
     return np.var(x, axis=-1, ddof=1) if x.shape[-1] != 1 else x[..., 0] * (0.0 if is_pooled else np.nan)
 
@@ -379,7 +379,7 @@ def _within_bounds(r: Array) -> Any:
     return r + stop_gradient_of(np.clip(r, -1.0, 1.0) - r)
 
 
-def _centered(x: Any) -> tuple[Any, Any]:
+def _centered(x: Array) -> tuple[Any, Any]:
     """Return a centered sample divided by its norm, and where all its elements are equal."""
     same = np.all(np.equal(x, x[..., :1]), axis=-1, keepdims=True)
     apart = x - np.mean(x, axis=-1, keepdims=True)

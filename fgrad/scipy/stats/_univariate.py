@@ -255,7 +255,7 @@ class Located(Distribution):
         return constant_where_infinite(self._formula("mean")(*shapes) * scale + loc)
 
     @differentiated(_OF_PARAMETERS)
-    def var(self, *args: Any, **kwds: Any) -> Any:
+    def var(self, *args: Any, **kwds: ArrayLike) -> Any:
         """Return the variance.
 
         Example:
@@ -268,7 +268,7 @@ class Located(Distribution):
         return _times(_times(self._formula("var")(*shapes), scale), scale) + 0.0 * loc
 
     @differentiated(_OF_PARAMETERS)
-    def std(self, *args: Any, **kwds: Any) -> Any:
+    def std(self, *args: object, **kwds: ArrayLike) -> Any:
         """Return the standard deviation.
 
         Example:
@@ -299,7 +299,7 @@ class Located(Distribution):
         return self._formula("entropy")(*shapes) + np.log(scale) + 0.0 * loc
 
     @differentiated(_OF_POINTS)
-    def cdf(self, x: ArrayLike, *args: object, **kwds: Any) -> Any:
+    def cdf(self, x: ArrayLike, *args: object, **kwds: object) -> Any:
         """Return the distribution function: the probability of `x` or less.
 
         Example:
@@ -496,7 +496,7 @@ class Continuous(Located):
         low = self._before(y, start, self.open_tails or method == "logcdf")
         return low, self._after(y, end, self.open_tails or method == "logsf")
 
-    def _placed(self, x: ArrayLike, args: Any, keywords: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
+    def _placed(self, x: ArrayLike, args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
         shapes, loc, scale = self._given(args, keywords)
         return self._distance(x, loc), scale, shapes
 
@@ -528,7 +528,7 @@ class Continuous(Located):
         inside = stop_gradient_of(self._safe(True, y, shapes) * scale)
         return np.where(outside, 0.0, far_density(self.form, np.where(outside, inside, distance), scale, *shapes))
 
-    def _is_moderate(self, distance: Any, scale: Any) -> bool:
+    def _is_moderate(self, distance: Any, scale: Array) -> bool:
         """Return whether the power near 0 need not be separated from the rest of the density."""
         form = self.form
         if form.power is None and form.tail_power is None:
@@ -667,7 +667,7 @@ class Discrete(Located):
         counts = name in ("k", "loc", *self.counts)
         return count_of(x, name, self.full_name) if counts else super()._number(name, x)
 
-    def _standardized(self, distance: Any, scale: Any) -> Any:
+    def _standardized(self, distance: Any, scale: Operand) -> Any:
         return np.floor(self._count(distance, scale))
 
     def _count(self, distance: Array, scale: Operand) -> Any:

@@ -173,7 +173,7 @@ def as_matrix(a: Any, function: str) -> Any:
             "fg.implicit_diff(solver, lambda x, b: product(x) - b, matrix_free=True)."
         )
     else:
-        dense = as_array(a)
+        dense: Any = as_array(a)
         if dense.ndim != 2:
             raise ValueError(f"expected a square matrix (shape={dense.shape})")
         found = made(full(dense.shape), np.reshape(dense, -1))

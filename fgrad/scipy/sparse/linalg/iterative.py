@@ -38,7 +38,7 @@ class Iterations:
         is_strict: whether to raise if it does not converge; otherwise `info` is set.
     """
 
-    def __init__(self, method: Any, options: dict[str, Any], is_strict: bool = False) -> None:
+    def __init__(self, method: Callable[..., Any], options: dict[str, Any], is_strict: bool = False) -> None:
         self._method, self._options, self._is_strict = method, options, is_strict
         self.info = 0
 
@@ -59,7 +59,7 @@ class Iterations:
         size = np.linalg.norm(b)  # a derivative may have any scale, and SciPy's methods fail for small ones
         return self._run(matrix, b / size, options) * size
 
-    def _run(self, matrix: Any, b: Array, options: dict[str, Any]) -> Any:
+    def _run(self, matrix: object, b: Array, options: dict[str, Any]) -> Any:
         x, info = self._method(matrix, b, **options)
         self.info = self.info or int(info)
         if info and self._is_strict:
