@@ -179,7 +179,7 @@ def holds_tensors(x: Any) -> bool:
     return type(x) in BOXES or (is_of_objects(x) and holds_tensors(x.ravel().tolist()))
 
 
-def as_array(x: Any, dtype: object = None) -> Any:
+def as_array(x: Any, dtype: object = None) -> Array:
     """Return `x` as an array or tensor; nested lists that contain tensors are stacked."""
     if type(x) not in BOXES:
         if not hasattr(x, "dtype"):
@@ -187,4 +187,4 @@ def as_array(x: Any, dtype: object = None) -> Any:
         if is_of_objects(x):
             x = collected(x)
             x = _as_floats(x) if is_of_objects(x) and all(isinstance(each, Number) for each in x.flat) else x
-    return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)
+    return x if dtype is None or x.dtype == dtype else METHODS["astype"](x, dtype)  # type: ignore[no-any-return]

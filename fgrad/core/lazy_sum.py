@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from fgrad.core.primitive import Primitive
+from fgrad.typing import Array
 
 GATHERING: set[Primitive] = set()
 """Operations whose pullbacks accept a lazy sum."""
@@ -34,7 +35,7 @@ class Gathered:
     __slots__ = ("array", "part")
     __array_ufunc__ = None  # so that `array + x` calls __radd__
 
-    def __init__(self, array: Any = None, part: Part | None = None) -> None:
+    def __init__(self, array: Array | None = None, part: Part | None = None) -> None:
         self.array, self.part = array, part
 
     def finished(self) -> Any:

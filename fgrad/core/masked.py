@@ -12,7 +12,7 @@ may_hold_zeros(x)           whether an initial derivative is masked
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -66,7 +66,9 @@ class Masked:
     def __rmatmul__(self, other: Array) -> Any:
         return PRODUCTS[np.matmul](other, self)
 
-    def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
+    def __array_function__(
+        self, function: Callable[..., Any], types: tuple[Any, ...], args: tuple[Any, ...], keywords: Mapping[str, Any]
+    ) -> Any:
         result = function(*map(unmasked, args), **keywords)
         return Masked(result) if hasattr(result, "dtype") else result
 

@@ -83,7 +83,7 @@ class ZeroPullback:
     def __init__(self, place: tuple[str, int]) -> None:
         self.place = place
 
-    def __call__(self, cotangent: Any) -> Any:
+    def __call__(self, cotangent: Array) -> Any:
         return ZERO
 
 

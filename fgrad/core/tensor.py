@@ -336,7 +336,7 @@ class TensorLike:
 
     # NumPy's protocols
 
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: object) -> Any:
         if method == "__call__" and not keywords and (primitive := UFUNCS.get(ufunc)):
             if ufunc in ANSWERS:
                 return ANSWERS[ufunc](*inputs)
@@ -348,7 +348,9 @@ class TensorLike:
                 return overridden(x, ufunc, method, [strip_ended(x) for x in inputs], keywords)
         return METHODS["called_by_ufunc"](ufunc, method, inputs, keywords)
 
-    def __array_function__(self, function: Any, types: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+    def __array_function__(
+        self, function: Callable[..., Any], types: tuple[Any, ...], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
         for kind in types:
             if OVERRIDES[kind]:
                 return answered(function, types, args, keywords)
@@ -404,7 +406,7 @@ class TensorLike:
         self,
         /,
         *,
-        stream: Any = None,
+        stream: object = None,
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
@@ -644,7 +646,7 @@ class Tensor(TensorLike):
     _squared: Callable[[], Any] | None
     """For lengths only: computes the square, which has derivatives also at 0, where the length has none."""
 
-    def __init__(self, value: Any, dtype: npt.DTypeLike | None = None) -> None:
+    def __init__(self, value: ArrayLike, dtype: npt.DTypeLike | None = None) -> None:
         self._payload, self._trace, self._mark = own_payload(value, dtype), UNTRACED, None
         self._alias, self._squared = None, None
 
@@ -743,7 +745,7 @@ def _read_only(value: Array) -> npt.NDArray[Any]:
     return array
 
 
-def numpys_name(function: Any) -> str:
+def numpys_name(function: Callable[..., Any]) -> str:
     """Return the name of a NumPy function in messages."""
     name = getattr(function, "__name__", repr(function))
     module = getattr(function, "__module__", None) or ("numpy" if getattr(np, name, None) is function else "")

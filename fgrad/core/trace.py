@@ -28,7 +28,7 @@ from fgrad.core import concretize
 from fgrad.core.foreign import FOREIGN
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.snapshots import SMALL, Locks
-from fgrad.typing import Array, ArrayLike
+from fgrad.typing import Array, ArrayLike, Operand
 
 _levels = itertools.count(1)
 
@@ -241,7 +241,7 @@ class Trace:
         """Unbox the tensors of this trace, run the primitive on the values inside, box the result."""
         raise NotImplementedError(type(self).__name__)
 
-    def process_two(self, primitive: Primitive, x: Any, y: Any) -> Any:
+    def process_two(self, primitive: Primitive, x: Operand, y: Operand) -> Any:
         """Do what `process` does for a binary operator: two arrays, no keywords, no observers."""
         return self.process(primitive, (x, y), NOTHING)
 

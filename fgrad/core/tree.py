@@ -56,7 +56,7 @@ def leaves_and_nones(tree: Any) -> list[Any]:
     return optree.tree_leaves(tree, none_is_leaf=True, namespace=NAMESPACE)
 
 
-def unflatten(treedef: Any, leaves: Iterable[Any]) -> Any:
+def unflatten(treedef: optree.PyTreeSpec, leaves: Iterable[Any]) -> Any:
     """Put leaves into a structure returned by `flatten`."""
     if treedef is _LEAF:
         (leaf,) = leaves

@@ -151,7 +151,7 @@ class Variable(TensorLike):
 
     def __init__(
         self,
-        initial_value: Any,
+        initial_value: ArrayLike,
         trainable: bool | None = None,
         name: str | None = None,
         dtype: npt.DTypeLike | None = None,
@@ -350,7 +350,7 @@ class Cell(Variable):
         return self._seen[1]
 
     @_value.setter
-    def _value(self, new: Any) -> None:
+    def _value(self, new: Array) -> None:
         self._write(new)
 
 

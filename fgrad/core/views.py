@@ -253,7 +253,7 @@ def is_shared(x: Tensor) -> bool:
     return x._alias is not None and any(each() is not None for each in x._alias.views)
 
 
-def apart(x: Any, root: Tensor) -> Any:
+def apart(x: Array, root: Tensor) -> Any:
     """Return a copy of `x` if it aliases `root`, otherwise `x`."""
     if type(x) is not Tensor or origin(x)[0] is not root:
         return x
@@ -298,7 +298,7 @@ def layout(x: Any) -> Any:
     return array
 
 
-def _plain(x: Any) -> Any:
+def _plain(x: Array) -> Any:
     return below(strip_ended(x))
 
 

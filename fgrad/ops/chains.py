@@ -86,7 +86,7 @@ def multi_dot(arrays: Any, *, out: object = None) -> Any:
 
 
 @answers_traced(np.linalg.outer)
-def outer(x1: Any, x2: Any, /) -> Any:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     """Return all products of an element of one vector and one of another."""
     x1, x2 = as_array(x1), as_array(x2)
     if x1.ndim != 1 or x2.ndim != 1:
@@ -95,7 +95,7 @@ def outer(x1: Any, x2: Any, /) -> Any:
 
 
 @answers_traced(np.linalg.cross)
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
     """Return the cross products of three-dimensional vectors along an axis."""
     x1, x2 = as_array(x1), as_array(x2)
     if x1.shape[axis] != 3 or x2.shape[axis] != 3:
@@ -106,7 +106,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
 @answers_traced(np.linalg.vecdot)
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """Return the dot products of vectors along an axis, the first ones conjugated."""
-    x1, x2 = (np.moveaxis(x, axis, -1) for x in (as_array(x1), as_array(x2)))
+    x1, x2 = (np.moveaxis(x, axis, -1) for x in (as_array(x1), as_array(x2)))  # type: ignore[type-var]  # or tensors
     return np.matmul(conjugated(x1)[..., None, :], x2[..., None])[..., 0, 0]
 
 

@@ -60,14 +60,14 @@ empty_like = _like(np.empty_like)
 
 @answers(np.full_like)
 def full_like(
-    a: Any,
+    a: ArrayLike,
     fill_value: Any,
     dtype: np.dtype[Any] | None = None,
     order: str = "K",
     subok: bool = True,
     shape: object = None,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Any:
     """Return a tensor of the shape and dtype of `a`, filled with one value, which may be traced."""
     a = as_array(a)
@@ -267,7 +267,7 @@ def linspace(
     dtype: Any = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: object = None,
 ) -> Any:
     """Return evenly spaced numbers between two bounds."""
     check_device(device)
@@ -295,7 +295,13 @@ def _of_dtype(x: Array, dtype: np.dtype[Any] | None) -> Any:
 
 @answers(np.logspace)
 def logspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
 ) -> Any:
     """Return powers of a base with evenly spaced exponents."""
     if np.ndim(base):
@@ -306,7 +312,9 @@ def logspace(
 
 
 @answers(np.geomspace)
-def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
+def geomspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0
+) -> Any:
     """Return a geometric sequence."""
     count = index(num)
     # NumPy, too, computes numbers of single precision in double here.

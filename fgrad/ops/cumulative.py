@@ -22,7 +22,7 @@ from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, regist
 from fgrad.ops.indexing import written
 from fgrad.ops.patterns import so_far, windowed
 from fgrad.ops.tracing import answers_traced
-from fgrad.typing import Array, DTypeLike
+from fgrad.typing import Array, ArrayLike, DTypeLike
 
 
 def _cut(ndim: int, axis: int, start: int | None, stop: int | None, step: int | None = None) -> tuple[slice, ...]:
@@ -68,7 +68,7 @@ def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None
 # Recurrences and products
 
 
-def _solved(a: Any, b: Any) -> Any:
+def _solved(a: Array, b: Array) -> Any:
     """Return y with y[0] = b[0] and y[k] = a[k - 1] * y[k - 1] + b[k], along the first axis.
 
     Every other equation is put into the next one, which leaves half as many (cyclic reduction; Blelloch,
@@ -212,11 +212,17 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Array | Non
     return result if out is None else written("np.cumprod", out, result)
 
 
-def _cumulative(function: Any, accumulated: Callable[..., Any], start: int) -> None:
+def _cumulative(function: Callable[..., Any], accumulated: Callable[..., Any], start: int) -> None:
     """Make `cumulative_sum` or `cumulative_prod` from `cumsum` or `cumprod`, optionally with a leading 0 or 1."""
 
     def answer(
-        x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+        x: ArrayLike,
+        /,
+        *,
+        axis: int | None = None,
+        dtype: DTypeLike | None = None,
+        out: object = None,
+        include_initial: bool = False,
     ) -> Any:
         x = as_array(x)
         if x.ndim != 1 and axis is None:
@@ -237,7 +243,7 @@ _cumulative(np.cumulative_sum, cumsum, 0)
 _cumulative(np.cumulative_prod, cumprod, 1)
 
 
-def _without_nan(function: Any, accumulated: Callable[..., Any], neutral: int) -> None:
+def _without_nan(function: Callable[..., Any], accumulated: Callable[..., Any], neutral: int) -> None:
     """Make `nancumsum` or `nancumprod`: NaNs count as 0 or 1."""
 
     def answer(a: Array, axis: int | None = None, dtype: object = None, out: object = None) -> Any:
@@ -257,7 +263,7 @@ _without_nan(np.nancumprod, cumprod, 1)
 # Differences
 
 
-def _as_slice(edge: Any, shape: tuple[int, ...], axis: int) -> Any:
+def _as_slice(edge: ArrayLike, shape: tuple[int, ...], axis: int) -> Any:
     """Return the values to prepend or append; a single number is repeated."""
     edge = as_array(edge)
     return np.broadcast_to(edge, (*shape[:axis], 1, *shape[axis + 1 :])) if edge.ndim == 0 else edge
@@ -314,7 +320,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
 
 
 @answers_traced(np.ediff1d)
-def ediff1d(ary: Any, to_end: object = None, to_begin: object = None) -> Any:
+def ediff1d(ary: ArrayLike, to_end: object = None, to_begin: object = None) -> Any:
     """Return the differences of neighbours in the flattened array, with others before and after them."""
     ary = np.ravel(as_array(ary))
     difference = apply(_difference, (ary,), {"axis": 0}) if ary.size else ary

@@ -107,7 +107,7 @@ primitive.batch = _batched
 @answers(np.einsum)
 def einsum(
     *arguments: Any,
-    out: Any = None,
+    out: Array | None = None,
     optimize: object = False,
     dtype: DTypeLike | None = None,
     order: object = "K",
@@ -130,7 +130,7 @@ def einsum(
     return written("np.einsum", out, result)
 
 
-def _as_tuple(path: Any) -> Any:
+def _as_tuple(path: object) -> Any:
     """Return the `optimize` argument in a hashable form."""
     return tuple(map(_as_tuple, path)) if isinstance(path, (tuple, list)) else path
 

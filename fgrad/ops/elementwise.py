@@ -143,7 +143,7 @@ def power_slope(x: Array, y: Any) -> Any:
     return power_derivative(1, 0, x, y)
 
 
-def exponent_slope(ans: Array, x: Any, y: Any) -> Any:
+def exponent_slope(ans: Array, x: Any, y: Array) -> Any:
     """Return the derivative of x**y with respect to y; of plain arrays from the power, and 0 where that is 0."""
     if type(x) in (int, float) and x > 0:
         return ans * log(x)
@@ -153,7 +153,7 @@ def exponent_slope(ans: Array, x: Any, y: Any) -> Any:
     return power_derivative(0, 1, x, y)
 
 
-def power_derivative(by_x: int, by_y: int, x: Array, y: Any) -> Any:
+def power_derivative(by_x: int, by_y: int, x: Array, y: Array) -> Any:
     """Return the mixed derivative of x**y of the given orders."""
     return apply(_derivative_of_power, (by_x, by_y, x, y))
 
@@ -384,7 +384,7 @@ _imag = elementwise(np.imag, _imaginary_part, jvp=lambda tangents, ans, x: np.im
 
 
 @answers(np.real)
-def real(val: Any) -> Any:
+def real(val: Array) -> Any:
     """Return the real part; real input is returned unchanged."""
     return view(_real, val, {})
 
@@ -422,7 +422,7 @@ def angle(z: Array, deg: bool = False) -> Any:
 
 
 @answers(np.float_power)
-def float_power(x: Any, y: Any) -> Any:
+def float_power(x: ArrayLike, y: ArrayLike) -> Any:
     """Return powers in double precision or better, also of integers."""
     dtype = np.result_type(promoted(x), promoted(y), np.float64)
     return np.power(astype(as_array(x), dtype), astype(as_array(y), dtype))
@@ -450,19 +450,19 @@ def iscomplex(x: ArrayLike) -> Any:
 
 
 @answers(np.isposinf)
-def isposinf(x: Any, out: Any = None) -> Any:
+def isposinf(x: ArrayLike, out: Array | None = None) -> Any:
     """Return where an element is infinity."""
     return written("np.isposinf", out, np.logical_and(np.isinf(x), np.logical_not(np.signbit(x))))
 
 
 @answers(np.isneginf)
-def isneginf(x: Any, out: Any = None) -> Any:
+def isneginf(x: ArrayLike, out: Array | None = None) -> Any:
     """Return where an element is minus infinity."""
     return written("np.isneginf", out, np.logical_and(np.isinf(x), np.signbit(x)))
 
 
 @answers(np.fix)
-def fix(x: Any, out: Any = None) -> Any:
+def fix(x: ArrayLike, out: Array | None = None) -> Any:
     """Round towards zero; the derivative is 0."""
     return written("np.fix", out, np.trunc(x))
 
@@ -470,17 +470,17 @@ def fix(x: Any, out: Any = None) -> Any:
 # The functions of `np.emath` have complex results where real ones are undefined
 
 
-def _extended(name: str, ufunc: np.ufunc, leaves_domain: Any) -> None:
+def _extended(name: str, ufunc: np.ufunc, leaves_domain: Callable[..., Any]) -> None:
     """Make a function of `np.emath` from the ufunc, with complex arguments where a real one leaves its domain."""
 
-    def extended(x: Any) -> Any:
+    def extended(x: Operand) -> Any:
         return ufunc(_complex_where(leaves_domain, x, f"np.emath.{name}"))
 
     extended.__name__ = name
     answers(getattr(np.emath, name))(extended)
 
 
-def _complex_where(leaves_domain: Any, x: Any, name: str) -> Any:
+def _complex_where(leaves_domain: Any, x: ArrayLike, name: str) -> Any:
     x = as_array(x)
     if x.dtype.kind == "c" or not np.any(leaves_domain(values_of(x, name))):
         return x
@@ -508,7 +508,7 @@ def emath_logn(n: Any, x: Any) -> Any:
 
 
 @answers(np.emath.power)
-def emath_power(x: Any, p: Any) -> Any:
+def emath_power(x: Any, p: ArrayLike) -> Any:
     """Return a power, complex for negative numbers."""
     x = _complex_where(_is_negative, x, "np.emath.power")
     p = as_array(p)
@@ -569,7 +569,7 @@ def array_equal(a1: Array, a2: Any, equal_nan: bool = False) -> bool:
 
 
 @answers(np.array_equiv)
-def array_equiv(a1: Any, a2: Any) -> bool:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> bool:
     """Return whether two arrays are equal after broadcasting; this needs concrete values."""
     return np.array_equiv(*(values_of(as_array(a), "np.array_equiv") for a in (a1, a2)))
 
@@ -582,10 +582,10 @@ def nonzero(a: ArrayLike) -> Any:
 
 @answers(np.clip)
 def clip(
-    a: Any,
+    a: ArrayLike,
     a_min: float | None = None,
     a_max: Array | float | None = None,
-    out: Any = None,
+    out: Array | None = None,
     *,
     min: Any = None,
     max: Any = None,
@@ -662,7 +662,7 @@ def copied(x: Array, order: str = "C") -> Any:
 
 
 @answers(np.round, np.around)
-def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+def round(a: Array, decimals: int = 0, out: Array | None = None) -> Any:
     """Round to a number of decimals; the derivative is 0."""
     return written("np.round", out, apply(_round, (a,), {"decimals": decimals}))
 

@@ -40,7 +40,7 @@ from fgrad.ops.matrices import (
 from fgrad.ops.patterns import of_system
 from fgrad.ops.solving import by_factors
 from fgrad.ops.tracing import answers_traced, raw_array
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 # Solving
 
@@ -314,7 +314,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
 
 
 @answers_traced(np.linalg.tensorsolve)
-def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: object = None) -> Any:
     """Return the `x` with `tensordot(a, x, x.ndim) = b`."""
     a, b = as_array(a), as_array(b)
     if axes is not None:

@@ -247,7 +247,7 @@ _QRResult = type(np.linalg.qr(np.eye(1)))
 
 
 @answers_traced(np.linalg.qr)
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: Array, mode: str = "reduced") -> Any:
     """Return orthonormal factors and triangular ones; the first columns must be independent.
 
     Raises:

@@ -155,7 +155,7 @@ def plain_axis(axis: Any) -> Any:
     return tuple(map(operator.index, axis)) if np.iterable(axis) else operator.index(axis)
 
 
-def checked_axis(axis: Any, x: Any) -> Any:
+def checked_axis(axis: Axes, x: Array) -> Any:
     """Return axes of an array as Python integers.
 
     Raises:
@@ -361,14 +361,14 @@ def jointly_linear(
     return register(primitive)
 
 
-def _scaled(cotangent: Any, slope: Any) -> Any:
+def _scaled(cotangent: Any, slope: Operand) -> Any:
     product = cotangent * slope
     if not is_finite(product):
         product = np.where(cotangent == 0, np.zeros((), product.dtype), product)[()]
     return product
 
 
-def _scale_tangent(tangents: Sequence[Any], ans: Array, cotangent: Array, slope: Any) -> Any:
+def _scale_tangent(tangents: Sequence[Any], ans: Array, cotangent: Array, slope: Operand) -> Any:
     moved, bent = tangents
     if moved is ZERO or bent is ZERO:
         return scale(cotangent, bent) if moved is ZERO else scale(moved, slope)
@@ -388,7 +388,7 @@ _scale = elementwise(
 _scale.kind, _scale.linear = "guard", "each"
 
 
-def scale(cotangent: Array | float, slope: Any) -> Any:
+def scale(cotangent: Array | float, slope: Operand) -> Any:
     """Return a cotangent or tangent times a slope; exactly 0 where the former is 0."""
     if type(cotangent) in PLAIN and type(slope) in PLAIN and not is_seen():
         return _scaled(cotangent, slope)  # fast path; `apply` would have the same result

@@ -149,7 +149,7 @@ def hfft(a: Array, n: int | None = None, axis: int = -1, norm: Any = None, out: 
 
 
 @answers_traced(np.fft.ihfft)
-def ihfft(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: object = None) -> Array:
+def ihfft(a: Array, n: Any = None, axis: int = -1, norm: Any = None, out: object = None) -> Array:
     """Return the signal with Hermitian symmetry that has a real spectrum."""
     return np.conjugate(np.fft.rfft(a, n, axis, _OPPOSITE.get(norm, norm)))
 
@@ -181,7 +181,9 @@ def _warn_of(form: str, remedy: str) -> None:
     warnings.warn(f"a transform with {form} is deprecated in NumPy: {remedy}", DeprecationWarning, stacklevel=7)
 
 
-def _in_turn(a: Any, sizes: Sequence[Any], axes: Sequence[int], transform: Callable[..., Any], norm: Any) -> Any:
+def _in_turn(
+    a: Array, sizes: Sequence[Any], axes: Sequence[int], transform: Callable[..., Any], norm: str | None
+) -> Any:
     """Transform along one axis after the other, starting with the first."""
     for size, axis in zip(sizes, axes, strict=True):
         a = transform(a, size, axis, norm)
@@ -194,7 +196,9 @@ def _complex_transform(
     """Make a complex transform of several axes from transforms along one axis."""
 
     @answers_traced(function)
-    def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
+    def transform(
+        a: Array, s: Any = None, axes: Any = default_axes, norm: str | None = None, out: object = None
+    ) -> Any:
         sizes, axes = _sizes_and_axes(a, s, axes)
         return _in_turn(a, sizes[::-1], axes[::-1], along_axis, norm)
 
@@ -206,7 +210,7 @@ def _real_transform(function: Callable[..., Any], default_axes: tuple[int, ...] 
     """Make a transform of real signals from `rfft` of the last axis and `fft` of the others."""
 
     @answers_traced(function)
-    def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: object = None) -> Any:
+    def transform(a: Array, s: Any = None, axes: Any = default_axes, norm: Any = None, out: object = None) -> Any:
         sizes, axes = _sizes_and_axes(a, s, axes)
         halved = np.fft.rfft(a, sizes[-1], axes[-1], norm)
         return _in_turn(halved, sizes[-2::-1], axes[-2::-1], np.fft.fft, norm)
@@ -219,7 +223,7 @@ def _inverse_real_transform(function: Callable[..., Any], default_axes: tuple[in
     """Make a transform to real signals from `ifft` of all axes but the last, then `irfft` of the last."""
 
     @answers_traced(function)
-    def transform(a: Any, s: Any = None, axes: Any = default_axes, norm: Any = None, out: Any = None) -> Any:
+    def transform(a: Array, s: Any = None, axes: Any = default_axes, norm: Any = None, out: object = None) -> Any:
         sizes, axes = _sizes_and_axes(a, s, axes)
         last = None if s is None else sizes[-1]
         spectrum = _in_turn(a, sizes[:-1], axes[:-1], np.fft.ifft, norm)

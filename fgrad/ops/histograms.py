@@ -54,7 +54,7 @@ _tally = register(
 )
 
 
-def tally(weights: Any, places: Any, length: int) -> Any:
+def tally(weights: Array, places: Array, length: int) -> Any:
     """Return for each of `length` bins the sum of its weights."""
     return apply(_tally, (weights, places), {"length": length})
 

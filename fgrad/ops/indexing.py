@@ -41,7 +41,7 @@ from fgrad.core.views import (
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
 from fgrad.ops.patterns import Chain, Step, added, moved, whole
-from fgrad.typing import Array, ArrayLike
+from fgrad.typing import Array, ArrayLike, Operand
 
 ARRAY = object()
 """Marks the position of an array in a template."""
@@ -288,7 +288,7 @@ def _replaced(
     return _assigned(now_written.own(x), value, _joined(template, arrays), path, lead)
 
 
-def _assigned(array: Any, value: Any, key: Any, path: Path, lead: int) -> Any:
+def _assigned(array: Any, value: Operand, key: tuple[Any, ...], path: Path, lead: int) -> Any:
     """Write into a view of an array, and return the array.
 
     A view of a primal need not be a view of its tangent or cotangent, whose axes can have another
@@ -321,7 +321,7 @@ def _replaced_rule(ans: Array, x: Array, value: Array, *arrays: Array, **metadat
     return lambda ct: _cleared(ct, arrays, metadata)
 
 
-def _cleared(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
+def _cleared(ct: Any, arrays: tuple[Any, ...], metadata: dict[str, Any]) -> Any:
     """Return a cotangent with zeros at the overwritten elements."""
     if type(ct) is not Gathered:
         ct = Gathered(own_handle(ct) if type(ct) is Tensor else np.array(ct))
@@ -337,7 +337,7 @@ def _cleared(ct: Any, arrays: Any, metadata: dict[str, Any]) -> Any:
     return ct
 
 
-def _value_rule(ans: Array, x: Array, value: Any, *arrays: object, **metadata: Any) -> Callable[[Any], Any]:
+def _value_rule(ans: Array, x: Array, value: Array, *arrays: object, **metadata: Any) -> Callable[[Any], Any]:
     return _as_written(np.shape(value), ans.dtype, lambda ct: _where_written(finished(ct), arrays, **metadata))
 
 
@@ -412,7 +412,13 @@ class _BatchedKey:
     """
 
     def __init__(
-        self, template: tuple[Any, ...], arrays: Any, mapped: list[Any], size: int, ndim: int, with_examples: bool
+        self,
+        template: tuple[Any, ...],
+        arrays: Sequence[Any],
+        mapped: list[Any],
+        size: int,
+        ndim: int,
+        with_examples: bool,
     ) -> None:
         template, arrays, mapped = _without_masks(template, list(arrays), list(mapped))
         if not arrays:
@@ -558,7 +564,7 @@ def scatter_add(values: Array, key: object, shape: tuple[int, ...]) -> Any:
 
 
 @answers_member("__getitem__")
-def getitem(x: Any, key: Any) -> Any:
+def getitem(x: Array, key: Any) -> Any:
     """Return the elements at a key of any kind that NumPy supports."""
     is_simple = type(key) is int or (type(key) is slice and _is_plain(key))
     template, arrays = ((key,), []) if is_simple else _parted(key)
@@ -584,7 +590,7 @@ def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Sequence[Any]) -> 
     return seen(found if hidden is None else part_of(root, found), x, _index, metadata)
 
 
-def sliced(part: Array, x: Any, key: tuple[Any, ...]) -> Any:
+def sliced(part: Array, x: Array, key: tuple[Any, ...]) -> Any:
     """Mark a tensor as the view of `x` at a key of slices and integers, where it was computed differently."""
     return seen(part, x, _index, {"template": key})
 
@@ -649,7 +655,7 @@ def write(x: Any, key: Any, value: Any) -> None:
     rewrite(root, _replace, (value, *arrays), {"template": template, "path": path} if path else {"template": template})
 
 
-def setitem(x: Any, key: Any, value: Any) -> Any:
+def setitem(x: Array, key: Any, value: Array) -> Any:
     """Return a tensor like `x` with `value` at a key."""
     value = to_write(value, x.dtype)
     _check_kind(x, value)

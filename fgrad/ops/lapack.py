@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,7 +56,7 @@ def in_stacks(function: Callable[..., Any], *arrays: Array) -> Any:
     return _joined(results, stack)
 
 
-def _joined(results: Any, stack: tuple[int, ...]) -> Array:
+def _joined(results: Sequence[Any], stack: tuple[int, ...]) -> Array:
     joined = np.stack(results)
     return joined.reshape((*stack, *joined.shape[1:]))
 

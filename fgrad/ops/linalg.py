@@ -18,7 +18,7 @@ from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.families import answers, plain_axis, sample
 from fgrad.ops.indexing import written
 from fgrad.ops.patterns import Chain, Step, as_einsum
-from fgrad.typing import Array
+from fgrad.typing import Array, ArrayLike
 
 
 def _transposed(x: Array) -> Array:
@@ -73,7 +73,7 @@ def _left_rule(ans: Array, x: Array, y: Any) -> Callable[[Any], Any]:
     return lambda ct: _stacked(0, ct, y, shapes)
 
 
-def _right_rule(ans: Array, x: Any, y: Any) -> Callable[[Any], Any]:
+def _right_rule(ans: Array, x: Any, y: Array) -> Callable[[Any], Any]:
     ndims = _ndims(x, y)
     if ndims == (2, 2):
         return lambda ct: x.T @ ct
@@ -136,7 +136,7 @@ _matmul.batch = _batched_matmul
 
 
 @answers(np.dot)
-def dot(a: Array, b: Any, out: Any = None) -> Any:
+def dot(a: Array, b: ArrayLike, out: Array | None = None) -> Any:
     """Return the dot product: over the last axis of `a` and the last but one axis of `b`."""
     a, b = as_array(a), as_array(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -168,7 +168,7 @@ def vdot(a: Array, b: Array, /) -> Any:
 
 
 @answers(np.inner)
-def inner(a: Array, b: Any, /) -> Any:
+def inner(a: Array, b: ArrayLike, /) -> Any:
     """Return the products summed over the last axes."""
     a, b = as_array(a), as_array(b)
     if a.ndim == 0 or b.ndim == 0:
@@ -186,7 +186,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
 
 
 @answers(np.tensordot)
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Any:
     """Return the products summed over pairs of axes."""
     a, b = as_array(a), as_array(b)
     if not isinstance(axes, (tuple, list)):

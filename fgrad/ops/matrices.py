@@ -55,12 +55,12 @@ def conjugated(x: Array) -> Array:
     return np.conjugate(x) if x.dtype.kind == "c" else x
 
 
-def adjoint(x: Any) -> Any:
+def adjoint(x: Array) -> Any:
     """Return the conjugate transpose of the last two axes."""
     return transposed(conjugated(x))
 
 
-def real(x: Any) -> Any:
+def real(x: Array) -> Any:
     """Return the real part; real arrays are returned unchanged."""
     return np.real(x) if x.dtype.kind == "c" else x
 

@@ -96,7 +96,7 @@ def _is_batched(where: Array) -> bool:
     return type(below(strip_ended(where), is_undecided)) is Tensor
 
 
-def _where_chosen(ufunc: np.ufunc, inputs: Any, out: Any, where: Any) -> Any:
+def _where_chosen(ufunc: np.ufunc, inputs: tuple[Any, ...], out: tuple[Any, ...], where: Array) -> Any:
     """Compute and write only the elements that a mask selects."""
     arrays = [as_array(x) for x in inputs]
     shape = broadcast_shapes(np.shape(where), *(x.shape for x in arrays), *(x.shape for x in out))
@@ -113,7 +113,7 @@ def _where_chosen(ufunc: np.ufunc, inputs: Any, out: Any, where: Any) -> Any:
     return out if len(out) > 1 else out[0]
 
 
-def _write(ufunc: np.ufunc, out: Any, result: Any, where: Any) -> Any:
+def _write(ufunc: np.ufunc, out: Array, result: Array, where: Any) -> Any:
     """Return a result, or write it into `out`."""
     if out is not None and where is not True:
         result = np.where(where, result, out)
@@ -149,7 +149,7 @@ def _converted(
 # The methods of ufuncs
 
 
-def _call_method(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any]) -> Any:
+def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Run a method of a ufunc; the result may be written into `out`."""
     name = f"{numpys_name(ufunc)}.{method}"
     if method == "at":
@@ -237,7 +237,7 @@ def _all_folds(ufunc: np.ufunc, rows: Any) -> list[Any]:
     return folds
 
 
-def _accumulate(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: Any = None) -> Any:
+def _accumulate(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: DTypeLike | None = None) -> Any:
     """Accumulate the elements along an axis.
 
     For associative operations the number of elements that each result covers doubles in every step (Hillis and
@@ -308,7 +308,7 @@ def _segment(ufunc: np.ufunc, piece: Any, axis: int, made: np.dtype[Any]) -> Any
     return _reduce(ufunc, piece, axis)
 
 
-def _outer(ufunc: np.ufunc, a: Array, b: Array, **keywords: Any) -> Any:
+def _outer(ufunc: np.ufunc, a: Array, b: Array, **keywords: object) -> Any:
     """Apply a ufunc to each pair of an element of `a` and an element of `b`."""
     a, b = as_array(a), as_array(b)
     return ufunc(np.reshape(a, (*a.shape, *(1,) * b.ndim)), b, **keywords)
@@ -358,7 +358,7 @@ def _at(name: str, ufunc: np.ufunc, a: Any, indices: Any, *second: Any) -> None:
     a[...] = np.reshape(flat, a.shape)
 
 
-def _plain(item: Any) -> Any:
+def _plain(item: Array) -> Any:
     return values_of(item, "an index of a ufunc's `at`") if type(item) in BOXES else item
 
 
@@ -401,7 +401,7 @@ def flatten(x: Array, order: str = "C") -> Any:
 
 
 @answers_member("view")
-def view_of(x: Any, *dtype_and_type: Any, **keywords: Any) -> Any:
+def view_of(x: Any, *dtype_and_type: object, **keywords: object) -> Any:
     """Return a view of the whole tensor; a view as another dtype contains the values only and has no derivative."""
     if dtype_and_type or keywords:
         return call_without_rule(np.ndarray.view, "ndarray.view", (x, *dtype_and_type), keywords)
@@ -482,7 +482,7 @@ class Flat:
     def __getitem__(self, key: Any) -> Any:
         return flattened(self.base)[key]
 
-    def __setitem__(self, key: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: ArrayLike) -> None:
         flat = flattened(self.base)
         value = as_array(value)
         count = np.arange(flat.size)[key].size  # values that are too short are repeated

@@ -19,7 +19,7 @@ from fgrad.ops.inverses import inverse
 from fgrad.ops.lengths import length
 from fgrad.ops.matrices import as_matrices, rounding, stacked_batch
 from fgrad.ops.tracing import answers_traced
-from fgrad.typing import Array, Axes, Operand
+from fgrad.typing import Array, ArrayLike, Axes, Operand
 
 
 def _as_numbers(x: Array) -> Any:
@@ -50,7 +50,7 @@ _absolute_power = elementwise(
 )
 
 
-def _of_order(x: Any, order: float, axis: Axes, keepdims: Any) -> Any:
+def _of_order(x: Array, order: float, axis: Axes, keepdims: bool) -> Any:
     """Return the norm of a vector of an order other than 0, 1, 2 or infinity.
 
     Below order 1 there is a cusp where an element is 0: the derivative with respect to it is 0.
@@ -71,7 +71,7 @@ def _of_order(x: Any, order: float, axis: Axes, keepdims: Any) -> Any:
     return np.where(is_regular, root, at_edge)
 
 
-def _vector_norm(x: Array, order: float | None, axis: Axes, keepdims: Any) -> Any:
+def _vector_norm(x: Array, order: float | None, axis: Axes, keepdims: bool) -> Any:
     if order is None or order == 2:
         return length(x, axis, keepdims)
     if isinstance(order, str):
@@ -103,7 +103,7 @@ def _by_singular_values(x: Array, order: object) -> Any:
     return np.mean(s, axis=-1, where=np.abs(s - extreme) <= rounding(s))
 
 
-def _matrix_norm(x: Any, order: Any, axis: tuple[int, int], keepdims: bool) -> Any:
+def _matrix_norm(x: Any, order: object, axis: tuple[int, int], keepdims: bool) -> Any:
     axes = tuple(np.lib.array_utils.normalize_axis_index(each, x.ndim) for each in axis)
     if axes[0] == axes[1]:
         raise ValueError("Duplicate axes given.")
@@ -157,7 +157,7 @@ def vector_norm(x: Any, /, *, axis: Axes = None, keepdims: bool = False, ord: An
 
 
 @answers_traced(np.linalg.matrix_norm)
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: object = "fro") -> Any:
     """Return norms of matrices in the last two axes."""
     return _matrix_norm(_as_numbers(as_matrices(x)), ord, (-2, -1), keepdims)
 
@@ -192,6 +192,6 @@ _matrix_rank = constant_in_pieces(
 
 
 @answers_traced(np.linalg.matrix_rank)
-def matrix_rank(A: Any, tol: object = None, hermitian: bool = False, *, rtol: object = None) -> Any:  # noqa: N803
+def matrix_rank(A: ArrayLike, tol: object = None, hermitian: bool = False, *, rtol: object = None) -> Any:  # noqa: N803
     """Return the ranks of matrices; their derivative is 0."""
     return apply(_matrix_rank, (as_array(A),), {"hermitian": hermitian, "tol": tol, "rtol": rtol})

@@ -116,13 +116,13 @@ def _statistic(function: Callable[..., Any]) -> Callable[..., Any]:
 def _by_index(mode: Any) -> Callable[..., Any]:
     """Return a padding with copies of elements of the array, whose indices come from NumPy."""
 
-    def pad_axis(array: Any, axis: int, widths: Widths) -> Any:
+    def pad_axis(array: Array, axis: int, widths: Widths) -> Any:
         return np.take(array, np.pad(np.arange(array.shape[axis]), widths, mode), axis)
 
     return pad_axis
 
 
-def _oddly_reflected(array: Any, axis: int, widths: Widths, mode: Any) -> Any:
+def _oddly_reflected(array: Array, axis: int, widths: Widths, mode: Any) -> Any:
     """Pad with the odd reflection: 2 * end - element.
 
     Each element of the result is sign * x[i] + a * x[0] + b * x[-1]. The coefficients follow from NumPy's padding

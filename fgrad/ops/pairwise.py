@@ -58,7 +58,7 @@ def _are_for_blas(operands: Sequence[Any]) -> bool:
     return True
 
 
-def _as_asked(optimize: Any) -> Any:
+def _as_asked(optimize: object) -> Any:
     """Return a path in the list form of NumPy."""
     return [*optimize] if isinstance(optimize, tuple) and "einsum_path" in optimize else optimize
 

@@ -378,7 +378,7 @@ def _horner(c: Any, x: Operand) -> Any:
 
 
 @answers_traced(np.polynomial.polynomial.polyval2d)
-def polyval2d(x: Any, y: Any, c: Any) -> Any:
+def polyval2d(x: ArrayLike, y: ArrayLike, c: ArrayLike) -> Any:
     """Return the values of a polynomial of two variables at pairs of numbers."""
     x, y, c = as_array(x), as_array(y), as_array(c)
     if x.shape != y.shape:

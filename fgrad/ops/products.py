@@ -16,7 +16,7 @@ from fgrad.ops.families import answers, answers_form, plain_axis, register, samp
 from fgrad.ops.patterns import as_einsum
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import reshape
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 CORES = {"matmul": (2, 2, 2), "vecdot": (1, 1, 0), "matvec": (2, 1, 1), "vecmat": (1, 2, 1)}
 """Numbers of core axes of the arguments and the result of NumPy's generalized ufuncs."""
@@ -24,7 +24,7 @@ CORES = {"matmul": (2, 2, 2), "vecdot": (1, 1, 0), "matvec": (2, 1, 1), "vecmat"
 
 def _core_last(name: str, x: Operand, y: Array, axes: Any) -> tuple[Any, Any, Any]:
     """Return arguments with their core axes, given by `axes`, moved last, and the core axes of the result."""
-    arrays = [as_array(each) for each in (x, y)]
+    arrays: list[Any] = [as_array(each) for each in (x, y)]
     counts = CORES[name]
     for place, (each, count) in enumerate(zip(arrays, counts[:2], strict=True)):
         if each.ndim < count:
@@ -78,14 +78,14 @@ for _answer in (vecdot, matvec, vecmat):
 
 
 @answers_form(np.matmul, "keywords")
-def matmul_with_keywords(x1: Any, x2: Any, /, *, axes: Any = None) -> Any:
+def matmul_with_keywords(x1: Any, x2: Any, /, *, axes: object = None) -> Any:
     """Return the matrix product; `axes` gives the positions of the matrix axes."""
     x, y, own = _core_last("matmul", x1, x2, axes)
     return _placed(np.matmul(x, y), own)
 
 
 @answers(np.kron)
-def kron(a: Any, b: Any) -> Any:
+def kron(a: ArrayLike, b: ArrayLike) -> Any:
     """Return the Kronecker product: each element of `a` times all of `b`."""
     a, b = as_array(a), as_array(b)
     ndim = max(a.ndim, b.ndim)

@@ -24,7 +24,7 @@ from fgrad.typing import Array, ArrayLike, Axes
 # Rows: the reduced axes, merged into the last axis
 
 
-def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def _axes(axis: Axes, ndim: int) -> tuple[int, ...]:
     """Return the reduced axes as nonnegative integers."""
     if axis is None:
         return tuple(range(ndim))
@@ -78,7 +78,7 @@ def _median(function: Callable[..., Any], skips_nan: bool) -> None:
     """Make `median` or `nanmedian` from the middle of each row."""
 
     def answer(
-        a: Array, axis: Axes = None, out: object = None, overwrite_input: bool = False, keepdims: Any = False
+        a: Array, axis: Axes = None, out: object = None, overwrite_input: bool = False, keepdims: bool = False
     ) -> Any:
         a = as_array(a)
         axes, keepdims = _axes(axis, a.ndim), _kept(keepdims)
@@ -233,7 +233,7 @@ _weighted_places = register(
 )
 
 
-def fitted_weights(weights: Any, a: Any, axes: tuple[int, ...] | None) -> Any:
+def fitted_weights(weights: ArrayLike, a: Array, axes: tuple[int, ...] | None) -> Any:
     """Return weights in a shape that broadcasts against the array.
 
     Raises:
@@ -271,7 +271,14 @@ def _check(function: Callable[..., Any], dtype: np.dtype[Any], q: Array, method:
 
 
 def _quantiles(
-    function: Any, a: Any, q: Any, axis: Any, method: str, keepdims: bool, weights: Any, scale: float
+    function: Callable[..., Any],
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: Axes,
+    method: str,
+    keepdims: bool,
+    weights: ArrayLike | None,
+    scale: float,
 ) -> Any:
     weak = type(q) in (int, float)
     a, q = as_array(a), as_array(q)

@@ -19,7 +19,7 @@ from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, sample
 from fgrad.ops.indexing import scatter_add, to_write, traced, values_of, written
 from fgrad.ops.patterns import moved
 from fgrad.ops.shaping import concatenate, reshape, transpose
-from fgrad.typing import Array, ArrayLike
+from fgrad.typing import Array, ArrayLike, Axes, DTypeLike
 
 axis_index = np.lib.array_utils.normalize_axis_index
 axis_indices = np.lib.array_utils.normalize_axis_tuple
@@ -29,7 +29,7 @@ axis_indices = np.lib.array_utils.normalize_axis_tuple
 
 
 @answers(np.flip)
-def flip(m: Any, axis: Any = None) -> Any:
+def flip(m: ArrayLike, axis: Axes = None) -> Any:
     """Reverse the order of the elements along axes, by default along all."""
     m = as_array(m)
     axes = range(m.ndim) if axis is None else axis_indices(plain_axis(axis), m.ndim)
@@ -37,7 +37,7 @@ def flip(m: Any, axis: Any = None) -> Any:
 
 
 @answers(np.flipud)
-def flipud(m: Any) -> Any:
+def flipud(m: ArrayLike) -> Any:
     """Reverse the order along the first axis."""
     m = as_array(m)
     if m.ndim < 1:
@@ -46,7 +46,7 @@ def flipud(m: Any) -> Any:
 
 
 @answers(np.fliplr)
-def fliplr(m: Any) -> Any:
+def fliplr(m: ArrayLike) -> Any:
     """Reverse the order along the second axis."""
     m = as_array(m)
     if m.ndim < 2:
@@ -55,7 +55,7 @@ def fliplr(m: Any) -> Any:
 
 
 @answers(np.rot90)
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+def rot90(m: ArrayLike, k: int = 1, axes: Any = (0, 1)) -> Any:
     """Rotate by quarter turns in the plane of two axes."""
     m = as_array(m)
     np.rot90(np.broadcast_to(0, m.shape), k, axes)  # NumPy's checks and messages
@@ -89,7 +89,7 @@ _roll.batch = _batched_roll
 
 
 @answers(np.roll)
-def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Any:
     """Shift elements along axes, with wrap-around; without an axis, of the flattened array."""
     a, shift = as_array(a), plain_axis(values_of(shift, "the shift of np.roll").tolist())
     if axis is None:
@@ -105,7 +105,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 
 @answers(np.tile)
-def tile(A: Any, reps: Any) -> Any:  # noqa: N803  # NumPy's name
+def tile(A: ArrayLike, reps: Any) -> Any:  # noqa: N803  # NumPy's name
     """Repeat a whole array along axes."""
     A = as_array(A)  # noqa: N806
     times = tuple(np.atleast_1d(values_of(reps, "the repetitions of np.tile")).tolist())
@@ -119,7 +119,7 @@ def tile(A: Any, reps: Any) -> Any:  # noqa: N803  # NumPy's name
 
 
 @answers(np.repeat)
-def repeat_elements(a: Any, repeats: Any, axis: int | None = None) -> Any:
+def repeat_elements(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
     """Repeat each element along an axis, by default of the flattened array."""
     a = as_array(a)
     axis = reduced_axis(axis, a)
@@ -158,7 +158,7 @@ def append(arr: Array, values: Array, axis: int | None = None) -> Any:
 
 
 @answers(np.delete)
-def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
+def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     """Return an array without some of the slices along an axis."""
     arr = as_array(arr)
     if axis is None:
@@ -169,7 +169,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
 
 
 @answers(np.insert)
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> Any:
     """Return an array with values inserted before some of the slices along an axis."""
     arr = as_array(arr)
     values = to_write(values, arr.dtype)
@@ -190,7 +190,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
 
 
 @answers(np.trim_zeros)
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Any:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Any:
     """Return an array without its leading and trailing zeros; this needs concrete values."""
     filt, trim = as_array(filt), trim.lower()
     places = np.argwhere(values_of(filt, "np.trim_zeros"))
@@ -239,7 +239,7 @@ def _overlapped(sizes: tuple[int, ...], axes: tuple[int, ...], shape: tuple[int,
     return pullback
 
 
-def _batched_windows(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_windows(values: Any, mapped: object, size: int, metadata: Any) -> Any:
     axes = tuple(axis + 1 if axis >= 0 else axis for axis in metadata["axes"])
     return apply(_windows, values, {**metadata, "axes": axes})
 
@@ -252,7 +252,7 @@ VIEWS[_windows] = lambda x, lead, sizes, axes: np.lib.stride_tricks.sliding_wind
 
 @answers(np.lib.stride_tricks.sliding_window_view)
 def sliding_window_view(
-    x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+    x: Any, window_shape: Any, axis: Axes = None, *, subok: bool = False, writeable: bool = False
 ) -> Any:
     """Return all windows of a given size along axes, which come last."""
     if writeable and traced(x):
@@ -325,7 +325,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 
 
 @answers(np.diag)
-def diag(v: Any, k: int = 0) -> Any:
+def diag(v: ArrayLike, k: int = 0) -> Any:
     """Return a diagonal of a matrix, or the matrix with a vector as its diagonal."""
     v, k = as_array(v), plain_axis(k)
     if v.ndim == 2:
@@ -343,7 +343,9 @@ def diagflat(v: ArrayLike, k: int = 0) -> Any:
 
 
 @answers(np.trace)
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+def trace(
+    a: Array, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None, out: Array | None = None
+) -> Any:
     """Return the sum along a diagonal in the plane of two axes."""
     return written("np.trace", out, np.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype))
 
@@ -362,7 +364,7 @@ def triu(m: Array, k: int = 0) -> Array:
     return np.where(_lower(m, k - 1), np.zeros((), m.dtype), m)
 
 
-def _lower(m: Any, k: int) -> Any:
+def _lower(m: Array, k: int) -> Any:
     """Return the lower triangle of the last two axes of an array, as a mask."""
     sizes = m.shape[-2:]
     return np.tri(sizes[0], sizes[-1], plain_axis(k), bool)

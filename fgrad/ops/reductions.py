@@ -28,7 +28,7 @@ from fgrad.ops.matrices import conjugated
 from fgrad.ops.rows import reduced
 from fgrad.ops.shaping import repeat, reshaped
 from fgrad.ops.tracing import answers_traced, raw_array
-from fgrad.typing import Array, Axes, DTypeLike, Operand
+from fgrad.typing import Array, ArrayLike, Axes, DTypeLike, Operand
 
 _SAMPLES = (
     sample(()),
@@ -236,7 +236,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         dtype: Any = None,
         out: Any = None,
         keepdims: Any = False,
-        initial: Any = None,
+        initial: Operand | None = None,
         where: Any = True,
     ) -> Any:
         a = _prepared(a, dtype)
@@ -247,7 +247,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         axis = reduced_axis(axis, a)
         if initial is not None and not a.size and primitive.name in ("max", "min"):
             shape = np.add.reduce(np.zeros(a.shape), axis=axis, keepdims=keepdims).shape
-            result = np.broadcast_to(initial, shape)  # no elements
+            result: Any = np.broadcast_to(initial, shape)  # no elements
         else:
             result = apply(primitive, (a,), {"axis": axis, "keepdims": keepdims})
         if dtype is not None:
@@ -260,7 +260,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
     return reduce
 
 
-def as_start(initial: Any, dtype: Any) -> Any:
+def as_start(initial: Operand, dtype: np.dtype[Any]) -> Any:
     """Return the initial value of a reduction in the dtype of the result, as in NumPy: 0.5 is the integer 0.
 
     Raises:
@@ -299,7 +299,7 @@ def _neutral(name: str, initial: Operand | None) -> Any:
     return initial
 
 
-def _given(value: Any, default: Any = None) -> Any:
+def _given(value: Any, default: object = None) -> Any:
     """Return the value of an option, or the default for NumPy's `_NoValue`."""
     return default if value is np._NoValue else value
 
@@ -320,7 +320,12 @@ def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
     """Make `ufunc.reduce`, whose default is the first axis, from the function over all axes."""
 
     def reduce(
-        a: Any, axis: Axes = 0, dtype: Any = None, out: Any = None, keepdims: bool = False, **others: Any
+        a: Array,
+        axis: Axes = 0,
+        dtype: DTypeLike | None = None,
+        out: Array | None = None,
+        keepdims: bool = False,
+        **others: Any,
     ) -> Any:
         result = reduction(_prepared(a, dtype), axis, keepdims=keepdims, **others)  # `initial` and `where`
         return result if out is None else written(f"np.{reduction.__name__}", out, result)
@@ -343,7 +348,7 @@ def max(
 
 @answers(np.min, np.amin)
 def min(
-    a: Any,
+    a: Array,
     axis: Axes = None,
     out: object = None,
     keepdims: bool = False,
@@ -354,7 +359,7 @@ def min(
     return _smallest(a, axis, None, out, keepdims, initial, where)
 
 
-def logsumexp(a: Any, axis: Axes = None, keepdims: bool = False) -> Any:
+def logsumexp(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Any:
     """Return log(sum(exp(a))) along axes, without overflow."""
     a = as_array(a)
     a = a if a.dtype.kind == "f" else astype(a, np.logaddexp(a.dtype.type(0), a.dtype.type(0)).dtype)
@@ -412,7 +417,13 @@ def ptp(a: Array, axis: Axes = None, out: Array | None = None, keepdims: bool = 
 
 @answers(np.mean)
 def mean(
-    a: Any, axis: Axes = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
+    a: Array,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
+    keepdims: bool = False,
+    *,
+    where: Any = True,
 ) -> Any:
     """Return the mean along axes."""
     a = _prepared(a, dtype)
@@ -443,7 +454,7 @@ def _mean_rule(ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) 
 _mean = linear(_mean_value, _mean_rule, *_SAMPLES, name="mean", batch=reduction_batch)
 
 
-def _chosen(a: Array, axis: Axes, keepdims: bool, where: Any) -> Any:
+def _chosen(a: Array, axis: Axes, keepdims: bool, where: Array | bool) -> Any:
     """Return how many elements contribute to each result, also with a mask."""
     if where is True:
         return _count(a.shape, axis)
@@ -468,7 +479,7 @@ def _along_deviation(ct: Any, x: Array, ans: Array, number: float, axis: Axes) -
     return product_into(_doubled(ct, number), deviation)
 
 
-def _doubled(ct: Any, number: Operand) -> Any:
+def _doubled(ct: Array, number: Operand) -> Any:
     """Return twice a derivative divided by a number, in an order that keeps fractions exact."""
     return ct * 2 / number if number else ct * np.inf
 
@@ -510,10 +521,10 @@ _deviation_squared = _of_deviations(
 
 @answers(np.var)
 def var(
-    a: Any,
+    a: Array,
     axis: Axes = None,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: DTypeLike | None = None,
+    out: Array | None = None,
     ddof: float = 0,
     keepdims: bool = False,
     *,
@@ -582,7 +593,7 @@ def degrees(ddof: float, correction: float | None) -> float:
 
 @answers(np.std)
 def std(
-    a: Any,
+    a: Array,
     axis: Axes = None,
     dtype: DTypeLike | None = None,
     out: Array | None = None,
@@ -615,7 +626,7 @@ def count_nonzero(a: Array, axis: Axes = None, *, keepdims: bool = False) -> Any
     return total(np.not_equal(a, 0), axis=reduced_axis(axis, a), dtype=np.intp, keepdims=keepdims)
 
 
-def _without_derivative(function: Callable[..., Any], batch: Any, kind: str, *samples: Any) -> Primitive:
+def _without_derivative(function: Callable[..., Any], batch: Callable[..., Any], kind: str, *samples: Any) -> Primitive:
     """Make a primitive with the derivative 0 from a reduction to indices or booleans."""
     primitive = constant_in_pieces(function, batch, *samples)
     primitive.kind = kind

@@ -22,7 +22,7 @@ _BLOCK = 4096
 """Number of rows per block, so that its columns are read from the cache."""
 
 
-def reduced(ufunc: np.ufunc, x: Array, axis: Any, keepdims: bool) -> Any:
+def reduced(ufunc: np.ufunc, x: Array, axis: Axes, keepdims: bool) -> Any:
     """Return `ufunc.reduce(x, axis=axis, keepdims=keepdims)`."""
     if not _is_of_short_rows(ufunc, x, axis):
         reduce = ufunc.reduce if type(x) is np.ndarray else functools.partial(reduced_by, ufunc)

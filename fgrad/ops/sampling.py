@@ -24,7 +24,7 @@ from fgrad.ops.fft import along_axis_batch
 from fgrad.ops.indexing import getitem, scatter_add
 from fgrad.ops.patterns import Chain, Step, as_einsum, windowed
 from fgrad.ops.tracing import answers_traced
-from fgrad.typing import Array, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 _POINTS = np.array([-1.0, 0.0, 1.5, 2.0])
 
@@ -105,7 +105,7 @@ def _mode(mode: Any) -> str:
 
 
 @answers_traced(np.convolve)
-def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
+def convolve(a: ArrayLike, v: ArrayLike, mode: Any = "full") -> Any:
     """Return the discrete convolution of two sequences."""
     a, v = (np.reshape(x, (1,)) if x.ndim == 0 else x for x in (as_array(a), as_array(v)))
     if a.ndim != 1 or v.ndim != 1 or 0 in (a.size, v.size):
@@ -115,7 +115,7 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 
 @answers_traced(np.correlate)
-def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
+def correlate(a: ArrayLike, v: ArrayLike, mode: Any = "valid") -> Any:
     """Return the cross-correlation of two sequences, the second one conjugated."""
     a, v = as_array(a), as_array(v)
     if a.ndim != 1 or v.ndim != 1 or 0 in (a.size, v.size):
@@ -174,7 +174,7 @@ class _Line:
             table = np.broadcast_to(table, self.shape)
         return getitem(np.reshape(table, (-1,)), places)
 
-    def slope(self, fp: Any) -> Any:
+    def slope(self, fp: Array) -> Any:
         """Return the slope of the line through values at the sample points."""
         return (self._taken(fp, self.upper) - self._taken(fp, self.lower)) / self.width
 
@@ -258,7 +258,7 @@ def _unrolled(x: Operand, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]
 
 
 @answers_traced(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
     """Return second-order central differences along axes, with one-sided ones at the ends."""
     f = as_array(f)
     axes = range(f.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, f.ndim)
@@ -281,7 +281,7 @@ def _fits(f: Any, axes: Sequence[int], spacings: Sequence[Any], edge_order: int)
     return all(np.shape(d) in ((), (f.shape[axis],)) for d, axis in zip(spacings, axes, strict=True))
 
 
-def _steps(spacing: Any) -> Any:
+def _steps(spacing: ArrayLike) -> Any:
     """Return the distances between neighbours: a single number if all are known to be equal."""
     if np.ndim(spacing) == 0:
         return spacing
@@ -359,7 +359,7 @@ def _uneven_slope(f: Any, axis: int, steps: Any, edge_order: int) -> Any:
 
 
 @answers_traced(np.trapezoid)
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Return the integral along an axis by the trapezoidal rule."""
     y, axis = as_array(y), index(axis)
     pairs = _cut(y, axis, 1, None) + _cut(y, axis, None, -1)
@@ -377,7 +377,7 @@ def _cut(x: Array, axis: int, start: int | None, stop: int | None) -> Any:
 
 
 @answers_traced(np.unwrap)
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Array:
+def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Array:
     """Return phases without jumps of more than half a period; the correction is piecewise constant in `p`."""
     p = as_array(p)
     steps = np.diff(stop_gradient_of(p), axis=axis)

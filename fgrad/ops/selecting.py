@@ -54,7 +54,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: object =
 
 
 @answers(np.choose)
-def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+def choose(a: ArrayLike, choices: Any, out: Array | None = None, mode: str = "raise") -> Any:
     """Choose each element from the array with the given index."""
     a = as_array(a)
     choices = unstack(choices) if hasattr(choices, "ndim") else list(choices)
@@ -73,7 +73,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
 
 
 @answers(np.piecewise)
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: object, **kw: object) -> Any:
     """Compute each element by the function, or take the number, of the last condition that holds.
 
     A function receives the elements where its condition holds. Under `vmap` these are unknown, so it receives all
@@ -102,7 +102,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
     return result
 
 
-def _conditions(condlist: Any, x: Array) -> list[Any]:
+def _conditions(condlist: ArrayLike, x: Array) -> list[Any]:
     """Return a list of conditions; a single condition is wrapped."""
     first = condlist[0] if isinstance(condlist, (list, tuple)) else None
     if isinstance(condlist, (list, tuple)) and not np.isscalar(first):
@@ -115,7 +115,7 @@ def _conditions(condlist: Any, x: Array) -> list[Any]:
 
 
 @answers(np.compress)
-def compress(condition: Any, a: ArrayLike, axis: int | None = None, out: Any = None) -> Any:
+def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: Array | None = None) -> Any:
     """Return the slices along an axis where a condition holds; this needs its values."""
     if np.ndim(condition) != 1:
         raise ValueError("condition must be a 1-d array")
@@ -123,7 +123,7 @@ def compress(condition: Any, a: ArrayLike, axis: int | None = None, out: Any = N
 
 
 @answers(np.extract)
-def extract(condition: Any, arr: Any) -> Array:
+def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     """Return the elements where a condition holds; this needs its values."""
     return np.take(np.ravel(as_array(arr)), np.flatnonzero(values_of(condition, "np.extract")))
 
@@ -141,7 +141,9 @@ def flatnonzero(a: ArrayLike) -> Any:
 
 
 @answers(np.take)
-def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "raise") -> Any:
+def take(
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: Array | None = None, mode: str = "raise"
+) -> Any:
     """Return the elements at integer indices along an axis, by default of the flattened array."""
     a, indices = as_array(a), as_array(indices)
     axis = reduced_axis(axis, a)
@@ -155,7 +157,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     return written("np.take", out, getitem(a, (slice(None),) * axis + (indices,)))
 
 
-def _along_axis(x: Array, indices: Any, axis: int) -> tuple[Any, ...]:
+def _along_axis(x: Array, indices: Array, axis: int) -> tuple[Any, ...]:
     """Return a key of the indices along one axis and matching indices along all others."""
     if indices.dtype.kind not in "iu":
         raise IndexError("`indices` must be an integer array")
@@ -169,7 +171,7 @@ def _along_axis(x: Array, indices: Any, axis: int) -> tuple[Any, ...]:
 
 
 @answers(np.take_along_axis)
-def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
+def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
     """Return the elements at indices along an axis, such as the result of `argsort`."""
     arr, indices = as_array(arr), as_array(indices)
     if axis is None:
@@ -180,11 +182,11 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 # Writing in place
 
 
-def _in_place(function: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _in_place(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make a function that writes into its first argument from one that computes the new value."""
 
     def enter(new_value: Callable[..., Any]) -> Callable[..., Any]:
-        def write(x: Any, *args: Any, **keywords: Any) -> None:
+        def write(x: Any, *args: object, **keywords: object) -> None:
             if type(x) in BOXES:
                 x[...] = new_value(x, *args, **keywords)
                 return
@@ -239,7 +241,7 @@ def putmask(a: Array, mask: Any, values: Any) -> Any:
 
 
 @_in_place(np.put_along_axis)
-def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any:
+def put_along_axis(arr: Any, indices: ArrayLike, values: Any, axis: int | None) -> Any:
     """Set the elements at indices along an axis."""
     indices = as_array(indices)
     if axis is None:
@@ -248,7 +250,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Any
 
 
 @_in_place(np.fill_diagonal)
-def fill_diagonal(a: Array, val: Any, wrap: bool = False) -> Any:
+def fill_diagonal(a: Array, val: object, wrap: bool = False) -> Any:
     """Set the diagonal; with `wrap`, it starts again below in a tall matrix."""
     if a.ndim < 2:
         raise ValueError("array must be at least 2-d")
@@ -325,8 +327,8 @@ def array_repr(arr: object, *args: object, **keywords: object) -> str:
     return repr(arr)
 
 
-def _as_text(function: Any) -> None:
-    def answer(a: Any, *args: Any, **keywords: Any) -> str:
+def _as_text(function: Callable[..., Any]) -> None:
+    def answer(a: Any, *args: object, **keywords: object) -> str:
         return function(a._shown(), *args, **keywords)  # type: ignore[no-any-return]
 
     answer.__name__ = function.__name__

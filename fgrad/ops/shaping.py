@@ -141,7 +141,7 @@ def flattened(a: Array, order: str = "C") -> Any:
 
 
 @answers(np.expand_dims)
-def expand_dims(a: Any, axis: int | tuple[int, ...]) -> Any:
+def expand_dims(a: ArrayLike, axis: int | tuple[int, ...]) -> Any:
     """Insert axes of size 1 at the given positions of the result."""
     a, axis = as_array(a), plain_axis(axis)
     axes = (axis,) if isinstance(axis, int) else axis
@@ -195,7 +195,7 @@ _transpose.batch = _batched_transpose
 
 
 @answers(np.transpose)
-def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
     """Permute the axes; by default reverse them."""
     return view(_transpose, as_array(a), {"axes": plain_axis(None if axes is None else tuple(axes))})
 
@@ -313,7 +313,7 @@ _concatenate = jointly_linear(
 
 @answers(np.concatenate)
 def concatenate(
-    arrays: Any, /, axis: int | None = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+    arrays: Any, /, axis: int | None = 0, out: Array | None = None, *, dtype: Any = None, casting: str = "same_kind"
 ) -> Any:
     """Join arrays along an existing axis; with `axis=None`, flattened."""
     arrays = _cast_alike(arrays, dtype, casting)
@@ -345,7 +345,7 @@ def _stack_rule(ans: Array, *arrays: Array, axis: int) -> Callable[[Any], list[A
     return lambda ct: list(np.moveaxis(ct, axis, 0) if axis else ct)
 
 
-def _stacked(*arrays: Any, axis: int) -> Any:
+def _stacked(*arrays: Array, axis: int) -> Any:
     shape = arrays[0].shape
     if not axis and all([x.shape == shape and is_at_hand(x) for x in arrays]):  # noqa: C419  # a generator takes twice the time
         return np.array(arrays)  # the same result several times faster, for numbers ten times
@@ -389,7 +389,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     return written("np.stack", out, apply(_stack, arrays, {"axis": plain_axis(axis)}))
 
 
-def _joined(function: Any, prepare: Callable[[Any], Any], axis_of: Callable[[Any], int]) -> None:
+def _joined(function: Callable[..., Any], prepare: Callable[[Any], Any], axis_of: Callable[[Any], int]) -> None:
     """Make `hstack` and its kin from `concatenate` of arrays with enough axes."""
 
     def join(tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Any:
@@ -450,7 +450,7 @@ _extending(np.atleast_3d, 3)
 
 
 @answers(np.block)
-def block(arrays: Any) -> Any:
+def block(arrays: Sequence[Any]) -> Any:
     """Join arrays in nested lists: the innermost ones along the last axis, each outer level along the axis before."""
     depth = _depth(arrays)
     ndim = max(depth, *(x.ndim for x in _blocks(arrays)))
@@ -478,7 +478,7 @@ def _depth(arrays: ArrayLike) -> int:
     return depths.pop() + 1
 
 
-def _blocks(arrays: Any) -> list[Any]:
+def _blocks(arrays: ArrayLike) -> list[Any]:
     if isinstance(arrays, list):
         return [x for each in arrays for x in _blocks(each)]
     return [as_array(arrays)]
@@ -523,7 +523,7 @@ _split = linear(
 )
 
 
-def _batched_split(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
+def _batched_split(values: Any, mapped: object, size: int, metadata: Any) -> Any:
     axis = metadata["axis"]
     return apply(_split, values, {**metadata, "axis": axis + 1 if axis >= 0 else axis})
 
@@ -534,7 +534,7 @@ _split.batch = _batched_split
 def _parting(function: Any) -> None:
     """Make `split` or `array_split` from the primitive and NumPy's split points."""
 
-    def part(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    def part(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Any]:
         ary, sections = as_array(ary), indices_or_sections
         if type(sections) is not int:
             sections = values_of(sections, f"np.{function.__name__}").tolist()
@@ -553,7 +553,7 @@ def _parting(function: Any) -> None:
 def _parting_along(function: Callable[..., Any], axis_of: Callable[[Any], int]) -> None:
     """Make `hsplit` and its kin from `split` along their axis."""
 
-    def part(ary: Any, indices_or_sections: Any) -> Any:
+    def part(ary: ArrayLike, indices_or_sections: Any) -> Any:
         ary = as_array(ary)
         function(np.broadcast_to(0, ary.shape), indices_or_sections)  # NumPy's checks and messages
         return np.split(ary, indices_or_sections, axis_of(ary))
@@ -594,7 +594,7 @@ def shape(a: Any) -> tuple[int, ...]:
 
 
 @answers(np.ndim)
-def ndim(a: Any) -> int:
+def ndim(a: Array) -> int:
     """Return the number of axes of a tensor."""
     return len(a.shape)
 

@@ -133,7 +133,7 @@ def _svd_back(u: Array, s: Array, v: Array, ct_u: Array | None, ct_s: Array | No
     return back
 
 
-def _turned(u: Array, du_inner: Array, moved: Array, inverse: Any) -> Any:
+def _turned(u: Array, du_inner: Array, moved: Array, inverse: Array) -> Any:
     """Return the tangent of vectors: their rotation within their span, and out of it."""
     out = moved * inverse[..., None, :]
     turned = u @ du_inner

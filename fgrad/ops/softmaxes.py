@@ -29,7 +29,7 @@ _SAMPLES = (
 )
 
 
-def _softmax_value(x: Any, axis: Any) -> Any:
+def _softmax_value(x: Array, axis: Axes) -> Any:
     powers = np.exp(x - reduced(np.maximum, x, axis, True))
     total = reduced(np.add, powers, axis, True)
     return np.divide(powers, total, out=_memory(powers, total))
@@ -52,7 +52,7 @@ def _softmax_slope(t: Array, ans: Array, axis: Axes) -> Any:
     return ans * (t - _sum_of_products(ans, t, axis))
 
 
-def _log_softmax_value(x: Any, axis: Any) -> Any:
+def _log_softmax_value(x: Array, axis: Axes) -> Any:
     largest = reduced(np.maximum, x, axis, True)
     shifted = x - np.where(np.isfinite(largest), largest, 0)
     with np.errstate(divide="ignore"):  # log(0) is minus infinity, as intended

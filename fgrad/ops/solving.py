@@ -66,7 +66,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
 # Stacks of matrices, and their rules
 
 
-def _solved(a: Any, b: Any, *factors: Any, method: str, of_transpose: bool) -> Any:
+def _solved(a: Array, b: Any, *factors: Array, method: str, of_transpose: bool) -> Any:
     rows, columns = b.shape[-2:]
     if not rows * columns:
         return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), rows, columns), b.dtype)
@@ -193,7 +193,7 @@ def _held(factor: Array) -> Any:
 # Functions for other modules
 
 
-def by_triangle(a: Any, b: Any, triangle: str, of_transpose: bool = False) -> Any:
+def by_triangle(a: Array, b: Array, triangle: str, of_transpose: bool = False) -> Any:
     """Return the `x` with `a @ x = b`, where only one triangle of `a`, "lower" or "upper", is read.
 
     Raises:
@@ -221,6 +221,6 @@ def by_cholesky(a: Array, b: Array, of_transpose: bool = False) -> Any:
     return apply(_solve, (a, b, _held(_cholesky_factor(a))), {"method": "cholesky", "of_transpose": of_transpose})
 
 
-def conjugating(solver: Callable[..., Any], a: Any, b: Any, *args: object) -> Any:
+def conjugating(solver: Callable[..., Any], a: Array, b: Array, *args: object) -> Any:
     """Return the solution for the adjoint of `a`, using a solver of the transposed equation."""
     return conjugated(solver(a, conjugated(b), *args, of_transpose=True))

@@ -279,7 +279,7 @@ def sort(
     order: str | None = None,
     *,
     stable: bool | None = None,
-    **others: Any,
+    **others: object,
 ) -> Any:
     """Return the elements in order along an axis, with their derivatives."""
     a, axis = _flat_without_axis(a, axis)
@@ -292,7 +292,13 @@ def sort(
 
 @answers_traced(np.argsort)
 def argsort(
-    a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, stable: Any = None, **others: Any
+    a: Any,
+    axis: int | None = -1,
+    kind: str | None = None,
+    order: Any = None,
+    *,
+    stable: bool | None = None,
+    **others: Any,
 ) -> Any:
     """Return the indices that sort along an axis."""
     a = as_array(a)
@@ -306,7 +312,7 @@ def _kth(kth: object) -> Any:
 
 
 @answers_traced(np.partition)
-def partition(a: Array, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
+def partition(a: Array, kth: object, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Any:
     """Return the elements partitioned around the k-th element in sorted order."""
     a, axis = _flat_without_axis(a, axis)
     _how(np.sort, a, axis, None, order)
@@ -377,7 +383,7 @@ _searchsorted.kind = "position"
 
 
 @answers_traced(np.searchsorted)
-def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Array | None = None) -> Any:
+def searchsorted(a: ArrayLike, v: ArrayLike, side: Any = "left", sorter: Array | None = None) -> Any:
     """Return the indices at which elements would be inserted into a sorted array."""
     a, v = as_array(a), as_array(v)
     np.searchsorted(np.zeros(0), np.zeros(0), side)
@@ -387,7 +393,7 @@ def searchsorted(a: Any, v: Any, side: Any = "left", sorter: Array | None = None
 
 
 @answers_traced(np.digitize)
-def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     """Return the numbers of the bins that elements are in."""
     x, bins = as_array(x), as_array(bins)
     edges = values_of(bins, "np.digitize")
@@ -430,7 +436,7 @@ def isin(
 def _extremum_without_nan(function: Callable[..., Any], stand_in: float) -> None:
     """Make `nanargmax` or `nanargmin` from `argmax` or `argmin` with NaNs replaced."""
 
-    def answer(a: Any, axis: Any = None, out: object = None, *, keepdims: bool = False) -> Any:
+    def answer(a: ArrayLike, axis: Any = None, out: object = None, *, keepdims: bool = False) -> Any:
         a = as_array(a)
         if a.dtype.kind in "fc":
             missing = np.isnan(a)
@@ -507,7 +513,7 @@ for _function in (np.unique_counts, np.unique_inverse, np.unique_all):
 
 
 @answers_traced(np.intersect1d)
-def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
+def intersect1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """Return the common elements of two arrays, in order; they are taken from the first array."""
     ar1, ar2 = as_array(ar1), as_array(ar2)
     values = [values_of(x, "np.intersect1d") for x in (ar1, ar2)]

@@ -25,7 +25,7 @@ from fgrad.typing import Array, ArrayLike, Axes, DTypeLike, Operand
 # Reductions without NaN
 
 
-def _without_nan(a: Any, stand_in: float) -> Array:
+def _without_nan(a: Array, stand_in: float) -> Array:
     """Return an array with NaN replaced by a number."""
     return np.where(np.isnan(a), stand_in, a) if a.dtype.kind in "fc" else a
 
@@ -100,7 +100,7 @@ def nanmean(
 
 @answers_traced(np.nanvar)
 def nanvar(
-    a: Any,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: Any = None,
     out: object = None,
@@ -125,7 +125,7 @@ def nanvar(
 
 
 def _spread(
-    a: Any, axis: Axes, dtype: Any, ddof: float, kept: bool, mask: Array | bool, mean: object
+    a: Array, axis: Axes, dtype: DTypeLike, ddof: float, kept: bool, mask: Array | bool, mean: object
 ) -> tuple[Any, Any]:
     """Return deviations from the mean, 0 for NaN, and the divisor of the sum of their squares."""
     a = _checked_dtype(a, dtype)
@@ -143,7 +143,7 @@ def _spread(
 
 @answers_traced(np.nanstd)
 def nanstd(
-    a: Any,
+    a: ArrayLike,
     axis: Axes = None,
     dtype: Any = None,
     out: object = None,
@@ -151,7 +151,7 @@ def nanstd(
     keepdims: object = np._NoValue,
     *,
     where: object = np._NoValue,
-    mean: Any = np._NoValue,
+    mean: object = np._NoValue,
     correction: Any = np._NoValue,
 ) -> Any:
     """Return the standard deviation along axes, ignoring NaN; its derivative is 0 where all elements are equal."""
@@ -216,7 +216,7 @@ def _is(question: Callable[..., Any], x: Array) -> Any:
 
 @answers_traced(np.average)
 def average(
-    a: Any, axis: Axes = None, weights: Any = None, returned: bool = False, *, keepdims: Any = np._NoValue
+    a: Any, axis: Axes = None, weights: Any = None, returned: bool = False, *, keepdims: object = np._NoValue
 ) -> Any:
     """Return the weighted average along axes, optionally with the sums of the weights."""
     a = as_array(a)

@@ -31,7 +31,7 @@ from fgrad.typing import Array, Operand
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def answers_traced(function: Any) -> Callable[[F], F]:
+def answers_traced(function: Callable[..., Any]) -> Callable[[F], F]:
     """Register an implementation of NumPy functions for traced arguments; it needs no `out` parameter."""
 
     def enter(answer: F) -> F:
