@@ -142,7 +142,7 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         value = np.nan if value is None or value is pd.NA else value
         self.tensor[self._key(key)] = self._operand(np.asarray(value) if isinstance(value, pd.Series) else value)
 
-    def _key(self, key: Any) -> Any:
+    def _key(self, key: object) -> Any:
         if isinstance(key, tuple):
             (key,) = (each for each in key if each is not Ellipsis)
         return key if isinstance(key, (int, np.integer, slice)) else pd.api.indexers.check_array_indexer(self, key)

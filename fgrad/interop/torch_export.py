@@ -117,7 +117,7 @@ def _operation() -> Any:
             ctx.mark_non_differentiable(*(x for x in output if not _is_moving(x)))
 
         @staticmethod
-        def backward(ctx: Any, *cotangents: Any) -> Any:
+        def backward(ctx: Any, *cotangents: object) -> Any:
             lent, tensors = ctx.lent, ctx.saved_tensors
             wanted = [bool(need) and _is_moving(x) for need, x in zip(ctx.needs_input_grad[1:], tensors, strict=True)]
             given = [ct for ct, own in zip(cotangents, lent.outside, strict=True) if own]
@@ -130,7 +130,7 @@ def _operation() -> Any:
             return (None, *(next(found) if own else None for own in wanted))
 
         @staticmethod
-        def jvp(ctx: Any, _: Any, *tangents: Any) -> tuple[Any, ...]:
+        def jvp(ctx: Any, _: object, *tangents: object) -> tuple[Any, ...]:
             lent, tensors = ctx.lent, ctx.saved_tensors
             moving = [t is not None and _is_moving(x) for t, x in zip(tangents, tensors, strict=True)]
             given = [t for t, own in zip(tangents, moving, strict=True) if own]
@@ -149,7 +149,7 @@ def _operation() -> Any:
     return FgradFunction
 
 
-def _apply(torch: Any, function: Flat, tensors: Sequence[Any], device: Any) -> Sequence[Any]:
+def _apply(torch: Any, function: Flat, tensors: Sequence[Any], device: object) -> Sequence[Any]:
     """Return the results of a function of arrays as tensors in PyTorch's graph."""
     follows = torch.is_grad_enabled()
     wanted = [follows and x.requires_grad for x in tensors]
@@ -212,7 +212,7 @@ def _run_to_torch(function: Callable[..., Any], args: tuple[Any, ...], keywords:
     return unflatten(structure[0], results)
 
 
-def _results(function: Any, result: Any) -> tuple[list[Any], list[Any]]:
+def _results(function: Callable[..., Any], result: Any) -> tuple[list[Any], list[Any]]:
     """Return the arrays in the result of a function, and its structure.
 
     Raises:

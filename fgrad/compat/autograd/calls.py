@@ -165,7 +165,9 @@ class NestedCall(Call):
 
     __slots__ = ("pullbacks",)
 
-    def __init__(self, primitive: Any, args: list[Any], kwargs: dict[str, Any], argnums: list[int]) -> None:
+    def __init__(
+        self, primitive: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], argnums: list[int]
+    ) -> None:
         super().__init__(primitive, args, kwargs, argnums)
         self.pullbacks: dict[int, tuple[Any, Callable[[Any], Any]]] = {}
 
@@ -255,7 +257,7 @@ def _is_leaf(x: object) -> bool:
 _IS_LEAF: dict[type, bool] = {_ARRAY: True, Tensor: True, float: True, np.float64: True, type(None): True}
 
 
-def _part(template: object, place: int, found: Any) -> Any:
+def _part(template: object, place: int, found: object) -> Any:
     """Return the part of a rule's result for one array in a container."""
     if found is None or type(template) is _Slot:
         return found

@@ -147,8 +147,8 @@ class VJPNode(Node):
     def __init__(
         self,
         value: Array | float,
-        fun: Any,
-        args: Any,
+        fun: Callable[..., Any],
+        args: tuple[Any, ...],
         kwargs: dict[str, Any],
         parent_argnums: tuple[int, ...],
         parents: tuple[Any, ...],
@@ -187,8 +187,8 @@ class JVPNode(Node):
     def __init__(
         self,
         value: Array | float,
-        fun: Any,
-        args: Any,
+        fun: Callable[..., Any],
+        args: tuple[Any, ...],
         kwargs: dict[str, Any],
         parent_argnums: tuple[int, ...],
         parents: tuple[Any, ...],

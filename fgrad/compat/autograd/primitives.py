@@ -216,7 +216,7 @@ def defjvp_argnums(fun: Callable[..., Any], jvpmaker: Callable[..., Any]) -> Non
     _define(primitive_jvps, fun, jvpmaker)
 
 
-def defjvp_argnum(fun: Any, jvpmaker: Callable[..., Any]) -> None:
+def defjvp_argnum(fun: Callable[..., Any], jvpmaker: Callable[..., Any]) -> None:
     """Define the forward rules of a primitive: `jvpmaker(argnum, tangent, ans, args, kwargs)`, to be summed."""
 
     def maker(argnums: Sequence[int], tangents: Sequence[Any], *rest: object) -> Any:
@@ -246,7 +246,7 @@ def defjvp(fun: Any, *jvpfuns: Callable[..., Any] | str | None, argnums: Iterabl
         if not (rule is None or rule == "same" or callable(rule)):
             raise StructureError(f"a forward rule must be a function, 'same' or None, but it is {rule!r}.")
 
-    def maker(argnum: int, tangent: Any, ans: Any, args: Any, kwargs: Any) -> Any:
+    def maker(argnum: int, tangent: Any, ans: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if argnum not in rules:
             raise missing_rule(fun, "forward", argnum)
         rule = rules[argnum]
@@ -265,7 +265,7 @@ def def_linear(fun: Callable[..., Any]) -> None:
 deflinear = def_linear
 
 
-def _linear(fun: Any, argnum: int, tangent: Array, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+def _linear(fun: Callable[..., Any], argnum: int, tangent: Array, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Return the value of a function with a tangent in place of one of its arguments."""
     return fun(*args[:argnum], tangent, *args[argnum + 1 :], **kwargs)
 

@@ -10,7 +10,7 @@ Traced values are fgrad tensors; `isinstance(x, Box)` is True for them while the
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,10 @@ from fgrad.core.foreign import OBJECT
 from fgrad.core.tensor import ATTRIBUTES, strip_ended
 from fgrad.errors import UnsupportedError
 from fgrad.extend import Operation
-from fgrad.typing import ArrayLike
+from fgrad.typing import Array, ArrayLike
+
+if TYPE_CHECKING:
+    from fgrad.graphs.equations import Equation
 
 __all__ = [
     "Box", "Node", "getval", "isbox", "new_box", "notrace_primitive", "primitive", "register_notrace", "subval",
@@ -92,7 +95,7 @@ class Box(metaclass=_Traced):
         return f"Autograd {type(self).__name__} with value {self._value!s}"
 
 
-def _value(tensor: Any, name: str) -> Any:
+def _value(tensor: Array, name: str) -> Any:
     """Implement `x._value`: the value of a tensor without the layer of the highest trace."""
     if name != "_value":
         return None
@@ -166,7 +169,7 @@ def _named(x: object, known: dict[Any, Any]) -> Any:
     return known[x] if _is_named(x, known) else x
 
 
-def _nodes(kind: Any, equation: Any, found: dict[Any, Any], values: dict[Any, Any], nodes: dict[Any, Any]) -> Any:
+def _nodes(kind: Any, equation: Equation, found: dict[Any, Any], values: dict[Any, Any], nodes: dict[Any, Any]) -> Any:
     """Return a node for each output of an equation that depends on the input."""
     argnums = tuple(place for place, name in enumerate(equation.inputs) if _is_named(name, nodes))
     if not argnums:

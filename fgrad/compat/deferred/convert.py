@@ -38,7 +38,7 @@ def as_dtype(dtype: Any) -> Any:
         raise errors.DtypeError(f"{dtype!r} is not a dtype; use tf.float32, 'float32' or np.float32.") from None
 
 
-def convert(value: Any, dtype: Any = None, hint: Any = None) -> Any:
+def convert(value: Any, dtype: Any = None, hint: np.dtype[Any] | None = None) -> Any:
     """Return a value as a tensor.
 
     Args:
@@ -70,7 +70,7 @@ def another(tensor: Array) -> Any:
     return np.positive(tensor) if tensor.dtype.kind in "fc" else np.copy(tensor)
 
 
-def _dtype_of(value: Any, array: Any, dtype: Any, hint: Any) -> Any:
+def _dtype_of(value: Any, array: Array, dtype: np.dtype[Any] | None, hint: np.dtype[Any] | None) -> Any:
     if dtype is not None:
         if (array.dtype.kind in "fc" and dtype.kind in "biu") or (array.dtype.kind == "c" and dtype.kind == "f"):
             raise errors.DtypeError(f"{value!r} cannot be a tensor of dtype {dtype} without loss; use tf.cast.")

@@ -158,7 +158,7 @@ def _truth(value: Convertible) -> GraphTensor:
     return condition
 
 
-def _returned(results: Any, variables: Sequence[LoopVariable], treedef: object) -> list[Any]:
+def _returned(results: object, variables: Sequence[LoopVariable], treedef: object) -> list[Any]:
     """Return the nodes that a body returns."""
     leaves, found = flatten(as_list(results))
     if found != treedef:

@@ -41,7 +41,7 @@ Writer = Callable[[Any, Any, Any], Any]
 """Functions that write updates to an array: `writer(array, places, updates)`."""
 
 
-def _put(array: Any, places: Any, updates: Any) -> None:
+def _put(array: Any, places: tuple[Any, ...], updates: Any) -> None:
     array[places] = updates
 
 

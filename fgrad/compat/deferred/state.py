@@ -200,7 +200,7 @@ class GraphVariable(Scatters, Symbol):
         return f"<Variable {self.name!r} shape={self.shape} dtype={self.dtype}>"
 
 
-def with_part(old: Array, key: Any, combine: Callable[[Any, Any], Any], new: Any, name: str) -> Any:
+def with_part(old: Array, key: Any, combine: Callable[[Any, Any], Any], new: ArrayLike, name: str) -> Any:
     """Return the values of a variable with a part combined with other values.
 
     Raises:

@@ -240,9 +240,9 @@ class Item(GraphTensor):
 
 
 def gradients(
-    ys: Any,
-    xs: Any,
-    grad_ys: Any = None,
+    ys: object,
+    xs: object,
+    grad_ys: object = None,
     stop_gradients: object = None,
     unconnected_gradients: str = UnconnectedGradients.NONE,
     name: str = "gradients",

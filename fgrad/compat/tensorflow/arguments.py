@@ -159,7 +159,7 @@ def with_unknown_size(x: Convertible, axis: int | None) -> Any:
     return x
 
 
-def with_sizes_known_of(x: Any, result: Any, places: Sequence[int]) -> Any:
+def with_sizes_known_of(x: Convertible, result: Convertible, places: Sequence[int]) -> Any:
     """Return a tensor; in a graph, sizes of axes are marked as known only if those of another tensor are."""
     if isinstance(x, Symbol):
         shape = x.shape  # type: ignore[attr-defined]

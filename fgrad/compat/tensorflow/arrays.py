@@ -55,12 +55,16 @@ _FLOAT, _INT = np.dtype(np.float32), np.dtype(np.int32)
 
 
 @operation("Const")
-def _converted(value: ArrayLike, dtype: Any = None, hint: object = None) -> Any:
+def _converted(value: ArrayLike, dtype: DTypeLike | None = None, hint: object = None) -> Any:
     return convert(value, as_dtype(dtype), as_dtype(hint))
 
 
 def convert_to_tensor(
-    value: Any, dtype: Any = None, dtype_hint: Any = None, preferred_dtype: Any = None, name: str | None = None
+    value: Any,
+    dtype: Any = None,
+    dtype_hint: DTypeLike | None = None,
+    preferred_dtype: Any = None,
+    name: str | None = None,
 ) -> Any:
     """Return a value as a tensor.
 
@@ -278,7 +282,7 @@ def reshape(tensor: Any, shape: Any) -> Any:
 
 
 @operation("transpose")
-def transpose(a: Any, perm: Any = None, conjugate: bool = False) -> Any:
+def transpose(a: Convertible, perm: Any = None, conjugate: bool = False) -> Any:
     """Permute the axes; by default reverse them."""
     turned = np.transpose(convert(a), axes(perm))
     return np.conjugate(turned) if conjugate else turned
@@ -305,7 +309,7 @@ def _squeezed(x: Array, axis: Sequence[Any] | None) -> Any:
 
 
 @operation()
-def expand_dims(input: Any, axis: Any = None, dim: Any = None) -> Any:
+def expand_dims(input: Convertible, axis: Any = None, dim: Any = None) -> Any:
     """Insert an axis of size 1; `dim` is the old name of `axis`."""
     axis = chosen("axis", axis, "dim", dim)
     if axis is None:
@@ -606,7 +610,9 @@ def gather(
     return _gathered(convert(params), convert(indices), validate_indices, axis, batch_dims)
 
 
-def _gathered(x: Any, places: Array, validate_indices: object = None, axis: Any = None, batch_dims: int = 0) -> Any:
+def _gathered(
+    x: Any, places: Array, validate_indices: object = None, axis: int | None = None, batch_dims: int = 0
+) -> Any:
     batch_dims += places.ndim if batch_dims < 0 else 0
     axis = batch_dims if axis is None else axes(axis) % x.ndim
     check_within(places, x.shape[axis])

@@ -14,11 +14,14 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fgrad import errors, saving
 from fgrad.compat.deferred.graph import default_graph
 from fgrad.compat.deferred.state import GraphVariable
+
+if TYPE_CHECKING:
+    from fgrad.compat.deferred.session import Session
 
 _ENDING = ".safetensors"
 _STATE = "checkpoint"
@@ -182,7 +185,7 @@ class Saver:
         """
         self.last_checkpoints = [os.fspath(each) for each in checkpoint_paths if checkpoint_exists(each)]
 
-    def _optimizers(self, sess: Any) -> dict[str, Any]:
+    def _optimizers(self, sess: Session) -> dict[str, Any]:
         """Return the states of a session's optimizers, in the order of the graph."""
         places = enumerate(_graph_of(self._variables).optimizers) if self._is_whole else ()
         return {str(place): sess.optimizers[each].state_dict() for place, each in places if each in sess.optimizers}

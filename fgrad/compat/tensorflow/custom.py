@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, leaves_and_nones, tree_map, unflatten
 from fgrad.transforms.calls import name_of
 from fgrad.typing import Array, Operand
+
+if TYPE_CHECKING:
+    import optree
 
 
 class CustomGradient:
@@ -45,7 +48,7 @@ class CustomGradient:
             return self._deferred(leaves, treedef, keywords)
         return self._called(leaves, treedef, keywords)
 
-    def _deferred(self, leaves: list[Any], treedef: object, keywords: Mapping[str, Any]) -> Any:
+    def _deferred(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
         """Return the result as tensors of a graph, each of which computes the whole result and selects its part."""
 
         @operation(getattr(self._f, "__name__", "CustomGradient"))
@@ -55,7 +58,7 @@ class CustomGradient:
         outline = self._outline(leaves, treedef, keywords)
         return unflatten(outline, [part(place, *leaves, **keywords) for place in range(outline.num_leaves)])
 
-    def _outline(self, leaves: list[Any], treedef: object, keywords: Mapping[str, Any]) -> Any:
+    def _outline(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
         """Return the structure of the result, from a trial run on the graph's tensors that is not executed."""
         symbols = [as_symbol(x) if _is_number(x) or isinstance(x, Symbol) else x for x in leaves]
         try:
@@ -66,7 +69,7 @@ class CustomGradient:
             _refuse(self._f, pair)
         return flatten(pair[0])[1]
 
-    def _called(self, leaves: list[Any], treedef: Any, keywords: Any) -> Any:
+    def _called(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
         """Return the result for arguments of a structure; each tensor is an argument of the rule."""
 
         def flat(*leaves: Any) -> Any:

@@ -8,7 +8,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import fgrad
 from fgrad import errors
@@ -35,6 +35,9 @@ from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import compile
 from fgrad.transforms.batch import vmap
 from fgrad.typing import Array
+
+if TYPE_CHECKING:
+    import optree
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Placeholder:
@@ -345,7 +348,7 @@ def vectorized_map(
     return unflatten(outline, [one_of_all(place, *leaves) for place in range(len(firsts))])
 
 
-def _on_rows(fn: Callable[[Any], Any], treedef: object, leaves: Sequence[Any]) -> Any:
+def _on_rows(fn: Callable[[Any], Any], treedef: optree.PyTreeSpec, leaves: Sequence[Any]) -> Any:
     values = [convert(leaf) for leaf in leaves]
     if not values or not all(value.ndim for value in values):
         raise errors.ShapeError("vectorized_map needs tensors with an axis for rows, or a container of them.")
@@ -365,7 +368,7 @@ def _is_unpacked(return_same_structure: bool | None) -> bool:
 
 
 def _turned(
-    cond: Callable[..., Any], body: Callable[..., Any], variables: list[Any], maximum_iterations: Any
+    cond: Callable[..., Any], body: Callable[..., Any], variables: list[Any], maximum_iterations: int | None
 ) -> list[Any]:
     """Return the loop variables of the running loop."""
     structure = flatten(variables)[1]

@@ -29,10 +29,10 @@ class Initializer:
 
     dtype: Any = np.dtype(np.float32)
 
-    def __init__(self, dtype: Any = None) -> None:
+    def __init__(self, dtype: DTypeLike | None = None) -> None:
         self.dtype = _dtype_or_float(dtype)
 
-    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+    def __call__(self, shape: Any, dtype: DTypeLike | None = None, partition_info: Any = None) -> Any:
         """Return a tensor.
 
         Args:

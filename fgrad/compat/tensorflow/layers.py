@@ -109,7 +109,7 @@ class Dense:
         self._initializers = kernel_initializer, bias_initializer
         self._trainable, self._name, self._reuse = trainable, name, reuse
 
-    def __call__(self, inputs: Any) -> Any:
+    def __call__(self, inputs: Convertible) -> Any:
         """Return the result for a tensor whose last axis has a known size."""
         x = convert_to_tensor(inputs)
         if self.kernel is None:

@@ -94,7 +94,7 @@ def matrix_transpose(a: Convertible, conjugate: bool = False) -> Any:
 
 
 @operation("adjoint")
-def adjoint(matrix: Any) -> Any:
+def adjoint(matrix: Convertible) -> Any:
     """Exchange the last two axes, and conjugate."""
     return turned(convert(matrix), False, True)
 
@@ -308,7 +308,7 @@ def norm(
     return _matrix_norm(x, ord, axis, keepdims) if is_matrix else _vector_norm(x, ord, axis, keepdims)
 
 
-def _vector_norm(x: Array, order: float, axis: Any, keepdims: Any) -> Any:
+def _vector_norm(x: Array, order: float, axis: int | None, keepdims: bool) -> Any:
     lengths = np.abs(x)
     if order == np.inf:
         return np.max(lengths, axis=axis, keepdims=keepdims)

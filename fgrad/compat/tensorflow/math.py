@@ -371,7 +371,7 @@ argmin = _index_of("argmin", np.argmin, "Return the index of the first smallest 
 # fmt: on
 
 
-def _cumulative(name: str, function: Any, start: int, doc: str) -> Any:
+def _cumulative(name: str, function: Callable[..., Any], start: int, doc: str) -> Any:
     def accumulate(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False) -> Any:
         x, axis = convert(x), axes(axis)
         backwards = slice(None, None, -1)
@@ -423,7 +423,7 @@ def _largest(x: Any, k: int) -> Any:
 
 
 @operation("TopKV2", differentiable=False)
-def _places_of_largest(x: Any, k: int) -> Any:
+def _places_of_largest(x: ArrayLike, k: int) -> Any:
     return boxed(_first_places(convert(x), k).astype(np.int32))
 
 
@@ -578,7 +578,7 @@ def tensordot(a: Any, b: Any, axes: Any) -> Any:
 
 
 @operation("einsum")
-def einsum(equation: str, *inputs: Any, optimize: Any = None) -> Any:
+def einsum(equation: str, *inputs: Convertible, optimize: Any = None) -> Any:
     """Return the sum of products given by a string such as `"ij,jk->ik"`."""
     return np.einsum(equation, *operands(*inputs))
 

@@ -199,7 +199,7 @@ def dropout(
 
 
 @operation("dropout")
-def _dropped(x: Any, noise: Any, rate: Any, keep_prob: Array | float | None) -> Any:
+def _dropped(x: Array, noise: Array, rate: Any, keep_prob: Array | float | None) -> Any:
     if x.dtype.kind != "f":
         raise errors.DtypeError(f"x must be floats, since it is scaled, but its dtype is {x.dtype}.")
     dropped = float(rate) if keep_prob is None else 1 - float(keep_prob)
@@ -308,7 +308,7 @@ def _padding(padding: str, sizes: Sequence[int], kernel: Sequence[int], strides:
     return [(total // 2, total - total // 2) for total in totals]
 
 
-def _windows(x: Any, kernel: Sequence[int], strides: Sequence[int], padding: str, fill: float) -> list[Any]:
+def _windows(x: Array, kernel: Sequence[int], strides: Sequence[int], padding: str, fill: float) -> list[Any]:
     """Return, for every position in a window, the elements of all windows at this position."""
     widths = [(0, 0), *_padding(padding, x.shape[1:-1], kernel, strides), (0, 0)]
     x = arrays.pad(x, widths, constant_values=fill) if any(map(any, widths)) else x
@@ -386,7 +386,7 @@ def _correlated(input: Array, filters: Array, strides: object, padding: object, 
     return _channels_back(found, format)
 
 
-def _windows_for(input: Array, filters: Any, strides: Any, padding: Any, format: str) -> tuple[list[Any], Any]:
+def _windows_for(input: Array, filters: Array, strides: Any, padding: Any, format: str) -> tuple[list[Any], Any]:
     """Return the windows of images on which filters act, and the filters."""
     images, filters = operands(input, filters)
     images = _channels_last(images, format)
@@ -487,7 +487,7 @@ def avg_pool(
 
 
 @operation("AvgPool")
-def _means_of_windows(input: Any, ksize: Any, strides: Any, padding: Any, format: str, *formats: Any) -> Any:
+def _means_of_windows(input: Array, ksize: object, strides: object, padding: Any, format: str, *formats: Any) -> Any:
     images = _channels_last(convert(input), format, *formats)
     kernel, steps = _each(ksize, format), _each(strides, format)
     inside = convert(np.ones((1, *images.shape[1:-1], 1), images.dtype))
@@ -569,7 +569,7 @@ def softmax_cross_entropy_with_logits(
 
 
 def softmax_cross_entropy_with_logits_v2(
-    labels: object, logits: Any, axis: Any = None, dim: Any = None, name: str | None = None
+    labels: object, logits: Convertible, axis: Any = None, dim: Any = None, name: str | None = None
 ) -> Any:
     """Return `-sum(labels * log_softmax(logits))` along an axis; derivatives pass to the labels, too.
 

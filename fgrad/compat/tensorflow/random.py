@@ -33,7 +33,7 @@ from fgrad.compat.tensorflow import arrays
 from fgrad.compat.tensorflow.arguments import convert, operands, plain, sizes, with_facts_of
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
-from fgrad.typing import Array, DTypeLike, Operand
+from fgrad.typing import Array, ArrayLike, DTypeLike, Operand
 
 __all__ = [
     "Generator", "categorical", "multinomial", "normal", "random_normal", "random_shuffle", "random_uniform",
@@ -81,7 +81,7 @@ def _bits(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtyp
     return generator.integers(0, 2**63 - 1, shape, endpoint=True)
 
 
-def _drawn(sample: Sample, generator: np.random.Generator, shape: Any, dtype: Any) -> Any:
+def _drawn(sample: Sample, generator: np.random.Generator, shape: ArrayLike, dtype: np.dtype[Any]) -> Any:
     return boxed(np.asarray(sample(generator, sizes(shape), dtype)).astype(dtype)[()])
 
 
@@ -192,7 +192,7 @@ def _each(shape: object) -> list[Any]:
     return shape if isinstance(shape, list) else [shape]
 
 
-def _draw(sample: Sample, shape: Any, dtype: Any, seed: int | None, name: str | None) -> Any:
+def _draw(sample: Sample, shape: Any, dtype: np.dtype[Any], seed: int | None, name: str | None) -> Any:
     """Draw numbers immediately, or make a node that draws them in every run."""
     if not (mode.is_deferring() or holds_symbol([shape])):
         return _drawn(sample, _Process.generator(seed), shape, dtype)
@@ -397,7 +397,7 @@ class Generator:
         """Return a generator with a different sequence in each process."""
         return cls()
 
-    def _draw(self, sample: Sample, shape: Any, dtype: Any, name: str | None) -> Any:
+    def _draw(self, sample: Sample, shape: Sequence[Any], dtype: np.dtype[Any], name: str | None) -> Any:
         if mode.is_deferring() or holds_symbol([shape]):
             return Draw(_graph_of(shape), sample, shape, dtype, lambda run, node: self._generator, name or "random")
         return _drawn(sample, self._generator, shape, dtype)

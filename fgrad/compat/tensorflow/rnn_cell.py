@@ -32,6 +32,7 @@ from fgrad.compat.tensorflow.math import add, less, matmul, sigmoid, tanh
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.variables import get_variable, variable_scope
 from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.typing import DTypeLike
 
 __all__ = [
     "BasicLSTMCell", "BasicRNNCell", "GRUCell", "LSTMStateTuple", "MultiRNNCell", "RNNCell",
@@ -66,12 +67,12 @@ class RNNCell:
 
     _scope = "rnn_cell"
 
-    def __init__(self, name: str | None = None, dtype: Any = None) -> None:
+    def __init__(self, name: str | None = None, dtype: DTypeLike | None = None) -> None:
         self._name, self._dtype = name, as_dtype(dtype)
         self.variables: list[Any] = []
         self._is_built = False
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Convertible, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Return the output for a batch of inputs, and the next state."""
         x = convert_to_tensor(inputs)
         if not self._is_built:
@@ -100,7 +101,7 @@ class RNNCell:
     weights = property(lambda self: self.variables)
     trainable_weights = trainable_variables
 
-    def _linear(self, name: str, inputs: Any, units: int, bias: Any = Zeros) -> None:
+    def _linear(self, name: str, inputs: Any, units: int, bias: object = Zeros) -> None:
         """Create the variables of a linear function of inputs and state."""
         size = getattr(inputs.shape, "ndims", 2) and inputs.shape[-1]
         if size is None:
@@ -126,7 +127,7 @@ class _CellOfUnits(RNNCell):
         activation: Callable[[Any], Any] | None = None,
         reuse: object = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(name, dtype)
         self.state_size = self.output_size = num_units
@@ -210,7 +211,7 @@ class BasicLSTMCell(RNNCell):
         activation: Callable[[Any], Any] | None = None,
         reuse: object = None,
         name: str | None = None,
-        dtype: Any = None,
+        dtype: DTypeLike | None = None,
     ) -> None:
         super().__init__(name, dtype)
         self.output_size = num_units
@@ -246,7 +247,7 @@ class MultiRNNCell(RNNCell):
         self.state_size = tuple(cell.state_size for cell in cells)
         self.output_size = cells[-1].output_size
 
-    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+    def __call__(self, inputs: Convertible, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Return the output of the last cell, and the next states of all."""
         states = []
         with variable_scope(scope, default_name="multi_rnn_cell"):
@@ -318,7 +319,7 @@ def _chosen(condition: Convertible, new: LSTMStateTuple, old: object) -> Any:
 
 
 def dynamic_rnn(
-    cell: Any,
+    cell: Callable[..., Any],
     inputs: Convertible,
     sequence_length: Any = None,
     initial_state: Any = None,

@@ -15,7 +15,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.compat.deferred.convert import convert
-from fgrad.compat.deferred.graph import Graph, GraphTensor, Node, Operation, TensorShape
+from fgrad.compat.deferred.graph import Convertible, Graph, GraphTensor, Node, Operation, TensorShape
 from fgrad.compat.deferred.scattering import IndexedSlices
 from fgrad.compat.deferred.state import GraphVariable, as_symbol
 from fgrad.compat.tensorflow.arguments import check_within
@@ -202,7 +202,7 @@ def rows_of(slices: IndexedSlices, variable: Any, describe: inputs.Description) 
     return Rows(summed, unique, variable.shape)
 
 
-def with_rows(old: Any, numbers: Any, new: Any) -> Any:
+def with_rows(old: Any, numbers: Convertible, new: Convertible) -> Any:
     """Return an array with some rows replaced."""
     changed = old.copy()
     changed[numbers] = new

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,7 +88,7 @@ def __dir__() -> list[str]:
 class FromRun:
     """A hyper-parameter that is a graph tensor: a function that returns its value in the current run."""
 
-    def __init__(self, symbol: Any) -> None:
+    def __init__(self, symbol: Convertible) -> None:
         self.node: Node = as_node(symbol)
         self.value: Any = None
 
@@ -150,7 +150,7 @@ class Optimizer(Hooks, optimizers.Optimizer):
         gate_gradients: int = GATE_OP,
         aggregation_method: Any = None,
         colocate_gradients_with_ops: bool = False,
-        grad_loss: Any = None,
+        grad_loss: Convertible | None = None,
     ) -> list[tuple[Any, Any]]:
         """Return pairs of a gradient, or None, and a variable.
 
@@ -191,7 +191,7 @@ class Optimizer(Hooks, optimizers.Optimizer):
         return list(zip(gradients(loss, variables, grad_loss), variables, strict=True))
 
     def apply_gradients(  # type: ignore[override]
-        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Any = None, name: str | None = None
+        self, grads_and_vars: Iterable[tuple[Any, Any]], global_step: Convertible | None = None, name: str | None = None
     ) -> Operation | None:
         """Update variables with gradients: immediately, or in a graph when the returned operation runs.
 
@@ -290,7 +290,7 @@ class RuleOptimizer(Optimizer):
         step.graph.add_to_collection(GraphKeys.TRAIN_OP, step)
         return step
 
-    def _update(self, pairs: list[tuple[Any, Any]], global_step: Any, name: str) -> Operation:
+    def _update(self, pairs: list[tuple[Any, Any]], global_step: Convertible | None, name: str) -> Operation:
         """Return the operation that applies gradients in the session that runs it."""
         updates = [(_deferred(g, v), v) for g, v in pairs if g is not None]
         self._slot_tensors = {**{v: self._new_slots(v) for _, v in updates}, **self._slots_in_graph()}
@@ -329,7 +329,15 @@ class RuleOptimizer(Optimizer):
         rows = rows_of(gradient, variable, describe)
         return rows.dense() if self.moves_all_rows else rows
 
-    def _stepped(self, gradient: Any, param: Any, slots: Any, hyper: Any, decays: bool, describe: Any) -> Any:
+    def _stepped(
+        self,
+        gradient: Any,
+        param: Array,
+        slots: dict[str, Any],
+        hyper: Any,
+        decays: bool,
+        describe: Callable[..., Any],
+    ) -> Any:
         if not isinstance(gradient, Rows):
             return super()._stepped(gradient, param, slots, hyper, decays, describe)
         rows = gradient.numbers
@@ -431,7 +439,7 @@ def _is_for_tape(var_list: object) -> bool:
     return mode.is_deferring() or any(type(each) is Tensor or isinstance(each, Symbol) for each in given)
 
 
-def _by_tape(loss: object, var_list: object, grad_loss: Any) -> list[tuple[Any, Any]]:
+def _by_tape(loss: object, var_list: object, grad_loss: Convertible | None) -> list[tuple[Any, Any]]:
     """Return pairs of gradients of a function and their variables or tensors."""
     if not callable(loss):
         raise errors.NotCallableError(
@@ -1004,7 +1012,7 @@ def _follow(average: Array, value: Array, decay: Operand, num_updates: Operand |
 
 
 @operation("ZeroDebias")
-def _without_start(total: Array, steps: Any, decay: float, num_updates: Any) -> Any:
+def _without_start(total: Array, steps: Array, decay: float, num_updates: Any) -> Any:
     return total / (1 - _decay_after(decay, num_updates) ** steps).astype(total.dtype)
 
 

@@ -241,7 +241,7 @@ def _note_slice(part: Tensor, variable: Variable, key: object) -> Tensor:
     return part
 
 
-def _writer_of(x: Any, name: str) -> Any:
+def _writer_of(x: Array, name: str) -> Any:
     """Return the assignment object of a tensor that is a part of a variable."""
     if name not in _WRITERS or id(x) not in _slices:
         return None
@@ -249,7 +249,7 @@ def _writer_of(x: Any, name: str) -> Any:
     return getattr(place, name) if part() is x else None
 
 
-def _shape_of(x: Any, name: str) -> Any:
+def _shape_of(x: Array, name: str) -> Any:
     """Return the method of tensors that returns their shape."""
     return (lambda: TensorShape(x.shape)) if name == "get_shape" else None
 
@@ -296,10 +296,10 @@ def _graph_variable(
     trainable: bool | None,
     *,
     name: str | None = None,
-    dtype: Any = None,
-    shape: Any = None,
+    dtype: object = None,
+    shape: object = None,
     constraint: Callable[[Any], Any] | None = None,
-    **options: Any,
+    **options: object,
 ) -> GraphVariable:
     _check_options(options, constraint)
     return GraphVariable(initial_value, trainable is not False, name, dtype, shape, constraint)
@@ -468,7 +468,9 @@ def _sizes(shape: Any) -> list[Any]:
     return list(shape) if isinstance(shape, Sequence) else [int(size) for size in np.atleast_1d(shape)]
 
 
-def _new_variable(name: str, shape: object, dtype: Any, initializer: Any, trainable: Any, options: Any) -> Any:
+def _new_variable(
+    name: str, shape: object, dtype: Any, initializer: Any, trainable: Any, options: dict[str, Any]
+) -> Any:
     if initializer is None:
         initializer = GlorotUniform() if dtype.kind == "f" else Zeros()
     if isinstance(initializer, type):

@@ -36,7 +36,7 @@ class FullGraphNode(Node):
     def __init__(
         self,
         value: Any,
-        fun: Any,
+        fun: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         parent_argnums: tuple[int, ...],

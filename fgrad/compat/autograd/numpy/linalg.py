@@ -6,7 +6,7 @@ import numpy as np
 
 import fgrad as fg
 from fgrad.compat.autograd.namespaces import fill, gathered
-from fgrad.typing import ArrayLike
+from fgrad.typing import Array, ArrayLike
 
 fill(globals(), np.linalg)
 
@@ -29,6 +29,6 @@ def cholesky(a: Any) -> Any:
     return np.linalg.cholesky(_with_symmetric_gradient(a) if fg.is_traced(a) else a)
 
 
-def _with_symmetric_gradient(a: Any) -> Any:
+def _with_symmetric_gradient(a: Array) -> Any:
     skew = (np.conjugate(np.swapaxes(a, -1, -2)) - a) / 2
     return a + (skew - fg.stop_gradient(skew))

@@ -49,7 +49,7 @@ def _joining(name: str) -> Callable[..., Any]:
     join = getattr(np, name)
 
     @functools.wraps(join)
-    def joined(arrays: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
+    def joined(arrays: Iterable[Any], *args: Any, **kwargs: object) -> Any:
         parts = arrays if hasattr(arrays, "dtype") else list(map(gathered, arrays))
         return plain(join(parts, *args, **kwargs))
 

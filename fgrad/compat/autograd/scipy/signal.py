@@ -12,6 +12,7 @@ import scipy.signal
 import fgrad.scipy.signal
 from fgrad.compat.autograd.namespaces import members
 from fgrad.errors import ParameterError, ShapeError
+from fgrad.typing import Array
 
 __getattr__, _names = members(__name__, fgrad.scipy.signal, scipy.signal)
 
@@ -58,7 +59,7 @@ def convolve(
     return np.einsum(f"{''.join(subscripts)},{''.join(letters_b)}->{''.join(result)}", windows, flipped, optimize=True)
 
 
-def _positive(A: Any, B: Any, axes: Axes) -> list[list[int]]:  # noqa: N803
+def _positive(A: Array, B: Array, axes: Axes) -> list[list[int]]:  # noqa: N803
     """Return axes of two arrays as nonnegative integers."""
     return [[axis % np.ndim(x) for axis in each] for x, each in zip((A, B), axes, strict=True)]
 

@@ -37,7 +37,7 @@ def __dir__() -> list[str]:
 __getattr__ = missing(__name__)
 
 
-def gradients_function(f: Any = None, params: Selection = None) -> Any:
+def gradients_function(f: Callable[..., Any] | None = None, params: Selection = None) -> Any:
     """Return a function that computes gradients with respect to the arguments of `f`; see `fgrad.gradients_function`.
 
     In a graph they are graph tensors.
@@ -45,40 +45,46 @@ def gradients_function(f: Any = None, params: Selection = None) -> Any:
     return decorator(_run_gradients_function, f, params=params)
 
 
-def value_and_gradients_function(f: Any = None, params: Selection = None) -> Any:
+def value_and_gradients_function(f: Callable[..., Any] | None = None, params: Selection = None) -> Any:
     """Return a function that computes the value of `f` and gradients; see `fgrad.value_and_gradients_function`."""
     return decorator(_run_value_and_gradients_function, f, params=params)
 
 
-def make_vjp(f: Any = None, params: Selection = None, persistent: bool = True) -> Any:
+def make_vjp(f: Callable[..., Any] | None = None, params: Selection = None, persistent: bool = True) -> Any:
     """Return a function that computes the value of `f` and a function of `dy`; see `fgrad.make_vjp`."""
     return decorator(_run_make_vjp, f, params=params, persistent=persistent)
 
 
-def implicit_gradients(f: Any = None) -> Any:
+def implicit_gradients(f: Callable[..., Any] | None = None) -> Any:
     """Return a function that computes gradients for the variables that `f` reads; see `fgrad.implicit_gradients`."""
     return decorator(_run_implicit_gradients, f)
 
 
-def implicit_value_and_gradients(f: Any = None) -> Any:
+def implicit_value_and_gradients(f: Callable[..., Any] | None = None) -> Any:
     """Return a function that computes the value and those gradients; see `fgrad.implicit_value_and_gradients`."""
     return decorator(_run_implicit_value_and_gradients, f)
 
 
-def _run_gradients_function(function: Any, args: Any, keywords: Any, params: Selection) -> Any:
+def _run_gradients_function(
+    function: Callable[..., Any], args: Any, keywords: dict[str, Any], params: Selection
+) -> Any:
     if _is_of_graph(args, keywords):
         return _pulled_in_graph(function, args, keywords, params)[1](keywords.get("dy"))
     return _called(fgrad.gradients_function(function, params), function, args, keywords, params)
 
 
-def _run_value_and_gradients_function(function: Any, args: Any, keywords: Any, params: Selection) -> Any:
+def _run_value_and_gradients_function(
+    function: Callable[..., Any], args: Any, keywords: dict[str, Any], params: Selection
+) -> Any:
     if _is_of_graph(args, keywords):
         value, pull = _pulled_in_graph(function, args, keywords, params)
         return value, pull(keywords.get("dy"))
     return _called(fgrad.value_and_gradients_function(function, params), function, args, keywords, params)
 
 
-def _run_make_vjp(function: Any, args: Any, keywords: Any, params: Selection, persistent: bool) -> Any:
+def _run_make_vjp(
+    function: Callable[..., Any], args: Any, keywords: dict[str, Any], params: Selection, persistent: bool
+) -> Any:
     if _is_of_graph(args, keywords):
         return _pulled_in_graph(function, args, keywords, params)
     return _called(fgrad.make_vjp(function, params, persistent), function, args, keywords, params)
@@ -100,7 +106,13 @@ def _run_implicit_value_and_gradients(
     return transformed(*args, **keywords)
 
 
-def _called(transformed: Any, function: Any, args: Any, keywords: dict[str, Any], params: Selection) -> Any:
+def _called(
+    transformed: Callable[..., Any],
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    keywords: dict[str, Any],
+    params: Selection,
+) -> Any:
     """Call a transformed function with the differentiated arguments converted to tensors."""
     places, _ = select(function, params, args, {key: value for key, value in keywords.items() if key != "dy"})
     args = tuple(_tensors(arg) if place in places else arg for place, arg in enumerate(args))
@@ -126,7 +138,9 @@ def _is_of_graph(args: tuple[Any, ...], keywords: Mapping[str, Any]) -> bool:
     return mode.is_deferring() or holds_symbol(flatten((args, keywords))[0])
 
 
-def _pulled_in_graph(function: Any, args: Any, keywords: dict[str, Any], params: Selection) -> Any:
+def _pulled_in_graph(
+    function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], params: Selection
+) -> Any:
     """Return the value of a function of graph tensors, and its pullback."""
     given = {key: value for key, value in keywords.items() if key != "dy"}
     places, given = select(function, params, args, given)
@@ -154,7 +168,7 @@ def _read_in_graph(function: Callable[..., Any], args: tuple[Any, ...], keywords
     return value, list(zip(tape.gradient(value, variables), variables, strict=True))
 
 
-def _returned(function: Any, value: Any) -> Any:
+def _returned(function: Callable[..., Any], value: Any) -> Any:
     if value is None:
         raise errors.NoResultError(
             f"Cannot differentiate a function that returns None; did you forget to return a value from "

@@ -21,7 +21,7 @@ def logpdf(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False)
     return _logpdf_on_support(x - (0.0 if mean is None else mean), np.atleast_2d(cov))
 
 
-def _logpdf_on_support(deviation: Any, cov: Any) -> Array:
+def _logpdf_on_support(deviation: Array, cov: Array) -> Array:
     """Return the log-density where variances are nonzero, and minus infinity elsewhere."""
     values, vectors = np.linalg.eigh(cov)
     spans = values > 1e6 * np.finfo(float).eps * np.max(values)
