@@ -15,6 +15,7 @@ from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.linearization import differentiable
+from fgrad.typing import Operand
 
 
 class Arguments:
@@ -77,7 +78,7 @@ class Arguments:
                 )
         return bound
 
-    def _fitting(self, name: Name, leaf: Any, label: tuple[Place, str]) -> Any:
+    def _fitting(self, name: Name, leaf: Operand, label: tuple[Place, str]) -> Any:
         if type(leaf) in (int, float, complex) and np.result_type(name.dtype, leaf) == name.dtype:
             leaf = np.asarray(leaf, name.dtype)[()]
         value = _array_of(strip_ended(leaf))

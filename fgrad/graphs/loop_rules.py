@@ -486,7 +486,7 @@ class _IterationsRule(Rule):
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)
 
     @override
-    def mapped(self, ours: Sequence[bool], trace: Any = None) -> Any:
+    def mapped(self, ours: Sequence[bool], trace: object = None) -> Any:
         return Transparent("loop", functools.partial(_many, self.iterations, tuple(ours)))
 
 

@@ -515,7 +515,7 @@ def run_recorded(
         arguments.take_names(leaf for leaf, _ in trace.first.leaves)
     state = Assignments(trace)
 
-    def with_state(*args: object, **keywords: Any) -> Any:
+    def with_state(*args: object, **keywords: object) -> Any:
         result = call_users(function, args, keywords)
         return tree_map(_itself, result), list(state.values.values())
 

@@ -218,7 +218,7 @@ class Rewriting:
         key = slice(along.start, end if end >= 0 else None, along.step)
         return self.written("index", (array,), equation.outputs[0], template=(key,))
 
-    def written(self, primitive: str, inputs: Sequence[Any], like: Any, quiet: bool = True, **metadata: Any) -> Name:
+    def written(self, primitive: str, inputs: Sequence[Any], like: Any, quiet: bool = True, **metadata: object) -> Name:
         """Write a new equation, and return the name of its result."""
         name = Name(like, getattr(like, "is_weak", False))
         self.equations.append(Equation((name,), PRIMITIVES[primitive], tuple(inputs), metadata, quiet))
@@ -305,7 +305,7 @@ class Rewriting:
             return pieces[0]
         return self.written("concatenate", pieces, _form_of_rows(count, form), axis=0)
 
-    def _piece(self, part: _Rows, form: Any) -> Any:
+    def _piece(self, part: _Rows, form: object) -> Any:
         like = _form_of_rows(len(part.sources), form)
         if part.array is not None:
             end = part.start + part.step * len(part.sources)

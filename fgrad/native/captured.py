@@ -53,7 +53,7 @@ class Captured:
         others: more that the program depends on, such as arguments that are no inputs.
     """
 
-    def __init__(self, function: Any, others: Sequence[Any] = ()) -> None:
+    def __init__(self, function: Callable[..., Any], others: Sequence[Any] = ()) -> None:
         self._names: set[str] = set()
         self._open: list[tuple[str, Mapping[str, Any]]] = []
         self._seen: dict[int, Any] = {}
@@ -259,7 +259,7 @@ class _Cell:
     def __init__(self, cell: types.CellType) -> None:
         self._cell = cell
 
-    def get(self, key: Any, nothing: object = None) -> Any:
+    def get(self, key: str, nothing: object = None) -> Any:
         """Return what is in it."""
         try:
             return self._cell.cell_contents

@@ -45,7 +45,9 @@ class Form:
         outline: what the others are.
     """
 
-    def __init__(self, function: Any, static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], static: tuple[Any, ...], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> None:
         self._leaves, self._treedef = flatten((args, keywords))
         if static in ((), None):
             kinds = [_kind(leaf) for leaf in self._leaves]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import scalar_of
 from fgrad.native.shapes import put_into, sliced, view_of
 from fgrad.ops.indexing import ARRAY
+
+if TYPE_CHECKING:
+    from fgrad.graphs.equations import Name
 
 _INTEGER = np.dtype(np.int64)
 
@@ -136,7 +139,7 @@ def _without_masks(
     return items, nodes
 
 
-def _key(program: Program, template: Any, arrays: Sequence[Any], shape: Shape) -> Node | None:
+def _key(program: Program, template: tuple[Any, ...], arrays: Sequence[Any], shape: Shape) -> Node | None:
     """Return the places of a key with arrays, None if NumPy has to look at it."""
     found = _without_masks(program, template, [program.node(each) for each in arrays])
     if found is None or 0 in shape:
@@ -166,7 +169,7 @@ def _index(program: Program, out: object, x: Node, *arrays: object, template: tu
 
 @lowers("scatter")
 def _scatter(
-    program: Program, out: Any, values: Node, *arrays: Any, template: tuple[Any, ...], shape: Shape
+    program: Program, out: Name, values: Node, *arrays: object, template: tuple[Any, ...], shape: Shape
 ) -> Node | None:
     values, shape = program.cast(values, out.dtype), tuple(shape)
     if not arrays:
@@ -185,10 +188,10 @@ def _added(program: Program, values: Node, places: Node, shape: Shape) -> Node:
 @lowers("replace")
 def _replace(
     program: Program,
-    out: Any,
+    out: Name,
     x: Node,
     value: Any,
-    *arrays: Any,
+    *arrays: object,
     template: tuple[Any, ...],
     path: tuple[Any, ...] = (),
     lead: int = 0,
@@ -270,7 +273,7 @@ def _along(program: Program, x: Node, order: Node, axis: int) -> Node:
 
 
 @lowers("permute")
-def _permute(program: Program, out: Any, x: Node, order: Any, axis: int) -> Node | None:
+def _permute(program: Program, out: Name, x: Node, order: Any, axis: int) -> Node | None:
     order = program.node(order)
     if 0 in x.shape or 0 in out.shape:
         return program.zeros(out.shape, out.dtype) if 0 in out.shape else None
@@ -279,7 +282,7 @@ def _permute(program: Program, out: Any, x: Node, order: Any, axis: int) -> Node
 
 
 @lowers("unpermute")
-def _unpermute(program: Program, out: Any, x: Node, order: Any, axis: int) -> Node | None:
+def _unpermute(program: Program, out: Name, x: Node, order: object, axis: int) -> Node | None:
     if 0 in x.shape:
         return program.zeros(out.shape, out.dtype)
     places = program.repeat(_along(program, x, program.node(order), axis), x.shape)
@@ -287,7 +290,7 @@ def _unpermute(program: Program, out: Any, x: Node, order: Any, axis: int) -> No
 
 
 @lowers("tally")
-def _tally(program: Program, out: Any, weights: Node, places: Any, length: int) -> Node | None:
+def _tally(program: Program, out: Name, weights: Node, places: Any, length: int) -> Node | None:
     if out.shape != (length,) or 0 in (length, weights.size):
         return program.zeros(out.shape, out.dtype)
     places = in_range(program, program.node(places), length, wraps=False)

@@ -108,7 +108,7 @@ class Program(Nodes):
             return self.repeat(self.cast(x.arguments[0], dtype), x.shape)
         return self.add(Pointwise("cast", x.shape, dtype, [x]))
 
-    def pointwise(self, operation: str, *arguments: Any, dtype: DTypeLike | None = None) -> Node:
+    def pointwise(self, operation: str, *arguments: object, dtype: DTypeLike | None = None) -> Node:
         """Return an operation on arrays of one dtype, which are broadcast; `dtype` is that of the result."""
         nodes = [self.node(x) for x in arguments]
         shape = broadcast_shapes(*[x.shape for x in nodes])
@@ -154,7 +154,7 @@ class Program(Nodes):
             return self.reshaped(x.arguments[0], shape)
         return self.add(Reshaped(x, shape))
 
-    def reduced(self, kind: str, x: Node, axis: Any, keepdims: bool, dtype: DTypeLike) -> Node:
+    def reduced(self, kind: str, x: Node, axis: Axes, keepdims: bool, dtype: DTypeLike) -> Node:
         """Reduce along axes."""
         axes = axes_of(x.shape, axis)
         if not axes and kind == "sum" and np.dtype(dtype).kind in "fc":
@@ -383,7 +383,7 @@ def axes_of(shape: Shape, axis: Axes) -> tuple[int, ...]:
     return tuple(each % len(shape) for each in (axis if isinstance(axis, tuple) else (axis,)))
 
 
-def count_of(shape: Shape, axis: Any) -> int:
+def count_of(shape: Shape, axis: Axes) -> int:
     """Return how many elements lie along axes."""
     return math.prod(shape[each] for each in axes_of(shape, axis))
 

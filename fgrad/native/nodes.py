@@ -256,7 +256,7 @@ class Stepped(Node):
 
     __slots__ = ("step",)
 
-    def __init__(self, step: Any, arguments: Sequence[Node]) -> None:
+    def __init__(self, step: tuple[Any, ...], arguments: Sequence[Node]) -> None:
         super().__init__((), np.float64, arguments)
         self.step = step
 

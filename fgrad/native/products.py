@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fgrad.native.contractions import Side, contraction, fails_unless_finite
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.nodes import Joined, Moved, Node, Place, Reduced, Term
 from fgrad.native.shapes import sliced
 
+if TYPE_CHECKING:
+    from fgrad.graphs.equations import Name
+
 
 @lowers("matmul", "matmul_guarded")
-def _matmul(program: Program, out: Any, x: Node, y: Node, guard: int | None = None) -> Node | None:
+def _matmul(program: Program, out: Name, x: Node, y: Node, guard: int | None = None) -> Node | None:
     """Return a product; the axes of a stack have the labels of those of the other, counted from the last."""
     stacks = [max(len(each.shape) - 2, 0) for each in (x, y)]
     letters = "".join(chr(ord("a") + axis) for axis in range(max(stacks)))
@@ -26,7 +29,7 @@ def _matmul(program: Program, out: Any, x: Node, y: Node, guard: int | None = No
 
 @lowers("einsum", "einsum_guarded")
 def _einsum(
-    program: Program, out: Any, *operands: Node, subscripts: str, optimize: Any = False, guard: int | None = None
+    program: Program, out: Name, *operands: Node, subscripts: str, optimize: object = False, guard: int | None = None
 ) -> Node | None:
     inputs, output = subscripts.split("->")
     nodes = [program.cast(x, out.dtype) for x in operands]
@@ -51,7 +54,7 @@ _LONGEST_KERNEL = 64
 
 @lowers("convolve", "convolve_guarded")
 def _convolve(
-    program: Program, out: Any, a: Node, v: Node, start: int, length: int, guard: int | None = None
+    program: Program, out: Name, a: Node, v: Node, start: int, length: int, guard: int | None = None
 ) -> Node | None:
     """Return a window of the full convolution over the last axes, with zeros beyond the ends.
 

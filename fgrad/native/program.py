@@ -7,7 +7,7 @@ import importlib
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,10 @@ from fgrad.ops.tracing import first_example
 from fgrad.rules.closures import Replaced, followers, given_now
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.running import call_users, untraced
+from fgrad.typing import Operand
+
+if TYPE_CHECKING:
+    import optree
 
 _LONG_RECORDING = 50_000
 """So many operations of a loop, recorded twice, are worth a warning: that takes a second or more."""
@@ -62,7 +66,7 @@ class Program:
         is_plain: it uses no variables, and returns numbers alone.
     """
 
-    def __init__(self, function: Any, form: Form, options: Options, assigning: Lock) -> None:
+    def __init__(self, function: Callable[..., Any], form: Form, options: Options, assigning: Lock) -> None:
         self._assigning = assigning
         outline, users = form.outline, [function]
 
@@ -244,7 +248,7 @@ class Program:
         return report
 
 
-def _nesting(treedef: Any) -> Callable[[list[Any]], Any]:
+def _nesting(treedef: optree.PyTreeSpec) -> Callable[[list[Any]], Any]:
     """Return what makes the first of a pair of containers of its leaves; the usual ones are made at once."""
     result = treedef.child(0)
     if result.is_leaf():
@@ -267,7 +271,7 @@ def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
     return graph.with_ends([*graph.inputs, *graph.variables], outputs)
 
 
-def _example(leaf: Any) -> Any:
+def _example(leaf: Operand) -> Any:
     return leaf if type(leaf) in (int, float, complex) else first_example(leaf)
 
 

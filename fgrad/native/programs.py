@@ -36,7 +36,7 @@ class Programs:
         count: how many there have been.
     """
 
-    def __init__(self, static: Any, options: Options) -> None:
+    def __init__(self, static: tuple[Any, ...], options: Options) -> None:
         self.static, self._options = static, options
         self.engine = options.engine
         self.known: OrderedDict[Hashable, Program] = OrderedDict()

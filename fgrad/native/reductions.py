@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
 from fgrad.native.nodes import Literal, Node, Running, Scattered
 from fgrad.native.shapes import joined, sliced
+from fgrad.typing import Axes
+
+if TYPE_CHECKING:
+    from fgrad.graphs.equations import Name
 
 Rule = Callable[..., Node | None]
 
 
 def _reduction_of(kind: str) -> Rule:
     def rule(
-        program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: object
+        program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False, **others: object
     ) -> Node | None:
         if others:
             return None
@@ -31,7 +35,7 @@ for _kind in ("sum", "prod", "max", "min", "any", "all"):
 
 
 @lowers("mean")
-def _mean(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False) -> Node:
+def _mean(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False) -> Node:
     total = program.reduced("sum", program.cast(x, out.dtype), axis, keepdims, out.dtype)
     return program.pointwise("divide", total, program.add(Literal(count_of(x.shape, axis), out.dtype)))
 
@@ -39,7 +43,7 @@ def _mean(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool 
 def _extremum_of_numbers(kind: str, worst: float) -> Rule:
     """Return how an extremum is lowered that leaves NaNs out, and is NaN where there is nothing else."""
 
-    def rule(program: Program, out: object, x: Node, axis: Any = None, keepdims: bool = False) -> Node | None:
+    def rule(program: Program, out: object, x: Node, axis: Axes = None, keepdims: bool = False) -> Node | None:
         if x.dtype.kind != "f":
             return _reduction_of(kind)(program, out, x, axis, keepdims)
         unknown = program.pointwise("isnan", x, dtype=np.bool_)
@@ -71,7 +75,7 @@ def _chosen(kind: str) -> Callable[..., Any]:
     take more than the numbers do, and NumPy is faster.
     """
 
-    def rule(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False, **others: Any) -> Any:
+    def rule(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False, **others: object) -> Any:
         if others or 0 in x.shape:
             return None
         x = program.cast(x, np.int8) if x.dtype.kind == "b" else x
@@ -101,7 +105,7 @@ LOWERINGS["argmin"] = _chosen("min")
 
 
 def _cumulative(kind: str) -> Callable[..., Any]:
-    def rule(program: Program, out: Any, x: Node, axis: int) -> Node | None:
+    def rule(program: Program, out: Name, x: Node, axis: int) -> Node | None:
         if out.dtype.kind == "b":
             return None
         order = _last(len(x.shape), axis % len(x.shape))
@@ -116,7 +120,7 @@ LOWERINGS["cumprod"] = _cumulative("prod")
 
 
 @lowers("logsumexp")
-def _logsumexp(program: Program, out: Any, x: Node, axis: Any = None, keepdims: bool = False) -> Node | None:
+def _logsumexp(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False) -> Node | None:
     if x.dtype.kind != "f" or x.dtype != out.dtype:
         return None
     largest = program.reduced("max", x, axis, True, x.dtype)
@@ -128,7 +132,7 @@ def _logsumexp(program: Program, out: Any, x: Node, axis: Any = None, keepdims: 
 
 
 @lowers("cross")
-def _cross(program: Program, out: Any, a: Node, b: Node) -> Node:
+def _cross(program: Program, out: Name, a: Node, b: Node) -> Node:
     parts = []
     for first, second in ((1, 2), (2, 0), (0, 1)):
         x, y = program.cast(a, out.dtype), program.cast(b, out.dtype)
@@ -145,7 +149,7 @@ _FEW = 16
 
 
 @lowers("segment_sums")
-def _segment_sums(program: Program, out: Any, x: Node, starts: Sequence[int], axis: int) -> Node | None:
+def _segment_sums(program: Program, out: Name, x: Node, starts: Sequence[int], axis: int) -> Node | None:
     """Return sums from each start to the next; from one that is not before the next, only its own element."""
     (axis,), starts = axes_of(x.shape, axis), [int(each) for each in starts]
     ends = [*starts[1:], x.shape[axis]]
@@ -173,7 +177,7 @@ def _abs_squared(program: Program, out: object, x: Node) -> Node | None:
 
 
 @lowers("hypot_squared")
-def _hypot_squared(program: Program, out: Any, x: Any, y: Any) -> Node | None:
+def _hypot_squared(program: Program, out: Name, x: Any, y: Any) -> Node | None:
     if out.dtype.kind != "f":
         return None
     length = program.pointwise("hypot", program.cast(x, out.dtype), program.cast(y, out.dtype))

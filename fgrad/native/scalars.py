@@ -64,7 +64,7 @@ _by_dtype = {dtype: SCALARS[dtype.name] for dtype in map(np.dtype, SCALARS)}
 """The same by dtype: NumPy makes up a name anew each time."""
 
 
-def scalar_of(dtype: Any) -> Scalar:
+def scalar_of(dtype: np.dtype[Any]) -> Scalar:
     """Return the kind of number of a dtype."""
     return _by_dtype[dtype]
 

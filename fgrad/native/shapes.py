@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.nodes import Bound, Joined, Literal, Moved, Node, Place, Shape, Term
-from fgrad.typing import Operand
+
+if TYPE_CHECKING:
+    from fgrad.graphs.equations import Name
 
 
 @lowers("broadcast_to")
-def _broadcast_to(program: Program, out: Any, x: Node, shape: tuple[int, ...]) -> Node:
+def _broadcast_to(program: Program, out: Name, x: Node, shape: tuple[int, ...]) -> Node:
     return program.repeat(program.node(x), out.shape)
 
 
 @lowers("reshape")
-def _reshape(program: Program, out: Any, x: Node, shape: tuple[int, ...], order: str = "C") -> Node | None:
+def _reshape(program: Program, out: Name, x: Node, shape: tuple[int, ...], order: str = "C") -> Node | None:
     if order == "C":
         return program.reshaped(x, out.shape)
     if order == "F":
@@ -35,19 +37,19 @@ def _transpose(program: Program, out: object, x: Node, axes: Any = None) -> Node
 
 
 @lowers("astype")
-def _astype(program: Program, out: Any, x: Node, dtype: object) -> Node | None:
+def _astype(program: Program, out: Name, x: Node, dtype: object) -> Node | None:
     if x.dtype.kind == "f" and out.dtype.kind in "iu":
         return None  # what is out of range is the processor's to say
     return program.cast(x, out.dtype)
 
 
 @lowers("stop_gradient", "sealed", "real", "conjugate", "positive")
-def _same(program: Program, out: Any, x: Node, *others: object, **metadata: object) -> Node:
+def _same(program: Program, out: Name, x: Node, *others: object, **metadata: object) -> Node:
     return program.node(x, out.dtype)
 
 
 @lowers("where")
-def _where(program: Program, out: Any, condition: Node, a: Operand, b: Any) -> Node:
+def _where(program: Program, out: Name, condition: Node, a: object, b: object) -> Node:
     chosen = program.cast(a, out.dtype), program.cast(b, out.dtype)
     return program.pointwise("select", program.cast(condition, np.bool_), *chosen, dtype=out.dtype)
 
@@ -132,12 +134,12 @@ def joined(program: Program, parts: Sequence[Node], axis: int) -> Node:
 
 
 @lowers("concatenate")
-def _concatenate(program: Program, out: Any, *arrays: Any, axis: int) -> Node:
+def _concatenate(program: Program, out: Name, *arrays: Any, axis: int) -> Node:
     return joined(program, [program.cast(x, out.dtype) for x in arrays], axis)
 
 
 @lowers("stack")
-def _stack(program: Program, out: Any, *arrays: Any, axis: int) -> Node:
+def _stack(program: Program, out: Name, *arrays: Any, axis: int) -> Node:
     axis %= len(out.shape)
     shape = (*out.shape[:axis], 1, *out.shape[axis + 1 :])
     return joined(program, [program.reshaped(program.cast(x, out.dtype), shape) for x in arrays], axis)
@@ -169,7 +171,7 @@ def _difference(program: Program, out: object, x: Node, axis: int) -> Node | Non
 
 
 @lowers("diagonal")
-def _diagonal(program: Program, out: Any, x: Node, offset: int) -> Node:
+def _diagonal(program: Program, out: Name, x: Node, offset: int) -> Node:
     last = len(out.shape) - 1
     places = [Place(0, (Term(axis, 1),)) for axis in range(last)]
     along = (Term(last, 1),) if out.shape[last] != 1 else ()
@@ -178,7 +180,7 @@ def _diagonal(program: Program, out: Any, x: Node, offset: int) -> Node:
 
 
 @lowers("diagonal_matrix")
-def _diagonal_matrix(program: Program, out: Any, x: Node, shape: Any, offset: int) -> Node:
+def _diagonal_matrix(program: Program, out: Name, x: Node, shape: Any, offset: int) -> Node:
     """Put values on a diagonal: in memory, each lies the same distance from the one before."""
     if not x.size:
         return program.zeros(out.shape, out.dtype)
@@ -190,7 +192,7 @@ def _diagonal_matrix(program: Program, out: Any, x: Node, shape: Any, offset: in
 
 
 @lowers("sliding_windows")
-def _sliding_windows(program: Program, out: Any, x: Node, sizes: Sequence[int], axes: Sequence[int]) -> Node:
+def _sliding_windows(program: Program, out: Name, x: Node, sizes: Sequence[int], axes: Sequence[int]) -> Node:
     terms = [[Term(axis, 1)] for axis in range(len(x.shape))]
     for place, axis in enumerate(axes):
         terms[axis].append(Term(len(x.shape) + place, 1))
@@ -199,7 +201,7 @@ def _sliding_windows(program: Program, out: Any, x: Node, sizes: Sequence[int], 
 
 
 @lowers("by_diagonals")
-def _by_diagonals(program: Program, out: Any, x: Node, columns: int) -> Node:
+def _by_diagonals(program: Program, out: Name, x: Node, columns: int) -> Node:
     """Return matrices with values along their diagonals, from the lower left to the upper right."""
     lead = len(x.shape) - 1
     rows = out.shape[-2]
@@ -212,7 +214,7 @@ def _by_diagonals(program: Program, out: Any, x: Node, columns: int) -> Node:
 
 
 @lowers("imag")
-def _imag(program: Program, out: Any, x: Node) -> Node:
+def _imag(program: Program, out: Name, x: Node) -> Node:
     return program.zeros(out.shape, out.dtype)
 
 
@@ -231,7 +233,7 @@ _MOST_COEFFICIENTS = 32
 
 
 @lowers("polyval")
-def _polyval(program: Program, out: Any, p: Node, x: Any) -> Node | None:
+def _polyval(program: Program, out: Name, p: Node, x: Any) -> Node | None:
     """Return a polynomial by Horner's rule, which begins with 0 times `x`, as NumPy's does."""
     if 0 in out.shape:
         return program.zeros(out.shape, out.dtype)

@@ -173,7 +173,7 @@ def arguments_by_name(
     return {name: Argument(kinds[name].kind.name, x) for name, x in bound.arguments.items()}
 
 
-def _children(tree: Any) -> list[tuple[str, Any, Any]] | None:
+def _children(tree: object) -> list[tuple[str, Any, Any]] | None:
     """Return the children of a container: how each is reached, by which key, and what it is; None for a leaf."""
     if isinstance(tree, dict):
         return [(f"[{key!r}]", key, x) for key, x in tree.items()]

@@ -5,7 +5,7 @@ Where LAPACK finds no factors the run is void, and NumPy says what is wrong.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from fgrad.native.lowering import Program, lowers
 from fgrad.native.memory import matrices_of
 from fgrad.native.nodes import Called, Literal, Moved, Node, Place, Reduced, Term
 from fgrad.native.routines import Factors, Solution, Triangle
+
+if TYPE_CHECKING:
+    from fgrad.graphs.equations import Name
 
 _TRIANGULAR = ("trsm", "trsv")
 
@@ -128,7 +131,7 @@ def _with_factors(program: Program, factors: Node, pivots: Node, b: Node, of_tra
 
 @lowers("solve_factored")
 def _solve_factored(
-    program: Program, out: Any, a: Node, b: Node, *factors: Node, method: str, of_transpose: bool
+    program: Program, out: Name, a: Node, b: Node, *factors: Node, method: str, of_transpose: bool
 ) -> Node | None:
     if not out.shape or 0 in out.shape or 0 in a.shape or not libraries.has(out.dtype, *_TRIANGULAR):
         return None
@@ -148,7 +151,7 @@ def _solution(program: Program, a: Node, b: Node) -> Node:
 
 
 @lowers("solve")
-def _solve(program: Program, out: Any, a: Node, b: Node) -> Node | None:
+def _solve(program: Program, out: Name, a: Node, b: Node) -> Node | None:
     a, b = program.cast(a, out.dtype), program.cast(b, out.dtype)
     if 0 in out.shape or not _has_factors(a):
         return None
@@ -156,7 +159,7 @@ def _solve(program: Program, out: Any, a: Node, b: Node) -> Node | None:
 
 
 @lowers("solve_both")
-def _solve_both(program: Program, out: Any, joined: Node, columns: int) -> Node | None:
+def _solve_both(program: Program, out: Name, joined: Node, columns: int) -> Node | None:
     """Return the solutions of equations whose matrix and right-hand side lie side by side."""
     size = joined.shape[-2]
     if 0 in out.shape or size != columns or not _has_factors(joined):

@@ -24,6 +24,7 @@ from fgrad.native.nodes import Called, Node
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import is_native
 from fgrad.native.shapes import sliced
+from fgrad.typing import DTypeLike
 
 _RAISES = {"power", "left_shift", "right_shift"}
 """Whose loops raise errors of Python's for some integers, or do what the processor does."""
@@ -123,7 +124,7 @@ def _by_inner_loop(program: Program, equation: Equation, arguments: list[Any]) -
     return None if None in results else tuple(program.cast(node, name.dtype) for node, name in pairs)
 
 
-def _called(program: Program, loop: Inner | None, nodes: list[Node], shape: Any, dtype: Any) -> Any:
+def _called(program: Program, loop: Inner | None, nodes: list[Node], shape: Any, dtype: DTypeLike) -> Any:
     return loop and program.add(Called("ufunc", shape, dtype, nodes, loop))
 
 

@@ -69,7 +69,7 @@ class OnValues:
             return self._for_any_form(args)
         return self.function(*args)
 
-    def bound(self, *rest: Any) -> Function:
+    def bound(self, *rest: object) -> Function:
         """Return a function of the arguments that come before others, for a run in which nothing else changes.
 
         So what is the same in all calls, the others and what is closed over, is looked at once.

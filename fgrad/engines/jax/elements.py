@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fgrad.engines.jax.library import cast, dtype_of, jax, jnp, scipys
 from fgrad.engines.jax.table import lowers, refuses
-from fgrad.typing import DTypeLike
+from fgrad.typing import Array, DTypeLike
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @lowers("scale")
-def scaled(cotangent: Any, slope: Any) -> Any:
+def scaled(cotangent: Array, slope: Array) -> Any:
     """Return a product in which exact zeros of the first factor win over infinities and NaN of the second."""
     product = cotangent * slope
     return jnp.where((cotangent == 0) & ~jnp.isfinite(product), jnp.zeros((), product.dtype), product)
 
 
-def _share(x: Any, total: Any, power: Any) -> Any:
+def _share(x: Array, total: Array, power: Callable[[Array], Array]) -> Any:
     # If the total is infinite, finite numbers in place of infinities give 0 below and 1 above.
     limits = jnp.finfo(jnp.result_type(x, total))
     lowest, highest = (jnp.asarray(each, limits.dtype) for each in (limits.min, limits.max))
@@ -27,7 +30,7 @@ def _share(x: Any, total: Any, power: Any) -> Any:
 
 
 @refuses("astype")
-def _beyond_integers(ans: Any, x: Any, dtype: DTypeLike) -> Any:
+def _beyond_integers(ans: Array, x: Array, dtype: DTypeLike) -> Any:
     """Return where a number is out of the range of an integer dtype: JAX clips it, NumPy does not."""
     if dtype_of(ans).kind not in "iu" or dtype_of(x).kind not in "fc":
         return np.False_
@@ -49,12 +52,12 @@ lowers("sealed")(lambda vectors, a, values, right, kind: vectors)
 # Integers: division by 0 gives 0 in NumPy
 
 
-def _divisor(x: Any) -> Any:
+def _divisor(x: Array) -> Any:
     return jnp.where(x == 0, jnp.ones((), x.dtype), x)
 
 
 @lowers("floor_divide")
-def floor_divided(x: Any, y: Any) -> Any:
+def floor_divided(x: Array, y: Array) -> Any:
     """Return the floor division."""
     if x.dtype.kind == "f":
         return _float_divmod(x, y)[0]
@@ -62,7 +65,7 @@ def floor_divided(x: Any, y: Any) -> Any:
 
 
 @lowers("remainder")
-def remainder(x: Any, y: Any) -> Any:
+def remainder(x: Array, y: Array) -> Any:
     """Return the remainder, with the sign of the divisor."""
     if x.dtype.kind == "f":
         return _float_divmod(x, y)[1]
@@ -70,12 +73,12 @@ def remainder(x: Any, y: Any) -> Any:
 
 
 @lowers("divmod")
-def parted(x: Any, y: Any) -> tuple[Any, Any]:
+def parted(x: Array, y: Array) -> tuple[Any, Any]:
     """Return quotient and remainder."""
     return floor_divided(x, y), remainder(x, y)
 
 
-def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
+def _float_divmod(x: Array, y: Array) -> tuple[Any, Any]:
     """Return NumPy's `divmod` of floating-point numbers, following its algorithm (`npy_divmod`)."""
     x, y = jnp.broadcast_arrays(x, y)
     rest = jnp.fmod(x, y)
@@ -91,7 +94,7 @@ def _float_divmod(x: Any, y: Any) -> tuple[Any, Any]:
 
 
 @refuses("power")
-def has_no_power(ans: Any, x: Any, y: Any) -> Any:
+def has_no_power(ans: Array, x: Array, y: Array) -> Any:
     """Return where integer powers have negative exponents, or exponents of more than 6 bits, which JAX truncates."""
     return None if ans.dtype.kind not in "iu" else (y < 0) | (y > 63)
 
@@ -113,18 +116,18 @@ lowers("pseudo_huber")(lambda delta, r: _pseudo_huber(delta, r))
 lowers("rgamma")(lambda x: scipys.gammasgn(x) * jnp.exp(-scipys.gammaln(x)))
 
 
-def _unless(power: Any) -> Any:
+def _unless(power: Array) -> Any:
     return jnp.where(power == 0, jnp.ones((), power.dtype), power)
 
 
-def _pseudo_huber(delta: Any, r: Any) -> Any:
+def _pseudo_huber(delta: Array, r: Array) -> Any:
     ratio = r / jnp.where(delta == 0, 1, delta)
     value = delta * delta * jnp.expm1(0.5 * jnp.log1p(ratio * ratio))
     return jnp.where(delta < 0, jnp.inf, jnp.where((delta == 0) | (r == 0), 0.0, value))
 
 
 @lowers("huber")
-def huber(delta: Any, r: Any) -> Any:
+def huber(delta: Array, r: Array) -> Any:
     """Return the Huber loss: quadratic up to delta, and linear beyond."""
     size = jnp.abs(r)
     value = jnp.where(size <= delta, 0.5 * r * r, delta * (size - 0.5 * delta))

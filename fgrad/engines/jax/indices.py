@@ -14,6 +14,7 @@ from fgrad.core.views import VIEWS
 from fgrad.engines.jax.library import cast, is_known, jnp
 from fgrad.engines.jax.table import lowers, refuses
 from fgrad.ops.indexing import ARRAY
+from fgrad.typing import Array
 
 Template = tuple[Any, ...]
 
@@ -40,7 +41,7 @@ def scattered(values: Any, *arrays: Any, template: Template, shape: tuple[int, .
 
 
 @lowers("replace")
-def replaced(x: Any, value: Any, *arrays: Any, template: Template, path: Any = (), lead: int = 0) -> Any:
+def replaced(x: Array, value: object, *arrays: Any, template: Template, path: Any = (), lead: int = 0) -> Any:
     """Return an array with a value at a key of one of its views; for repeated indices the last value counts."""
     moves = [step for step in path if step[0].name not in _PARTS]
     places = np.arange(x.size).reshape(x.shape)
@@ -62,7 +63,7 @@ def replaced(x: Any, value: Any, *arrays: Any, template: Template, path: Any = (
 _PARTS = ("real", "imag")
 
 
-def _with_part(numbers: Any, value: Any, names: list[str]) -> Any:
+def _with_part(numbers: Array, value: Any, names: list[str]) -> Any:
     """Return complex numbers with a new real or imaginary part."""
     if not jnp.iscomplexobj(numbers):
         return value
@@ -96,7 +97,7 @@ refuses("scatter")(lambda ans, values, *arrays, template, shape: _beyond(shape, 
 
 @refuses("replace")
 def writes_beyond(
-    ans: Any, x: Any, value: object, *arrays: object, template: Template, path: Any = (), lead: int = 0
+    ans: Array, x: Array, value: object, *arrays: object, template: Template, path: Any = (), lead: int = 0
 ) -> Any:
     """Return where a key is out of the range of the view."""
     view = np.broadcast_to(0, x.shape)
@@ -114,14 +115,14 @@ lowers("diagonal")(lambda x, offset: jnp.diagonal(x, offset, -2, -1))
 
 
 @lowers("diagonal_matrix")
-def diagonal_matrix(values: Any, shape: tuple[int, int], offset: int) -> Any:
+def diagonal_matrix(values: Array, shape: tuple[int, int], offset: int) -> Any:
     """Return zeros with values on a diagonal of the last two axes."""
     rows = np.arange(values.shape[-1]) + max(-offset, 0)
     return jnp.zeros((*values.shape[:-1], *shape), values.dtype).at[..., rows, rows + offset].set(values)
 
 
 @lowers("sliding_windows")
-def sliding_windows(x: Any, sizes: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def sliding_windows(x: Array, sizes: tuple[int, ...], axes: tuple[int, ...]) -> Any:
     """Return all windows of the given sizes along axes, in new axes at the end."""
     ndim = x.ndim
     for size, axis in zip(sizes, axes, strict=True):
@@ -132,13 +133,13 @@ def sliding_windows(x: Any, sizes: tuple[int, ...], axes: tuple[int, ...]) -> An
 
 
 @lowers("by_diagonals")
-def by_diagonals(values: Any, columns: int) -> Any:
+def by_diagonals(values: Array, columns: int) -> Any:
     """Return matrices whose diagonals, from the lower left on, are constant with the given values."""
     return sliding_windows(values, (columns,), (values.ndim - 1,))[..., ::-1, :]
 
 
 @lowers("central_difference")
-def central_difference(x: Any, axis: int, edge: int, reverse: bool) -> Any:
+def central_difference(x: Array, axis: int, edge: int, reverse: bool) -> Any:
     """Return each element's next neighbour minus the previous one; beyond the ends, `edge` times the end element."""
     moved = jnp.moveaxis(x, axis, 0)
     sign = -1 if reverse else 1
@@ -147,12 +148,12 @@ def central_difference(x: Any, axis: int, edge: int, reverse: bool) -> Any:
 
 
 @lowers("permute")
-def permuted(x: Any, order: object, axis: int) -> Any:
+def permuted(x: Array, order: object, axis: int) -> Any:
     """Return the elements along an axis in the order of a permutation."""
     return jnp.take_along_axis(x, order, axis)
 
 
 @lowers("unpermute")
-def unpermuted(x: Any, order: object, axis: int) -> Any:
+def unpermuted(x: Array, order: object, axis: int) -> Any:
     """Undo `permuted`."""
     return jnp.take_along_axis(x, jnp.argsort(order, axis), axis)

@@ -10,6 +10,7 @@ import numpy as np
 from fgrad.engines.jax.library import cast, is_known, jnp
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.integers import DIVIDE, EXACT, GROW, LARGEST, SHIFT, is_integer, narrow_dtype
+from fgrad.typing import Array
 
 
 def void_integers(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
@@ -25,7 +26,7 @@ def void_integers(equation: Equation, inputs: Sequence[Any]) -> list[Any]:
     return [each for each in found if not (is_known(each) and not each)]
 
 
-def _beyond(x: Any, dtype: np.dtype[Any]) -> Iterator[Any]:
+def _beyond(x: Array, dtype: np.dtype[Any]) -> Iterator[Any]:
     info = np.iinfo(dtype)
     yield x < int(info.min)
     if info.max < LARGEST:

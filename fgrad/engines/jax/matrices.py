@@ -8,6 +8,7 @@ import numpy as np
 
 from fgrad.engines.jax.library import jnp, scipy_linalg
 from fgrad.engines.jax.table import lowers, refuses
+from fgrad.typing import Array
 
 lowers("qr")(lambda a: tuple(jnp.linalg.qr(a)))
 lowers("slogdet")(lambda a: tuple(jnp.linalg.slogdet(a)))
@@ -21,15 +22,15 @@ lowers("expm_frechet")(lambda a, e: scipy_linalg.expm_frechet(*jnp.broadcast_arr
 lowers("cholesky_factor")(lambda a: jnp.linalg.cholesky(a, symmetrize_input=False))
 
 
-def _adjoint(x: Any) -> Any:
+def _adjoint(x: Array) -> Any:
     return jnp.conjugate(jnp.swapaxes(x, -1, -2))
 
 
-def _hermitian_parts(a: Any, triangle: str) -> tuple[Any, ...]:
+def _hermitian_parts(a: Array, triangle: str) -> tuple[Any, ...]:
     return tuple(jnp.linalg.eigh(a, UPLO=triangle, symmetrize_input=False))
 
 
-def _singular_parts(a: Any, full_matrices: bool, hermitian: bool) -> tuple[Any, Any, Any]:
+def _singular_parts(a: Array, full_matrices: bool, hermitian: bool) -> tuple[Any, Any, Any]:
     """Return singular vectors and values; for a Hermitian matrix, only the lower triangle is read, as in NumPy."""
     if not hermitian:
         return tuple(jnp.linalg.svd(a, full_matrices))
@@ -47,13 +48,13 @@ def solve_both(joined: Any, columns: int) -> Any:
 
 
 @lowers("pinv")
-def pinv(a: Any, cutoff: object, hermitian: bool) -> Any:
+def pinv(a: Array, cutoff: object, hermitian: bool) -> Any:
     """Return the pseudo-inverse."""
     return pinv_and_values(a, cutoff, hermitian)[0]
 
 
 @lowers("pinv_and_values")
-def pinv_and_values(a: Any, cutoff: object, hermitian: bool = False) -> tuple[Any, Any]:
+def pinv_and_values(a: Array, cutoff: object, hermitian: bool = False) -> tuple[Any, Any]:
     """Return the pseudo-inverse and the singular values."""
     u, s, vh = _singular_parts(a, False, hermitian)
     is_kept = s > jnp.asarray(cutoff)[..., None] * jnp.max(s, axis=-1, keepdims=True, initial=0)
@@ -62,7 +63,7 @@ def pinv_and_values(a: Any, cutoff: object, hermitian: bool = False) -> tuple[An
 
 
 @lowers("cofactors")
-def cofactors(a: Any, *directions: object, det: object = None) -> Any:
+def cofactors(a: Array, *directions: object, det: object = None) -> Any:
     """Return the cofactors of matrices from their singular values, also for singular matrices.
 
     Raises:
@@ -78,14 +79,14 @@ def cofactors(a: Any, *directions: object, det: object = None) -> Any:
 
 
 @lowers("lu_factors")
-def lu_factors(a: Any, warns: bool) -> tuple[Any, Any]:
+def lu_factors(a: Array, warns: bool) -> tuple[Any, Any]:
     """Return the LU factors in one matrix, and the row interchanges as a column."""
     lu, pivots = scipy_linalg.lu_factor(a)
     return lu, pivots[..., None]
 
 
 @lowers("solve_factored")
-def solve_factored(a: Any, b: Any, *factors: object, method: str, of_transpose: bool) -> Any:
+def solve_factored(a: Array, b: Array, *factors: object, method: str, of_transpose: bool) -> Any:
     """Return the solution of systems with a given factorization."""
     lead = jnp.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     matrix = jnp.broadcast_to(a, (*lead, *a.shape[-2:]))
@@ -105,7 +106,7 @@ def _is_spoilt(ans: Any, *arrays: Any) -> Any:
 
 
 @refuses("lu_factors")
-def has_no_pivot(ans: Any, a: Any, warns: bool) -> Any:
+def has_no_pivot(ans: Array, a: Array, warns: bool) -> Any:
     """Return whether a matrix is singular."""
     return jnp.any(jnp.diagonal(ans[0], 0, -2, -1) == 0)
 

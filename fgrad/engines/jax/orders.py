@@ -6,10 +6,11 @@ from typing import Any
 
 from fgrad.engines.jax.library import cast, jnp
 from fgrad.engines.jax.table import lowers
+from fgrad.typing import Array
 
 
 @lowers("stable_order")
-def stable_order(x: Any, axis: int, descending: bool = False) -> Any:
+def stable_order(x: Array, axis: int, descending: bool = False) -> Any:
     """Return the indices that sort along an axis; equal elements keep their order."""
     return jnp.argsort(x, axis, stable=True, descending=descending)
 
@@ -19,7 +20,7 @@ lowers("lexsort")(lambda *keys, axis: jnp.lexsort(keys, axis))
 
 
 @lowers("rank_places")
-def rank_places(x: Any, ranks: Any) -> Any:
+def rank_places(x: Array, ranks: Array) -> Any:
     """Return the positions along the last axis of the elements with given ranks, in the order of a stable sort."""
     order = jnp.argsort(x, -1, stable=True)
     lead = jnp.broadcast_shapes(x.shape[:-1], ranks.shape[:-1])
@@ -34,7 +35,7 @@ def isin(element: object, test_elements: object, invert: bool = False, **how: ob
 
 
 @lowers("interp")
-def interpolated(x: Any, fp: Any, xp: Any) -> Any:
+def interpolated(x: Array, fp: Array, xp: Array) -> Any:
     """Return the values of piecewise linear interpolation.
 
     Raises:

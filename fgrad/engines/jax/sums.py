@@ -12,10 +12,11 @@ from fgrad.engines.jax.elements import scaled
 from fgrad.engines.jax.indices import sliding_windows
 from fgrad.engines.jax.library import cast, is_known, jnp, lax
 from fgrad.engines.jax.table import lowers, refuses, rule_of
+from fgrad.typing import Array
 
 
 def _position(name: str) -> Callable[..., Any]:
-    def rule(x: Any, axis: object = None, keepdims: bool = False) -> Any:
+    def rule(x: Array, axis: object = None, keepdims: bool = False) -> Any:
         if x.dtype.kind == "c":
             raise NotImplementedError("complex numbers are not ordered in JAX")
         return getattr(jnp, name)(x, axis=axis, keepdims=keepdims)
@@ -28,7 +29,7 @@ lowers("argmin")(_position("argmin"))
 
 
 def _summed(name: str) -> Callable[..., Any]:
-    def rule(x: Any, **metadata: object) -> Any:
+    def rule(x: Array, **metadata: object) -> Any:
         ans = getattr(jnp, name)(x, **metadata)
         if ans.size != x.size or ans.dtype.kind not in "fc":
             return ans
@@ -43,7 +44,7 @@ lowers("mean")(_summed("mean"))
 
 
 @lowers("segment_sums")
-def segment_sums(x: Any, starts: Sequence[int], axis: int) -> Any:
+def segment_sums(x: Array, starts: Sequence[int], axis: int) -> Any:
     """Return the sums from each start to the next one; if that is not larger, the element at the start."""
     moved = jnp.moveaxis(x, axis, 0)
     ends = [*starts[1:], len(moved)]
@@ -52,19 +53,19 @@ def segment_sums(x: Any, starts: Sequence[int], axis: int) -> Any:
 
 
 @lowers("tally")
-def tally(weights: Any, places: Any, length: int) -> Any:
+def tally(weights: Array, places: object, length: int) -> Any:
     """Return for each bin the sum of its weights."""
     return jnp.zeros(length, weights.dtype).at[places].add(weights)
 
 
 @refuses("tally")
-def has_no_place(ans: Any, weights: Any, places: Any, length: int) -> Any:
+def has_no_place(ans: Array, weights: Array, places: Any, length: int) -> Any:
     """Return whether an index is out of range."""
     return None if is_known(places) else jnp.any((places < 0) | (places >= length))
 
 
 @lowers("recurrence")
-def recurrence(a: Any, b: Any, axis: int, backwards: bool) -> Any:
+def recurrence(a: Array, b: Array, axis: int, backwards: bool) -> Any:
     """Return y with y[k] = a[k] y[k - 1] + b[k], computed sequentially; where y is exactly 0, a is ignored."""
     a, b = jnp.broadcast_arrays(jnp.moveaxis(a, axis, 0), jnp.moveaxis(b, axis, 0))
     if not b.shape[0]:
@@ -72,7 +73,7 @@ def recurrence(a: Any, b: Any, axis: int, backwards: bool) -> Any:
     if backwards:
         a, b = jnp.concatenate([a[:1], a[:0:-1]]), b[::-1]
 
-    def iteration(y: Any, pair: Any) -> tuple[Any, Any]:
+    def iteration(y: Array, pair: Any) -> tuple[Any, Any]:
         y = scaled(y, pair[0]) + pair[1]
         return y, y
 
@@ -91,13 +92,13 @@ def contracted(*operands: object, subscripts: str, optimize: object = False) -> 
 
 
 @lowers("convolve")
-def convolved(a: Any, v: Any, start: int, length: int) -> Any:
+def convolved(a: Array, v: Array, start: int, length: int) -> Any:
     """Return a window of the full convolution over the last axes."""
     return convolved_along(a, v, (start,), (length,))
 
 
 @lowers("convolve_axes")
-def convolved_along(a: Any, v: Any, start: tuple[int, ...], length: tuple[int, ...], method: str = "direct") -> Any:
+def convolved_along(a: Array, v: Array, start: tuple[int, ...], length: tuple[int, ...], method: str = "direct") -> Any:
     """Return a window of the full convolution over several last axes; leading axes are broadcast."""
     ndim = len(start)
     if math.prod(a.shape[a.ndim - ndim :]) < math.prod(v.shape[v.ndim - ndim :]):
@@ -115,7 +116,7 @@ def convolved_along(a: Any, v: Any, start: tuple[int, ...], length: tuple[int, .
     return jnp.einsum(f"...{inner}{labels},...{labels}->...{inner}", windows, turned)
 
 
-def _cut(x: Any, axis: int, start: int, length: int) -> Any:
+def _cut(x: Array, axis: int, start: int, length: int) -> Any:
     """Return a slice along an axis, zero-padded out of range."""
     size = x.shape[axis]
     kept = lax.slice_in_dim(x, min(max(start, 0), size), min(max(start + length, 0), size), axis=axis)
@@ -148,7 +149,7 @@ for _name in ("matmul", "einsum", "convolve", "convolve_axes"):
     lowers(f"{_name}_guarded")(_guarded(_name))
 
 
-def _by_counting(function: Callable[..., Any], ans: Any, args: Sequence[Any], guard: int) -> Any:
+def _by_counting(function: Callable[..., Any], ans: Array, args: Sequence[Any], guard: int) -> Any:
     """Return sums of products: finite if all factors in use are finite, otherwise an infinity or NaN.
 
     If the number of infinite products equals the absolute sum of their signs, all have one sign; otherwise it is NaN.
