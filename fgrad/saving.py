@@ -18,7 +18,7 @@ import stat
 import zlib
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import optree
@@ -268,7 +268,7 @@ def _replace(path: str, data: bytes) -> None:
     _sync_folder(os.path.dirname(path))
 
 
-def _write(file: Any, data: bytes) -> None:
+def _write(file: IO[bytes], data: bytes) -> None:
     file.write(data)
 
 

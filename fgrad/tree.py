@@ -16,7 +16,7 @@ A leaf is any object that is not a container. None is a container without leaves
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from fgrad.core.tree import tree_leaves as leaves
 from fgrad.core.tree import tree_map as map
 from fgrad.core.tree import unflatten as _unflatten
 from fgrad.typing import Array
+
+if TYPE_CHECKING:
+    import optree
 
 __all__ = ["flatten", "leaves", "map", "ravel", "structure", "unflatten"]
 
@@ -56,7 +59,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     return _flatten(tree)
 
 
-def unflatten(treedef: object, leaves: Iterable[Any]) -> Any:
+def unflatten(treedef: optree.PyTreeSpec, leaves: Iterable[Any]) -> Any:
     """Return a tree with a given structure and leaves.
 
     Args:

@@ -81,7 +81,7 @@ class _Flat:
         return next(name for name, end in zip(self.names, self._ends, strict=True) if place < end)
 
 
-def _real(name: str, leaf: Any) -> Any:
+def _real(name: str, leaf: object) -> Any:
     value = strip_ended(leaf) if type(leaf) in BOXES else np.asarray(leaf)
     if value.dtype.kind != "f":
         raise errors.DtypeError(
@@ -102,7 +102,7 @@ def _is_false(condition: object) -> bool:
 # Covariances
 
 
-def _matrix(covariance: Any, flat: _Flat) -> Any:
+def _matrix(covariance: object, flat: _Flat) -> Any:
     """Return a covariance as a matrix over all elements.
 
     Raises:

@@ -203,7 +203,9 @@ class _Call:
         order: the order of the derivatives to check.
     """
 
-    def __init__(self, function: Any, args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection
+    ) -> None:
         self.function = function
         places, keywords = select(function, argnums, args, keywords)
         self._args, self._keywords = list(args), dict(keywords)

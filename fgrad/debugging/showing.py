@@ -199,7 +199,7 @@ def _statistics(array: npt.NDArray[Any]) -> list[list[str]]:
     ]
 
 
-def _number(element: Any) -> str:
+def _number(element: object) -> str:
     if np.asarray(element).dtype.kind not in "fc":
         return str(element)
     return f"{element:.{np.get_printoptions()['precision']}g}"

@@ -139,7 +139,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
         return self._file.getvalue()
 
 
-def _plain(leaf: Any) -> Any:
+def _plain(leaf: object) -> Any:
     """Return a leaf as a number or array that can be sent.
 
     Raises:
@@ -162,7 +162,7 @@ def _registered(treedefs: Sequence[Any]) -> list[tuple[type, Any, Any]]:
     ]
 
 
-def _kinds(treedef: Any) -> Iterator[type]:
+def _kinds(treedef: optree.PyTreeSpec) -> Iterator[type]:
     if treedef.type is not None:
         yield treedef.type
     for child in treedef.children():

@@ -123,7 +123,7 @@ def run(
     return history
 
 
-def _subject(loss: Any, params: Any, parts: Partitions, optimizer: Optimizer, state: State | None) -> Subject:
+def _subject(loss: Any, params: object, parts: Partitions, optimizer: Optimizer, state: State | None) -> Subject:
     """Return the parameters to be optimized.
 
     Raises:

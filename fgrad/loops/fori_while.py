@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is
 from fgrad.ops.tracing import raw_array
 from fgrad.transforms import callbacks
 from fgrad.transforms.calls import name_of
+
+if TYPE_CHECKING:
+    import optree
 
 
 class _Loop:
@@ -70,7 +73,7 @@ class _Loop:
             iteration += 1
         return carry
 
-    def _as_program(self, leaves: Sequence[Any], nested: object) -> tuple[list[Any], list[Any]] | None:
+    def _as_program(self, leaves: Sequence[Any], nested: optree.PyTreeSpec) -> tuple[list[Any], list[Any]] | None:
         """Return the results of a recorded loop, the carry first; None if iterations are recorded separately."""
 
         def prepared(leaves: Sequence[Any]) -> Callable[[Any, Any], Any]:
@@ -98,7 +101,7 @@ class _Loop:
             raise errors.ConcretizationError(self._what, errors.users_line())
         return True
 
-    def _turned(self, form: Form, running: object, iteration: int, carry: Any) -> Any:
+    def _turned(self, form: Form, running: object, iteration: int, carry: object) -> Any:
         """Return the carry after another iteration, unchanged for finished examples."""
         with np.errstate(all="ignore"):  # finished examples still compute
             after = form.fitted(self._body(iteration, own(carry)))
@@ -157,7 +160,7 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
     return loop.run(init)
 
 
-def _counted(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any) -> Any:
+def _counted(lower: object, upper: Any, body: Callable[[Any, Any], Any], init: object) -> Any:
     """Return the carry after iterations whose number is computed in the program."""
 
     def goes_on(iteration: int, carry: Any) -> Any:

@@ -131,7 +131,7 @@ def recorded_iteration(
     return graph
 
 
-def example_in_turn(leaf: Any) -> Any:
+def example_in_turn(leaf: object) -> Any:
     """Return a number or array like a leaf, with which an iteration is recorded."""
     if type(leaf) is bool:
         return np.bool_(leaf)

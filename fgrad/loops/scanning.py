@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from fgrad.rules.randomness import RandomStates, generators_of
 from fgrad.transforms.calls import name_of
 from fgrad.typing import DTypeLike
 
+if TYPE_CHECKING:
+    import optree
+
 
 class _Scan:
     """A scan of a function along arrays.
@@ -39,7 +42,7 @@ class _Scan:
         treedef: the structure of the elements for an iteration.
     """
 
-    def __init__(self, function: Callable[..., Any], init: Any, treedef: object) -> None:
+    def __init__(self, function: Callable[..., Any], init: Any, treedef: optree.PyTreeSpec) -> None:
         self._function, self._treedef = function, treedef
         self._carries = Form("the carry", function, init)
         self._outputs: Form | None = None
@@ -139,7 +142,7 @@ class _Scan:
         return checkpointed(segment)
 
 
-def _elements(xs: Sequence[Any], treedef: object, places: range) -> Iterator[Any]:
+def _elements(xs: Sequence[Any], treedef: optree.PyTreeSpec, places: range) -> Iterator[Any]:
     """Return the elements for iterations at some positions, in containers."""
     if treedef == _NUMBER:
         (x,) = xs
@@ -261,7 +264,7 @@ class _Program:
         reverse: whether iterations run from the last element to the first.
     """
 
-    def __init__(self, function: Callable[..., Any], treedef: Any, reverse: bool) -> None:
+    def __init__(self, function: Callable[..., Any], treedef: optree.PyTreeSpec, reverse: bool) -> None:
         self._function, self._treedef, self._reverse = function, treedef, reverse
 
     def run(

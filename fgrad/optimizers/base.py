@@ -35,6 +35,9 @@ from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
 from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
 from fgrad.typing import Array, ArrayLike, Operand
 
+if TYPE_CHECKING:
+    import optree
+
 Slots = dict[str, Any]
 """The state of an update rule for one array, by name."""
 
@@ -200,7 +203,7 @@ class Optimizer:
         return found
 
     def _stepped(
-        self, gradient: Any, param: Any, slots: Slots, hyper: Settings, decays: bool, describe: Description
+        self, gradient: Array, param: Array, slots: Slots, hyper: Settings, decays: bool, describe: Description
     ) -> tuple[Any, Slots]:
         """Return an array and its slots after one step."""
         old = param
@@ -305,11 +308,11 @@ class Optimizer:
             after = tree_map(functools.partial(np.where, finite), after, left_out)
         return unflatten(treedef, map(inputs.tensor, new)), after
 
-    def _columns(self, slots: list[Slots], treedef: object) -> dict[str, Any]:
+    def _columns(self, slots: list[Slots], treedef: optree.PyTreeSpec) -> dict[str, Any]:
         """Return the slots of all parameters as one container for each name."""
         return {name: unflatten(treedef, [inputs.tensor(each[name]) for each in slots]) for name in self.slot_names}
 
-    def _rows(self, state: State, treedef: Any) -> list[Slots]:
+    def _rows(self, state: State, treedef: optree.PyTreeSpec) -> list[Slots]:
         """Return the containers of a state as the slots of each parameter."""
         slots = getattr(state, "slots", None)
         if not isinstance(slots, dict) or sorted(slots) != self.slot_names:
@@ -327,7 +330,7 @@ class Optimizer:
     # On variables
 
     def compute_gradients(
-        self, loss: Callable[[], Any], var_list: Any = None, grad_loss: Any = None
+        self, loss: Callable[[], Any], var_list: Any = None, grad_loss: ArrayLike | None = None
     ) -> list[tuple[Any, Variable]]:
         """Return the gradients of a loss with respect to variables.
 

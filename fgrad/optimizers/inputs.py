@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import flatten, paths
 from fgrad.core.variable import Variable
 from fgrad.typing import Array, ArrayLike
+
+if TYPE_CHECKING:
+    import optree
 
 Description = Callable[[], str]
 """Returns the name of an array for a message; called only if there is a message."""
@@ -63,7 +66,7 @@ def variable_name(variable: Variable) -> str:
     return f"variable {variable.name!r}"
 
 
-def matched(treedef: Any, tree: Any, what: str) -> list[Any]:
+def matched(treedef: optree.PyTreeSpec, tree: Any, what: str) -> list[Any]:
     """Return the parts of a tree at the positions of the parameters.
 
     Raises:

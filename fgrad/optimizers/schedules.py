@@ -410,7 +410,7 @@ def _cosine(part: Array) -> Any:
     return 0.5 * (1 + np.cos(np.pi * part))
 
 
-def _between(low: Any, high: Any, part: Any) -> Any:
+def _between(low: Operand, high: Operand, part: Operand) -> Any:
     return low * (1 - part) + high * part
 
 

@@ -43,7 +43,9 @@ class _Point:
         form: a key of the arguments' structure, shapes and dtypes, for plans.
     """
 
-    def __init__(self, transform: str, function: Any, args: Any, keywords: Any, argnums: Selection) -> None:
+    def __init__(
+        self, transform: str, function: Callable[..., Any], args: Any, keywords: dict[str, Any], argnums: Selection
+    ) -> None:
         self.transform, self.function = transform, function
         self.places, keywords = select(function, argnums, args, keywords)
         self._args, self._keywords = args, keywords
@@ -81,7 +83,7 @@ def _form(leaf: Any) -> Any:
     return leaf if isinstance(leaf, (int, str, bool)) or leaf is None else type(leaf)
 
 
-def _real(transform: str, function: Any, name: str, leaf: Any) -> Any:
+def _real(transform: str, function: Callable[..., Any], name: str, leaf: Any) -> Any:
     value = differentiable(leaf)
     if value is None:
         raise errors.IntegerInputError(

@@ -105,7 +105,7 @@ class PatternTrace(Trace):
         pattern = _stacked([self._nothing(0), *(leaves[place]._mark for place in places)])
         return [self._called(settled(x), local, pattern) for x, local in found]
 
-    def _called(self, value: Any, local: Any, pattern: Any) -> Tensor:
+    def _called(self, value: Any, local: object, pattern: Any) -> Tensor:
         """Return a result of a call from its pattern in the arguments; () means all."""
         if value.dtype.kind not in INEXACT:
             return box(value, self, None)

@@ -6,7 +6,7 @@ checkpoint      the usual rules, but residuals are not kept: the backward pass r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.reverse import vjp
 from fgrad.transforms.running import is_number
 from fgrad.typing import Array
+
+if TYPE_CHECKING:
+    import optree
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,7 +70,7 @@ class _Segment:
         random: the generators that it draws from, with their states before the run.
     """
 
-    def __init__(self, function: Any, leaves: Leaves, treedef: Any) -> None:
+    def __init__(self, function: Callable[..., Any], leaves: Leaves, treedef: optree.PyTreeSpec) -> None:
         self._function, self._treedef = function, treedef
         self._bound, self._globals = bound_now(function), globals_now(function)
         self._places = list(map(_is_followed, leaves))

@@ -70,7 +70,7 @@ def values_of(leaves: Sequence[Any]) -> list[Any]:
     return [_value(strip_ended(leaf)) for leaf in leaves]
 
 
-def _value(x: Any) -> Any:
+def _value(x: Array) -> Any:
     return _below([layer._trace for layer in running_layers(x) if not layer._trace.is_map], x)
 
 

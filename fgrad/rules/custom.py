@@ -15,7 +15,7 @@ import functools
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from fgrad.transforms.callbacks import check_callback
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import vjp
 from fgrad.typing import Array
+
+if TYPE_CHECKING:
+    import optree
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,14 +84,14 @@ class _Custom(Generic[P, R]):
         results = call_rule(self._rule(whole, flat, treedef, places), arrays)
         return unflatten(structure[0], results)  # type: ignore[no-any-return]
 
-    def _rule(self, whole: object, flat: object, treedef: object, places: list[bool]) -> Rule:
+    def _rule(self, whole: object, flat: object, treedef: optree.PyTreeSpec, places: list[bool]) -> Rule:
         raise NotImplementedError(type(self).__name__)
 
     def _check_takes(self, part: Callable[..., Any], form: str) -> None:
         """Raise if a part of the rule does not take the two arguments of a form."""
         check_callback(f"the rule of {name_of(self._function)}", part, form, 2, kind=errors.CustomRuleError)
 
-    def _of_arrays(self, given: Any, treedef: Any, places: list[bool]) -> list[Any]:
+    def _of_arrays(self, given: tuple[Any, ...], treedef: optree.PyTreeSpec, places: list[bool]) -> list[Any]:
         """Return the derivatives that a rule gave for the arguments, one entry for each array."""
         expected = len(treedef.children())
         given = () if given is None and not expected else given
@@ -158,7 +161,7 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
         self._check_takes(bwd, "bwd(residuals, cotangent)")
         self._fwd, self._bwd = fwd, bwd
 
-    def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
+    def _rule(self, whole: Any, flat: Any, treedef: optree.PyTreeSpec, places: list[bool]) -> Rule:
         if not hasattr(self, "_fwd"):
             raise errors.CustomRuleError(
                 f"{name_of(self._function)} has no rule yet: define it with {name_of(self._function)}.defvjp(fwd, bwd)."
@@ -213,7 +216,7 @@ def _tangents(function: Callable[..., Any], nested: Any, form: Any, results: Lea
     ]
 
 
-def _tangent(function: Any, found: Any, result: Any) -> Any:
+def _tangent(function: Callable[..., Any], found: Any, result: Any) -> Any:
     """Return the tangent that a forward rule gave for one array of the result, in its shape."""
     tangent = settled(found)
     pairs = zip(tangent.shape[::-1], result.shape[::-1], strict=False)
@@ -321,7 +324,7 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801
         self._check_takes(rule, "rule(primals, tangents)")
         self._forward = rule
 
-    def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
+    def _rule(self, whole: Any, flat: Any, treedef: optree.PyTreeSpec, places: list[bool]) -> Rule:
         if not hasattr(self, "_forward"):
             raise errors.CustomRuleError(
                 f"{name_of(self._function)} has no rule yet: define it with {name_of(self._function)}.defjvp(rule)."
@@ -360,7 +363,7 @@ class custom_jvp(_Custom[P, R]):  # noqa: N801
 
 
 class _CustomGradient(_Custom[P, Any]):
-    def _rule(self, whole: Any, flat: Any, treedef: Any, places: list[bool]) -> Rule:
+    def _rule(self, whole: Any, flat: Any, treedef: optree.PyTreeSpec, places: list[bool]) -> Rule:
         grad_fns: list[Callable[..., Any]] = []
 
         def run(arrays: Leaves) -> tuple[Any, Any]:

@@ -182,7 +182,7 @@ class _Inverse:
 
         return self._matrix_free(residuals, b)
 
-    def _solved(self, matrix: Any, b: Any) -> Any:
+    def _solved(self, matrix: Array, b: Array) -> Any:
         try:
             return np.linalg.solve(matrix, b)
         except np.linalg.LinAlgError:
@@ -357,7 +357,7 @@ def solved(
     equation = kept.now(optimality)
     problem.keep(kept)
 
-    def residuals(x: Any, inputs: Leaves) -> Any:
+    def residuals(x: Array, inputs: Leaves) -> Any:
         args, values = problem.parted(inputs)
         with kept.given(name_of(function)), closure.given(values):
             left = raveled(equation(problem.restore(x), *args))[0]

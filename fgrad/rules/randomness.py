@@ -30,7 +30,7 @@ class RandomStates:
         leaves: the leaves of its arguments.
     """
 
-    def __init__(self, function: Any, leaves: Sequence[Any] = ()) -> None:
+    def __init__(self, function: Callable[..., Any], leaves: Sequence[Any] = ()) -> None:
         seen = {id(each): each for each in [np.random.mtrand._rand, *leaves, *_mentioned(function)]}
         generators = [each for each in seen.values() if isinstance(each, _GENERATORS)]
         self._states = [(each, _state(each)) for each in generators]

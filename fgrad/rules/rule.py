@@ -473,7 +473,7 @@ def _is_put_in_place(trace: Trace) -> bool:
     return any(trace in pair for pair in pairs)
 
 
-def _for_all(trace: Any, function: Callable[..., Any], axes: Any, called: int) -> Callable[..., Any]:
+def _for_all(trace: Any, function: Callable[..., Any], axes: tuple[Any, ...], called: int) -> Callable[..., Any]:
     """Return a function of a batch of examples, from a function of one that may use other values of its batch."""
     if trace is None:
         return vmap(function, in_axes=axes)
@@ -544,12 +544,14 @@ def names_of_inputs(arrays: int, variables: Variables) -> list[str]:
     return names + [f"the variable {variable.name!r}" for variable in variables]
 
 
-def _fitting(function: Any, name: str, found: Any, shape: tuple[int, ...], dtype: Any) -> Any:
+def _fitting(
+    function: Callable[..., Any], name: str, found: Array, shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> Any:
     """Return the cotangent that a rule gave for one input, in the input's dtype."""
     return conform(cotangent_of(function, name, found, shape), shape, dtype)
 
 
-def cotangent_of(function: Any, name: str, found: Any, shape: tuple[int, ...]) -> Any:
+def cotangent_of(function: Callable[..., Any], name: str, found: Array, shape: tuple[int, ...]) -> Any:
     """Return the cotangent that a rule gave for one input.
 
     Raises:

@@ -13,9 +13,10 @@ from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.tracing import concrete_value
+from fgrad.typing import ArrayLike
 
 
-def score_function(cost: Any, log_probability: Any, baseline: Any = 0.0) -> Any:
+def score_function(cost: ArrayLike, log_probability: ArrayLike, baseline: ArrayLike = 0.0) -> Any:
     """Return a cost whose derivatives are those of its expectation over a draw, in place of those of the draw.
 
     For a draw from a distribution with parameters, E[cost] also depends on them through the probability of each draw.

@@ -257,7 +257,7 @@ def _pairs(primals: Any, tangents: Any) -> list[tuple[Any, Any]]:
     return list(zip(leaves, directions, strict=True))
 
 
-def _fitting(primal: Any, tangent: Any) -> Any:
+def _fitting(primal: Array, tangent: Array) -> Any:
     """Return a tangent as an array or tensor, with its shape and dtype checked."""
     has_dtype = hasattr(tangent, "dtype")
     tangent = strip_ended(tangent) if has_dtype else _array(tangent)

@@ -267,7 +267,7 @@ def _common_size(
     return int(next(iter(sizes.values())))
 
 
-def _placed(function: Any, trace: BatchTrace, leaf: Any, axis: int | None) -> Any:
+def _placed(function: Callable[..., Any], trace: BatchTrace, leaf: Any, axis: int | None) -> Any:
     """Return a result with its batch axis at position `axis`."""
     mapped = type(leaf) is Tensor and leaf._trace is trace
     if axis is None:
@@ -292,7 +292,7 @@ def vmap(function: Callable[P, Any], in_axes: Any = 0, out_axes: Any = 0) -> Cal
 @overload
 def vmap(function: None = None, in_axes: Any = 0, out_axes: Any = 0) -> Decorator[Any]: ...
 @names_keywords
-def vmap(function: Any = None, in_axes: object = 0, out_axes: Any = 0) -> Any:
+def vmap(function: Callable[..., Any] | None = None, in_axes: object = 0, out_axes: Any = 0) -> Any:
     """Return a function that applies `function` to a batch of examples at once.
 
     Random numbers that `function` draws from `np.random` or a NumPy generator are drawn once, and are the same for all

@@ -151,7 +151,7 @@ def _name(run: Any) -> str:
     return run.__name__.removeprefix("_run_")  # type: ignore[no-any-return]
 
 
-def decorator(run: Callable[..., Any], function: Callable[..., Any] | None, **options: Any) -> Any:
+def decorator(run: Callable[..., Any], function: Callable[..., Any] | None, **options: object) -> Any:
     """Return the transformed function; or, if `function` is None, a decorator.
 
     Raises:
@@ -204,7 +204,7 @@ def _needed(function: Callable[..., Any]) -> list[str]:
     return [each.name for each in parameters if each.kind in kinds and each.default is each.empty]
 
 
-def name_of(function: Any) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     """Return the name of the user's function in messages."""
     return getattr(function, "__name__", None) or repr(function)
 

@@ -316,7 +316,12 @@ def jacobian(
     function: None = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
 ) -> Decorator[Any]: ...
 @names_keywords
-def jacobian(function: Any = None, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None) -> Any:
+def jacobian(
+    function: Callable[..., Any] | None = None,
+    argnums: Selection = 0,
+    mode: str = "auto",
+    chunk_size: int | None = None,
+) -> Any:
     """Return a function that computes the Jacobian of `function` as arrays.
 
     Args:
@@ -375,7 +380,7 @@ def jacfwd(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int |
 @overload
 def jacfwd(function: None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Decorator[Any]: ...
 @names_keywords
-def jacfwd(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
+def jacfwd(function: Callable[..., Any] | None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Jacobian by forward mode: efficient for few arguments.
 
     Args:
@@ -417,7 +422,7 @@ def hessian(function: Callable[P, Any], argnums: Selection = 0, chunk_size: int 
 @overload
 def hessian(function: None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Decorator[Any]: ...
 @names_keywords
-def hessian(function: Any = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
+def hessian(function: Callable[..., Any] | None = None, argnums: Selection = 0, chunk_size: int | None = None) -> Any:
     """Return a function that computes the Hessian, by forward over reverse mode.
 
     Args:

@@ -120,7 +120,7 @@ def gradients_function(function: Callable[P, Any], params: Selection = None) -> 
 @overload
 def gradients_function(function: None = None, params: Selection = None) -> WeighableDecorator[list[Any]]: ...
 @names_keywords
-def gradients_function(function: Any = None, params: Selection = None) -> Any:
+def gradients_function(function: Callable[..., Any] | None = None, params: Selection = None) -> Any:
     """Return a function that computes the gradients of `function` with respect to its arguments.
 
     Args:
@@ -160,7 +160,7 @@ def value_and_gradients_function(
     function: None = None, params: Selection = None
 ) -> WeighableDecorator[tuple[Any, list[Any]]]: ...
 @names_keywords
-def value_and_gradients_function(function: Any = None, params: Selection = None) -> Any:
+def value_and_gradients_function(function: Callable[..., Any] | None = None, params: Selection = None) -> Any:
     """Return a function that computes the value of `function` and its gradients.
 
     Args:
@@ -303,7 +303,7 @@ def grad(function: Callable[P, Any], argnums: Selection = 0, has_aux: bool = Fal
 @overload
 def grad(function: None = None, argnums: Selection = 0, has_aux: bool = False) -> Decorator[Any]: ...
 @names_keywords
-def grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
+def grad(function: Callable[..., Any] | None = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the gradient of a scalar-valued function.
 
     Args:
@@ -346,7 +346,7 @@ def value_and_grad(
     function: None = None, argnums: Selection = 0, has_aux: bool = False
 ) -> Decorator[tuple[Any, Any]]: ...
 @names_keywords
-def value_and_grad(function: Any = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
+def value_and_grad(function: Callable[..., Any] | None = None, argnums: Selection = 0, has_aux: bool = False) -> Any:
     """Return a function that computes the value and the gradient of `function`.
 
     Args:
@@ -435,7 +435,7 @@ def make_vjp(
     function: None = None, params: Selection = None, persistent: bool = True
 ) -> Decorator[tuple[Any, Callable[..., list[Any]]]]: ...
 @names_keywords
-def make_vjp(function: Any = None, params: Selection = None, persistent: bool = True) -> Any:
+def make_vjp(function: Callable[..., Any] | None = None, params: Selection = None, persistent: bool = True) -> Any:
     """Return a function that computes the value of `function` and a function of `dy`.
 
     Args:

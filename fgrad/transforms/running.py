@@ -26,7 +26,7 @@ from fgrad.core.variable import VariableWatch
 from fgrad.errors.places import is_library
 from fgrad.transforms.calls import name_of, place_name
 from fgrad.transforms.cuts import DEPARTURES
-from fgrad.typing import Array
+from fgrad.typing import Array, Operand
 
 _NOBODY = contextlib.nullcontext()
 
@@ -105,7 +105,7 @@ def check_detached(function: Callable[..., Any], trace: Trace) -> None:
 _DEPARTURES = {*DEPARTURES, "storing it in a variable"}
 
 
-def call_users(function: Callable[..., Any], args: Any, keywords: Any) -> Any:
+def call_users(function: Callable[..., Any], args: Any, keywords: dict[str, Any]) -> Any:
     """Call a function; for a user's own function, transforms inside do not belong to the running one."""
     code = getattr(function, "__code__", None)
     if code is not None and is_library(code.co_filename):
@@ -139,7 +139,7 @@ def _explain_lists(error: TypeError, function: Callable[..., Any], args: Any, ke
             )
 
 
-def untraced(leaf: Any) -> Any:
+def untraced(leaf: Operand) -> Any:
     """Return a result without the layers of traces that have ended; a tensor as a new object."""
     if type(leaf) not in BOXES:
         return overwritten(leaf) if is_of_objects(leaf) else leaf
@@ -190,7 +190,7 @@ def _parted(function: Callable[..., Any], result: tuple[Any, ...]) -> tuple[Any,
     return result
 
 
-def check_result(function: Any, result: Any, leaves: list[Any]) -> None:
+def check_result(function: Callable[..., Any], result: Any, leaves: list[Any]) -> None:
     """Raise if a function returned nothing, or something that cannot be differentiated."""
     if result is None or not leaves:
         raise errors.NoResultError(
