@@ -189,8 +189,8 @@ or an object with the method `__array__`. NumPy's type of this name has no seque
 DTypeLike: TypeAlias = npt.DTypeLike
 """What is converted to a dtype: a dtype, a type such as `float` or `np.float32`, or a name such as "float32"."""
 
-Axes: TypeAlias = int | tuple[int, ...] | None
-"""One axis, several, or None for all."""
+Axes: TypeAlias = int | np.integer[Any] | tuple[int | np.integer[Any], ...] | None
+"""One axis, several, or None for all; integers of NumPy serve, too."""
 
 Shape: TypeAlias = tuple[int, ...]
 """The size along each axis."""

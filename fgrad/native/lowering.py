@@ -376,7 +376,7 @@ def _is_one_number(value: Array) -> bool:
     return bool((bits == bits[0]).all())
 
 
-def axes_of(shape: Shape, axis: Axes) -> tuple[int, ...]:
+def axes_of(shape: Shape, axis: Any) -> tuple[int, ...]:
     """Return axes as numbers from 0 on."""
     if axis is None:
         return tuple(range(len(shape)))

@@ -155,7 +155,7 @@ def plain_axis(axis: Any) -> Any:
     return tuple(map(operator.index, axis)) if np.iterable(axis) else operator.index(axis)
 
 
-def checked_axis(axis: Axes, x: Array) -> Any:
+def checked_axis(axis: Any, x: Array) -> Any:
     """Return axes of an array as Python integers.
 
     Raises:

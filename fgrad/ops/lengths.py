@@ -27,7 +27,7 @@ from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import elementwise, register, sample, scale
 from fgrad.ops.matrices import conjugated
 from fgrad.ops.patterns import along_axis
-from fgrad.typing import Array, Axes, Operand
+from fgrad.typing import Array, Operand
 
 
 def unless_zero(x: Array) -> Array:
@@ -215,7 +215,7 @@ _length_squared = _of_vectors(
 )
 
 
-def length(x: Array, axis: Axes, keepdims: bool = False, count: Operand = 1) -> Any:
+def length(x: Array, axis: Any, keepdims: bool = False, count: Operand = 1) -> Any:
     """Return the square roots of the sums of squares along axes, which are kept, divided by `count`."""
     axes = np.lib.array_utils.normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
     metadata = {"axis": tuple(a - x.ndim for a in axes)}

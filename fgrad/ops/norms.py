@@ -143,7 +143,7 @@ def norm(x: Array, ord: Any = None, axis: Axes = None, keepdims: bool = False) -
 
 
 @answers_traced(np.linalg.vector_norm)
-def vector_norm(x: Any, /, *, axis: Axes = None, keepdims: bool = False, ord: Any = 2) -> Any:
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
     """Return norms of vectors; the elements of a vector may extend over several axes."""
     x = _as_numbers(x)
     axis = tuple(range(x.ndim)) if axis is None else plain_axis(axis)

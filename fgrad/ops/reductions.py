@@ -40,7 +40,7 @@ _SAMPLES = (
 )
 
 
-def _kept(shape: tuple[int, ...], axis: Axes) -> tuple[int, ...]:
+def _kept(shape: tuple[int, ...], axis: Any) -> tuple[int, ...]:
     """Return the shape with 1 for each reduced axis."""
     if axis is None:
         return (1,) * len(shape)
@@ -51,7 +51,7 @@ def _kept(shape: tuple[int, ...], axis: Axes) -> tuple[int, ...]:
     return tuple(1 if a in axes else size for a, size in enumerate(shape))
 
 
-def _count(shape: tuple[int, ...], axis: Axes) -> int:
+def _count(shape: tuple[int, ...], axis: Any) -> int:
     """Return how many elements contribute to each result."""
     if axis is None:
         return prod_of(shape)

@@ -112,12 +112,14 @@ def expectations() -> None:
     total([[1, t], [w, 2.0]], dtype=np.float32)
     total(3.0)
     total(np.float32(3.0))
+    total(t, axis=np.int64(0))
 
     # Results of functions serve wherever arrays and numbers do.
     result = special.erf(t)
     float(result + 1)
     np.sin(result[0])
     special.logsumexp([t[0], 1.0], axis=0)
+    special.softmax(t, axis=np.argmax([1.0, 2.0]))
     linalg.det([[1.0, t[0]], [2, 3]]) + 1
     distance.euclidean([0, 0], (1.0, 2.0))
 

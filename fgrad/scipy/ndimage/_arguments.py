@@ -10,7 +10,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
-from fgrad.typing import ArrayLike, Axes
+from fgrad.typing import ArrayLike
 
 # What filters are documented with
 
@@ -100,7 +100,7 @@ def image_of(x: ArrayLike, output: object, function: str) -> Any:
     return astype(x, np.promote_types(dtype, np.complex64) if x.dtype.kind == "c" else dtype)
 
 
-def axes_of(axes: Axes, ndim: int) -> tuple[int, ...]:
+def axes_of(axes: Any, ndim: int) -> tuple[int, ...]:
     """Return axes as nonnegative integers; None means all.
 
     Raises:

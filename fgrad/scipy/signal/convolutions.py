@@ -28,7 +28,7 @@ from fgrad.ops.indexing import getitem
 from fgrad.ops.padding import pad
 from fgrad.ops.patterns import Chain, Step, windowed
 from fgrad.scipy._plain import differentiates
-from fgrad.typing import Array, ArrayLike, Axes, Operand
+from fgrad.typing import Array, ArrayLike, Operand
 
 Sizes = tuple[int, ...]
 
@@ -262,7 +262,7 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
     return _over_all_axes(scipy.signal.correlate, as_array(in1), _reversed(as_array(in2)), mode, method)
 
 
-def _over_axes(function: Callable[..., Any], in1: Array, in2: ArrayLike, mode: Any, axes: Axes, method: str) -> Any:
+def _over_axes(function: Callable[..., Any], in1: Array, in2: ArrayLike, mode: Any, axes: Any, method: str) -> Any:
     a, v = (astype(x, np.float32) if x.dtype == np.float16 else x for x in map(as_array, (in1, in2)))
     if a.ndim == v.ndim == 0:
         return a * v

@@ -74,7 +74,7 @@ def _as_scipy_takes_them(a: Array, b: ArrayLike | None) -> tuple[Any, Any]:
     return (a if a.dtype == dtype else astype(a, dtype)), b
 
 
-def _shifted_sum(a: Array, axis: Axes, b: Array | None) -> tuple[Any, Any, Any]:
+def _shifted_sum(a: Array, axis: Any, b: Array | None) -> tuple[Any, Any, Any]:
     """Return the sum of exponentials divided by the largest, its logarithm, and where there is no positive one."""
     b = np.ones((), np.real(a).dtype) if b is None else as_array(b)
     used = np.not_equal(b, 0)
