@@ -132,6 +132,7 @@ def expectations() -> None:
 
     # The functions of a family in fgrad.scipy have its parameters.
     ndimage.maximum_filter(t, size=3, mode="nearest")
+    ndimage.correlate1d([1.0, t[0]], [1, 2])
     linalg.cosm(A=t)
     distance.euclidean(t, t, w=t)
 

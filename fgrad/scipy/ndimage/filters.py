@@ -182,7 +182,7 @@ def _reversed(weights: Array, origins: Sequence[int]) -> tuple[Any, list[int]]:
 def _along_one_axis(
     turned: Callable[..., Any],
     /,
-    input: Array,
+    input: ArrayLike,
     weights: Any,
     axis: int = -1,
     output: object = None,
@@ -229,7 +229,7 @@ def convolve1d(weights: Any, origins: Any) -> Any:
 def _along_several_axes(
     turned: Callable[..., Any],
     /,
-    input: Array,
+    input: ArrayLike,
     weights: ArrayLike,
     output: object = None,
     mode: object = "reflect",
@@ -425,7 +425,7 @@ Args:
 def _difference(
     weights: Callable[[], list[float]],
     /,
-    input: Array,
+    input: ArrayLike,
     axis: int = -1,
     output: object = None,
     mode: object = "reflect",
@@ -487,7 +487,7 @@ def laplace(
 def _of_derivatives(
     combined: Callable[[Callable[[int, bool], list[Any]]], Any],
     /,
-    input: Array,
+    input: ArrayLike,
     sigma: ArrayLike,
     output: object = None,
     mode: object = "reflect",

@@ -17,7 +17,7 @@ from fgrad.typing import Array, ArrayLike, Operand
 
 def _neighbours(
     function: str,
-    input: Array,
+    input: ArrayLike,
     size: object,
     footprint: ArrayLike | None,
     output: object,
@@ -64,7 +64,7 @@ Raises:
 def _rank_filter(
     rank: Callable[[Any], Any],
     /,
-    input: Array,
+    input: ArrayLike,
     size: object = None,
     footprint: ArrayLike | None = None,
     output: object = None,

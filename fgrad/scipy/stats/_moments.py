@@ -432,7 +432,7 @@ Args:
 
 
 def _resultant(
-    name: str, samples: Array, high: Operand, low: Operand, axis: int | None, nan_policy: str, keepdims: bool
+    name: str, samples: Any, high: Operand, low: Operand, axis: int | None, nan_policy: str, keepdims: bool
 ) -> Any:
     """Return the mean of the sine and of the cosine of angles, and a function that shapes the results."""
     (samples,), shaped = rows(name, (samples,), axis, nan_policy, keepdims)
@@ -444,7 +444,7 @@ def _resultant(
 def _of_angles(
     formula: Callable[..., Any],
     /,
-    samples: Array,
+    samples: ArrayLike,
     high: Operand = 2 * pi,
     low: Operand = 0,
     axis: int | None = None,

@@ -23,7 +23,7 @@ from fgrad.rules.closures import followers
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.sparse.arrays import SparseArray
 from fgrad.scipy.sparse.linalg._systems import on_plain, solution, system
-from fgrad.typing import Array
+from fgrad.typing import Array, ArrayLike
 
 _SCIPY: Any = scipy.sparse.linalg
 _FOR_HERMITIAN = {"cg", "minres"}
@@ -133,7 +133,7 @@ _DOCUMENTATION = """{summary}
 def _iterating(method: Callable[..., Any], summary: str, extra: str, matrix: str) -> Callable[..., Any]:
     """Return the implementation of a SciPy method for traced arguments."""
 
-    def solve(A: object, b: Array, x0: Array | None = None, **options: object) -> Any:  # noqa: N803
+    def solve(A: object, b: ArrayLike, x0: ArrayLike | None = None, **options: object) -> Any:  # noqa: N803
         whole, right = system(A, b, method.__name__)
         if right.ndim == 2 and right.shape[1] != 1:
             raise ValueError(f"shapes of A {whole.shape} and b {right.shape} are incompatible")
