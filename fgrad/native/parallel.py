@@ -215,13 +215,12 @@ class ProductParts:
         return "\n".join(f"define {head} #0 {{\n{body}\n}}" for head, body in functions.items())
 
 
-_WORTH_PARTS_OF_PRODUCTS = 1 << 25
+_WORTH_PARTS_OF_PRODUCTS, _WORTH_MANY_PARTS = 1 << 25, 1 << 33
 """Bytes of the numbers that are multiplied, counted as often as they are, from which on a product of matrices is worth
-parts: some 0.2 ms."""
+parts, some 0.2 ms, and more than a few of them, which take longer together: BLAS rearranges a factor for each."""
 _WORTH_PARTS_OF_MATRIX = 1 << 22
 """Bytes of a matrix from which on its product with a vector is."""
-_FEWEST_ROWS, _FEWEST_NUMBERS = 64, 16
-"""Rows or columns of a product that are at least computed at once, and numbers of a vector."""
+_FEW_PARTS, _FEWEST_ROWS = 4, 64
 
 
 def cut_of(item: Called) -> tuple[str, int, int] | None:
@@ -230,14 +229,13 @@ def cut_of(item: Called) -> tuple[str, int, int] | None:
         return None
     how: Product = item.options
     bytes_ = math.prod(how.stack) * how.m * how.k * how.n * item.dtype.itemsize
-    is_vector = min(how.m, how.n) == 1
-    if bytes_ < (_WORTH_PARTS_OF_MATRIX if is_vector else _WORTH_PARTS_OF_PRODUCTS):
+    if bytes_ < (_WORTH_PARTS_OF_MATRIX if min(how.m, how.n) == 1 else _WORTH_PARTS_OF_PRODUCTS):
         return None
-    fewest = _FEWEST_NUMBERS if is_vector else _FEWEST_ROWS
-    axes = [("rows", how.m, how.m // fewest), ("columns", how.n, how.n // fewest)]
-    axes += [("stack", size, size) for size in how.stack[:1]]
-    axis, size, count = max(axes, key=lambda each: min(each[2], MOST_PARTS))
-    return (axis, size, min(count, MOST_PARTS)) if count > 1 else None
+    most = _FEW_PARTS if bytes_ < _WORTH_MANY_PARTS else MOST_PARTS
+    cuts = [(axis, size, min(most, size // _FEWEST_ROWS)) for axis, size in (("rows", how.m), ("columns", how.n))]
+    cuts += [("stack", size, min(MOST_PARTS, size)) for size in how.stack[:1]]
+    cut = max(cuts, key=lambda each: each[2])
+    return cut if cut[2] > 1 else None
 
 
 class _Run:
