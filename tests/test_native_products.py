@@ -581,6 +581,16 @@ print("done")
     assert (ran.stdout, ran.stderr, ran.returncode) == ("done\n", "", 0)
 
 
+def test_large_factorizations_use_threads_of_lapack():
+    if not libraries.runs_in_one_thread():
+        pytest.skip("products run in threads of BLAS here")
+    for size, uses_threads in ((64, False), (1024, True)):
+        llvm = compiled(np.linalg.cholesky, np.eye(size)).llvm
+        assert [str(libraries.address("dpotrf", each)) in llvm for each in (False, True)] == [
+            not uses_threads, uses_threads,
+        ]  # fmt: skip
+
+
 def test_without_a_library_of_its_own_native_code_calls_the_users(monkeypatch):
     monkeypatch.setattr(libraries, "_loaded_again", lambda path: ctypes.CDLL("no such file"))
     for each in (libraries.address, libraries._own_library):

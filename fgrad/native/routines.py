@@ -138,7 +138,7 @@ def _written_vector(body: Body, how: Product, m: int | Value, n: int | Value) ->
     return write
 
 
-_LARGE = 512
+_LARGE = 1024
 """The size from which on LAPACK's own threads are worth that they may wait for a busy core."""
 
 
