@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from fgrad import errors
 from fgrad.core.tensor import boxed
 from fgrad.core.trace import is_seen, running
@@ -288,6 +290,8 @@ def _run_python(
     return tree_map(lambda x: result_of(x) if is_number(x) else x, call_users(function, args, keywords))
 
 
+@overload
+def compile(function: np.ufunc) -> Compiled[..., Any]: ...
 @overload
 def compile(function: Callable[P, R]) -> Compiled[P, R]: ...
 @overload

@@ -6,7 +6,7 @@ checkpoint      the usual rules, but residuals are not kept: the backward pass r
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 import numpy as np
 
@@ -234,8 +234,12 @@ def _agree(a: _Digest, b: _Digest) -> bool:
     return a[:2] == b[:2] and not abs(a[2] - b[2]) > precision * max(a[3], b[3])
 
 
+@overload
+def checkpoint(function: np.ufunc) -> Callable[..., Any]: ...
+@overload
+def checkpoint(function: Callable[P, R]) -> Callable[P, R]: ...
 @names_keywords
-def checkpoint(function: Callable[P, R]) -> Callable[P, R]:
+def checkpoint(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that keeps only its arguments for the backward pass, which runs it again.
 
     The gradient is the same to the last bit; the memory is that of one run of the function, at the cost of a second

@@ -309,6 +309,10 @@ def _refuse_integers(
 
 @overload
 def jacobian(
+    function: np.ufunc, argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
+) -> Callable[..., Any]: ...
+@overload
+def jacobian(
     function: Callable[P, Any], argnums: Selection = 0, mode: str = "auto", chunk_size: int | None = None
 ) -> Callable[P, Any]: ...
 @overload

@@ -123,6 +123,13 @@ def expectations() -> None:
     linalg.det([[1.0, t[0]], [2, 3]]) + 1
     distance.euclidean([0, 0], (1.0, 2.0))
 
+    # A ufunc, whose own type has several signatures, is a function of arrays as any other.
+    fg.vmap(np.sin)(t)
+    fg.vmap(fg.grad(np.sin))(np.ones(3))
+    fg.compile(np.arctan2)(np.ones(3), t)
+    fg.jacobian(np.sin, mode="forward")(np.ones(3))
+    fg.checkpoint(np.sin)(t)
+
     # Optimizers, and schedules, whose parameters are declared
     adam = fg.optimizers.Adam(0.1, beta1=0.5, corrected_epsilon=True, weight_decay=0.1, name=None)
     assert_type(adam, fg.optimizers.Adam)
