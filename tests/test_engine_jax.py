@@ -1,5 +1,7 @@
 """Programs that JAX runs, against NumPy: every primitive's samples, special values, loops, transforms, devices."""
 
+import contextlib
+import functools
 import itertools
 import os
 import pickle
@@ -26,7 +28,7 @@ from fgrad.graphs.equations import Name
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-from fgrad.engines.jax import exporting  # noqa: E402  # only where there is JAX
+from fgrad.engines.jax import executable, exporting  # noqa: E402  # only where there is JAX
 from fgrad.engines.jax.library import in_64_bits, named  # noqa: E402
 from fgrad.engines.jax.programs import Run  # noqa: E402
 from fgrad.engines.jax.table import NAMES, RULES, is_lowered  # noqa: E402
@@ -89,6 +91,17 @@ def recorded(names, dtype, most=None):
     return found
 
 
+@functools.cache
+def unoptimized():
+    """Return the options, of those that this JAX has, without which compiling takes most of the time."""
+    found = {}
+    for option in ({"xla_backend_optimization_level": 0}, {"xla_cpu_use_fusion_emitters": False}):
+        with contextlib.suppress(jax.errors.JaxRuntimeError):  # no such compile option
+            jax.jit(lambda: 0, compiler_options=option)()
+            found |= option
+    return found
+
+
 def run_together(samples):
     """Return what JAX makes of samples in one program; None where it refuses one."""
 
@@ -103,8 +116,8 @@ def run_together(samples):
             found.append((results, run.failed() if run.failures else None))
         return found
 
-    with in_64_bits():  # without optimization, which takes most of the time
-        jitted = jax.jit(together, compiler_options={"xla_backend_optimization_level": 0})
+    with in_64_bits():
+        jitted = jax.jit(together, compiler_options=unoptimized())
         return jitted([[np.asarray(x) for x in arrays] for _, arrays, _ in samples])
 
 
@@ -457,7 +470,8 @@ PLACES = rng.normal(size=(5, 4)), rng.normal(size=(4, 3))
     ],
     ids=["grad", "jvp", "vmap"],
 )
-def test_transforms_in_both_orders(transform):
+def test_transforms_in_both_orders(transform, monkeypatch):
+    monkeypatch.setattr(executable.jax, "jit", functools.partial(jax.jit, compiler_options=unoptimized()))
     wanted = transform(energy)(*PLACES)
     check(transform(in_jax(energy))(*PLACES), wanted, 1e-10)
     check(in_jax(transform(energy))(*PLACES), wanted, 1e-10)
