@@ -123,27 +123,67 @@ LEFT_TO_NUMPY = {
 TOLERANCES = {"float64": 1e-12, "float32": 2e-5}
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLED if name not in DRAWS])
-@pytest.mark.slow
-def test_values_of_every_primitive(name):
-    function, arrays = together([*recordable(name, np.float64), *recordable(name, np.float32)])
+IN_ONE_PROGRAM = 8
+"""Primitives whose samples are compiled together, which takes LLVM little longer than those of one."""
+
+
+def groups(names):
+    """Return the names in groups, of which each has native forms throughout, or none has."""
+    kinds = [[name for name in names if (name in LEFT_TO_NUMPY) == is_left] for is_left in (False, True)]
+    found = [kind[i : i + IN_ONE_PROGRAM] for kind in kinds for i in range(0, len(kind), IN_ONE_PROGRAM)]
+    return [pytest.param(group, id=group[0]) for group in found]
+
+
+def check_together(check_names, names):
+    """Check primitives in one program; where that fails, each in a program of its own, to say which it is."""
+    try:
+        check_names(names)
+    except BaseException:
+        for name in names:
+            with naming(name):
+                check_names([name])
+        raise
+
+
+def check_values(names):
+    calls = [call for name in names for dtype in (np.float64, np.float32) for call in recordable(name, dtype)]
+    function, arrays = together(calls)
     found, wanted, refused = results(function, *arrays)
-    assert name in LEFT_TO_NUMPY or not refused
+    assert names[0] in LEFT_TO_NUMPY or not refused
     for x, y in zip(found, wanted, strict=True):
         check(x, y, TOLERANCES.get(y.dtype.name, 1e-12))
 
 
-@pytest.mark.filterwarnings("ignore:every gradient of")
-@pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].vjps is not None and name not in DRAWS])
+@pytest.mark.parametrize("names", groups([name for name in SAMPLED if name not in DRAWS]))
 @pytest.mark.slow
-def test_gradients_of_every_primitive(name):
-    group = recordable(name, np.float64, derived=True)
-    function, arrays = together(group)
-    places = tuple(place for place, x in enumerate(arrays) if x.dtype.kind == "f")
-    if places and any(x.dtype.kind == "f" for x in fg.tree_leaves(function(*arrays))):
+def test_values_of_every_primitive(names):
+    check_together(check_values, names)
+
+
+def is_derived(call):
+    """Return whether there are a result and an argument that have derivatives."""
+    return all(any(x.dtype.kind == "f" for x in each) for each in (call.arrays, results_of(call)))
+
+
+def results_of(call):
+    return fg.tree_leaves(call.function(*call.arrays))
+
+
+def check_gradients(names):
+    calls = [call for name in names for call in recordable(name, np.float64, derived=True) if is_derived(call)]
+    if calls:
+        function, arrays = together(calls)
+        places = tuple(place for place, x in enumerate(arrays) if x.dtype.kind == "f")
         derivative = fg.value_and_grad(weighed(function), places)
         for found, wanted in zip(*results(derivative, *arrays)[:2], strict=True):
             check(found, wanted, 1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:every gradient of")
+@pytest.mark.parametrize("names", groups([x for x in SAMPLED if PRIMITIVES[x].vjps is not None and x not in DRAWS]))
+@pytest.mark.slow
+def test_gradients_of_every_primitive(names):
+    check_together(check_gradients, names)
 
 
 # Special values, the kinds of integers, the last bits
