@@ -290,9 +290,9 @@ def test_programs_of_containers_that_are_dropped_are_found_no_more():
     many = fg.compile(lambda p: p["x"] * 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for size in range(1, 100):
+        for size in range(1, 70):
             many({"x": np.ones(size)})
-    assert len(many.programs.by_layout) == len(many.programs.known) < 99
+    assert len(many.programs.by_layout) == len(many.programs.known) < 69
 
 
 def test_containers_of_traced_arrays_are_differentiated():
@@ -1063,8 +1063,8 @@ def test_interrupts_assign_all_or_nothing():
 
     known = fg.compile(step)
     known(x)
-    assert any(check(known, number) for number in range(1, 5000, 3))
-    assert any(check(fg.compile(step), number) for number in range(1, 400_000, 6007))
+    assert any(check(known, number) for number in range(1, 5000, 7))
+    assert any(check(fg.compile(step), number) for number in range(1, 400_000, 12007))
     assert_same(known(x), fg.Tensor(float(s) * np.sum(1 / x)))
 
 
@@ -1820,7 +1820,7 @@ def test_threads_share_a_compiled_function():
     def work(number):
         try:
             start.wait()
-            for iteration in range(20):
+            for iteration in range(10):
                 n = 1 + (iteration * 3 + number) % 5
                 assert_same(values(X[:n]), wanted[n][0])
                 assert_same(fg.hessian(plain)(X[:n]), wanted[n][1])
@@ -1837,7 +1837,7 @@ def test_threads_share_a_compiled_function():
     finally:
         sys.setswitchinterval(before)
     assert not failures
-    assert float(state) == 160.0
+    assert float(state) == 80.0
     assert (values._programs.count, plain._programs.count) == (5, 5)
 
 
@@ -1967,7 +1967,7 @@ from fgrad.native.machine import Machine
 def memory():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
-for iteration in range(301):
+for iteration in range(151):
     sums = [f"  %s{k + 1} = fadd double %s{k}, 0x3FF{200 * iteration + k:013X}" for k in range(200)]
     text = ["define double @f(double %s0) #0 {", *sums, "  ret double %s200", "}"]
     Machine.this().compiled("\\n".join(text))
@@ -1981,7 +1981,7 @@ print(memory() - before)
 @pytest.mark.slow
 def test_the_numbers_of_programs_that_are_dropped_are_forgotten():
     grown = int(subprocess.run([sys.executable, "-c", NUMBERS], capture_output=True, text=True, check=True).stdout)
-    assert grown < 4 << 20  # it would be 14 MB if all modules shared what LLVM keeps of numbers
+    assert grown < 2 << 20  # it would be 5 MB if all modules shared what LLVM keeps of numbers
 
 
 def test_without_llvmlite():

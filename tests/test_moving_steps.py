@@ -94,7 +94,7 @@ SILENT = {
 @pytest.mark.parametrize("name", SILENT)
 def test_kinks_and_steps_that_stay_are_not(name):
     integrand, expected = SILENT[name]
-    slope, messages = told(fg.grad(over(integrand)), A)
+    slope, messages = told(fg.grad(over(integrand, **({"epsabs": 1e-3} if expected is None else {}))), A)
     assert messages == []
     if expected is not None:
         assert slope.item() == pytest.approx(expected, rel=1e-7)

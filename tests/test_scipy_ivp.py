@@ -228,12 +228,14 @@ def test_second_order_is_the_difference_of_gradients(way):
         states = solve_ivp(predators, (0.0, 1.0), [10.0, 5.0], args=tuple(params), **way, rtol=1e-10, atol=1e-10).y
         return np.sum(states[:, -1] ** 2)
 
-    expected = central(lambda params: fg.grad(loss)(params).numpy(), PREDATORS, 1e-4)
-    np.testing.assert_allclose(fg.hessian(loss)(PREDATORS), expected, rtol=1e-6)
     direction = np.array([1.0, -0.5, 0.3, 0.2])
-    np.testing.assert_allclose(fg.hvp(loss)(PREDATORS, direction), expected @ direction, rtol=1e-6)
+    expected = central(lambda step: fg.grad(loss)(PREDATORS + step[0] * direction).numpy(), np.zeros(1), 1e-4)[:, 0]
+    np.testing.assert_allclose(fg.hvp(loss)(PREDATORS, direction), expected, rtol=1e-6)
     reverse = fg.grad(lambda params: np.sum(fg.grad(loss)(params) * direction))(PREDATORS)
-    np.testing.assert_allclose(reverse, expected @ direction, rtol=1e-6)
+    np.testing.assert_allclose(reverse, expected, rtol=1e-6)
+    hessian = fg.hessian(loss)(PREDATORS).numpy()
+    np.testing.assert_allclose(hessian @ direction, expected, rtol=1e-6)
+    np.testing.assert_allclose(hessian, hessian.T, rtol=1e-6)
 
 
 @one_of_each

@@ -9,6 +9,7 @@ To be called after a change of a notebook. The file keeps no times and no versio
 from __future__ import annotations
 
 import argparse
+import copy
 import os
 import warnings
 from collections.abc import Iterator
@@ -62,9 +63,11 @@ def thumbnail(path: Path) -> Path:
 
 
 def store(path: Path) -> None:
-    """Run a notebook, and write it with what its cells show."""
-    with opened(path) as (notebook, client):
-        execute(notebook, client)
+    """Run a notebook, and write it with what its cells show; then no cell may fail when it is run again."""
+    with opened(path) as (running, client):
+        execute(running, client)
+        notebook = copy.deepcopy(running)
+        execute(running, client)
     for number, cell in enumerate(notebook.cells):
         cell["id"], cell["metadata"] = f"cell-{number}", {}
     notebook["metadata"] = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
