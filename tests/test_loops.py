@@ -218,7 +218,7 @@ INTERPRETED = [name for name in TRANSFORMS if name != "compile"]
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.slow
 def test_two_transforms(program):
-    """A third of the pairs for each program: for each pair a third of the programs, and each transform in both places."""
+    """A third of the pairs: each with some of the programs, and each transform in both places of each program."""
     place = list(PROGRAMS).index(program)
     for (i, outer), (j, inner) in itertools.product(enumerate(INTERPRETED), repeat=2):
         if (i + j + place) % 3 == 0:
