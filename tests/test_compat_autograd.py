@@ -1097,7 +1097,7 @@ def test_a_program_that_imports_autograd(tmp_path):
     assert run("-m", "fgrad.compat.autograd", str(script), "--fast") == expected
     assert run("-c", f"from fgrad.compat.autograd import install; install(); install()\n{CLIENT}", "--fast") == expected
     assert "usage: python -m fgrad.compat.autograd" in run("-m", "fgrad.compat.autograd")
-    assert "Python" in run("-m", "fgrad.compat.autograd", "-m", "platform", "--version") + "Python"
+    assert run("-m", "fgrad.compat.autograd", "-m", "this").startswith("The Zen of Python")
 
 
 def test_install_refuses_where_autograd_has_been_imported(tmp_path):

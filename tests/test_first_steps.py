@@ -155,10 +155,16 @@ def test_the_readme_compares_with_the_numbers_of_the_whole_table():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Build the site as `make docs` does, without its index for the search and its colours; it must not warn."""
+    """Build the site as `make docs` does, without its index for the search, its colours and what is around each page.
+
+    It must not warn.
+    """
     place = tmp_path_factory.mktemp("site")
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     settings["plugins"].remove("search")
+    settings["theme"]["features"] = ["navigation.prune"]
+    (docstrings,) = (each["mkdocstrings"] for each in settings["plugins"] if "mkdocstrings" in each)
+    docstrings["handlers"]["python"]["options"]["separate_signature"] = False  # a process of a formatter for each
     settings["markdown_extensions"].append({"pymdownx.highlight": {"use_pygments": False}})
     command = [sys.executable, "-m", "mkdocs", "build", "--config-file", "-", "--site-dir", str(place)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}

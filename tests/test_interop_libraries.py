@@ -53,7 +53,9 @@ TRANSFORMS = {
     "forward over reverse": lambda f: fg.jacfwd(fg.jacrev(f)),
     "reverse over forward": lambda f: fg.jacrev(fg.jacfwd(f)),
     "third order": lambda f: lambda x, y: fg.jvp(lambda x: fg.hvp(lambda x: f(x, y))(x, y), (x,), (y,))[1],
-    "third order in reverse": lambda f: fg.jacrev(fg.jacrev(fg.jacrev(f))),
+    "third order in reverse": lambda f: (
+        lambda x, y: fg.grad(lambda x: y @ fg.grad(lambda x: x @ fg.grad(f)(x, y) * y[0])(x))(x)
+    ),
     "hvp": lambda f: lambda x, y: fg.hvp(lambda x: f(x, y))(x, y),
     "vmap": lambda f: lambda x, y: fg.vmap(f)(np.stack([x, y]), np.stack([y, y])),
     "vmap of some": lambda f: lambda x, y: fg.vmap(f, in_axes=(1, None))(np.stack([x, y, x], 1), y),
