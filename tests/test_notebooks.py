@@ -3,7 +3,10 @@
 import base64
 import copy
 import io
+import multiprocessing
+import os
 import re
+import time
 from typing import Any
 
 import nbformat
@@ -77,6 +80,59 @@ CLAIMS = {  # what is true after a notebook has run, in the names of its cells
         np.linalg.norm(fg.grad(lambda p: np.sum((wave(t, *p) - y) ** 2))(found)) < 1e-6
     """,
 }
+
+
+PRELOADED = [
+    "ipykernel.ipkernel", "ipykernel.kernelapp", "matplotlib.backends.backend_agg", "matplotlib.figure",
+    "scipy.integrate", "scipy.optimize", "scipy.sparse.linalg", "scipy.special", "scipy.stats",
+]  # fmt: skip
+"""What takes most of the time of a kernel to begin with, and is none of fgrad's."""
+
+
+class Forked:
+    """A kernel in a process that is forked from one in which libraries are loaded, for what takes it for a `Popen`.
+
+    Args:
+        command: as that of a kernel.
+        env, cwd: of the process.
+    """
+
+    stdin = stdout = stderr = None
+
+    def __init__(self, command: list[str], env: dict[str, str], cwd: str, **_: object) -> None:
+        given = command[command.index("-f") : command.index("-f") + 2]
+        program = f"""import os
+os.setsid()
+os.chdir({cwd!r})
+os.environ.update({env!r})
+from ipykernel.kernelapp import IPKernelApp
+IPKernelApp.launch_instance(argv={given})"""
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        self._process = context.Process(target=exec, args=(program, {}))
+        self._process.start()
+        self.pid = self._process.pid
+        while self.poll() is None and os.getpgid(self.pid) != self.pid:  # signals go to all of a group
+            time.sleep(0.001)
+        self.terminate, self.kill = self._process.terminate, self._process.kill
+
+    def poll(self) -> int | None:
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int | None:
+        self._process.join(timeout)
+        return self.poll()
+
+    def send_signal(self, number: int) -> None:
+        os.kill(self.pid, number)
+
+
+@pytest.fixture(autouse=True)
+def kernels_begin_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        monkeypatch.setattr("jupyter_client.provisioning.local_provisioner.launch_kernel", Forked)
+        # As kernels have it; Matplotlib looks once, when it is loaded.
+        monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
 
 
 LONG = {"digits", "loops", "neural_ode", "orbit", "pendulum", "transformer"}
