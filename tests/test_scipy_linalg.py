@@ -11,6 +11,7 @@ import pytest
 import scipy.linalg
 import scipy_linalg_table as table
 from coverage_table import hermitian
+from derivatives import check_derivatives
 from rows import arrays, check_calls, identified, with_calls
 
 import fgrad as fg
@@ -888,10 +889,12 @@ def test_third_derivatives_at_equal_eigenvalues():
 @pytest.mark.slow
 def test_a_function_of_a_matrix_and_parameters_agrees_with_differences(values):
     a = of_values(values)
-    check_grads(lambda a: L.funm(even(a), lambda w: 1 / (1 + w * w)), (a,), order=2)
-    check_grads(lambda a, p: L.funm(even(a), lambda w: w**p), (a, 1.3), order=2)
-    check_grads(lambda a, p: L.funm(even(a), lambda w: p[0] * np.sin(w * p[1])), (a, np.array([1.3, 0.5])), order=2)
-    check_grads(lambda a: L.funm(even(a), lambda w: w / np.trace(a)), (a,), order=2)
+    check_derivatives(lambda a: L.funm(even(a), lambda w: 1 / (1 + w * w)), (a,), order=2)
+    check_derivatives(lambda a, p: L.funm(even(a), lambda w: w**p), (a, 1.3), order=2)
+    check_derivatives(
+        lambda a, p: L.funm(even(a), lambda w: p[0] * np.sin(w * p[1])), (a, np.array([1.3, 0.5])), order=2
+    )
+    check_derivatives(lambda a: L.funm(even(a), lambda w: w / np.trace(a)), (a,), order=2)
 
 
 def test_parameters_of_a_constant_matrix_are_differentiated():
