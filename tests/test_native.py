@@ -131,7 +131,7 @@ def groups(names):
     """Return the names in groups, of which each has native forms throughout, or none has."""
     kinds = [[name for name in names if (name in LEFT_TO_NUMPY) == is_left] for is_left in (False, True)]
     found = [kind[i : i + IN_ONE_PROGRAM] for kind in kinds for i in range(0, len(kind), IN_ONE_PROGRAM)]
-    return [pytest.param(group, id=group[0]) for group in found]
+    return [pytest.param(group, id="-".join(group)) for group in found]
 
 
 def check_together(check_names, names):
