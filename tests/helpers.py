@@ -75,6 +75,36 @@ def grouped(cases: Any, name_of: Callable[[str], str]) -> list[Any]:
     return [pytest.param(group, id=name) for name, group in groups.items()]
 
 
+TOGETHER = 10
+"""How many cases a test of `in_groups` goes through."""
+
+
+def in_groups(name: str, values: Any, name_of: Callable[[Any], str] = str) -> Callable[[Any], Any]:
+    """Parametrize a test whose cases take some milliseconds, which is less than it takes to begin and to end one.
+
+    Args:
+        name: of the test's parameter.
+        values: that it takes in turn; a failure says which one it was.
+        name_of: makes a name of a value, for `pytest -k`.
+    """
+    values = list(values)
+    groups = [values[i : i + TOGETHER] for i in range(0, len(values), TOGETHER)]
+
+    def decorated(test: Any) -> Any:
+        def each(group: Any) -> None:
+            for value in group:
+                with naming(name_of(value)):
+                    test(**{name: value})
+
+        for said in ("__name__", "__doc__", "__module__", "pytestmark"):
+            if hasattr(test, said):
+                setattr(each, said, getattr(test, said))
+        ids = ["-".join(map(name_of, group)) for group in groups]
+        return pytest.mark.parametrize("group", groups, ids=ids)(each)
+
+    return decorated
+
+
 @contextlib.contextmanager
 def naming(*case: Any) -> Iterator[None]:
     """Say in a failure which case of several in one test it is about."""

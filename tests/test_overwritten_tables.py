@@ -19,7 +19,7 @@ import coverage_table as table
 import numpy as np
 import pytest
 import scipy_tables
-from helpers import naming
+from helpers import in_groups, naming
 
 import fgrad as fg
 from fgrad.core.tree import flatten, unflatten
@@ -204,11 +204,8 @@ def assert_same(found: Any, expected: Any) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * size)
 
 
-rows = pytest.mark.parametrize("row", [pytest.param(row, id=row.names[0]) for row in ROWS])
-
-
 @pytest.mark.filterwarnings("ignore:every gradient of")
-@rows
+@in_groups("row", ROWS, lambda row: row.names[0])
 def test_plain_data_may_be_overwritten_before_the_pass_back(row):
     """Also, for the first call of each row, where it is given as lists, and within the function itself."""
     for number, (name, function, points, apart) in enumerate(calls_of(row)):

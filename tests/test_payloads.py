@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import naming, on_tape
+from helpers import in_groups, naming, on_tape
 from payload_calls import cotangents, examples, shown, tangents, tried, value
 from payload_table import (
     OF_DASK,
@@ -315,7 +315,7 @@ def is_exact(x):
 
 # SciPy's linear algebra still makes floats of objects, and from 1.18 on says that it will refuse them.
 @pytest.mark.filterwarnings("ignore:Calling .* with arguments of dtype=object:DeprecationWarning")
-@pytest.mark.parametrize("name", SAMPLED)
+@in_groups("name", SAMPLED)
 def test_every_primitive_on_fractions(name):
     outcomes = set()
     for way in (value, cotangents, tangents):

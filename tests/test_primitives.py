@@ -7,7 +7,7 @@ import weakref
 import numpy as np
 import pytest
 from derivatives import check_derivatives
-from helpers import defined_as, naming
+from helpers import defined_as, in_groups, naming
 from primitive_names import INTEGERS_ONLY, NAMES, NOT_SAMPLED, SAMPLED, chosen
 
 import fgrad as fg
@@ -134,7 +134,7 @@ def refused_by_numpy(call):
 DIAGONAL = [name for name in SAMPLED if PRIMITIVES[name].is_elementwise and PRIMITIVES[name].jvp]
 
 
-@pytest.mark.parametrize("name", DIAGONAL)
+@in_groups("name", DIAGONAL)
 def test_a_batch_of_tangents_goes_along_as_each_of_them(name):
     """What is done element by element takes a batch out of its box; so it has to be brought into form by itself."""
     rng = np.random.default_rng(0)
@@ -163,7 +163,7 @@ def test_a_batch_of_tangents_goes_along_as_each_of_them(name):
                     assert found.dtype == each[0].dtype
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@in_groups("name", SAMPLED)
 def test_a_gradient_has_the_dtype_and_shape_of_its_primal(name):
     """In double precision it is compared with finite differences, too."""
     others = (each for dtype in (np.float16, np.complex64) for each in chosen(name, dtype))
@@ -294,7 +294,7 @@ def check_that_a_pullback_refers_to_what_its_rule_declares(name):
                     assert not any(each is other for each in kept for other in others), (argnum, rule.saved)
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@in_groups("name", SAMPLED)
 def test_values_of_tensors_and_what_a_pullback_keeps(name):
     primitive = PRIMITIVES[name]
     check_tensors_and_memory_layout(name)
@@ -307,7 +307,7 @@ def test_values_of_tensors_and_what_a_pullback_keeps(name):
         check_that_a_pullback_refers_to_what_its_rule_declares(name)
 
 
-@pytest.mark.parametrize("name", [name for name in SAMPLED if PRIMITIVES[name].is_elementwise])
+@in_groups("name", [name for name in SAMPLED if PRIMITIVES[name].is_elementwise])
 def test_an_elementwise_operation_computes_with_pythons_numbers(name):
     """They stay what they are in a recording."""
     call = next(calls(PRIMITIVES[name], np.float64))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import naming
+from helpers import in_groups, naming
 from scipy import special
 
 import fgrad as fg
@@ -587,7 +587,11 @@ def test_names_of_initializers(name, initializer):
 
 # Generic tests over the table
 
-NAMED = [pytest.param(each, id=f"{each.name}-{number}") for number, each in enumerate(TABLE)]
+
+def name_of(row):
+    return row.name
+
+
 SINGLE = {np.dtype(np.float64): np.dtype(np.float32), np.dtype(np.complex128): np.dtype(np.complex64)}
 
 
@@ -613,7 +617,7 @@ def check_values(row, results):
         np.testing.assert_allclose(np.asarray(result), value.astype(dtype), rtol=3e-5, atol=3e-6)
 
 
-@pytest.mark.parametrize("row", NAMED)
+@in_groups("row", TABLE, name_of)
 def test_value_and_dtype(row):
     """Of tensors and of plain arrays."""
     results = row(*(fg.Tensor(single(x)) for x in row.arrays))
@@ -622,7 +626,7 @@ def test_value_and_dtype(row):
     check_values(row, row(*map(single, row.arrays)))
 
 
-@pytest.mark.parametrize("row", NAMED)
+@in_groups("row", TABLE, name_of)
 @pytest.mark.slow
 def test_value_in_a_graph(row):
     """Of constants, and of placeholders with unknown sizes."""
@@ -704,11 +708,11 @@ def lacks_rule(row):
     return row.missing is not None and row.missing not in FUNCTIONS
 
 
-DIFFERENTIATED = [each for each in NAMED if any(x.dtype.kind in "fc" for x in each.values[0].arrays)]
+DIFFERENTIATED = [each for each in TABLE if any(x.dtype.kind in "fc" for x in each.arrays)]
 
 
 @pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
-@pytest.mark.parametrize("row", DIFFERENTIATED)
+@in_groups("row", DIFFERENTIATED, name_of)
 @pytest.mark.slow
 def test_gradient_equals_finite_differences_or_is_none(row):
     if lacks_rule(row):
@@ -724,7 +728,7 @@ def test_gradient_equals_finite_differences_or_is_none(row):
 
 
 @pytest.mark.filterwarnings("ignore::fgrad.errors.NoGradientWarning")
-@pytest.mark.parametrize("row", DIFFERENTIATED)
+@in_groups("row", DIFFERENTIATED, name_of)
 @pytest.mark.slow
 def test_gradient_in_a_graph_equals_the_eager_one(row):
     weights = weights_for(row(*map(fg.Tensor, row.arrays)))
@@ -749,9 +753,8 @@ def test_names_of_nodes():
     def named(function):
         return lambda *args, **keywords: function(*args, name="mine", **keywords)
 
-    for case in NAMED:
-        with naming(case.id), Graph().as_default() as graph:
-            (row,) = case.values
+    for row in TABLE:
+        with naming(row.name), Graph().as_default() as graph:
             flat(row.call(named(row.function), *map(single, row.arrays)))
             assert any(name.startswith("mine") for name in graph.nodes)
 

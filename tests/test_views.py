@@ -3,7 +3,7 @@
 import coverage_table as table
 import numpy as np
 import pytest
-from helpers import grouped, naming
+from helpers import grouped, in_groups, naming
 
 import fgrad as fg
 import fgrad.numpy
@@ -51,13 +51,13 @@ def by_tensors(result, x):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("is_traced", [True, False], ids=["traced", "untraced"])
-@pytest.mark.parametrize("cases", CALLS)
+@in_groups("cases", [each.values[0] for each in CALLS], lambda cases: cases[0][0].rpartition("-")[0])
 @pytest.mark.slow
-def test_results_share_memory_as_in_a_plain_run(cases, is_traced):
-    for case, row, call in cases:
-        with naming(case):
-            check_shared_memory(row, call, is_traced)
+def test_results_share_memory_as_in_a_plain_run(cases):
+    for is_traced in (True, False):
+        for case, row, call in cases:
+            with naming(case, "traced" if is_traced else "untraced"):
+                check_shared_memory(row, call, is_traced)
 
 
 def check_shared_memory(row, call, is_traced):
