@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import naming
+from helpers import in_groups, naming
 from primitive_names import LONG, NAMES, SAMPLED, chosen
 
 import fgrad as fg
@@ -107,7 +107,7 @@ def check_gradients_of_a_batch(name):
             assert_agree(found, fg.tree_map(lambda *x: np.stack(x), forwards, backwards))
 
 
-@pytest.mark.parametrize("name", SAMPLED)
+@in_groups("name", SAMPLED)
 def test_a_batch_is_a_loop(name):
     """For values, for gradients and tangents of each example, and for gradients of the batch."""
     check_values(name)

@@ -10,7 +10,7 @@ import coverage_table as table
 import numpy as np
 import pytest
 from derivatives import check_derivatives
-from helpers import naming
+from helpers import in_groups, naming
 
 import fgrad as fg
 from fgrad.core.tensor import Tensor
@@ -27,12 +27,14 @@ def numpys_warnings_are_its_own() -> Iterator[None]:
 
 
 def rows_of(*kinds: str, **wanted: bool) -> list[Any]:
-    """Return the rows of some kinds as parameters, those which the installed NumPy has and which have such calls."""
+    """Return the rows of some kinds, those which the installed NumPy has and which have such calls."""
     return [
-        pytest.param(row, id=row.names[0])
-        for row in table.rows()
-        if row.kind in kinds and (not row.until or row.present()) and wanted_of(row, wanted)
+        row for row in table.rows() if row.kind in kinds and (not row.until or row.present()) and wanted_of(row, wanted)
     ]
+
+
+def name_of(row: table.Row) -> str:
+    return row.names[0]
 
 
 def wanted_of(row: table.Row, wanted: dict[str, bool]) -> list[tuple[int, table.Call]]:
@@ -81,7 +83,7 @@ DERIVATIVES = (table.DIFFERENTIABLE, table.IN_PIECES)
 
 
 @pytest.mark.filterwarnings("ignore:every gradient of")
-@pytest.mark.parametrize("row", rows_of(*DERIVATIVES))
+@in_groups("row", rows_of(*DERIVATIVES), name_of)
 def test_values_and_derivatives_of_every_layout_and_precision(row):
     """Values are NumPy's for tensors that nothing follows, and under both traces; the layout changes nothing.
 
@@ -149,7 +151,7 @@ def first_of(f: Any) -> Any:
     return first
 
 
-@pytest.mark.parametrize("row", rows_of(table.DIFFERENTIABLE))
+@in_groups("row", rows_of(table.DIFFERENTIABLE), name_of)
 def test_derivatives_against_finite_differences(row):
     """The first call to second order, in every combination of modes; and by each argument alone."""
     for number, (name, f, points) in enumerate(calls_of(row)):
@@ -166,7 +168,7 @@ def alone(f: Any, points: Any, place: int) -> Any:
     return lambda x: f(*points[:place], x, *points[place + 1 :])
 
 
-@pytest.mark.parametrize("row", rows_of(table.IN_PIECES))
+@in_groups("row", rows_of(table.IN_PIECES), name_of)
 def test_pieces_have_the_derivative_zero(row):
     for name, f, points in calls_of(row):
         with naming(name):
@@ -177,7 +179,7 @@ def test_pieces_have_the_derivative_zero(row):
                 assert_equal(tangent, np.zeros_like(x))
 
 
-@pytest.mark.parametrize("row", rows_of(*DERIVATIVES, batched=True))
+@in_groups("row", rows_of(*DERIVATIVES, batched=True), name_of)
 def test_a_batch_is_a_loop(row):
     """Values, gradients of a weighed sum, and values of batches of one argument alone."""
     for name, f, points in calls_of(row, batched=True):
@@ -214,7 +216,7 @@ def zeros_of(tree: Any) -> Any:
 # Not differentiable, and not supported
 
 
-@pytest.mark.parametrize("row", rows_of(table.NOT_DIFFERENTIABLE))
+@in_groups("row", rows_of(table.NOT_DIFFERENTIABLE), name_of)
 def test_what_has_no_derivative_works_under_a_trace(row):
     """It answers what NumPy answers, and counts for nothing in a gradient."""
     for name, f, points in calls_of(row):
@@ -241,7 +243,7 @@ def assert_same_answer(found: Any, expected: Any) -> None:
             assert ours == numpys
 
 
-@pytest.mark.parametrize("row", rows_of(table.NOT_DIFFERENTIABLE, batched=True))
+@in_groups("row", rows_of(table.NOT_DIFFERENTIABLE, batched=True), name_of)
 def test_what_has_no_derivative_works_in_a_batch(row):
     for name, f, points in calls_of(row, batched=True):
         several = [np.stack([x, x * 1.02]) for x in points]
@@ -264,7 +266,7 @@ def test_what_is_not_supported_says_so(row):
             fg.vjp(call.function, *call.points)
 
 
-@pytest.mark.parametrize("row", rows_of(*table.CLASSES[:3], batched=False))
+@in_groups("row", rows_of(*table.CLASSES[:3], batched=False), name_of)
 def test_what_cannot_be_batched_says_so(row):
     message = "needs a value, and under this transform a tensor stands"
     for name, f, points in calls_of(row, batched=False):

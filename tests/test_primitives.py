@@ -68,7 +68,7 @@ def check_that_the_samples_reach_every_rule(name):
     assert rules.used == {place for place in places if rules.rules[place] is not None}
 
 
-@pytest.mark.parametrize("name", COMPARABLE)
+@in_groups("name", COMPARABLE)
 def test_both_modes_agree_with_finite_differences_to_second_order(name):
     """By all arguments, and by each of them alone.
 
