@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse
+from derivatives import check_derivatives
 
 import fgrad as fg
 from fgrad import errors
 from fgrad.scipy import optimize
-from fgrad.testing import check_grads
 
 C = np.array([-3.0, -5.0, 1.0])
 A_UB, B_UB = np.array([[1.0, 2.0, 0.5], [3.0, 1.0, -1.0]]), np.array([40.0, 60.0])
@@ -29,7 +29,7 @@ def test_linear_programs_by_everything_in_them():
     assert type(found.x) is np.ndarray
     for part in (lambda f: f.x, lambda f: f.fun):
         f = lambda c, a, b, e, d, limit, part=part: part(program(c, a, b, e, d, limit))  # noqa: E731
-        check_grads(f, (*point, np.array(1.5)), order=2)
+        check_derivatives(f, (*point, np.array(1.5)), order=2)
     np.testing.assert_allclose(fg.grad(lambda c: program(c, *point[1:]).fun)(C), scipys.x, atol=1e-12)
     several = np.stack([B_UB, 1.05 * B_UB])
     batch = fg.vmap(lambda b: program(C, A_UB, b, A_EQ, B_EQ).x)(several)
@@ -99,7 +99,7 @@ def test_least_squares_within_bounds():
     x, norm = optimize.nnls(a, b)
     assert 0 < np.count_nonzero(x) < 3
     np.testing.assert_array_equal(x, scipy.optimize.nnls(a, b)[0])
-    check_grads(lambda a, b: optimize.nnls(a, b), (a, b))
+    check_derivatives(lambda a, b: optimize.nnls(a, b), (a, b))
     used = x > 0
     np.testing.assert_allclose(
         fg.jacobian(lambda b: optimize.nnls(a, b)[0])(b)[used], np.linalg.pinv(a[:, used]), atol=1e-10
@@ -114,7 +114,7 @@ def test_least_squares_within_bounds():
     found, scipys = bounded(a, b, high), scipy.optimize.lsq_linear(a, b, (-0.2, high), "bvls")
     assert 0 < np.count_nonzero(scipys.active_mask) < 3
     np.testing.assert_array_equal(found.x, scipys.x)
-    check_grads(lambda a, b, high: [bounded(a, b, high)[name] for name in ("x", "cost", "fun")], (a, b, high))
+    check_derivatives(lambda a, b, high: [bounded(a, b, high)[name] for name in ("x", "cost", "fun")], (a, b, high))
     expected = fg.jacobian(lambda b: bounded(a, b, high).x)(b)
     np.testing.assert_allclose(fg.jacobian(lambda b: bounded(a, b, high, "trf").x)(b), expected, atol=1e-6)
     by_sparse = fg.jacobian(lambda b: bounded(scipy.sparse.csr_array(a), b, high, "trf").x)(b)
@@ -245,8 +245,8 @@ def test_monotonic_fits(increasing):
     scipys = scipy.optimize.isotonic_regression(y, weights=weights, increasing=increasing)
     assert 1 < len(scipys.weights) < 8
     np.testing.assert_array_equal(fitted(y, weights).x, scipys.x)
-    check_grads(lambda y, w: fitted(y, w).x, (y, weights))
-    check_grads(lambda y: fitted(y).x, (y,))
+    check_derivatives(lambda y, w: fitted(y, w).x, (y, weights))
+    check_derivatives(lambda y: fitted(y).x, (y,))
     several = np.stack([y, y[::-1], np.arange(8.0)])
     np.testing.assert_allclose(
         fg.vmap(lambda y: fitted(y, weights).x)(several), [fitted(y, weights).x for y in several]
