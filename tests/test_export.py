@@ -8,6 +8,7 @@ import http.server
 import importlib.util
 import inspect
 import io
+import itertools
 import json
 import os
 import re
@@ -209,7 +210,8 @@ def test_a_library_does_what_the_function_does(name, tmp_path):
 
 def test_every_function_of_blas_and_lapack_is_tested_as_loops_and_as_a_symbol(tmp_path):
     used = set()
-    for function, args in FUNCTIONS.values():
+    for name in itertools.takewhile(lambda name: name != "a scan", FUNCTIONS):  # those of matrices stand before it
+        function, args = FUNCTIONS[name]
         files = fg.compile(function).export(tmp_path / "model", *args, blas=True, library=False)
         used |= set(json.loads(files.description.read_text())["symbols"])
     assert {each[1:-1] for each in used} == set(ARGUMENTS)
