@@ -539,7 +539,7 @@ def slope(weights, y):
     return np.tanh(weights @ y) - 0.5 * y
 
 
-def runge_kutta(weights, y, count=8, step=0.05):
+def runge_kutta(weights, y, count=5, step=0.05):
     for _ in range(count):
         k1 = slope(weights, y)
         k2 = slope(weights, y + step / 2 * k1)
