@@ -38,7 +38,6 @@ _OTHER_FILES = [f"fgrad/numpy/{name}.py" for name in ("fft", "linalg", "polynomi
 
 collect_ignore = [name for package, names in _OF.items() if not importlib.util.find_spec(package) for name in names]
 collect_ignore += _OTHER_FILES
-collect_ignore.append("tests/test_scipy_first.py")  # a part of what the tests of areas do, which `make check` asks for
 if not any(map(shutil.which, ("cc", "gcc", "clang"))):
     collect_ignore += _WITHOUT_COMPILER
 
