@@ -31,7 +31,7 @@ from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, ZERO, Primitive, Rule
 from fgrad.core.tensor import apply
 from fgrad.core.tree import tree_map
 from fgrad.errors.places import depth_of_user
-from fgrad.native.users import USERS
+from fgrad.native.user_primitives import USERS
 from fgrad.ops.families import register
 from fgrad.ops.patterns import as_einsum
 from fgrad.rules.rule import settled, zeros_of

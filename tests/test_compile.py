@@ -46,8 +46,8 @@ from fgrad.errors import (
 )
 from fgrad.graphs.record import new_recording, recorded
 from fgrad.native import segments
-from fgrad.native.freezing import check_repeats
 from fgrad.native.machine import Machine, Module
+from fgrad.native.purity import check_repeats
 from fgrad.scipy import integrate, optimize
 
 pytest.importorskip("llvmlite")

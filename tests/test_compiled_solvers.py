@@ -13,7 +13,7 @@ import scipy.optimize
 
 import fgrad as fg
 from fgrad import errors
-from fgrad.native import machine, sharing, values
+from fgrad.native import machine, shared_code, values
 from fgrad.native.program import Program
 from fgrad.scipy import integrate, optimize
 
@@ -480,13 +480,13 @@ def test_roots():
 
 def test_the_same_operations_are_compiled_once(monkeypatch):
     made = []
-    original = sharing.Executable
+    original = shared_code.Executable
 
     def counted(*args):
         made.append(args)
         return original(*args)
 
-    monkeypatch.setattr(sharing, "Executable", counted)
+    monkeypatch.setattr(shared_code, "Executable", counted)
 
     def end(mu):
         return integrate.solve_ivp(oscillator(mu), (0.0, 1.0), [2.0, 0.123], compile=True).y[0, -1]
@@ -592,7 +592,7 @@ def test_without_llvmlite(monkeypatch):
 
     found = machine.importlib.import_module
     monkeypatch.setattr(machine.importlib, "import_module", absent)
-    monkeypatch.setattr(sharing, "_known", type(sharing._known)())
+    monkeypatch.setattr(shared_code, "_known", type(shared_code._known)())
     machine.Machine.this.cache_clear()
     try:
         with pytest.raises(errors.MissingExtraError, match="fgrad\\[compile\\]"):

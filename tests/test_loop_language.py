@@ -34,8 +34,8 @@ from fgrad.native.ir import (
 from fgrad.native.llvm_text import printed, taken
 from fgrad.native.machine import Machine
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, loaded, store
+from fgrad.native.vectorization import Widths, widened
 from fgrad.native.verifier import VerificationError, verify, verify_reads
-from fgrad.native.widening import Widths, widened
 
 P, Q, OUT, TOTALS = (Parameter(name, is_alone=True) for name in ("p", "q", "out", "totals"))
 WIDTHS = Widths({64: 4, 32: 8}, frozenset(["exp"]))

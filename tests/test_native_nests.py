@@ -15,8 +15,7 @@ import pytest
 import fgrad as fg
 from fgrad.core.tree import flatten
 from fgrad.graphs.record import recorded
-from fgrad.native import parallel, pool
-from fgrad.native import rows as native_rows
+from fgrad.native import parallel, pool, row_fusion
 from fgrad.native.executable import Executable
 from fgrad.native.machine import Machine
 from fgrad.native.nests import Rows
@@ -473,7 +472,7 @@ def test_nests_over_the_same_rows_run_together_to_the_last_bit(function, count, 
     x = RNG.normal(size=shape).astype(dtype)
     whole = executable(function, x, threads=threads)
     assert [(len(item.nests), item.outer) for item in whole.plan.items if item.outer] == [(count, outer)]
-    with mock.patch.object(native_rows, "_LARGE", 1 << 60):
+    with mock.patch.object(row_fusion, "_LARGE", 1 << 60):
         apart = executable(function, x, threads=threads)
     assert not any(item.outer for item in apart.plan.items)
     np.testing.assert_array_equal(whole.run([x])[0], apart.run([x])[0])

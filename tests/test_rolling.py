@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fgrad as fg
-from fgrad.graphs import periods, rolling
+from fgrad.graphs import periods, rerolling
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
-from fgrad.graphs.rolling import loops_of, rolled
+from fgrad.graphs.rerolling import loops_of, rolled
 from fgrad.ops import indexing
 
 RNG = np.random.default_rng(0)
@@ -559,7 +559,7 @@ def test_short_loops_stay_as_they_are():
 
 def test_large_arrays_are_not_put_together_for_a_loop(monkeypatch):
     function, args, _ = PROGRAMS["network"]
-    monkeypatch.setattr(rolling, "LARGEST_COPY", 100)
+    monkeypatch.setattr(rerolling, "LARGEST_COPY", 100)
     block = block_of(function, *args)
     assert check(function, *args) == ([], len(block.equations))
     check(fg.value_and_grad(function), *args)
@@ -659,6 +659,6 @@ def test_any_loop_computes_what_its_iterations_compute(steps, iterations, carrie
     f = any_loop(steps, iterations, carried)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(periods, "FEWEST_SAVED", 6)  # so that there are loops in nearly all of them
-        patch.setattr(rolling, "FEWEST_SAVED", 6)
+        patch.setattr(rerolling, "FEWEST_SAVED", 6)
         patch.setattr(indexing, "_FEW", few)  # from where on cotangents are gathered in another way
         check(total(f) if is_back else f, *args)

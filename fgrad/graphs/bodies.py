@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
-from fgrad.graphs.columns import LARGEST_COPY, Columns, Gathering, NotALoopError, Way, gatherings_of, indices_of
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
+from fgrad.graphs.induction import LARGEST_COPY, Columns, Gathering, NotALoopError, Way, gatherings_of, indices_of
 from fgrad.graphs.listing import Listing, places_in, template_of
 from fgrad.graphs.loop import Along, Iterations, equation_of
 from fgrad.graphs.periods import Run

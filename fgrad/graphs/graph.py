@@ -18,7 +18,7 @@ from fgrad.core.variable import Variable
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.drawing import dot_of, svg_of
 from fgrad.graphs.equations import Equation, Name, shown
-from fgrad.graphs.weakness import shortened
+from fgrad.graphs.weak_types import shortened
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.running import is_number, owned
 from fgrad.typing import Operand

@@ -22,7 +22,7 @@ from fgrad.graphs.derived import Directions, Leaves, Places, chosen, computed, m
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import CALLED, UNLIMITED, Along, Iterations, is_slight
-from fgrad.graphs.tidying import varying
+from fgrad.graphs.loop_invariants import varying
 from fgrad.rules.rule import Rule, Transparent, Variables
 from fgrad.transforms.batch import vmap
 from fgrad.typing import Array

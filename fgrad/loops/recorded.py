@@ -21,7 +21,7 @@ from fgrad.graphs.loop import Along, Iterations
 from fgrad.graphs.record import new_recording, recorded
 from fgrad.loops.avals import WEAK, kind_of, strong
 from fgrad.loops.values import is_of_program
-from fgrad.native.freezing import check_repeats
+from fgrad.native.purity import check_repeats
 from fgrad.ops.tracing import first_example
 from fgrad.rules.randomness import RandomStates
 

@@ -36,7 +36,7 @@ from fgrad.native.parallel import Parts, ProductParts, cut_of, is_worth_parts
 from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import SCALARS, loaded, scalar_of
-from fgrad.native.widening import Widths
+from fgrad.native.vectorization import Widths
 
 ALIGNMENT = 64
 

@@ -26,7 +26,7 @@ from fgrad.native.options import ENGINES, Options
 from fgrad.native.program import Program, result_of
 from fgrad.native.programs import Programs, no_program
 from fgrad.native.reports import Inspection
-from fgrad.native.static import OfInstances
+from fgrad.native.static_arguments import OfInstances
 from fgrad.rules.closures import followers
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.running import call_users, is_number

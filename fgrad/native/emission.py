@@ -40,8 +40,8 @@ from fgrad.native.ir import (
 from fgrad.native.nests import Nest, Rows, Write, squeezed
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, Scalar, convert, literal, scalar_of
+from fgrad.native.vectorization import Widths, widened
 from fgrad.native.verifier import verify_reads
-from fgrad.native.widening import Widths, widened
 
 # What is accumulated
 

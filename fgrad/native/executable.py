@@ -18,9 +18,9 @@ from fgrad import errors
 from fgrad.graphs.equations import Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
-from fgrad.graphs.rolling import rolled
-from fgrad.graphs.spreading import spread
-from fgrad.graphs.tidying import tidied
+from fgrad.graphs.loop_invariants import tidied
+from fgrad.graphs.rerolling import rolled
+from fgrad.graphs.unrolling import spread
 from fgrad.native.cache import code_cache
 from fgrad.native.calls import Functions
 from fgrad.native.linkage import IN_PROCESS, Cached

@@ -26,9 +26,9 @@ import numpy as np
 from fgrad import errors
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.rolling import rolled
-from fgrad.graphs.spreading import spread
-from fgrad.graphs.tidying import tidied
+from fgrad.graphs.loop_invariants import tidied
+from fgrad.graphs.rerolling import rolled
+from fgrad.graphs.unrolling import spread
 from fgrad.native import ir
 from fgrad.native.artifacts import ExportedFiles, Parameter, Signature, Target
 from fgrad.native.calls import ALIGNMENT, Functions, append_copy, size_of

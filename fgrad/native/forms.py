@@ -24,7 +24,7 @@ from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.integers import LARGEST
 from fgrad.native.layouts import inside
-from fgrad.native.static import Static
+from fgrad.native.static_arguments import Static
 from fgrad.transforms.calls import select
 
 _INPUT = object()

@@ -18,8 +18,8 @@ from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import UNLIMITED, Iterations
-from fgrad.graphs.rolling import Loop, loops_of, places_of
-from fgrad.graphs.unrolled import unrolled
+from fgrad.graphs.missed_loops import unrolled
+from fgrad.graphs.rerolling import Loop, loops_of, places_of
 from fgrad.native.executable import Executable
 from fgrad.native.functions import Function
 from fgrad.native.looping import PythonLoop

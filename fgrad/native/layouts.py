@@ -17,7 +17,7 @@ import optree
 
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import FLATTENED, NAMESPACE
-from fgrad.native.static import Static
+from fgrad.native.static_arguments import Static
 from fgrad.typing import Array
 
 

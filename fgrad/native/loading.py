@@ -14,7 +14,7 @@ from fgrad.native.options import NATIVE, Options
 def _native(block: Block, options: Options) -> Any:
     """Return what runs a program as native code."""
     if options.shared:
-        return _module("fgrad.native.sharing").shared(block, options)
+        return _module("fgrad.native.shared_code").shared(block, options)
     return _module("fgrad.native.executable").Executable(block, options)
 
 

@@ -39,7 +39,7 @@ from fgrad.native.nodes import (
     Term,
 )
 from fgrad.native.scalars import SCALAR_OPERATIONS, is_native
-from fgrad.native.users import USERS
+from fgrad.native.user_primitives import USERS
 from fgrad.typing import Array, Axes, DTypeLike
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}

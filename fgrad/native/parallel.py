@@ -40,7 +40,7 @@ from fgrad.native.nodes import Called, Reduced
 from fgrad.native.pool import run_parts
 from fgrad.native.routines import Product, Share, write_products
 from fgrad.native.scalars import literal, loaded, scalar_of, store
-from fgrad.native.widening import Widths
+from fgrad.native.vectorization import Widths
 
 _WORTH_PARTS = 2_500_000
 """Instructions from which on a nest is worth to be parted: some 0.2 ms, much more than to wake threads."""

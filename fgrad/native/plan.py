@@ -34,7 +34,7 @@ from fgrad.native.nodes import (
     Shape,
     Stepped,
 )
-from fgrad.native.rows import joined
+from fgrad.native.row_fusion import joined
 from fgrad.native.scalars import Cost, cost_of
 
 WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Looped, Part)

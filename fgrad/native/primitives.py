@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
     composites,
+    indexing,
     integers,
-    keys,
     looping,
     products,
     reductions,

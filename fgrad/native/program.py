@@ -23,13 +23,13 @@ from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.integers import is_by_sign
 from fgrad.graphs.record import RecordTrace, held, new_recording, recorded
-from fgrad.graphs.rolling import loops_of
+from fgrad.graphs.rerolling import loops_of
 from fgrad.native.artifacts import Signature
 from fgrad.native.captured import Captured
 from fgrad.native.forms import Form
-from fgrad.native.freezing import check_repeats
 from fgrad.native.functions import Function
 from fgrad.native.options import Options
+from fgrad.native.purity import check_repeats
 from fgrad.native.reports import Inspection
 from fgrad.native.signatures import Array, arguments_by_name, signature
 from fgrad.ops.tracing import first_example

@@ -17,8 +17,8 @@ from fgrad.engines.jax.programs import Run, check_32_bits, check_known
 from fgrad.graphs.derived import computed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.rolling import rolled
-from fgrad.graphs.tidying import tidied
+from fgrad.graphs.loop_invariants import tidied
+from fgrad.graphs.rerolling import rolled
 from fgrad.native.options import Options
 
 

@@ -14,8 +14,8 @@ from fgrad.engines.jax.library import in_64_bits, jax
 from fgrad.engines.jax.programs import Run, check_known
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.rolling import rolled
-from fgrad.graphs.tidying import tidied
+from fgrad.graphs.loop_invariants import tidied
+from fgrad.graphs.rerolling import rolled
 
 
 def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:

@@ -9,7 +9,7 @@ from fgrad import errors
 from fgrad.engines.jax.engine import JaxEngine
 from fgrad.native.options import Options
 from fgrad.native.programs import Programs
-from fgrad.native.static import OfInstances
+from fgrad.native.static_arguments import OfInstances
 from fgrad.transforms.calls import Transformed, name_of
 
 P = ParamSpec("P")

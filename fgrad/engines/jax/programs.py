@@ -26,7 +26,7 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import always
 from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.graphs.record import CalledAgain
-from fgrad.native.users import USERS
+from fgrad.native.user_primitives import USERS
 
 Leaves = Sequence[Any]
 

@@ -14,7 +14,7 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
 from fgrad.graphs.loop import iterations_of
 from fgrad.graphs.periods import FEWEST_ITERATIONS, FEWEST_SAVED, obstacle_of, runs_of
-from fgrad.graphs.rolling import Rewriting
+from fgrad.graphs.rerolling import Rewriting
 
 _FEW = 3
 """An operation changes from iteration to iteration if more than one in this many of its equations differ."""

@@ -17,9 +17,9 @@ import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.bodies import Body
-from fgrad.graphs.columns import LARGEST_COPY, Gathering, NotALoopError
 from fgrad.graphs.equations import Equation, Name, is_short
 from fgrad.graphs.graph import Block
+from fgrad.graphs.induction import LARGEST_COPY, Gathering, NotALoopError
 from fgrad.graphs.listing import Listing
 from fgrad.graphs.loop import Along, iterations_of
 from fgrad.graphs.periods import FEWEST_ITERATIONS, FEWEST_SAVED, Run, runs_of

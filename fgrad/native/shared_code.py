@@ -22,7 +22,7 @@ from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.native.executable import Executable
 from fgrad.native.options import Options
-from fgrad.native.static import Static
+from fgrad.native.static_arguments import Static
 
 _MOST_SHARED = 256
 
