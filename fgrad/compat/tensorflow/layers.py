@@ -84,11 +84,11 @@ class Dense:
 
     Example:
         >>> import fgrad.compat.tensorflow as tf
-        >>> layer = tf.layers.Dense(2, kernel_initializer=tf.ones_initializer())
+        >>> layer = tf.layers.Dense(2, kernel_initializer=tf.ones_initializer(), name="scores")
         >>> layer(tf.constant([[1.0, 2.0, 3.0]]))
         Tensor([[6., 6.]], dtype=float32)
         >>> [variable.name for variable in layer.variables]
-        ['dense/kernel:0', 'dense/bias:0']
+        ['scores/kernel:0', 'scores/bias:0']
     """
 
     def __init__(
