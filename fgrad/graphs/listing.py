@@ -77,14 +77,9 @@ class Listing:
         first_place, keys = [0], []
         for number, equation in enumerate(self.equations):
             # The part of the equation that may be equal in other iterations.
-            operation = (
-                id(equation.primitive)
-                if not equation.metadata and not equation.direct
-                else _operation(equation, places)
-            )
             own = taken[first_source[number] : first_source[number + 1]]
             new = made[first_value[number] : first_value[number + 1]]
-            keys.append((operation, equation.quiet, *own, None, *new))
+            keys.append((_operation(equation, places), equation.quiet, *own, None, *new))
             first_place.append(len(places))
         self.kinds, self.sources, self.places = np.array(self._ids(keys)), np.array(sources, int), np.array(places, int)
         self.first_source, self.first_place = np.array(first_source), np.array(first_place)
@@ -136,6 +131,8 @@ def _operation(equation: Equation, places: list[int]) -> Any:
     primitive, metadata = equation.primitive, equation.metadata
     if equation.direct:  # each call has a separate primitive
         return identity(primitive.implementation), frozen(metadata)
+    if not metadata:
+        return id(primitive)
     return id(primitive), _keyed(metadata, places) if primitive.name in _KEYED else frozen(metadata)
 
 

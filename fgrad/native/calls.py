@@ -141,13 +141,7 @@ class Calls:
             return self._functions.add(name, written, used, len(loop.given)), [(node, 0) for node in loop.given]
         pointers, is_wide = Pointers(self._plan.stored), True
         if isinstance(item, Called):
-            body, used = ROUTINES[item.routine](item, pointers.at, self._functions.linkage)
-            written = self._functions.definition(pointers.order.values(), body, is_caller=True)
-            if self._functions.threads and (cut := cut_of(item)) is not None:
-                arrays = [pointers.at(each) for each in (*item.arguments, item)]
-                threads, linkage = self._functions.threads, self._functions.linkage
-                products = ProductParts(item, cut, pointers.order.values(), arrays, threads, linkage)
-                written, used = products.text, products.used
+            written, used = self._routine(item, pointers)
         else:
             assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)
@@ -156,6 +150,17 @@ class Calls:
             if self._functions.threads and is_worth_parts(function):
                 written, used, is_wide = self._in_parts(item, function, pointers)
         return self._functions.add(name, written, used, len(pointers.order), is_wide), list(pointers.order)
+
+    def _routine(self, item: Called, pointers: Pointers) -> tuple[Written, Used]:
+        """Return the functions that run a routine, large products in parts, and what they use."""
+        threads, linkage = self._functions.threads, self._functions.linkage
+        cut = cut_of(item) if threads else None
+        if cut is None:
+            body, used = ROUTINES[item.routine](item, pointers.at, linkage)
+            return self._functions.definition(pointers.order.values(), body, is_caller=True), used
+        arrays = [pointers.at(each) for each in (*item.arguments, item)]
+        parts = ProductParts(item, cut, pointers.order.values(), arrays, threads, linkage)
+        return parts.text, parts.used
 
     def _in_parts(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Written, Used, bool]:
         """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""

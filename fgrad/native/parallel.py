@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import cast
 
@@ -116,7 +116,7 @@ class Parts:
             f"internal void @{name}_job({taken([_SHARED, _NUMBER])})": printed(self._job(name))[0],
             f"hidden void @{name}({given}) noinline": printed(self._whole(name))[0],
         }
-        return "\n".join(f"define {head} #0 {{\n{body}\n}}" for head, body in functions.items())
+        return _defined(functions)
 
     def _job(self, name: str) -> list[Item]:
         """Return what runs one part, of the arrays whose addresses lie in `_SHARED`."""
@@ -212,7 +212,7 @@ class ProductParts:
             f"internal void @{name}_job({taken([_SHARED, _NUMBER])})": self._job,
             f"hidden void @{name}({taken(self._parameters)}) noinline": printed(code.body)[0],
         }
-        return "\n".join(f"define {head} #0 {{\n{body}\n}}" for head, body in functions.items())
+        return _defined(functions)
 
 
 _WORTH_PARTS_OF_PRODUCTS, _WORTH_MANY_PARTS = 1 << 25, 1 << 33
@@ -272,6 +272,11 @@ def _ends(code: Builder, size: int, count: int) -> list[Value]:
     """Return where a part of an axis begins and ends."""
     low = code.mul(_NUMBER, integer(size))
     return [code.binary(Op.SDIV, each, integer(count)) for each in (low, code.add(low, integer(size)))]
+
+
+def _defined(functions: Mapping[str, str]) -> str:
+    """Return functions in LLVM's language, by their heads and bodies."""
+    return "\n".join(f"define {head} #0 {{\n{body}\n}}" for head, body in functions.items())
 
 
 def _own(name: str) -> Callee:
