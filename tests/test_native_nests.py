@@ -496,6 +496,20 @@ def test_rows_and_what_goes_across_them(function, shape):
         np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_an_array_of_which_a_part_is_written_elsewhere_is_whole_in_memory(axis, is_first):
+    """One row of it would be too little memory for a routine's part, which is written all at once."""
+    x = RNG.normal(size=(300, 400))
+
+    def function(x):
+        parts = [np.linalg.solve(2 * np.eye(300), x), 3 * x]
+        return np.concatenate(parts if is_first else parts[::-1], axis=axis) + 1
+
+    assert executable(function, x).plan.forms() == {}  # otherwise the run would write beyond memory
+    check(function, x)
+
+
 def test_rows_are_not_shared_where_that_gains_nothing():
     assert not rows(normalized, np.ones((30, 300)))
     assert not rows(normalized, np.ones((30000, 10)))

@@ -97,7 +97,8 @@ def joined(items: Sequence[Any], stored: Set[Node], kept: Iterable[Node]) -> lis
         if not (isinstance(item, Nest) and _join(units, unit)):
             units.append(unit)
     wanted = {memory_of(node) for node in kept}
-    return [_item_of(unit, wanted.union(*(each.needs for each in units if each is not unit))) for unit in units]
+    touched = [each.needs | each.makes for each in units]  # a part of a joined array may be written elsewhere
+    return [_item_of(unit, wanted.union(*touched[:place], *touched[place + 1 :])) for place, unit in enumerate(units)]
 
 
 def _unit_of(item: Any, stored: Set[Node]) -> _Unit:
