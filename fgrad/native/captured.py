@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import operator
 import sys
 import types
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,7 +43,6 @@ _FREE = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
 """Names in code that may ask for any attribute."""
 
 Check = Callable[[], bool]
-What = str | Callable[[], str]
 
 
 class Captured:
@@ -65,23 +65,25 @@ class Captured:
         self._seen.clear()
         self._open.clear()
         self._waiting.clear()
-        self._checks: list[tuple[What, Check]] = [
-            *((each.what, each.holds) for each in self._places.values()),
-            *self._known,
-        ]
+        self._found = _Found(self._places.values())
 
     def change(self) -> str:
         """Return what to call something that is another than it was; an empty text if there is nothing."""
-        for what, holds in self._checks:
+        if self._places and not self._found.are_identical():
+            for place in self._places.values():
+                if changed := place.change():
+                    return changed
+        for what, holds in self._known:
             if not holds():
-                return (what() if callable(what) else what) or "what it refers to"
+                return what or "what it refers to"
         return ""
 
     def leave_out_changed(self) -> None:
         """Forget what is another now, since the function itself has changed it: it notes its calls, or counts them."""
         for each in self._places.values():
             each.leave_out_changed()
-        self._checks = [(what, holds) for what, holds in self._checks if holds()]
+        self._found = _Found(self._places.values())
+        self._known = [(what, holds) for what, holds in self._known if holds()]
 
     # What there is
 
@@ -108,6 +110,8 @@ class Captured:
             self._visit_librarys(what, x)
 
     def _visit_function(self, what: str, x: types.FunctionType) -> None:
+        if is_library(x.__code__.co_filename) and _is_of_its_module(x):
+            return
         for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
             self._place(_Cell(cell), _CONTENTS, _Cell(cell).get(_CONTENTS), name)
         for default in (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()):
@@ -201,33 +205,37 @@ class _Places:
     def __init__(self, owner: Any) -> None:
         self.owner = owner
         self.known: dict[Any, tuple[Any, str]] = {}
-        self._fast: tuple[Any, tuple[Any, ...]] | None = None
 
-    def holds(self) -> bool:
-        """Return whether all are what they were; all at once, where they are the same objects."""
-        if not self.known:
-            return True
-        if self._fast is None:
-            keys = [*self.known, *self.known][: max(len(self.known), 2)]  # one alone would be no tuple
-            self._fast = operator.itemgetter(*keys), tuple([self.known[key][0] for key in keys])
-        find, values = self._fast
-        try:
-            return all(map(operator.is_, find(self.owner), values)) or not self.what()
-        except KeyError:
-            return False
-
-    def what(self) -> str:
-        """Return what to call a value that is another one, an empty text if there is none."""
-        found = (what for key, (value, what) in self.known.items() if not _is_same(self._get(key), value))
-        return next(found, "")
+    def change(self) -> str:
+        """Return what to call a value that is another one; an empty text if there is none."""
+        return next((what for key, (value, what) in self.known.items() if not _is_same(self._get(key), value)), "")
 
     def leave_out_changed(self) -> None:
         """Forget values that are others now."""
         self.known = {key: each for key, each in self.known.items() if _is_same(self._get(key), each[0])}
-        self._fast = None
 
     def _get(self, key: object) -> Any:
         return self.owner.get(key, _NOTHING)
+
+
+class _Found:
+    """The values in all places, which are compared without a step of Python's for each of them."""
+
+    def __init__(self, places: Iterable[_Places]) -> None:
+        places = [each for each in places if each.known]
+        self._owners = [each.owner for each in places]
+        # The key of a single value is there twice: without a second one there would be no tuple.
+        keys = [[*each.known, *each.known] if len(each.known) == 1 else [*each.known] for each in places]
+        self._getters = [operator.itemgetter(*each) for each in keys]
+        self._values = [place.known[key][0] for place, own in zip(places, keys, strict=True) for key in own]
+
+    def are_identical(self) -> bool:
+        """Return whether all values are the same objects as before."""
+        try:
+            found = itertools.chain.from_iterable(map(operator.call, self._getters, self._owners))
+            return all(map(operator.is_, found, self._values))
+        except KeyError:
+            return False
 
 
 class _Slots(dict[str, Any]):
@@ -300,6 +308,11 @@ def _as_before(tensor: Tensor) -> Check:
         return now._payload is before._payload and now._trace is before._trace and now._mark is before._mark
 
     return holds
+
+
+def _is_of_its_module(function: types.FunctionType) -> bool:
+    """Return whether a function is what its module has under its name, so that it is the same in every call."""
+    return getattr(sys.modules.get(function.__module__), function.__qualname__, None) is function
 
 
 def _is_librarys(x: object) -> bool:
