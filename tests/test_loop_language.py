@@ -31,10 +31,12 @@ from fgrad.native.ir import (
     listing,
     real,
 )
+from fgrad.native.lanes import Widths
 from fgrad.native.llvm_text import printed, taken
 from fgrad.native.machine import Machine
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, loaded, store
-from fgrad.native.vectorization import Widths, widened
+from fgrad.native.tiling import tiled
+from fgrad.native.vectorization import widened
 from fgrad.native.verifier import VerificationError, verify, verify_reads
 
 P, Q, OUT, TOTALS = (Parameter(name, is_alone=True) for name in ("p", "q", "out", "totals"))
@@ -135,6 +137,53 @@ def test_wide_loops_of_a_length_that_is_not_known(program, seed):
     wide = widened(loop, WIDTHS, 40)
     if wide is not None:
         check_same(interpreted([*code.body, *wide, *behind], dtype, seed), wanted)
+
+
+@st.composite
+def sums(draw):
+    """Return two loops, of which the inner one sums up, what is before it and behind it, and the dtype of arrays."""
+    name = draw(st.sampled_from(sorted(KINDS)))
+    kind = SCALARS[name]
+    outer = Loop(Variable(0), integer(draw(st.integers(0, 3))), integer(draw(st.integers(4, 20))))
+    inner = Loop(Variable(1), integer(0), integer(draw(st.integers(1, 9))))
+    before, body, behind = Builder(), Builder(), Builder()
+    row = before.add(outer.variable, integer(draw(st.integers(0, 2))))
+    scale = loaded(before, kind, before.address(Q, kind.stored, row))
+    values = [scale, Constant(kind.type, 2)]
+    for parameter, across, along in ((P, 1, draw(st.integers(0, 4))), (Q, draw(st.integers(0, 1)), 1)):
+        place = body.add(body.mul(outer.variable, integer(across)), body.mul(inner.variable, integer(along)))
+        values.append(loaded(body, kind, body.address(parameter, kind.stored, place)))
+    for each in draw(st.lists(st.sampled_from(["add", "multiply", "maximum"]), max_size=4)):
+        values.append(SCALAR_OPERATIONS[each].emit(body, kind, draw(st.sampled_from(values)), values[-1]))
+    total = Carried(Constant(kind.type, draw(st.integers(-1, 1))))
+    total.next = body.binary(Op.FADD if kind.is_float else Op.ADD, total, values[-1])
+    inner.body, inner.carried = body.body, [total]
+    found = behind.binary(
+        Op.FADD if kind.is_float else Op.ADD, total.after, draw(st.sampled_from([scale, total.after]))
+    )
+    store(behind, kind, found, behind.address(OUT, kind.stored, row))
+    return outer, before.body, inner, behind.body, KINDS[name]
+
+
+@settings(max_examples=150, deadline=None)
+@given(sums(), st.booleans(), st.integers(0, 99))
+def test_tiles_do_what_two_loops_do(program, is_known, seed):
+    outer, before, inner, behind, dtype = program
+    start, stop = outer.start, outer.stop
+    wanted = interpreted([Loop(outer.variable, start, stop, [*before, inner, *behind])], dtype, seed)
+    code = Builder()
+    if not is_known:
+        outer.start, outer.stop = (code.do(Op.SELECT, Type.I64, TRUE, end, end) for end in (start, stop))
+        outer.may_be_empty = True
+    count = stop.integer - start.integer
+    tiles = tiled(outer, before, inner, behind, WIDTHS, count)
+    assert (tiles is None) == (count < WIDTHS.lanes[64 if dtype in (np.float64, np.int64) else 32])
+    if tiles is not None:
+        found, totals = interpreted([*code.body, *tiles], dtype, seed)
+        first = start.integer if is_known else 0  # a number of elements that is not known may begin with some more
+        np.testing.assert_array_equal(found[first:], wanted[0][first:])
+        check_same([totals], wanted[1:])
+        check_same(compiled([*code.body, *tiles], dtype, seed), (found, totals))
 
 
 @settings(max_examples=25, deadline=None)

@@ -12,8 +12,10 @@ import fgrad as fg
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.native import libraries
 from fgrad.native.executable import Executable, Step
-from fgrad.native.nodes import Called
+from fgrad.native.nests import Rows
+from fgrad.native.nodes import Called, Moved
 from fgrad.native.options import Options
+from fgrad.native.plan import _slides
 from fgrad.ops.solving import by_cholesky, by_triangle
 from fgrad.testing import calls
 
@@ -311,9 +313,42 @@ def test_a_convolution_of_infinities_is_left_to_numpy():
     assert executable.run([np.ones(8), np.ones(3)]) is not None
 
 
-def test_long_kernels_are_left_to_numpy():
-    executable = agrees(np.convolve, normal(300), normal(200))
-    assert refusals(executable) == {"convolve has no native code for these arguments"}
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int64", "int8"])
+@pytest.mark.parametrize("mode", ["full", "valid"])
+def test_long_kernels(dtype, mode):
+    rng = np.random.default_rng(2)
+    a, v = ((rng.normal(size=size) * 5).astype(dtype) for size in (300, 200))
+    is_native(lambda a, v: np.convolve(a, v, mode), a, v)
+
+
+@pytest.mark.parametrize("count", [5, 8, 13, 101, 4000])
+def test_moving_sums_in_parts(count):
+    """Parts have whole vectors of sums; the last one has some sums of the part before it once more."""
+    a, v = normal(40_000), normal(40_001 - count, seed=1) / 100
+
+    def f(a, v):
+        return np.correlate(a, v, "valid")
+
+    one, two = (fg.compile(f, threads=threads) for threads in (1, 2))
+    np.testing.assert_array_equal(one(a, v), two(a, v))
+    np.testing.assert_allclose(one(a, v), f(a, v), rtol=1e-10, atol=1e-11)
+
+
+def test_each_sum_over_windows_has_loops_of_its_own():
+    """What is summed up both ways is computed once for each element, not for each window."""
+
+    def f(a, v):
+        return np.sum(np.convolve(2 * a + 1, v, "valid") ** 2)
+
+    executable = is_native(fg.grad(f, argnums=(0, 1)), normal(900), normal(70, seed=1))
+    nests = [list(item.writes) for item in executable.plan.items if isinstance(item, Rows)]
+    large = [nest for nest in nests if nest[0].value.size > 50_000]
+    assert [len(nest) for nest in large] == [1, 1, 1]
+    for (write,) in large:
+        (windows,) = [each for each in write.value.arguments if _slides(each)]
+        while isinstance(windows, Moved):
+            windows = windows.arguments[0]
+        assert windows in executable.plan.stored
 
 
 # Factors and solutions

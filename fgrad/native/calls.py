@@ -27,6 +27,7 @@ from fgrad.native.ir import (
     While,
     integer,
 )
+from fgrad.native.lanes import Widths
 from fgrad.native.linkage import IN_PROCESS, Linkage
 from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.lowering import Program
@@ -36,7 +37,6 @@ from fgrad.native.parallel import Parts, ProductParts, cut_of, is_worth_parts
 from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import SCALARS, loaded, scalar_of
-from fgrad.native.vectorization import Widths
 
 ALIGNMENT = 64
 

@@ -37,10 +37,12 @@ from fgrad.native.ir import (
     integer,
     real,
 )
+from fgrad.native.lanes import Widths
 from fgrad.native.nests import Nest, Rows, Write, squeezed
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, Scalar, convert, literal, scalar_of
-from fgrad.native.vectorization import Widths, widened
+from fgrad.native.tiling import MOST_VECTORS, tiled
+from fgrad.native.vectorization import widened
 from fgrad.native.verifier import verify_reads
 
 # What is accumulated
@@ -109,6 +111,7 @@ class _Body:
         is_part: whether other loops run through other parts of the space.
         is_flat: whether one loop runs through all elements as they lie in memory.
         shared: the variables of the outermost loops that are around other nests, too.
+        is_tiled: whether the last loop but one is to take several elements at once.
 
     Attributes:
         variables: of the loops, by axis of the space.
@@ -129,8 +132,10 @@ class _Body:
         is_part: bool = False,
         is_flat: bool = False,
         shared: Sequence[Variable] = (),
+        is_tiled: bool = False,
     ) -> None:
         self.nest, self.code, self.box, self._is_part, self.is_flat = nest, code, box, is_part, is_flat
+        self.is_tiled = is_tiled
         self.carried: list[Carried] = []
         self.cells: list[_Cell] = []
         self.behind: list[Callable[[], None]] = []
@@ -255,6 +260,7 @@ class NestFunction(NamedTuple):
         body: in the loop language.
         work: about how many instructions it runs.
         iterations: of the outermost loop, if that may run in parts at once; else 0.
+        step: of how many iterations a part is to have a multiple.
         totals: the reductions along that loop, which such parts take for themselves.
         begins: the other arrays that are filled with a number before the loops run.
         is_wide: its innermost loops compute several elements at once already.
@@ -263,6 +269,7 @@ class NestFunction(NamedTuple):
     body: list[Item]
     work: int
     iterations: int
+    step: int
     totals: tuple[Reduced, ...]
     begins: tuple[tuple[Node, Any], ...]
     is_wide: bool
@@ -275,7 +282,7 @@ PART = (Parameter("row", Type.I64), Parameter("lo", Type.I64), Parameter("hi", T
 def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
     """Return the function that runs nests, or a part of their outermost loop; `PART` says which."""
     pointers.buffers = {array: (_row(rows.buffers[array], in_parts), form) for array, form in rows.forms().items()}
-    bodies = _bodies_of(rows, pointers)
+    bodies = _bodies_of(rows, pointers, widths)
     code = Builder()
     iterations, totals = _parallel(rows, [body for body, _ in bodies])
     beginnings = [each for nest in rows.nests for each in _beginnings(nest, [x for x, _ in bodies if x.nest is nest])]
@@ -289,7 +296,9 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     verify_reads(code.body)
     work = sum(math.prod(stop - start for start, stop in body.box) * len(inner) for body, inner in bodies)
     begins = tuple(each for each in beginnings if each[0] not in totals)
-    return NestFunction(code.body, work, iterations, totals, begins, is_wide)
+    has_tiles = widths is not None and any(body.is_tiled and len(body.loops) == 2 for body, _ in bodies)
+    step = MOST_VECTORS * widths.lanes[64] if widths is not None and has_tiles else 1
+    return NestFunction(code.body, work, iterations, step, totals, begins, is_wide)
 
 
 def _row(loops: tuple[int, ...], in_parts: bool) -> tuple[Affine | None, ...]:
@@ -352,10 +361,10 @@ _Coded = tuple[_Body, list[Instruction]]
 """A body with its instructions."""
 
 
-def _bodies_of(rows: Rows, pointers: Pointers) -> list[_Coded]:
+def _bodies_of(rows: Rows, pointers: Pointers, widths: Widths | None) -> list[_Coded]:
     """Return the bodies of nests."""
     if not rows.outer:
-        return _bodies(rows.nests[0], pointers)
+        return _bodies(rows.nests[0], pointers, widths)
     found, shared = [], [Variable(place) for place in range(rows.outer)]
     for nest in rows.nests:
         code = Builder()
@@ -366,7 +375,7 @@ def _bodies_of(rows: Rows, pointers: Pointers) -> list[_Coded]:
     return found
 
 
-def _bodies(nest: Nest, pointers: Pointers) -> list[_Coded]:
+def _bodies(nest: Nest, pointers: Pointers, widths: Widths | None) -> list[_Coded]:
     """Return the bodies for the parts of a nest's space."""
     space = nest.writes[0].space
     if 0 in space:
@@ -379,16 +388,19 @@ def _bodies(nest: Nest, pointers: Pointers) -> list[_Coded]:
     found: list[_Coded] = []
     is_whole = True
     order = list(range(len(sizes)))
-    is_settled = not can_be_cut or len(sizes) < 2
+    is_settled, is_tiled = not can_be_cut or len(sizes) < 2, False
     while waiting:
         box, code = waiting.pop(0), Builder()
-        body = _Body(nest, pointers, code, box, order, not is_whole, is_flat)
+        body = _Body(nest, pointers, code, box, order, not is_whole, is_flat, is_tiled=is_tiled)
         if not is_settled:
-            better, is_settled = _order(body, sizes), True
+            of_tiles = None if widths is None else _order_of_tiles(body, sizes, widths)
+            better = of_tiles or _order(body, sizes)
+            is_settled, is_tiled = True, of_tiles is not None
             if better != order:
                 order = better
                 waiting.insert(0, box)
                 continue
+            body.is_tiled = is_tiled
         parts = _cut(box, body) if can_be_cut else [box]
         if len(parts) > 1 and len(parts) + len(waiting) + len(found) <= _MOST_PARTS:
             waiting, is_whole = parts + waiting, False
@@ -413,6 +425,36 @@ def _order(body: _Body, sizes: Shape) -> list[int]:
 
 _FAR, _SHORT = 6, 8
 """What a step over memory costs beside one to a neighbour; a loop of fewer iterations is no good innermost one."""
+
+
+def _order_of_tiles(body: _Body, sizes: Shape, widths: Widths) -> list[int] | None:
+    """Return the axes with that of a sum last, behind the one along which several sums are to be taken at once.
+
+    This pays where what is needed for such sums are neighbours in memory, and where the terms of each lie together.
+    None: it does not.
+    """
+    write, *others = body.nest.writes
+    target = write.target
+    if others or body.values.cuts or not isinstance(target, Reduced):
+        return None
+    is_gone = [axis in target.axes for axis, size in enumerate(write.space) if size != 1]
+    gone = [place for place, each in enumerate(is_gone) if each]
+    kept = [place for place, each in enumerate(is_gone) if not each]
+    if len(gone) != 1 or not kept or sizes[kept[-1]] < widths.lanes[64]:
+        return None
+    across, along = body.variables[kept[-1]], body.variables[gone[0]]
+    for steps in body.values.steps:
+        step = abs(steps.get(along, 0))
+        is_near = step <= _NEAR or step * sizes[gone[0]] <= _FEW
+        if steps.get(across, 0) not in ((0, 1) if is_near else (0,)) or not all(
+            each in body.variables for each in steps
+        ):
+            return None
+    return [*kept, *gone]
+
+
+_NEAR, _FEW = 8, 2048
+"""Elements between two terms of a sum, or between the first and the last one, that lie together."""
 
 
 def _cut(box: Box, body: _Body) -> list[Box]:
@@ -536,13 +578,19 @@ def _own_loops(code: Builder, piece: _Piece, outer: int, in_parts: bool, widths:
     if not loops:
         code.body += behind
         return True
+    each, ends = loops[-1]
+    inner = _loop(code, each, ends, in_parts and len(loops) == 1)
+    inner.body, inner.carried = levels[-1], body.carried
     with contextlib.ExitStack() as stack:
-        for place, (each, ends) in enumerate(loops[:-1]):
-            stack.enter_context(_loop_within(code, _loop(code, each, ends, in_parts and not place)))
+        for place, (around, its_ends) in enumerate(loops[:-1]):
+            loop = _loop(code, around, its_ends, in_parts and not place)
+            if body.is_tiled and widths is not None and place == len(loops) - 2:
+                tiles = tiled(loop, levels[-2], inner, behind, widths, its_ends[1] - its_ends[0])
+                if tiles is not None:
+                    code.body += tiles
+                    return True
+            stack.enter_context(_loop_within(code, loop))
             code.body += levels[outer + place + 1]
-        each, ends = loops[-1]
-        inner = _loop(code, each, ends, in_parts and len(loops) == 1)
-        inner.body, inner.carried = levels[-1], body.carried
         return append_innermost(code, inner, widths, ends[1] - ends[0], behind)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad._locks import ALSO_STEADY, STEADY, apart
-from fgrad.native.vectorization import Widths
+from fgrad.native.lanes import Widths
 
 VECTOR_FUNCTIONS = {
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2",

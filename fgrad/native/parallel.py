@@ -32,6 +32,7 @@ from fgrad.native.ir import (
     Variable,
     integer,
 )
+from fgrad.native.lanes import Widths
 from fgrad.native.libraries import runs_in_one_thread
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed, taken
@@ -40,7 +41,6 @@ from fgrad.native.nodes import Called, Reduced
 from fgrad.native.pool import run_parts
 from fgrad.native.routines import Product, Share, write_products
 from fgrad.native.scalars import literal, loaded, scalar_of, store
-from fgrad.native.vectorization import Widths
 
 _WORTH_PARTS = 2_500_000
 """Instructions from which on a nest is worth to be parted: some 0.2 ms, much more than to wake threads."""
@@ -99,7 +99,8 @@ class Parts:
         linkage: Linkage,
     ) -> None:
         self._function, self._parameters, self._places = function, list(parameters), list(places)
-        self._count, self._widths = min(MOST_PARTS, function.iterations), widths
+        self._units = -(-function.iterations // function.step)
+        self._count, self._widths = min(MOST_PARTS, self._units), widths
         self._run = _Run(self._count, threads, linkage)
         self._stride = sum(map(_bytes, function.totals))
         self._offsets = [0, *accumulate(map(_bytes, function.totals))][:-1]
@@ -123,7 +124,7 @@ class Parts:
         code, function = Builder(), self._function
         *arrays, partial = _shared(code, len(self._parameters) + 1)
         with code.when(code.compare("slt", _NUMBER, integer(self._count))):
-            ends = _ends(code, function.iterations, self._count)
+            ends = [code.mul(each, integer(function.step)) for each in _ends(code, self._units, self._count)]
             base = code.address(partial, Type.I8, code.mul(_NUMBER, integer(self._stride)))
             given = list(arrays)
             for place, offset in zip(self._places, self._offsets, strict=True):

@@ -171,7 +171,8 @@ def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
         # What moves elements alone is not stored: where they are dear, it is what they are moved from.
         if node not in stored and not isinstance(node, (Given, Literal, Reshaped, Moved)):
             again = min(len(contexts[node]), _MOST_CONTEXTS) - 1
-            if costs[node] * again > _WORTH_STORING or (costs[node] >= _DEAR and _is_repeated(node, contexts[node])):
+            is_dear = costs[node] >= _DEAR or (costs[node] and _is_in_windows(contexts[node]))
+            if costs[node] * again > _WORTH_STORING or (is_dear and _is_repeated(node, contexts[node])):
                 stored.add(node)
             elif len(contexts[node]) > _MOST_CONTEXTS:
                 contexts[node] = dict.fromkeys(list(contexts[node])[:_MOST_CONTEXTS])
@@ -215,6 +216,11 @@ def _index_of(node: Node, place: int, index: Index) -> Index:
 def _is_repeated(node: Node, contexts: Iterable[_Context]) -> bool:
     """Return whether an array is much smaller than a space in which it is computed."""
     return any(math.prod(space) >= 2 * node.size for _, space, _ in contexts)
+
+
+def _is_in_windows(contexts: Iterable[_Context]) -> bool:
+    """Return whether an element is needed for several values of an outer and an inner loop, as that of a moving sum."""
+    return any(len(along.terms) > 1 for _, _, index in contexts for along in index)
 
 
 def _rough_levels(needed: list[Node]) -> dict[Node, int]:
@@ -301,16 +307,18 @@ class _Levels:
 def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Stepped | Looped]:
     levels = _Levels(stored)
     found: dict[int, list[Nest | Called | Stepped | Looped]] = {}
-    nests: dict[tuple[int, Shape], Nest] = {}
-    bodies: dict[tuple[int, Shape], set[Node]] = {}
+    nests: dict[tuple[int, Shape, Node | None], Nest] = {}
+    bodies: dict[tuple[int, Shape, Node | None], set[Node]] = {}
 
     def write(level: int, each: Write) -> None:
-        key = level, squeezed(each.space)
+        # Sums over windows read little, and are fast where they are alone.
+        is_alone = isinstance(each.target, Reduced) and any(map(_slides, _with_body(each, stored, set())))
+        key = level, squeezed(each.space), each.target if is_alone else None
         if key not in nests or len(bodies[key]) > _LARGEST_BODY:
             nests[key], bodies[key] = Nest(), set()
             found.setdefault(level, []).append(nests[key])
         nests[key].writes.append(each)
-        _add_body(each, stored, bodies[key])
+        _with_body(each, stored, bodies[key])
 
     for node in needed:
         levels.note(node)
@@ -330,8 +338,8 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Steppe
     return order
 
 
-def _add_body(write: Write, stored: set[Node], body: set[Node]) -> None:
-    """Add what is computed for an array to what a nest computes."""
+def _with_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:
+    """Add what is computed for an array to what a nest computes, and return that."""
     waiting = [write.value]
     while waiting:
         node = waiting.pop()
@@ -339,6 +347,12 @@ def _add_body(write: Write, stored: set[Node], body: set[Node]) -> None:
             body.add(node)
             if not isinstance(node, Reshaped):
                 waiting += node.arguments
+    return body
+
+
+def _slides(node: Node) -> bool:
+    """Return whether an array is moved so that its windows overlap."""
+    return isinstance(node, Moved) and any(len(place.terms) > 1 for place in node.places)
 
 
 def _parts(node: Joined) -> list[Write]:

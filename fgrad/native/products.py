@@ -48,10 +48,6 @@ def _lowers_einsum(terms: list[str], nodes: list[Node]) -> bool:
     return True
 
 
-_LONGEST_KERNEL = 64
-"""Points of a kernel, or of a result, up to which loops take no longer than NumPy."""
-
-
 @lowers("convolve", "convolve_guarded")
 def _convolve(
     program: Program, out: Name, a: Node, v: Node, start: int, length: int, guard: int | None = None
@@ -64,7 +60,7 @@ def _convolve(
     if a.shape[-1] < v.shape[-1]:
         a, v, guard = v, a, None if guard is None else 1 - guard
     count = v.shape[-1]
-    if min(length, count) > _LONGEST_KERNEL or out.dtype.kind == "b" or 0 in (*out.shape, *v.shape):
+    if out.dtype.kind == "b" or 0 in (*out.shape, *v.shape):
         return None
     kept = _window(program, a, count - 1 - start, start + length - a.shape[-1])
     is_safe = out.dtype.kind != "f" or (kept.shape[-1] <= a.shape[-1] and guard is None)
