@@ -1,7 +1,7 @@
 """Several iterations of a loop at once: operations on numbers become operations on vectors, with a lane for each.
 
-    Lanes(body, variable, others, widths)      what differs between the iterations
-    Piece(lanes, count, given)                 the instructions for some of them
+Lanes(body, variable, others, widths)      what differs between the iterations
+Piece(lanes, count, given)                 the instructions for some of them
 """
 
 from __future__ import annotations
