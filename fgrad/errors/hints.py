@@ -218,7 +218,7 @@ _WITHOUT_KEYWORD = {
     "axis_name": "leave it out: axes have no names; what combines examples, such as a mean, goes after vmap",
     "spmd_axis_name": "leave it out: axes have no names",
     "allow_int": "leave it out: integers have no gradient; make them floats, such as np.asarray(x, float)",
-    "donate_argnums": "leave it out: arguments are never written to",
+    **dict.fromkeys(("donate", "donate_argnums", "donate_argnames"), "leave it out: arguments are never written to"),
     "create_graph": "leave it out: derivatives can be differentiated again as they are",
     "retain_graph": "leave it out: derivatives can be differentiated again as they are",
     "vectorize": "leave it out: rows and columns are computed together; chunk_size limits how many",
