@@ -70,6 +70,13 @@ def test_float32_stays(jac):
     assert jac(lambda x: np.sin(x) * x)(X.astype(np.float32)).dtype == np.float32
 
 
+@pytest.mark.parametrize("jac", JACOBIANS)
+@pytest.mark.parametrize("kind", [int, bool])
+def test_a_jacobian_of_integers_is_no_integer(jac, kind):
+    found = jac(lambda x: x.astype(kind))(X.astype(np.float32))
+    assert (found.dtype, found.shape, np.any(found.numpy())) == (np.float32, (2, 2), False)
+
+
 def test_complex():
     z = np.array([1 + 2j, 3 - 1j])
     expected = np.diag(2 * z)

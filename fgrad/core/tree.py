@@ -43,7 +43,7 @@ def flatten(tree: Any) -> tuple[list[Any], Any]:
     if type(tree) in LEAVES:
         return [tree], _LEAF
     if type(tree) is np.ndarray:
-        return [collected(tree)], _LEAF
+        return [tree if tree.dtype is not OBJECT else collected(tree)], _LEAF
     leaves, treedef = optree.tree_flatten(tree, namespace=NAMESPACE)
     return [
         leaf if (kind := type(leaf)) in LEAVES or (kind is np.ndarray and leaf.dtype is not OBJECT) else as_leaf(leaf)

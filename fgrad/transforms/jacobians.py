@@ -14,7 +14,7 @@ from typing import Any, ParamSpec, overload
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.foreign import as_payload
+from fgrad.core.foreign import INEXACT, as_payload
 from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
 from fgrad.core.trace import running
@@ -215,6 +215,8 @@ def _by_columns(found: ArrayLike, inputs: Sequence[Any], nested: Callable[[list[
     jacobians: list[list[Any]] = [[] for _ in range(count)]
     outputs, out_treedef = flatten(found)
     for columns in map(strip_ended, outputs):
+        if columns.dtype.kind not in INEXACT:  # tangents of integers are integers; a Jacobian is not
+            columns = np.zeros(columns.shape, np.result_type(*[x.dtype for x in inputs]))
         last = columns.transpose((*range(1, columns.ndim), 0))
         shapes = [(*columns.shape[1:], *x.shape) for x in inputs]
         blocks = [boxed(part.reshape(shape)) for part, shape in zip(_parts(last, inputs, -1), shapes, strict=True)]
