@@ -334,6 +334,16 @@ def test_moving_sums_in_parts(count):
     np.testing.assert_allclose(one(a, v), f(a, v), rtol=1e-10, atol=1e-11)
 
 
+@pytest.mark.parametrize("columns", [3, 8, 9, 33, 600])
+def test_few_sums_of_many_numbers_in_parts(columns):
+    """The parts are along the sums, where there are too few of these."""
+    x = normal(900_000 // columns, columns)
+    for f in (lambda x: np.sum(x * x, 0), lambda x: np.max(x, 0), lambda x: np.all(x > -9, 0)):
+        one, two = (fg.compile(f, threads=threads)(x) for threads in (1, 2))
+        np.testing.assert_array_equal(one, two)
+        np.testing.assert_allclose(one, f(x), rtol=1e-11)
+
+
 def test_each_sum_over_windows_has_loops_of_its_own():
     """What is summed up both ways is computed once for each element, not for each window."""
 

@@ -38,7 +38,7 @@ from fgrad.native.ir import (
     real,
 )
 from fgrad.native.lanes import Widths
-from fgrad.native.nests import Nest, Rows, Write, squeezed
+from fgrad.native.nests import MOST_PARTS, Nest, Rows, Write, squeezed
 from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, Scalar, convert, literal, scalar_of
 from fgrad.native.tiling import MOST_VECTORS, tiled
@@ -111,7 +111,7 @@ class _Body:
         is_part: whether other loops run through other parts of the space.
         is_flat: whether one loop runs through all elements as they lie in memory.
         shared: the variables of the outermost loops that are around other nests, too.
-        is_tiled: whether the last loop but one is to take several elements at once.
+        tile: how many elements the last loop but one is to take at once, at most; 0 if it is a plain loop.
 
     Attributes:
         variables: of the loops, by axis of the space.
@@ -132,10 +132,10 @@ class _Body:
         is_part: bool = False,
         is_flat: bool = False,
         shared: Sequence[Variable] = (),
-        is_tiled: bool = False,
+        tile: int = 0,
     ) -> None:
         self.nest, self.code, self.box, self._is_part, self.is_flat = nest, code, box, is_part, is_flat
-        self.is_tiled = is_tiled
+        self.tile = tile
         self.carried: list[Carried] = []
         self.cells: list[_Cell] = []
         self.behind: list[Callable[[], None]] = []
@@ -149,6 +149,12 @@ class _Body:
         self.inner = self.loops[-1][0] if len(box) > len(shared) else None
         for write in nest.writes:
             self._write(write)
+
+    @property
+    def parted(self) -> int:
+        """The place of the loop that may run in parts: the first one, or that along sums if there are few of them."""
+        has_few = len(self.loops) == 2 and self.loops[0][1][1] < MOST_PARTS * self.tile
+        return int(has_few and self.loops[1][1][1] > MOST_PARTS)
 
     def index(self, shape: Shape) -> Index:
         if self.is_flat:
@@ -250,7 +256,7 @@ def flat_index(shape: Shape, x: Variable) -> Index:
 
 # Nests
 
-_MOST_PARTS = 27
+_MOST_BOXES = 27
 
 
 class NestFunction(NamedTuple):
@@ -259,7 +265,7 @@ class NestFunction(NamedTuple):
     Attributes:
         body: in the loop language.
         work: about how many instructions it runs.
-        iterations: of the outermost loop, if that may run in parts at once; else 0.
+        iterations: of the loop that may run in parts at once, which is the outermost or `_Body.parted`; 0 if none may.
         step: of how many iterations a part is to have a multiple.
         totals: the reductions along that loop, which such parts take for themselves.
         begins: the other arrays that are filled with a number before the loops run.
@@ -296,8 +302,7 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     verify_reads(code.body)
     work = sum(math.prod(stop - start for start, stop in body.box) * len(inner) for body, inner in bodies)
     begins = tuple(each for each in beginnings if each[0] not in totals)
-    has_tiles = widths is not None and any(body.is_tiled and len(body.loops) == 2 for body, _ in bodies)
-    step = MOST_VECTORS * widths.lanes[64] if widths is not None and has_tiles else 1
+    step = max([body.tile for body, _ in bodies if len(body.loops) == 2 and not body.parted], default=0) or 1
     return NestFunction(code.body, work, iterations, step, totals, begins, is_wide)
 
 
@@ -339,20 +344,20 @@ def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers) -> list[Item]:
 
 
 def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
-    """Return how many iterations of the outermost loop may run at once, and what is added up along it."""
+    """Return how many iterations of the parted loop may run at once, and what is added up along it."""
     if not bodies or not bodies[0].box:
         return 0, ()
     iterations, totals = 0, []
     for body in bodies:
-        outermost = body.loops[0][0]
-        iterations = max(iterations, body.box[body.variables.index(outermost)][1])
+        parted = body.loops[body.parted][0]
+        iterations = max(iterations, body.box[body.variables.index(parted)][1])
         for write in body.nest.writes:
             target = write.target
             if isinstance(target, Scattered) or (isinstance(target, Running) and len(body.loops) == 1):
                 return 0, ()
             if isinstance(target, Reduced):
                 gone = {x for place in target.axes for x, _ in body.index(write.space)[place].terms}
-                if outermost in gone:
+                if parted in gone:
                     totals.append(target)
     return iterations, tuple(dict.fromkeys(totals))
 
@@ -388,21 +393,21 @@ def _bodies(nest: Nest, pointers: Pointers, widths: Widths | None) -> list[_Code
     found: list[_Coded] = []
     is_whole = True
     order = list(range(len(sizes)))
-    is_settled, is_tiled = not can_be_cut or len(sizes) < 2, False
+    is_settled, tile = not can_be_cut or len(sizes) < 2, 0
     while waiting:
         box, code = waiting.pop(0), Builder()
-        body = _Body(nest, pointers, code, box, order, not is_whole, is_flat, is_tiled=is_tiled)
+        body = _Body(nest, pointers, code, box, order, not is_whole, is_flat, tile=tile)
         if not is_settled:
             of_tiles = None if widths is None else _order_of_tiles(body, sizes, widths)
             better = of_tiles or _order(body, sizes)
-            is_settled, is_tiled = True, of_tiles is not None
+            is_settled, tile = True, MOST_VECTORS * widths.lanes[64] if widths is not None and of_tiles else 0
             if better != order:
                 order = better
                 waiting.insert(0, box)
                 continue
-            body.is_tiled = is_tiled
+            body.tile = tile
         parts = _cut(box, body) if can_be_cut else [box]
-        if len(parts) > 1 and len(parts) + len(waiting) + len(found) <= _MOST_PARTS:
+        if len(parts) > 1 and len(parts) + len(waiting) + len(found) <= _MOST_BOXES:
             waiting, is_whole = parts + waiting, False
         else:
             found.append((body, list(instructions_of(code.body))))
@@ -578,13 +583,14 @@ def _own_loops(code: Builder, piece: _Piece, outer: int, in_parts: bool, widths:
     if not loops:
         code.body += behind
         return True
+    parted = body.parted if in_parts else -1
     each, ends = loops[-1]
-    inner = _loop(code, each, ends, in_parts and len(loops) == 1)
+    inner = _loop(code, each, ends, parted == len(loops) - 1)
     inner.body, inner.carried = levels[-1], body.carried
     with contextlib.ExitStack() as stack:
         for place, (around, its_ends) in enumerate(loops[:-1]):
-            loop = _loop(code, around, its_ends, in_parts and not place)
-            if body.is_tiled and widths is not None and place == len(loops) - 2:
+            loop = _loop(code, around, its_ends, place == parted)
+            if body.tile and widths is not None and place == len(loops) - 2:
                 tiles = tiled(loop, levels[-2], inner, behind, widths, its_ends[1] - its_ends[0])
                 if tiles is not None:
                     code.body += tiles

@@ -130,7 +130,7 @@ class _Tiles(Lanes):
             given: dict[Value, Value] = {self._loop.variable: code.add(at, integer(place)) if place else at}
             pieces.append(Piece(self, lanes, given, first, place - places[0]))
         _run(pieces, self._before)
-        made = Loop(Variable(inner.variable.order[1]), inner.start, inner.stop)
+        made = Loop(Variable(inner.variable.order[1]), inner.start, inner.stop, may_be_empty=inner.may_be_empty)
         for piece in pieces:
             piece.given[inner.variable] = made.variable
             for each in inner.carried:
