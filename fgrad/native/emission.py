@@ -438,11 +438,12 @@ def _order_of_tiles(body: _Body, sizes: Shape, widths: Widths) -> list[int] | No
     This pays where what is needed for such sums are neighbours in memory, and where the terms of each lie together.
     None: it does not.
     """
-    write, *others = body.nest.writes
-    target = write.target
-    if others or body.values.cuts or not isinstance(target, Reduced):
+    writes = body.nest.writes
+    reductions = [(write.space, write.target.axes) for write in writes if isinstance(write.target, Reduced)]
+    if body.values.cuts or len(reductions) < len(writes) or len({*reductions}) > 1:
         return None
-    is_gone = [axis in target.axes for axis, size in enumerate(write.space) if size != 1]
+    space, axes = reductions[0]
+    is_gone = [axis in axes for axis, size in enumerate(space) if size != 1]
     gone = [place for place, each in enumerate(is_gone) if each]
     kept = [place for place, each in enumerate(is_gone) if not each]
     if len(gone) != 1 or not kept or sizes[kept[-1]] < widths.lanes[64]:
@@ -450,10 +451,8 @@ def _order_of_tiles(body: _Body, sizes: Shape, widths: Widths) -> list[int] | No
     across, along = body.variables[kept[-1]], body.variables[gone[0]]
     for steps in body.values.steps:
         step = abs(steps.get(along, 0))
-        is_near = step <= _NEAR or step * sizes[gone[0]] <= _FEW
-        if steps.get(across, 0) not in ((0, 1) if is_near else (0,)) or not all(
-            each in body.variables for each in steps
-        ):
+        allowed = (0, 1) if step <= _NEAR or step * sizes[gone[0]] <= _FEW else (0,)
+        if steps.get(across, 0) not in allowed or not steps.keys() <= {*body.variables}:
             return None
     return [*kept, *gone]
 
