@@ -596,7 +596,7 @@ def test_products_of_large_matrices_and_vectors_are_computed_in_parts(shape):
 def test_products_run_in_the_thread_that_calls_and_the_users_library_keeps_its_threads():
     """In a process of its own, since the number of threads is one for all of them."""
     program = """
-import ctypes, glob, os, sys, threading
+import ctypes, glob, os, time
 import numpy as np, scipy, scipy.linalg
 import fgrad as fg
 from fgrad.native import libraries
@@ -608,6 +608,9 @@ count = lambda: len(os.listdir("/proc/self/task"))
 before = count()
 x = np.ones((300, 300))
 assert fg.compile(lambda x: x @ x, threads=1)(x)[0, 0].item() == 300
+end = time.monotonic() + 20
+while count() > before and time.monotonic() < end:  # threads that have compiled are about to end
+    time.sleep(0.01)
 assert count() == before, (before, count())
 assert users.scipy_openblas_get_num_threads() == wanted
 assert libraries._own_library().scipy_openblas_get_num_threads() == 1
