@@ -362,6 +362,7 @@ def test_variables_that_other_threads_read_for_themselves_come_without_a_warning
         def loss():
             pool.submit(w.numpy).result()  # a number to show, of which nothing is computed here
             pool.submit(fg.implicit_gradients(lambda: fg.Variable(2.0) * 2.0)).result()  # which is watched there
+            pool.submit(fg.grad(lambda x: x * w), 1.0).result()  # a constant of another derivative
             return w * w
 
         assert fg.implicit_gradients(loss)()[0][0] == 6.0

@@ -34,7 +34,7 @@ from fgrad.core.variable import Variable, VariableWatch
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import Outline, outline_if_cut
-from fgrad.transforms.running import NOBODY, is_number, owned, owned_tree, run_connected, untraced
+from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
 
 # Values and cotangents at the edge
 
@@ -426,8 +426,8 @@ class Linearization(Recording):
                 refuse_integers(transform, function, self.inputs)
             return positional, named
 
-        watch = self.watch if variables else NOBODY  # without variables it would record nothing
-        leaves, self.treedef, aux = run_connected(trace, function, arguments, watch, has_aux)
+        # Without variables the watch records nothing, but other threads need not miss what is read here.
+        leaves, self.treedef, aux = run_connected(trace, function, arguments, self.watch, has_aux)
         self.record, trace.record = trace.record, []
         results: list[Any] = []
         self.outputs: list[tuple[int | None, Any]] = []

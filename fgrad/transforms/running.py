@@ -28,15 +28,14 @@ from fgrad.transforms.calls import name_of, place_name
 from fgrad.transforms.cuts import DEPARTURES
 from fgrad.typing import Array, Operand
 
-NOBODY = contextlib.nullcontext()
-"""No watch of variables."""
+_NOBODY = contextlib.nullcontext()
 
 
 def run(
     trace: Trace,
     function: Callable[..., Any],
     arguments: Callable[[], tuple[Any, Any]],
-    watch: VariableWatch | contextlib.AbstractContextManager[Any] = NOBODY,
+    watch: VariableWatch | contextlib.AbstractContextManager[Any] = _NOBODY,
     has_aux: bool = False,
 ) -> tuple[Any, list[Any], Any, Any]:
     """Run a function under a trace.
@@ -68,7 +67,7 @@ def run_connected(
     trace: Trace,
     function: Callable[..., Any],
     arguments: Callable[[], tuple[Any, Any]],
-    watch: VariableWatch | contextlib.AbstractContextManager[Any] = NOBODY,
+    watch: VariableWatch | contextlib.AbstractContextManager[Any] = _NOBODY,
     has_aux: bool = False,
 ) -> tuple[list[Any], Any, Any]:
     """Run a function under a trace, for a result to be differentiated.
