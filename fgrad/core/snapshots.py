@@ -61,7 +61,7 @@ def is_read_only(array: Any) -> bool:
 def snapshot(array: Any, copies: Copies) -> Any:
     """Return a copy of an array that is never written to; a copy made by this function is returned itself."""
     if array.nbytes <= SMALL or array.dtype.kind == "O":
-        return array.copy()
+        return array.copy("K")
     if not any(array.strides):
         return np.broadcast_to(array[(0,) * array.ndim], array.shape)  # as in the cotangent of a sum
     if _ours.get(id(array)) is array:
@@ -69,7 +69,7 @@ def snapshot(array: Any, copies: Copies) -> Any:
     known, kept = copies.get(id(array), (None, None))
     copy = None if kept is None or known is None or known() is not array else kept()
     if copy is None or not are_same(array, copy):
-        copy = array.copy()
+        copy = array.copy("K")
         _ours[id(copy)] = copy
         copy.flags.writeable = False
         copies[id(array)] = weakref.ref(array), weakref.ref(copy)

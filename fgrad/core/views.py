@@ -267,7 +267,7 @@ def in_memory_of_its_own(x: Array) -> Array:
     if type(x) is Tensor:
         _copy_views(x)
         return x
-    return x.copy() if type(x) is np.ndarray else x
+    return x.copy("K") if type(x) is np.ndarray else x
 
 
 def _copy_views(tensor: Tensor) -> None:

@@ -19,7 +19,8 @@ from fgrad.core.overrides import as_arguments
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import tree_map
-from fgrad.ops.elementwise import astype
+from fgrad.core.views import layout
+from fgrad.ops.elementwise import astype, in_c_or_f_order, in_order_of
 from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, check_device, plain_axis
 from fgrad.ops.indexing import to_write, values_of
@@ -45,12 +46,20 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
         if type(prototype) not in BOXES:
             return boxed(function(prototype, dtype, order, subok, shape))
         shape = prototype.shape if shape is None else shape
-        shown = prototype._shown()
+        shown = _example(prototype)
         if FOREIGN[type(shown)]:
             return boxed(function(shown, dtype=dtype, shape=shape))
         return boxed(function(shown, dtype, order, subok, shape))
 
     return answers(function)(like)
+
+
+def _example(x: Any) -> Any:
+    """Return an array of the shape, dtype and memory order of a tensor: of one example, if it is a batch."""
+    array = layout(x)
+    if isinstance(array, np.ndarray) and array.ndim > x.ndim and array.size:
+        return array[(0,) * (array.ndim - x.ndim)]
+    return x._shown()
 
 
 zeros_like = _like(np.zeros_like)
@@ -72,7 +81,10 @@ def full_like(
     """Return a tensor of the shape and dtype of `a`, filled with one value, which may be traced."""
     a = as_array(a)
     dtype = a.dtype if dtype is None else dtype
-    return full(a.shape if shape is None else shape, fill_value, dtype, device=device)
+    found = full(a.shape if shape is None else shape, fill_value, dtype, device=device)
+    if order == "K" and found.ndim == a.ndim:
+        return in_order_of(found, a)
+    return in_c_or_f_order(found, a) if order in "KA" else copy_of(found, order)
 
 
 def full(

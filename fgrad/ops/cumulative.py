@@ -233,7 +233,7 @@ def _cumulative(function: Callable[..., Any], accumulated: Callable[..., Any], s
             return result
         shape = list(result.shape)
         shape[axis] = 1
-        return np.concatenate([np.full(shape, start, result.dtype), result], axis)
+        return np.concatenate([np.full_like(result, start, shape=shape), result], axis)
 
     answer.__name__ = function.__name__
     answers_traced(function)(answer)

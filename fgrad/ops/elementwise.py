@@ -655,6 +655,28 @@ def copy(a: Array, order: str = "K", subok: bool = False) -> Any:
     return own_handle(shaped)  # not a view of its intermediate array
 
 
+def in_order_of(value: Any, like: Array) -> Any:
+    """Return a tensor whose elements lie in the memory order of an array of as many axes, as in a copy of that."""
+    array = layout(boxed(like))
+    if not isinstance(array, np.ndarray):
+        return value
+    steps = array.strides[array.ndim - like.ndim :]
+    axes = sorted(range(like.ndim), key=lambda axis: -abs(steps[axis]))
+    if axes == sorted(axes):
+        return copy(value, "C")
+    ordered: Any = np.transpose(copy(np.transpose(value, axes), "C"), np.argsort(axes))
+    return own_handle(ordered)
+
+
+def in_c_or_f_order(value: Any, like: Array) -> Any:
+    """Return a tensor in F order if an array is so and not in C order, and in C order otherwise."""
+    array = layout(boxed(like))
+    if not isinstance(array, np.ndarray) or not array.size:
+        return value
+    flags = array[(0,) * (array.ndim - like.ndim)].flags
+    return copy(value, "F" if flags.fnc else "C")
+
+
 @answers_member("copy")
 def copied(x: Array, order: str = "C") -> Any:
     """Return the result of the `copy` method, whose default order differs from `np.copy`."""

@@ -22,7 +22,7 @@ from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, call_without_rule, numpys_name, strip_ended
 from fgrad.core.views import is_shared, layout
 from fgrad.ops.batching import reduction_batch
-from fgrad.ops.elementwise import astype
+from fgrad.ops.elementwise import astype, in_order_of
 from fgrad.ops.families import answers_member, linear, plain_axis, reduced_axis, sample
 from fgrad.ops.indexing import getitem, scatter_add, setitem, traced, values_of, written
 from fgrad.ops.patterns import added
@@ -260,7 +260,7 @@ def _accumulate(ufunc: np.ufunc, a: Any, axis: int = 0, dtype: DTypeLike | None 
             covered *= 2
     else:
         rows = np.stack(_all_folds(ufunc, rows))
-    return astype(np.moveaxis(rows, 0, axis), made)
+    return in_order_of(astype(np.moveaxis(rows, 0, axis), made), a)
 
 
 _segment_sums = linear(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.coerce import as_array
-from fgrad.ops.elementwise import astype
+from fgrad.ops.elementwise import astype, in_c_or_f_order
 from fgrad.ops.families import answers
 from fgrad.ops.indexing import scatter_add, setitem, values_of
 from fgrad.typing import Array, Operand
@@ -23,7 +23,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
     In the modes `mean`, `median`, `maximum` and `minimum` integers are rounded as in NumPy. A
     function as mode fills the ends of each vector, which it receives as a tensor.
     """
-    array = as_array(array)
+    given = array = as_array(array)
     if isinstance(pad_width, dict):
         named: Any = [pad_width.get(axis, pad_width.get(axis - array.ndim, 0)) for axis in range(array.ndim)]
         pad_width = [tuple(each) if np.ndim(each) else (each, each) for each in named]
@@ -43,7 +43,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
                 array = _oddly_reflected(array, axis, (before, after), mode)
             else:
                 array = pad_axis(array, axis, (before, after), **own)
-    return array
+    return in_c_or_f_order(array, given)
 
 
 def _placeholder(name: str, value: Any) -> Any:

@@ -14,7 +14,8 @@ from fgrad.core.coerce import as_array
 from fgrad.core.tensor import apply
 from fgrad.core.views import VIEWS, view
 from fgrad.ops.batching import trailing_batch
-from fgrad.ops.elementwise import astype
+from fgrad.ops.elementwise import astype, in_c_or_f_order
+from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, sample
 from fgrad.ops.indexing import scatter_add, to_write, traced, values_of, written
 from fgrad.ops.patterns import moved
@@ -164,8 +165,11 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = axis_index(plain_axis(axis), arr.ndim)
-    kept = np.delete(np.arange(arr.shape[axis]), obj if isinstance(obj, slice) else values_of(obj, "np.delete"))
-    return np.take(arr, kept, axis)
+    obj = obj if isinstance(obj, slice) else values_of(obj, "np.delete")
+    kept = np.delete(np.arange(arr.shape[axis]), obj)
+    found = arr[(slice(None),) * axis + (kept,)]
+    is_block = isinstance(obj, slice) or (obj.size == 1 and obj.dtype.kind in "iu")
+    return in_c_or_f_order(found, arr) if is_block else found  # as NumPy joins blocks, or selects elements
 
 
 @answers(np.insert)
@@ -186,7 +190,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> An
     count = values.shape[axis] if places.size == 1 else places.size  # a single position receives all values
     values = np.broadcast_to(values, (*arr.shape[:axis], count, *arr.shape[axis + 1 :]))
     order = np.insert(np.arange(size), places, size + np.arange(count))
-    return np.take(concatenate([arr, values], axis), order, axis)
+    return in_c_or_f_order(np.take(concatenate([arr, values], axis), order, axis), arr)
 
 
 @answers(np.trim_zeros)
@@ -402,7 +406,7 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = 
         for x, place in zip(arrays, places, strict=True)
     ]
     grids = grids if sparse or not grids else list(np.broadcast_arrays(*grids))
-    return tuple(map(np.copy, grids)) if copy else tuple(grids)
+    return tuple([copy_of(each, "C") for each in grids]) if copy else tuple(grids)
 
 
 @answers(np.ix_)

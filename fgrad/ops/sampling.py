@@ -18,7 +18,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned, elementwise_batch
 from fgrad.ops.contractions import contract, multilinear
-from fgrad.ops.elementwise import astype, stop_gradient_of
+from fgrad.ops.elementwise import astype, in_order_of, stop_gradient_of
 from fgrad.ops.families import linear, register, sample, scale
 from fgrad.ops.fft import along_axis_batch
 from fgrad.ops.indexing import getitem, scatter_add
@@ -268,7 +268,7 @@ def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int = 1)
     f = astype(f, np.float64) if f.dtype.kind in "iu" else f
     if len(varargs) != len(axes):
         varargs = (varargs or (1.0,)) * len(axes)
-    slopes = [_slope(f, along, _steps(d), edge_order) for along, d in zip(axes, varargs, strict=True)]
+    slopes = [in_order_of(_slope(f, along, _steps(d), edge_order), f) for along, d in zip(axes, varargs, strict=True)]
     return slopes[0] if len(slopes) == 1 else tuple(slopes)
 
 
@@ -377,7 +377,7 @@ def _cut(x: Array, axis: int, start: int | None, stop: int | None) -> Any:
 
 
 @answers_traced(np.unwrap)
-def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Array:
+def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, *, period: Any = 2 * np.pi) -> Any:
     """Return phases without jumps of more than half a period; the correction is piecewise constant in `p`."""
     p = as_array(p)
     steps = np.diff(stop_gradient_of(p), axis=axis)
@@ -388,7 +388,8 @@ def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, *, period: Any = 2
         wrapped = np.where(np.logical_and(wrapped == -high, steps > 0), high, wrapped)
     added = np.where(np.abs(steps) < (period / 2 if discont is None else discont), 0, wrapped - steps)
     later = _cut(p, axis, 1, None) + np.cumsum(added, axis)
-    return np.concatenate([astype(_cut(p, axis, None, 1), dtype), astype(later, dtype)], axis=axis)
+    joined = np.concatenate([astype(_cut(p, axis, None, 1), dtype), astype(later, dtype)], axis=axis)
+    return in_order_of(joined, p)
 
 
 # Bessel functions. The derivative of each order is a combination of its neighbours without a pole, so sinc and i0

@@ -345,9 +345,10 @@ def _stack_rule(ans: Array, *arrays: Array, axis: int) -> Callable[[Any], list[A
     return lambda ct: list(np.moveaxis(ct, axis, 0) if axis else ct)
 
 
-def _stacked(*arrays: Array, axis: int) -> Any:
+def _stacked(*arrays: Any, axis: int) -> Any:
     shape = arrays[0].shape
-    if not axis and all([x.shape == shape and is_at_hand(x) for x in arrays]):  # noqa: C419  # a generator takes twice the time
+    is_simple = not axis and all([x.shape == shape and is_at_hand(x) for x in arrays])  # noqa: C419  # a generator takes twice the time
+    if is_simple and (len(shape) < 2 or all(x.flags.c_contiguous for x in arrays)):
         return np.array(arrays)  # the same result several times faster, for numbers ten times
     return np.stack(arrays, axis)
 

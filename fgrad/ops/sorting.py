@@ -19,6 +19,7 @@ from fgrad.core.coerce import as_array
 from fgrad.core.primitive import FUNCTIONS, METHODS, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
+from fgrad.ops.elementwise import in_order_of
 from fgrad.ops.families import constant_in_pieces, reduced_axis, register, sample
 from fgrad.ops.indexing import values_of
 from fgrad.ops.patterns import moved
@@ -287,7 +288,7 @@ def sort(
     metadata: dict[str, Any] = {"axis": axis}
     if others.get("descending") is True:
         metadata["descending"] = True
-    return permuted(a, apply(_stable_order, (a,), metadata), axis)
+    return in_order_of(permuted(a, apply(_stable_order, (a,), metadata), axis), a)
 
 
 @answers_traced(np.argsort)
@@ -316,7 +317,8 @@ def partition(a: Array, kth: object, axis: int | None = -1, kind: str = "introse
     """Return the elements partitioned around the k-th element in sorted order."""
     a, axis = _flat_without_axis(a, axis)
     _how(np.sort, a, axis, None, order)
-    return permuted(a, apply(_partition_order, (a,), {"kth": _kth(kth), "axis": axis, "kind": kind}), axis)
+    places = apply(_partition_order, (a,), {"kth": _kth(kth), "axis": axis, "kind": kind})
+    return in_order_of(permuted(a, places, axis), a)
 
 
 @answers_traced(np.argpartition)

@@ -191,7 +191,7 @@ class _Segment:
 
 def _as_it_is(array: Any) -> Any:
     """Return a copy of an array; a read-only one, which cannot be a work buffer, shares its copies."""
-    return array.copy() if array.flags.writeable else snapshot(array, {})
+    return array.copy("K") if array.flags.writeable else snapshot(array, {})
 
 
 def _may_depend(leaf: Any) -> bool:

@@ -235,7 +235,7 @@ def _to_write_to(leaves: Leaves, is_traced: bool) -> Leaves:
 
     They are tensors if a traced value may be written into them.
     """
-    own = [x.copy() if type(x) is np.ndarray else as_now(x) for x in leaves]
+    own = [x.copy("K") if type(x) is np.ndarray else as_now(x) for x in leaves]
     return list(map(boxed, own)) if is_traced or _are_traced(leaves) else own
 
 

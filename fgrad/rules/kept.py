@@ -292,10 +292,10 @@ def _function_of(x: Any) -> types.FunctionType | None:
 def _copy_of_array(x: Any) -> Any:
     """Return a copy of an array; the function may use it as a work buffer."""
     if x.nbytes <= SMALL or x.dtype.kind == "O":
-        return x.copy()
+        return x.copy("K")
     known = _shared.get(id(x))
     if known is None or type(known) is not type(x) or not are_same(x, known):
-        known = _shared[id(x)] = x.copy()
+        known = _shared[id(x)] = x.copy("K")
     return known
 
 

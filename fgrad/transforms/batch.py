@@ -22,6 +22,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, own_handle, strip_ended
 from fgrad.core.trace import Call, Trace, running
 from fgrad.core.tree import flatten, outline, paths, unflatten
+from fgrad.core.views import layout
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms import draws
@@ -159,7 +160,17 @@ def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -
             f"in_axes names axis {axis} of {name}, which has shape {value.shape}.\n"
             f"Pass an array with a batch axis; or {instead}."
         )
-    return value if axis in (0, -ndim) else np.moveaxis(value, axis, 0)
+    return value if axis in (0, -ndim) else _example_by_example(np.moveaxis(value, axis, 0))
+
+
+def _example_by_example(values: Any) -> Any:
+    """Return a batch with one example after the other in memory, so that results lie there as those of one example."""
+    array = layout(values)
+    if not isinstance(array, np.ndarray) or array.ndim != len(values.shape):
+        return values
+    axes = sorted(range(1, array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    ordered = np.transpose(values, (0, *axes))
+    return np.transpose(np.copy(ordered, "C"), np.argsort((0, *axes)))
 
 
 def _run_vmap(

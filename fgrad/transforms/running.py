@@ -166,7 +166,7 @@ def owned(results: list[Any], given: Iterable[Any]) -> list[Any]:
 def _apart_from(result: Array, arrays: list[Any]) -> Array:
     if type(result) is not Tensor or type(result._payload) is not np.ndarray:
         return result
-    return box(result._payload.copy(), result._trace, result._mark) if _shares(result._payload, arrays) else result
+    return box(result._payload.copy("K"), result._trace, result._mark) if _shares(result._payload, arrays) else result
 
 
 def _shares(value: Any, arrays: list[Any]) -> bool:

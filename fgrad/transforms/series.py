@@ -224,7 +224,7 @@ class SeriesTrace(Trace):
         args = [as_now(strip_ended(x)) for x in args]
         key = primitive, tuple(map(self._identity, args)), frozen(metadata)
         if key not in shared:
-            own = [x.copy() if type(x) is np.ndarray else x for x in args]
+            own = [x.copy("K") if type(x) is np.ndarray else x for x in args]
             shared[key] = self._result(primitive, own, metadata), args, metadata  # kept alive as long as their keys
         found = shared[key][0]
         return tuple(map(own_handle, found)) if type(found) is tuple else own_handle(found)
