@@ -723,7 +723,7 @@ _MATRICES = [
     complex_too("full_like", together(lambda x, v: np.full_like(x, v) * x), at=(M, POINT)),
     answer("zeros_like", "answers zeros"),
     answer("ones_like", "answers ones"),
-    answer("empty_like", "answers arbitrary numbers", lambda x: np.empty_like(x).shape),
+    answer("empty_like", "answers zeros", lambda x: np.empty_like(x).shape),
     complex_too("copy"),
     complex_too("astype", lambda x: np.astype(x, np.complex128)),
     *each(aside, "zeros ones empty eye identity tri", SIZES_ONLY),

@@ -1359,6 +1359,21 @@ def test_what_keeps_changing_is_named():
         changed_and_called()
 
 
+@pytest.mark.parametrize("empty", [np.empty_like, lambda x: fnp.empty(12)])
+def test_what_memory_held_before_is_no_constant_of_a_program(empty):
+    def f(x):
+        made = empty(x)
+        for i in range(12):
+            made[i] = x[i] * 2
+        return np.sum(made)
+
+    assert not np.any(fg.vjp(empty, np.ones(12))[0])
+    for _ in range(5):
+        junk = [RNG.normal(size=12) for _ in range(50)]
+        del junk
+        assert fg.compile(f)(np.ones(12)).item() == 24.0
+
+
 OF_MANY_AXES = {
     "elements": lambda x: np.sin(x) * np.ones(1) + 1,
     "gradient": fg.grad(lambda x: np.sum(np.sin(x) * x)),

@@ -28,10 +28,15 @@ from fgrad.ops.shaping import broadcast_to, promoted, stack
 from fgrad.typing import Array, ArrayLike, DTypeLike, Operand, Shape
 
 
-def _like(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `zeros_like` and its kin, which depend on the shape and array type but not on the values."""
+def _like(name: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `zeros_like` or one of its kin, which depend on the shape and array type but not on the values.
 
-    @functools.wraps(function)
+    Args:
+        name: NumPy's function of the name.
+        function: NumPy's function that computes the answer.
+    """
+
+    @functools.wraps(name)
     def like(
         prototype: Any,
         /,
@@ -51,7 +56,7 @@ def _like(function: Callable[..., Any]) -> Callable[..., Any]:
             return boxed(function(shown, dtype=dtype, shape=shape))
         return boxed(function(shown, dtype, order, subok, shape))
 
-    return answers(function)(like)
+    return answers(name)(like)
 
 
 def _example(x: Any) -> Any:
@@ -62,9 +67,9 @@ def _example(x: Any) -> Any:
     return x._shown()
 
 
-zeros_like = _like(np.zeros_like)
-ones_like = _like(np.ones_like)
-empty_like = _like(np.empty_like)
+zeros_like = _like(np.zeros_like, np.zeros_like)
+ones_like = _like(np.ones_like, np.ones_like)
+empty_like = _like(np.empty_like, np.zeros_like)  # what memory held before would be a constant of recorded programs
 
 
 @answers(np.full_like)
@@ -371,12 +376,12 @@ CONSTRUCTORS: dict[str, Any] = {
     "r_": Joining(0, 1, columns=False),
     "c_": Joining(-1, 2, columns=True),
     "full": full,
+    "empty": functools.wraps(np.empty)(_creating(np.zeros)),  # see `empty_like`
     **{
         name: _creating(getattr(np, name))
         for name in (
             "zeros",
             "ones",
-            "empty",
             "arange",
             "linspace",
             "logspace",
