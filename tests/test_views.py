@@ -316,3 +316,53 @@ def test_shapes_that_cannot_be_set():
     assert x.shape == (3, 2)
     with pytest.raises(TypeError, match="of variable 'w' is fixed"):
         fg.Variable(np.ones(4), name="w").shape = (2, 2)
+
+
+# Plain arrays of traced elements
+
+
+CONVERSIONS = [np.asarray, np.ascontiguousarray, np.asanyarray, np.asarray_chkfinite, np.require]
+
+
+@pytest.mark.parametrize("conversion", CONVERSIONS)
+@pytest.mark.parametrize("write", ["whole", "element", "view"])
+def test_a_write_that_a_plain_array_would_not_see_is_refused(conversion, write):
+    def f(x):
+        y = x**2
+        plain = conversion(y)
+        if write == "whole":
+            y *= 2
+        elif write == "element":
+            y[0] = 7.0
+        else:
+            y[1:][0] = 7.0
+        return np.sum(plain)
+
+    for run in (fg.grad(f), lambda x: fg.jvp(f, (x,), (x,))):
+        with pytest.raises(errors.InPlaceError, match="would not show") as caught:
+            run(np.array([1.0, 2.0, 3.0]))
+        assert str(caught.value).count(__file__.rpartition("/")[2]) == 2  # where it was made, and where it was written
+
+
+def test_a_plain_array_that_is_not_in_use_any_more_refuses_no_write():
+    def f(x):
+        y = np.asarray(x) * 1.0
+        total = np.sum(np.asarray(y))
+        copied = np.array(y)
+        y *= 2
+        return total + np.sum(y) + np.sum(copied)
+
+    x = np.array([1.0, 2.0, 3.0])
+    value, slope = fg.value_and_grad(f)(x)
+    assert (value.item(), slope.tolist()) == (f(x), [4.0, 4.0, 4.0])
+
+
+@pytest.mark.parametrize("same", [lambda y: y.conj(), lambda y: y.conjugate(), lambda y: fg.numpy.array(y, copy=False)])
+def test_what_numpy_returns_itself_is_written_to(same):
+    def f(x):
+        y = x**2
+        v = same(y)
+        v *= 2
+        return np.sum(y)
+
+    assert fg.value_and_grad(f)(np.array([1.0, 2.0]))[1].tolist() == [4.0, 8.0]

@@ -269,6 +269,9 @@ def _unary(ufunc: np.ufunc) -> Callable[[Any], Tensor]:
     return operator
 
 
+_conjugate = _unary(np.conjugate)
+
+
 def _rounding(function: Callable[[Any], int]) -> Callable[[Any], int]:
     """Make the method for a rounding function of `math`; an integer has no derivative that could be lost."""
 
@@ -396,6 +399,8 @@ class TensorLike:
         flat = self.reshape(-1)
         array = np.fromiter((flat[i] for i in range(self.size)), OBJECT, self.size).reshape(self.shape)
         array.flags.writeable = bool(copy)  # a write would not reach the tensor
+        if not copy and type(self) is Tensor:
+            METHODS["lend"](self, array)
         return array
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> Any:
@@ -570,7 +575,13 @@ class TensorLike:
     __pos__ = _unary(np.positive)
     __abs__ = _unary(np.absolute)
     __invert__ = _unary(np.invert)
-    conj = conjugate = _unary(np.conjugate)
+
+    def conj(self) -> Any:
+        """Return the complex conjugate; a real tensor itself, as NumPy's method does."""
+        is_itself = type(self) is Tensor and self.dtype.kind != "c"
+        return self if is_itself else _conjugate(self)
+
+    conjugate = conj
     _square = _unary(np.square)
 
     def __pow__(self, exponent: object) -> Tensor:

@@ -24,12 +24,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from typing_extensions import override
 
+from fgrad import errors
 from fgrad.core.foreign import Objects
 from fgrad.core.layers import below
 from fgrad.core.masked import Masked, unmasked
-from fgrad.core.primitive import Primitive
+from fgrad.core.primitive import METHODS, Primitive
 from fgrad.core.tensor import Tensor, apply, box, own_handle, strip_ended
 from fgrad.core.trace import Trace, is_seen, observing
 from fgrad.typing import Array
@@ -58,11 +60,14 @@ class Family:
         hidden: the value of the tensor if it has not been read since the last write, else None. The tensor itself is
             outdated then.
         owned: the arrays in it that writes have allocated.
+        lent: references to arrays of its elements that NumPy was given, which do not see writes, and the user's lines
+            where that was.
     """
 
-    __slots__ = ("views", "room", "hidden", "owned")
+    __slots__ = ("views", "room", "hidden", "owned", "lent")
 
     def __init__(self) -> None:
+        self.lent: list[tuple[weakref.ref[Any], tuple[str, int]]] = []
         self.views: list[weakref.ref[Tensor]] = []
         self.room = 16
         self.hidden: Tensor | None = None
@@ -239,6 +244,8 @@ def outdate(root: Tensor) -> None:
 
 def stand_for(root: Tensor, value: Tensor) -> None:
     """Make a tensor hold another value, and mark its views as outdated."""
+    if type(root._alias) is Family and root._alias.lent:
+        _refuse_if_lent(root._alias)
     value = value._trace.renewed(value)
     outdate(root)
     if type(root._alias) is Family:
@@ -353,6 +360,8 @@ def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: M
         metadata: the keywords.
     """
     family = _family_of(root)
+    if family.lent:
+        _refuse_if_lent(family)
     if family.views:
         outdate(root)
     if observing and is_seen():  # an observer may keep the values
@@ -372,6 +381,23 @@ def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: M
         _hide(root, result, [*family.owned, *copies])
     else:
         root._rebind(result)
+
+
+def lend(x: Tensor, array: npt.NDArray[Any]) -> None:
+    """Note that a plain array of the elements of a tensor is in use: from then on a write would not show in it."""
+    family = _family_of(origin(x)[0])
+    family.lent = [each for each in family.lent if each[0]() is not None]
+    family.lent.append((weakref.ref(array), errors.users_place()))
+
+
+METHODS["lend"] = lend
+
+
+def _refuse_if_lent(family: Family) -> None:
+    """Raise before a write that an array which NumPy was given would not see."""
+    family.lent = [each for each in family.lent if each[0]() is not None]
+    for _, place in family.lent:
+        raise errors.InPlaceError.of_lent(errors.line_at(place), errors.users_line())
 
 
 def _hide(root: Tensor, value: Tensor, made: list[Any]) -> None:

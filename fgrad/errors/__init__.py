@@ -523,6 +523,23 @@ class InPlaceError(FgradError, TypeError):
             "Write `a = a + x`, or create `a` with fgrad.numpy.zeros, empty, full or array."
         )
 
+    @classmethod
+    def of_lent(cls, made: str, line: str) -> InPlaceError:
+        """Return the error for a write to a tensor while a plain array of its elements is in use.
+
+        Args:
+            made: the user's line where the array was made.
+            line: the user's line of the write.
+        """
+        error = cls.__new__(cls)
+        FgradError.__init__(
+            error,
+            "a traced tensor is written to while a plain array that NumPy made of it, as by np.asarray, is in use; the "
+            f"write would not show in that.\n  made at {made}\n  written at {line}\n"
+            "Use the tensor itself in place of np.asarray(x): NumPy's functions accept it. np.array(x) is a copy.",
+        )
+        return error
+
 
 class MissingRuleError(FgradError, TypeError, NotImplementedError):
     """A NumPy function has no derivative rule in fgrad.

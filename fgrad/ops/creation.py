@@ -106,7 +106,8 @@ def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0
 ) -> Any:
     """Return a tensor from numbers, arrays, tensors or nested lists of them; derivatives are kept."""
-    result = _array(object, dtype)
+    is_same = not copy and type(object) in BOXES and (dtype is None or object.dtype == dtype)
+    result = object if is_same else _array(object, dtype)
     return result.reshape((*(1,) * (ndmin - result.ndim), *result.shape)) if result.ndim < ndmin else result
 
 
