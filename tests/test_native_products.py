@@ -306,6 +306,12 @@ def test_convolve_with_itself_reversed():
     is_native(lambda a: np.convolve(a, a), normal(6))
 
 
+def test_a_correlation_of_booleans_is_one():
+    x = np.array([True, False, True, True])
+    agrees(lambda x: np.correlate(x, x, "same"), x)
+    assert fg.vmap(lambda x: np.correlate(x, x, "same"))(np.stack([x, x])).dtype == np.bool_
+
+
 def test_a_convolution_of_infinities_is_left_to_numpy():
     """Zeros beyond the ends would make NaN of them."""
     executable = compiled(np.convolve, normal(8), normal(3))

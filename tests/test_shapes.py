@@ -400,3 +400,13 @@ def test_axes_are_moved_however_many_there_are(move):
     value, pullback = fg.vjp(move, x)
     np.testing.assert_array_equal(value, move(x), strict=True)
     np.testing.assert_array_equal(pullback(move(x))[0], x, strict=True)
+
+
+@pytest.mark.parametrize(("shape", "sizes", "axes"), [
+    ((12,), (9,), (0,)), ((5, 12), (10,), (1,)), ((6, 7), (5, 6), (0, 1)), ((6, 7), (6, 5), (1, 0)),
+    ((12,), (3, 8), (0, 0)), ((4, 6, 3), (5,), (-2,)),
+])  # fmt: skip
+def test_few_long_windows(shape, sizes, axes):
+    """Their pullback goes from window to window, and not from one offset within them to the next."""
+    x = np.random.default_rng(0).normal(size=shape)
+    check_grads(lambda x: np.sin(np.lib.stride_tricks.sliding_window_view(x, sizes, axes)) ** 2, (x,))

@@ -305,6 +305,14 @@ def layout(x: Any) -> Any:
     return array
 
 
+def is_one_block(x: Any) -> bool:
+    """Return whether a tensor is no view and its array is in C order, the common case."""
+    if type(x) is not Tensor or is_seen() or type(x._alias) is tuple:
+        return False
+    array = below(x)
+    return type(array) is np.ndarray and array.flags.c_contiguous
+
+
 def _plain(x: Array) -> Any:
     return below(strip_ended(x))
 

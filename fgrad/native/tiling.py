@@ -86,11 +86,11 @@ class _Tiles(Lanes):
         if count:
             self._tiles(start, until, vectors, count == 1)
         if rest:  # the last vector has some elements once more, if there are not enough of them
-            self._tile(until, [*range(0, rest - self.most, self.most), rest - self.most], self.most)
+            self._tile(until, [*range(0, rest - self.most, self.most), rest - self.most])
         return self.code.body
 
     def _append_any_number(self, vectors: int) -> None:
-        """Append loops over as many tiles as there are.
+        """Append loops over as many tiles as there are, from a part's first element to its last.
 
         Elements before the first one may be computed as well. Another thread may write them, and writes the same.
         """
@@ -100,30 +100,23 @@ class _Tiles(Lanes):
             until = code.add(start, code.both(code.sub(stop, start, flags=""), integer(-step)), flags="")
             self._tiles(start, until, size, may_be_empty=True)
             start = until
-        last = code.sub(stop, integer(self.most))
-        is_possible = code.compare("sge", last, integer(0))
-        with code.when(code.both(code.compare("slt", start, stop), is_possible)):
-            self._tile(last, [0], self.most)
-        with code.when(code.both(code.compare("slt", start, stop), code.negated(is_possible))):
-            self._tiles(start, stop, 1, lanes=1)
+        with code.when(code.compare("slt", start, stop)):
+            self._tile(code.sub(stop, integer(self.most)), [0])
 
-    def _tiles(
-        self, start: Value, stop: Value, vectors: int, is_one: bool = False, may_be_empty: bool = False, lanes: int = 0
-    ) -> None:
+    def _tiles(self, start: Value, stop: Value, vectors: int, is_one: bool = False, may_be_empty: bool = False) -> None:
         """Append a loop over tiles, or the only one."""
-        lanes = lanes or self.most
-        places = range(0, vectors * lanes, lanes)
+        places = range(0, vectors * self.most, self.most)
         if is_one:
-            self._tile(start, places, lanes)
+            self._tile(start, places)
             return
-        made = Loop(Variable(self._loop.variable.order[1]), start, stop, [], [], vectors * lanes, may_be_empty)
+        made = Loop(Variable(self._loop.variable.order[1]), start, stop, [], [], len(places) * self.most, may_be_empty)
         self.code.body.append(made)
         with self.code.within(made.body):
-            self._tile(made.variable, places, lanes)
+            self._tile(made.variable, places)
 
-    def _tile(self, at: Value, places: Sequence[int], lanes: int) -> None:
-        """Append the sums of elements, as many from each place on as there are lanes; places count from an element."""
-        code, inner = self.code, self._inner
+    def _tile(self, at: Value, places: Sequence[int]) -> None:
+        """Append the sums of as many elements from each place on as there are lanes; places count from an element."""
+        code, inner, lanes = self.code, self._inner, self.most
         pieces: list[Piece] = []
         for place in places:
             first = pieces[0] if pieces else None

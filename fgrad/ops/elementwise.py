@@ -20,7 +20,7 @@ from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, strip_ended
 from fgrad.core.trace import is_seen
 from fgrad.core.unbroadcast import SUMMED, is_finite, summed_product
-from fgrad.core.views import VIEWS, layout, view
+from fgrad.core.views import VIEWS, is_one_block, layout, view
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
     answers,
@@ -655,8 +655,15 @@ def copy(a: Array, order: str = "K", subok: bool = False) -> Any:
     return own_handle(shaped)  # not a view of its intermediate array
 
 
+def in_c_order(value: Any) -> Any:
+    """Return a new result in C order: itself if it is so."""
+    return value if is_one_block(value) or not value.shape else copy(value, "C")
+
+
 def in_order_of(value: Any, like: Array) -> Any:
-    """Return a tensor whose elements lie in the memory order of an array of as many axes, as in a copy of that."""
+    """Return a new result with its elements in the memory order of an array of as many axes, as in a copy of that."""
+    if is_one_block(value) and is_one_block(like):
+        return value
     array = layout(boxed(like))
     if not isinstance(array, np.ndarray):
         return value
@@ -669,7 +676,9 @@ def in_order_of(value: Any, like: Array) -> Any:
 
 
 def in_c_or_f_order(value: Any, like: Array) -> Any:
-    """Return a tensor in F order if an array is so and not in C order, and in C order otherwise."""
+    """Return a new result in F order if an array is so and not in C order, and in C order otherwise."""
+    if is_one_block(value) and is_one_block(like):
+        return value
     array = layout(boxed(like))
     if not isinstance(array, np.ndarray) or not array.size:
         return value

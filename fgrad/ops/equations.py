@@ -23,7 +23,7 @@ from fgrad.core.coerce import as_array
 from fgrad.core.primitive import BOXES, ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned, ndim_of
-from fgrad.ops.elementwise import copy
+from fgrad.ops.elementwise import in_c_order
 from fgrad.ops.families import plain_axis, register, sample
 from fgrad.ops.lapack import lapack
 from fgrad.ops.matrices import (
@@ -151,7 +151,7 @@ def solve(a: Array, b: Array) -> Any:
         x = apply(_solve_both, (joined,), {"columns": a.shape[-1]})
     else:
         x = apply(_solve, (a, columns))
-    return x[..., 0] if b.ndim == 1 else copy(x, "C")
+    return x[..., 0] if b.ndim == 1 else in_c_order(x)
 
 
 # Pseudo-inverses

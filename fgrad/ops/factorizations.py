@@ -33,7 +33,7 @@ from fgrad import errors
 from fgrad.core.layers import below, is_program
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply
-from fgrad.ops.elementwise import copy
+from fgrad.ops.elementwise import in_c_order
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import lapack
 from fgrad.ops.matrices import (
@@ -184,7 +184,7 @@ _cholesky.batch = stacked_batch(_cholesky)
 def cholesky(a: Array, /, *, upper: bool = False) -> Any:
     """Return the triangular factors of positive definite matrices; only one triangle is read."""
     a = as_matrices(a)
-    return copy(adjoint(apply(_cholesky, (adjoint(a),))) if upper else apply(_cholesky, (a,)), "C")
+    return in_c_order(adjoint(apply(_cholesky, (adjoint(a),))) if upper else apply(_cholesky, (a,)))
 
 
 def _inverse_of_upper(r: Array) -> Any:

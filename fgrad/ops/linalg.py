@@ -15,7 +15,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops import einsums
 from fgrad.ops.batching import aligned, ndim_of
 from fgrad.ops.contractions import contract, multilinear
-from fgrad.ops.elementwise import copy
+from fgrad.ops.elementwise import in_c_order
 from fgrad.ops.families import answers, plain_axis, sample
 from fgrad.ops.indexing import written
 from fgrad.ops.patterns import Chain, Step, as_einsum
@@ -146,7 +146,7 @@ def dot(a: Array, b: ArrayLike, out: Array | None = None) -> Any:
         product = np.matmul(a, b)
     else:
         product = tensordot(a, b, ((-1,), (-2 if b.ndim > 1 else -1,)))
-    return written("np.dot", out, copy(product, "C"))
+    return written("np.dot", out, in_c_order(product))
 
 
 def _scaled(a: Array, b: Array) -> Any:
@@ -201,7 +201,7 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: Any = 2) -> Any:
     if [a_shape[i] for i in a_axes] != [b_shape[i] for i in b_axes]:
         raise ValueError("shape-mismatch for sum")
     product = apply(einsums.primitive, (a, b), {"subscripts": _summed_over(a.ndim, b.ndim, a_axes, b_axes)})
-    return copy(product, "C")
+    return in_c_order(product)
 
 
 @lru_cache(maxsize=4096)

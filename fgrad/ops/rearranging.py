@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod as prod_of
 from typing import Any
@@ -230,14 +230,29 @@ def _overlapped(sizes: tuple[int, ...], axes: tuple[int, ...], shape: tuple[int,
     for size, axis in zip(sizes, axes, strict=True):
         counts[axis] -= size - 1
 
-    def pullback(ct: Array) -> Any:
-        total = np.zeros((), ct.dtype)
+    def by_offsets(ct: Any) -> Iterator[tuple[Any, list[slice]]]:
+        """Yield the elements at each place in all windows, and where these are in the array."""
         for offsets in product(*map(range, sizes)):
             starts = [0] * len(shape)
             for offset, axis in zip(offsets, axes, strict=True):
                 starts[axis] += offset
-            place = tuple(slice(start, start + count) for start, count in zip(starts, counts, strict=True))
-            total = total + scatter_add(ct[(..., *offsets)], place, shape)
+            place = [slice(start, start + count) for start, count in zip(starts, counts, strict=True)]
+            yield ct[(..., *offsets)], place
+
+    def by_windows(ct: Any) -> Iterator[tuple[Any, list[slice]]]:
+        """Yield each window, and where it is in the array."""
+        for starts in product(*(range(counts[axis]) for axis in axes)):
+            index: list[Any] = [slice(None)] * len(shape)
+            place = [slice(None)] * len(shape)
+            for start, size, axis in zip(starts, sizes, axes, strict=True):
+                index[axis], place[axis] = start, slice(start, start + size)
+            yield np.moveaxis(ct[tuple(index)], range(-len(axes), 0), axes), place
+
+    def pullback(ct: Array) -> Any:
+        has_few = len({*axes}) == len(axes) and prod_of(counts[axis] for axis in axes) < prod_of(sizes)
+        total = np.zeros((), ct.dtype)
+        for part, place in by_windows(ct) if has_few else by_offsets(ct):
+            total = total + scatter_add(part, tuple(place), shape)
         return total
 
     return pullback

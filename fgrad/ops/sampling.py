@@ -124,7 +124,8 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: Any = "valid") -> Any:
     start, length = _window(a.size, v.size, mode)
     if mode == "same" and a.size < v.size:
         start = a.size // 2  # counted from the other end, because NumPy swaps the two and then reverses
-    return apply(_convolve, (a, np.conjugate(v)[::-1]), {"start": start, "length": length})
+    v = np.conjugate(v) if v.dtype.kind == "c" else v
+    return apply(_convolve, (a, v[::-1]), {"start": start, "length": length})
 
 
 # Interpolation. With the slope s at x, and I(f) the interpolation of values f at the sample points,

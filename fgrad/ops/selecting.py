@@ -18,7 +18,7 @@ from fgrad.core.coerce import as_array
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import strip_ended
 from fgrad.core.tree import flatten, unflatten
-from fgrad.ops.elementwise import astype, copy
+from fgrad.ops.elementwise import astype, in_c_order
 from fgrad.ops.families import answers, plain_axis, reduced_axis
 from fgrad.ops.indexing import getitem, setitem, to_write, traced, values_of, written
 from fgrad.ops.rearranging import axis_index
@@ -50,7 +50,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: object =
     *choices, result = (astype(x, dtype, copy=False) for x in (*arrays, default))
     for condition, choice in zip(reversed(conditions), reversed(choices), strict=True):
         result = np.where(condition, choice, result)
-    return copy(result, "C")
+    return in_c_order(result)
 
 
 @answers(np.choose)
@@ -69,7 +69,7 @@ def choose(a: ArrayLike, choices: Any, out: Array | None = None, mode: str = "ra
     else:
         number = np.where(number < 0, count, number)  # out of range, rather than an index from the end
     chosen = take_along_axis(np.stack(arrays), np.expand_dims(number, 0), 0)
-    return written("np.choose", out, copy(chosen[0], "C"))
+    return written("np.choose", out, in_c_order(chosen[0]))
 
 
 @answers(np.piecewise)
@@ -154,7 +154,7 @@ def take(
     elif mode == "clip":
         indices = np.clip(indices, 0, a.shape[axis] - 1)
     axis = axis_index(plain_axis(axis), a.ndim)
-    return written("np.take", out, copy(getitem(a, (slice(None),) * axis + (indices,)), "C"))
+    return written("np.take", out, in_c_order(getitem(a, (slice(None),) * axis + (indices,))))
 
 
 def _along_axis(x: Array, indices: Array, axis: int) -> tuple[Any, ...]:

@@ -14,13 +14,11 @@ from numpy.lib.array_utils import normalize_axis_index
 from fgrad import errors
 from fgrad.core.coerce import as_array, holds_tensors
 from fgrad.core.foreign import is_at_hand
-from fgrad.core.layers import below
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, is_weak, strip_ended
-from fgrad.core.trace import is_seen
-from fgrad.core.views import VIEWS, become_view, layout, origin, seen, view
+from fgrad.core.views import VIEWS, become_view, is_one_block, layout, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, answers_member, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
@@ -87,17 +85,9 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     if a._trace.outdated and _stays_in_place(layout(a), a.ndim, shape):
         return view(_reshape, a, {"shape": shape, "order": order})
     result = apply(_reshape, (a,), {"shape": shape, "order": order})
-    if _is_one_block(a) or _stays_in_place(layout(a), a.ndim, shape):
+    if is_one_block(a) or _stays_in_place(layout(a), a.ndim, shape):
         return seen(result, a, _reshape, {"shape": result.shape, "order": order})
     return result
-
-
-def _is_one_block(a: Tensor) -> bool:
-    """Return whether a tensor is no view and its array is contiguous, the common case."""
-    if is_seen() or type(a._alias) is tuple:
-        return False
-    array = below(a)
-    return type(array) is np.ndarray and array.flags.c_contiguous
 
 
 def _stays_in_place(array: Array, ndim: int, shape: tuple[int, ...]) -> bool:
