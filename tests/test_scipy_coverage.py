@@ -115,3 +115,10 @@ def test_a_name_that_an_area_does_not_have_says_so(area):
 def test_a_name_that_is_missing_comes_with_the_nearest(area, name, match):
     with pytest.raises(AttributeError, match=match):
         getattr(importlib.import_module(f"fgrad.scipy.{area}"), name)
+
+
+@pytest.mark.parametrize(("area", "name"), [("interpolate", "RBFInterpolator"), ("stats", "burr")])
+def test_a_name_of_scipy_is_no_misspelling(area, name):
+    with pytest.raises(fg.errors.MissingNameError, match=f"scipy.{area}.{name} has no derivative") as raised:
+        getattr(importlib.import_module(f"fgrad.scipy.{area}"), name)
+    assert "Did you mean" not in str(raised.value)

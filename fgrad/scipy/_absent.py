@@ -26,18 +26,19 @@ def absent(module: str, instead: Mapping[str, str] = MappingProxyType({})) -> Ca
 
     Returns:
         A function of the name, which raises `MissingNameError`, an AttributeError. The message says what SciPy has
-        under the name, and gives the nearest existing names.
+        under the name, and gives the nearest existing names if SciPy has none of it.
     """
 
     def missing(name: str) -> NoReturn:
         if name.startswith("__"):
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        names = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
-        near = difflib.get_close_matches(name, names, cutoff=0.7)
         text = f"module {module!r} has no attribute {name!r}."
-        if near and name not in instead:
+        known = _of_scipys(module, name, instead.get(name, ""))
+        names = [each for each in vars(sys.modules[module]) if not each.startswith("_")]
+        near = [] if known else difflib.get_close_matches(name, names, cutoff=0.7)
+        if near:
             text += f"\nDid you mean {' or '.join(near)}?"
-        raise errors.MissingNameError(text + _of_scipys(module, name, instead.get(name, "")))
+        raise errors.MissingNameError(text + known)
 
     return missing
 
