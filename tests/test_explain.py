@@ -45,6 +45,15 @@ def an_equal_tensor_watched():
     return fg.explain(tape, y, x)
 
 
+def assigned_since():
+    x = fg.constant([3.0, 4.0])
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    x[0] = 5.0
+    return fg.explain(tape, y, x)
+
+
 def a_new_value_in_the_second_step():
     w = fg.constant(3.0)
     for _ in range(2):
@@ -231,6 +240,7 @@ MISTAKES = [
     ("never watched", not_watched, "none", "never watched", "", "never watched: call tape.watch", None),
     ("an equal tensor", an_equal_tensor_watched, "none", "never watched", "", "an equal tensor, or a new one", None),
     ("x = x - rate * g", a_new_value_in_the_second_step, "none", "never watched", "", "x = x - rate \\* g", None),
+    ("assigned since", assigned_since, "none", "assigned since", "watch", "Call tape.gradient before", "tape.watch(x)"),
     ("watched late", watched_late, "none", "watched late", "watch", "after the target was computed", "tape.watch(x)"),
     ("watched late, nothing recorded", watched_late_and_nothing_recorded, "none", "not recorded", "watch",
      "computed before the source was watched, outside .* No operation on the source was recorded", "tape.watch(x)"),

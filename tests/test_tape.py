@@ -1097,6 +1097,16 @@ def test_a_variable_that_is_the_target_without_having_been_used():
     assert w.numpy() == 2.5
 
 
+def test_a_source_that_was_assigned_to_since_comes_with_a_warning():
+    x = fg.constant([3.0, 4.0])
+    with fg.GradientTape() as tape:
+        tape.watch(x)
+        y = x * x
+    x[0] = 5.0
+    with pytest.warns(NoGradientWarning, match="is None: the tape watched it, and it has been assigned to since"):
+        assert tape.gradient(y, x) is None
+
+
 def test_sources_that_can_have_no_gradient_come_with_a_warning(x):
     w, steps, other = fg.Variable(2.0, name="w"), fg.Variable(3, name="steps"), fg.constant(4.0)
     with fg.GradientTape(persistent=True) as tape:

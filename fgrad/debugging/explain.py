@@ -33,6 +33,7 @@ from fgrad.tapes.tape import (
     key_of,
     paused,
     plain_value,
+    watched_before,
 )
 from fgrad.transforms.calls import Selection, check_point, name_of, place_name, select
 from fgrad.transforms.cuts import DEPARTURES, STOP, Exit, Outline, name_of_source
@@ -274,7 +275,11 @@ class _Question:
             return self._none([_of_integers(self.name, self.source)])
         key = key_of(self.tape, self.source)
         if key is None:
-            return self._none([_not_watched(contents, self.source, self.name)])
+            before = watched_before(self.tape, self.source)
+            reason = (
+                _not_watched(contents, self.source, self.name) if before is None else self._assigned(contents, before)
+            )
+            return self._none([reason])
         cotangents = first_cotangents(self.tape, self.targets, [None] * len(self.targets))
         if contents.recording.is_used:
             return self._of_used_tape(contents, key, set(cotangents))
@@ -322,6 +327,15 @@ class _Question:
             *((_of_exit(each), each.keys) for each in likely[:_MOST_REASONS]),
             (self._nothing_recorded(contents, outline, key, targets), ()),
         ]
+
+    def _assigned(self, contents: Contents, key: int) -> Reason:
+        return Reason(
+            "assigned since",
+            f"{_sentence(self.name)} was watched, and has been assigned to since, so that it holds other numbers. Call "
+            "tape.gradient before the assignment, or assign to a copy: y = x.copy().",
+            "watch",
+            errors.line_at(contents.watched[key]),
+        )
 
     def _late(self, contents: Contents, key: int) -> Reason:
         if key not in contents.watched:

@@ -396,6 +396,11 @@ class GradientTape:
             )
         if isinstance(source, Variable):
             return None
+        if key is None and watched_before(self, source) is not None:
+            return (
+                "the tape watched it, and it has been assigned to since, so that it holds other numbers. Call "
+                "tape.gradient before the assignment, or assign to a copy: y = x.copy()"
+            )
         if key is None:
             return "the tape does not watch it. Call tape.watch(x) in the tape's block, before x is used"
         targets = recording_of(self).targets
@@ -558,17 +563,22 @@ def _check_written(
     to the tape.
     """
     for source, key in zip(sources, keys, strict=True):
-        handle, watched = tape._handles.get(id(source), (None, None))
-        tensor = None if handle is None else handle()
-        if tensor is None or tensor is not source or key in cotangents:
+        watched = watched_before(tape, source)
+        if watched is None or key in cotangents:
             continue
-        if key is None and is_view(tensor):
-            raise lost_view("a source", tensor.shape)
+        if key is None and is_view(source):
+            raise lost_view("a source", source.shape)
         if key is not None and watched in cotangents:
             raise errors.WatchError(
-                f"a source of shape {tensor.shape} was written to after the tape watched it, and the target depends "
+                f"a source of shape {source.shape} was written to after the tape watched it, and the target depends "
                 "on its value before.\nCompute the gradient before the write, or write into a copy: y = x.copy()."
             )
+
+
+def watched_before(tape: GradientTape, x: Array) -> int | None:
+    """Return the key with which a tape watched a tensor, which may have been assigned to since; None if it did not."""
+    handle, key = tape._handles.get(id(x), (None, None))
+    return key if handle is not None and handle() is x else None
 
 
 def is_view(x: Array) -> bool:
