@@ -425,14 +425,76 @@ def test_what_another_file_does_is_named_there(tmp_path):
     assert "at formulas.py:4: return math.sin(x)" in text
 
 
+X = np.array([1.0, 2.0, 4.0])
+OF_SAMPLES = {
+    "fmean": (lambda x: np.mean(np.stack(x)), {}),
+    "geometric_mean": (lambda x: np.exp(np.mean(np.log(np.stack(x)))), {}),
+    "harmonic_mean": (lambda x: 1 / np.mean(1 / np.stack(x)), {}),
+    "stdev": (lambda x: np.std(np.stack(x), ddof=1), {}),
+    "variance": (lambda x: np.var(np.stack(x), ddof=1), {}),
+    "pstdev": (lambda x: np.std(np.stack(x)), {}),
+    "pvariance": (lambda x: np.var(np.stack(x)), {}),
+    "covariance": (lambda x, y: np.cov(np.stack(x), np.stack(y))[0, 1], {"y": X**2}),
+    "correlation": (lambda x, y: np.corrcoef(np.stack(x), np.stack(y))[0, 1], {"y": X**2}),
+    "linear_regression": (lambda x, y: np.polyfit(np.stack(x), np.stack(y), 1), {"y": X**2}),
+}
+
+
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_functions_of_the_module_statistics_are_named_at_the_users_line(name):
+    numpys, others = OF_SAMPLES[name]
+    pythons = getattr(statistics, name)
+    np.testing.assert_allclose(numpys(list(X), **others), pythons(list(X), *map(list, others.values())))
+
+    def f(x):
+        return pythons(list(x), *map(list, others.values()))  # the user's line
+
+    with pytest.raises(TypeError) as raised:
+        fg.grad(f)(X)
+    text = "\n".join([str(raised.value), *getattr(raised.value, "__notes__", ())])
+    assert f" for statistics.{name}; " in text
+    assert "statistics.py" not in text
+    if isinstance(raised.value, errors.DetachedError):
+        assert re.search(r"  at test_detached.py:\d+: return .*# the user's line\n", text)
+
+
+@pytest.mark.parametrize(
+    ("f", "text"),
+    [
+        (lambda x: math.hypot(*x), "math.hypot requested .*Write np.hypot(x, y), or np.linalg.norm(x) of several"),
+        (lambda x: math.hypot(x[0], *x), "math.hypot requested "),
+        (lambda x: math.hypot(x[0], *[y for y in x]), "math.hypot requested "),  # noqa: C416
+        (lambda x: math.dist(*[x, x + 1]), "Write np.linalg.norm(x - y) for math.dist"),
+        (lambda x: math.pow(*x[:2]), "Write np.pow for math.pow"),
+        (lambda x: math.fsum(*[x], **{}), "Write np.sum for math.fsum"),
+        (lambda x: float(*x[:1]), "Write x itself for float(x)"),
+    ],
+)
+def test_functions_of_math_with_star_arguments_are_named(f, text):
+    with pytest.raises(errors.DetachedError, match=re.escape(text).replace(r"\.\*", "(.|\n)*")):
+        fg.grad(f)(X)
+
+
 REFUSED_BY_PYTHON = {
     "struct": (lambda x: struct.pack("d", x), struct.error, "struct takes plain numbers: x.item()"),
     "memoryview": (lambda x: memoryview(x), TypeError, "no memory: x.item() and x.numpy()"),
     "bytes": (lambda x: bytes(x), TypeError, "no memory"),
     "a dict": (lambda x: {x: 1}, TypeError, "cannot be a key of a dict"),
     "a set": (lambda x: {x}, TypeError, "cannot be a key of a dict"),
-    "functools.cache": (functools.cache(lambda x: x), TypeError, "an argument of functools.cache"),
-    "statistics.mean": (lambda x: statistics.mean([x, x]), TypeError, "Write np.mean(np.stack([x, y]))"),
+    "functools.cache": (functools.cache(lambda x: x), TypeError, "an argument of a cached function"),
+    "a member of a set": (lambda x: x in {1.0, 2.0}, TypeError, "a member of a set"),
+    "statistics.mean": (lambda x: statistics.mean([x, x]), TypeError, "Write np.mean(np.stack(values))"),
+    "statistics.stdev": (
+        lambda x: statistics.stdev([x, x]),
+        TypeError,
+        "Write np.std(np.stack(values), ddof=1) for statistics.stdev",
+    ),
+    "statistics.pvariance": (lambda x: statistics.pvariance([x, x]), TypeError, "Write np.var(np.stack(values)) for"),
+    "statistics.harmonic_mean": (
+        lambda x: statistics.harmonic_mean([x, x]),
+        TypeError,
+        "Write 1 / np.mean(1 / np.stack(values)) for statistics.harmonic_mean",
+    ),
     "np.nditer": (lambda x: list(np.nditer(x)), TypeError, "Write `for each in x.ravel()`"),
     "Decimal": (lambda x: decimal.Decimal(x), TypeError, "x.item()"),
     "Fraction": (lambda x: fractions.Fraction(x), TypeError, "x.item()"),

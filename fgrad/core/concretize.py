@@ -22,6 +22,7 @@ from __future__ import annotations
 import cmath
 import linecache
 import math
+import os
 import re
 import sys
 import threading
@@ -86,7 +87,7 @@ def check_number(frame: FrameType, how: str, tensor: Any) -> None:
     if is_there and any(places.is_file_of(name, frame.f_code.co_filename) for name in ("numpy", "scipy")):
         check_array(trace.rank)
     if use or _is_storing(step):
-        raise errors.ArrayConversionError(errors.users_line(), use or _use(frame))
+        raise errors.ArrayConversionError(errors.users_line(), _library_call(frame)[1] or _use(frame))
     if not is_there:  # the trace raises its own error
         return
     raise _error_of_number(frame, step, how)
@@ -134,6 +135,8 @@ def _is_storing(step: places.Step) -> bool:
 def _error_of_number(frame: FrameType, step: places.Step, how: str) -> errors.DetachedError:
     """Return the error for a request of a plain number in the user's program."""
     line = errors.users_line()
+    if called := places.statistics_function(frame):
+        return errors.DetachedError.of_number(called, line)
     if step.kind == "operator" and step.names[0] in ("%", "%="):
         return errors.DetachedError.of_number("%", line)
     callee = places.called(frame, step) if step.kind == "call" else None
@@ -308,6 +311,8 @@ def advise(error: BaseException) -> None:
     for text, note in _ADVICE:
         if text in str(error):
             _add(error, note)
+    if "to numerator/denominator" in str(error) and (innermost := _innermost(error)) is not None:
+        _add(error, errors.instead_of_number(places.statistics_function(innermost.tb_frame)))
 
 
 def _add(error: BaseException, note: str) -> None:
@@ -318,8 +323,11 @@ def _add(error: BaseException, note: str) -> None:
 _LOOK = "x.item() and x.numpy() give the value alone, which carries no derivative"
 _JAX = f"A function of JAX takes traced tensors as fgrad.interop.from_jax(function)(x); {_LOOK}."
 _ADVICE = (
-    ("unhashable type: 'Tensor'", f"A tensor cannot be a key of a dict or an argument of functools.cache: {_LOOK}."),
-    ("can't convert type 'Tensor' to numerator/denominator", "Write np.mean(np.stack([x, y])) for statistics.mean."),
+    (
+        "unhashable type: 'Tensor'",
+        "A tensor cannot be a key of a dict, a member of a set or an argument of a cached function: leave out the "
+        f"cache; {_LOOK}.",
+    ),
     ("conversion from Tensor to Decimal", f"{_LOOK}."),
     ("argument should be a string or a Rational", f"{_LOOK}."),
     ("requires a real number, not fgrad", f'Write f"{{x:.3f}}" for "%.3f" % x; {_LOOK}.'),
@@ -530,9 +538,12 @@ def _use_in_library(frame: FrameType) -> str:
     """Return the user's expression if a frame of NumPy or pandas shows it better than the user's frame."""
     owner = frame.f_locals.get("self")
     if places.is_file_of("pandas", frame.f_code.co_filename):
-        return "pd.Series(x)"
-    if type(owner) is np.vectorize or frame.f_code.co_name == "as_strided":
-        return f"{frame.f_code.co_name.strip('_')}("
+        is_window = os.path.basename(os.path.dirname(frame.f_code.co_filename)) == "window"
+        return "rolling(" if is_window else "s.loc" if frame.f_code.co_name == "__setitem__" else "pd.Series(x)"
+    if type(owner) is np.vectorize:
+        return "vectorize(f, otypes=...)" if owner.otypes else "vectorize(f)"
+    if frame.f_code.co_name == "as_strided":
+        return "as_strided("
     return next((use for use, joined in _JOINS.items() if owner is joined), "")
 
 

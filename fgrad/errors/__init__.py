@@ -112,11 +112,11 @@ class DetachedError(FgradError, TypeError):
         """
         return cls(
             f"{_AS_WRITTEN.get(function, function)} requested a plain number from a traced tensor; its derivative "
-            f"would be lost.\n  at {line}\n{_instead_of_number(function)}"
+            f"would be lost.\n  at {line}\n{instead_of_number(function)}"
         )
 
 
-def _instead_of_number(function: str) -> str:
+def instead_of_number(function: str) -> str:
     """Return a hint on what to write in place of a function that takes plain numbers."""
     look = "x.item() for the plain number, or fg.stop_gradient(x) for a constant."
     if function == "float":
@@ -143,7 +143,9 @@ _OTHER_NAMES = {
     "math.fma": "x * y + z",
     "math.ulp": "np.spacing",
     "math.dist": "np.linalg.norm(x - y)",
+    "math.hypot": "np.hypot(x, y), or np.linalg.norm(x) of several numbers,",
     "math.fsum": "np.sum",
+    "math.sumprod": "np.dot",
     "math.comb": "scipy.special.comb",
     "math.erf": "scipy.special.erf",
     "math.erfc": "scipy.special.erfc",
@@ -152,8 +154,19 @@ _OTHER_NAMES = {
     "cmath.phase": "np.angle",
     "cmath.polar": "np.abs and np.angle",
     "cmath.rect": "r * np.exp(1j * phi)",
+    "statistics.mean": "np.mean(np.stack(values))",
+    "statistics.fmean": "np.mean(np.stack(values))",
+    "statistics.geometric_mean": "np.exp(np.mean(np.log(np.stack(values))))",
+    "statistics.harmonic_mean": "1 / np.mean(1 / np.stack(values))",
+    "statistics.stdev": "np.std(np.stack(values), ddof=1)",
+    "statistics.variance": "np.var(np.stack(values), ddof=1)",
+    "statistics.pstdev": "np.std(np.stack(values))",
+    "statistics.pvariance": "np.var(np.stack(values))",
+    "statistics.covariance": "np.cov(np.stack(x), np.stack(y))[0, 1]",
+    "statistics.correlation": "np.corrcoef(np.stack(x), np.stack(y))[0, 1]",
+    "statistics.linear_regression": "np.polyfit(np.stack(x), np.stack(y), 1)",
 }
-"""Names of `math` functions in NumPy and SciPy, where they differ."""
+"""Names of functions of `math` and `statistics` in NumPy and SciPy, where they differ."""
 
 
 class ArrayConversionError(DetachedError):
@@ -285,7 +298,11 @@ _ARRAY_REMEDIES = (
         "that do not depend on x, then shift and scale them: x + s * rng.normal().",
     ),
     (
-        r"vectorize\w*\(",
+        r"vectorize\(.*otypes",
+        "np.vectorize(f, otypes=[float]) makes a plain array: omit otypes, or write fg.vmap(f).",
+    ),
+    (
+        r"vectorize\((?!.*otypes)",
         "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f); or omit otypes.",
     ),
     (
@@ -296,6 +313,16 @@ _ARRAY_REMEDIES = (
     (
         r" @ |\bdot\(|matmul\(",
         "frame @ x:        with pandas, frame.to_numpy() @ x; x @ column and other operators work directly.",
+    ),
+    (
+        r"^rolling",
+        "s.rolling(n):      windows of a Series that holds tensors are not supported, nor are s.expanding() and s.ewm(): "
+        "write np.lib.stride_tricks.sliding_window_view(s.to_numpy(), n), which has a row for each window.",
+    ),
+    (
+        r"^s\.loc",
+        "s.loc[i] = x:      a column of plain numbers cannot hold a tensor: values = fgrad.numpy.array(s.to_numpy()), "
+        "then values[i] = x.",
     ),
     (
         r"^pd\.",

@@ -30,6 +30,9 @@ _LIBRARIES = (
 _BETWEEN = (functools.__file__, contextlib.__file__)
 """Python modules through which one function of fgrad calls another."""
 
+_STATISTICS = os.path.join(os.path.dirname(functools.__file__), "statistics.py")
+"""A Python module whose functions compute with the user's numbers."""
+
 
 def users_line() -> str:
     """Return `file:line: source` of the innermost frame outside of fgrad, NumPy and SciPy."""
@@ -99,7 +102,7 @@ def is_library(filename: str) -> bool:
     A module compiled by Cython has frames in tracebacks, whose source file does not exist.
     """
     return (
-        filename in _BETWEEN
+        filename in (*_BETWEEN, _STATISTICS)
         or filename.startswith(("<frozen importlib", "<stringsource>"))  # the latter is Cython's own part of a module
         or filename.endswith(".pyx")
         or any(is_file_of(package, filename) for package in _LIBRARIES)
@@ -136,6 +139,14 @@ def without_library(traceback: TracebackType | None, is_ours: bool) -> Traceback
     for each in reversed(frames):
         shown = TracebackType(shown, each.tb_frame, each.tb_lasti, each.tb_lineno)
     return shown or (None if is_ours else traceback)
+
+
+def statistics_function(frame: FrameType | None) -> str:
+    """Return the function of the module `statistics` that the user called, if one runs in a frame, or ""."""
+    called = ""
+    while frame is not None and frame.f_code.co_filename == _STATISTICS:
+        called, frame = f"statistics.{frame.f_code.co_qualname}", frame.f_back
+    return called
 
 
 # The instruction of a frame
@@ -236,8 +247,10 @@ def _call(instructions: list[dis.Instruction], index: int) -> Step:
     wanted = instructions[index].arg or 0
     if instructions[index].opname == "CALL_KW":
         wanted += 1  # the names of the keywords
+    elif instructions[index].opname == "CALL_FUNCTION_EX":  # one tuple, and one dict if the lowest bit is set
+        wanted = 2 if instructions[index].arg is None else 1 + wanted % 2  # Python 3.14 always has a dict, or NULL
     elif instructions[index].opname not in ("CALL", "PRECALL"):
-        return Step("call")  # with *args or **keywords, whose number is unknown
+        return Step("call")
     place = index - 1
     while place >= 0 and instructions[place].opname in ("PRECALL", "KW_NAMES"):  # of this call
         place -= 1
