@@ -1322,6 +1322,62 @@ mistake(
 
 
 def wrong():
+    days = pd.Series([1.0, 2.0, 4.0])
+    return fg.grad(lambda rate: (rate * days).rolling(2).mean().max())(3.0)
+
+
+def right():
+    days = pd.Series([1.0, 2.0, 4.0])
+
+    def highest(rate):
+        windows = np.lib.stride_tricks.sliding_window_view((rate * days).to_numpy(), 2)
+        return np.max(np.mean(windows, axis=1))
+
+    return fg.grad(highest)(3.0)
+
+
+mistake(
+    "Rolling windows of a column that holds tensors",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "(rate * days).rolling(2).mean()"),
+    instead=("not supported, nor are s.expanding() and s.ewm()", "sliding_window_view(s.to_numpy(), n)"),
+    mended=right,
+    expected=3.0,
+)
+
+
+def wrong():
+    def total(rate):
+        days = pd.Series([1.0, 2.0, 4.0])
+        days.loc[0] = rate
+        return (days**2).sum()
+
+    return fg.grad(total)(3.0)
+
+
+def right():
+    def total(rate):
+        days = pd.Series([1.0, 2.0, 4.0])
+        values = fnp.array(days.to_numpy())
+        values[0] = rate
+        return np.sum(values**2)
+
+    return fg.grad(total)(3.0)
+
+
+mistake(
+    "A tensor is stored in a column of numbers",
+    wrong,
+    errors.ArrayConversionError,
+    what=("its derivative would be lost", "days.loc[0] = rate"),
+    instead="values = fgrad.numpy.array(s.to_numpy()), then values[i] = x",
+    mended=right,
+    expected=6.0,
+)
+
+
+def wrong():
     matrix = scipy.sparse.csr_array([[1.0, 0.0], [0.0, 2.0]])
     return fg.grad(lambda x: np.sum((matrix * x).toarray()))(np.ones(2))
 
@@ -2680,6 +2736,8 @@ def halved(x):
 
 halved.defjvp(lambda primals, tangents: tangents[0] / 2)
 
+square_of_each = np.vectorize(lambda x: x * x, otypes=[float])
+
 SLIPS = {
     "no argument": (lambda: fg.grad(lambda x: x)(), errors.ParameterError, "with respect to 'x', which was not passed"),
     "an argument that is missing": (
@@ -2694,6 +2752,16 @@ SLIPS = {
         lambda: fg.gauss_newton_vp(np.square)(X),
         errors.TangentError,
         r"called with 1 argument\.\nWrite gauss_newton_vp\(f\)\(x, v\)",
+    ),
+    "hvp with another container": (
+        lambda: fg.hvp(lambda p: np.sum(p["a"] ** 2))({"a": X}, X),
+        errors.TangentError,
+        r"^hvp\(<lambda>\)\(x, v\): x has the structure {'a': \*}, and v \*\.\nv has the containers and shapes of x",
+    ),
+    "gauss_newton_vp with another shape": (
+        lambda: fg.gauss_newton_vp(lambda p: p["a"] ** 2)({"a": X}, {"a": X[:2]}),
+        errors.TangentError,
+        r"x\['a'\] has shape \(3,\), and v\['a'\] has shape \(2,\)\.\nv has the containers and shapes of x",
     ),
     "hvp of integers": (lambda: fg.hvp(np.sum)(np.array([1, 2]), X[:2]), errors.IntegerInputError, "hvp of sum: the"),
     "a tuple as result": (lambda: fg.grad(lambda x: (x, x))(3.0), errors.NonScalarError, "a tuple.\n.*has_aux=True"),
@@ -2759,7 +2827,12 @@ SLIPS = {
     "np.vectorize with otypes": (
         lambda: fg.grad(lambda x: np.sum(np.vectorize(np.sin, otypes=[float])(x)))(X),
         errors.ArrayConversionError,
-        r"np\.vectorize\(f\): .* omit otypes",
+        r"\nnp\.vectorize\(f, otypes=\[float\]\) makes a plain array: omit otypes, or write fg\.vmap\(f\)\.\n\(help",
+    ),
+    "a function made by np.vectorize with otypes": (
+        lambda: fg.grad(lambda x: np.sum(square_of_each(x)))(X),
+        errors.ArrayConversionError,
+        r"square_of_each\(x\).*\nnp\.vectorize\(f, otypes=\[float\]\) makes .*\n\(help",
     ),
     "np.lib.stride_tricks.as_strided": (
         lambda: fg.grad(lambda x: np.sum(np.lib.stride_tricks.as_strided(x, (2,), (8,))))(X),
@@ -2867,6 +2940,11 @@ SLIPS = {
         lambda: fg.optimizers.Adam().apply_gradients([(1.0, fg.Variable(3, name="n"))]),
         errors.DtypeError,
         "variable 'n' has dtype int64.*\nCreate it with a dot",
+    ),
+    "a loss of an integer variable": (
+        lambda: fg.optimizers.Adam(0.1).minimize((lambda v: lambda: v**2.0)(fg.Variable(3, name="n"))),
+        errors.NoGradientsError,
+        r"variable 'n' has dtype int64.*\nCreate it with floating-point numbers, such as fg\.Variable\(3\.0\)",
     ),
     "what clipping returns": (
         lambda: fg.optimizers.Adam().apply_gradients([(fg.clip_by_global_norm([X], 1.0)[0], fg.Variable(X))]),

@@ -47,6 +47,7 @@ class VariableWatch:
         self.trace = trace
         self.all_trainable = all_trainable
         self.chosen: dict[Variable, int] = {}
+        self.of_integers: Variable | None = None  # the last one that was read, for messages
 
     records: ClassVar[bool] = False
     """Whether assignments are passed to `writes` instead of being carried out."""
@@ -81,6 +82,7 @@ class VariableWatch:
         key = self.chosen.get(variable)
         if key is None:
             if not (self.all_trainable and variable.trainable):
+                self.of_integers = self.of_integers if variable.dtype.kind in "fc" else variable
                 return value
             self.choose(variable)
             key = self.chosen[variable]

@@ -32,7 +32,7 @@ from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
 from fgrad.optimizers.settings import Hyper, Settings, check_hyper, evaluated, known, may_differ
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
-from fgrad.tapes.tape import GradientTape, gradient_of, warn_of_none
+from fgrad.tapes.tape import GradientTape, gradient_of, recording_of, warn_of_none
 from fgrad.typing import Array, ArrayLike, Operand
 
 if TYPE_CHECKING:
@@ -571,6 +571,8 @@ class Optimizer:
             global_step, var_list = None, global_step
         pairs, tape, value = self._compute(loss, var_list, grad_loss)
         if all(gradient is None for gradient, _ in pairs):
+            if not pairs:
+                inputs.refuse_integers(recording_of(tape).watch.of_integers)
             names = inputs.names_of(pairs) or "any of the trainable variables"
             variables = [variable for _, variable in pairs]
             reasons = reasons_of_none(tape, value, variables)

@@ -185,6 +185,20 @@ def variable_pairs(grads_and_vars: Iterable[Any], global_step: ArrayLike | None)
     return pairs
 
 
+def refuse_integers(variable: Variable | None) -> None:
+    """Raise if the only variable that a loss has read holds integers; None: it has read no such variable.
+
+    Raises:
+        NoGradientsError: it does.
+    """
+    if variable is not None:
+        raise errors.NoGradientsError(
+            f"No gradients provided for any variable: variable {variable.name!r} has dtype {variable.dtype}, and only "
+            "floating-point and complex variables have gradients.\n"
+            "Create it with floating-point numbers, such as fg.Variable(3.0)."
+        )
+
+
 def names_of(pairs: Iterable[tuple[Any, Variable]]) -> list[str]:
     """Return the names of the variables in pairs."""
     return [variable.name for _, variable in pairs]

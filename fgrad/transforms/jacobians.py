@@ -18,7 +18,7 @@ from fgrad.core.foreign import INEXACT, as_payload
 from fgrad.core.reverse import ReverseTrace
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
 from fgrad.core.trace import running
-from fgrad.core.tree import flatten, tree_map, unflatten
+from fgrad.core.tree import flatten, outline_of, paths, tree_map, unflatten
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.batch import on_all
@@ -458,7 +458,33 @@ def _point_and_vector(
             f"{len(args)} argument{'s' * (len(args) != 1)}.\nWrite {name}(f)(x, v)."
         )
     refuse_integers(name, function, {0: Input(ReverseTrace(), args[0])})
+    _check_vector(f"{name}({name_of(function)})(x, v)", args[0], args[1])
     return args[0], args[1], args[2:]
+
+
+def _check_vector(call: str, x: Any, v: Any) -> None:
+    """Raise if a vector does not have the containers and shapes of a point; None stands for ones.
+
+    Args:
+        call: the call of both, for messages.
+        x, v: the point and the vector.
+
+    Raises:
+        TangentError: they differ.
+    """
+    leaves, treedef = flatten(x)
+    directions, given = flatten(v)
+    wanted = "v has the containers and shapes of x."
+    if treedef != given:
+        raise errors.TangentError(
+            f"{call}: x has the structure {outline_of(treedef)}, and v {outline_of(given)}.\n{wanted}"
+        )
+    for place, (leaf, direction) in enumerate(zip(leaves, directions, strict=True)):
+        if direction is not None and np.shape(direction) != np.shape(leaf):
+            path = paths(x)[place]
+            raise errors.TangentError(
+                f"{call}: x{path} has shape {np.shape(leaf)}, and v{path} has shape {np.shape(direction)}.\n{wanted}"
+            )
 
 
 def _run_hvp(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
