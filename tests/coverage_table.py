@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 import scipy.special
 
+import fgrad.numpy as fnp
 import fgrad.scipy.special
 from fgrad import errors
 
@@ -297,6 +298,7 @@ SETTINGS = "settings of NumPy"
 DATES = "of dates"
 BY_VALUES = "the shape of the result depends on the values"
 DISPATCH = "NumPy does not dispatch it"
+NO_NUMBER = "answers False for a traced number; `fgrad.numpy.isscalar` answers True"
 CONVERSION = "NumPy requested a plain array from a traced tensor"
 OBJECTS = "This function needs floating-point numbers"
 LOST, NUMBER = "asks for a plain number", "float() requested a plain number from a traced tensor"
@@ -1198,7 +1200,7 @@ _FACTS = [
     answer("broadcast_shapes", SHAPES_ONLY, lambda x: np.broadcast_shapes(x.shape, (1, 1))),
     answer("may_share_memory", SHAPES_ONLY, lambda x: np.may_share_memory(x, M2)),
     answer("shares_memory", SHAPES_ONLY, lambda x: np.shares_memory(x, M2)),
-    answer("isscalar", SHAPES_ONLY),
+    answer("isscalar", NO_NUMBER, lambda x: fnp.isscalar(x[0, 0]), lambda x: fnp.isscalar(x)),
     answer("iterable", SHAPES_ONLY),
     refused("isfortran", MEMORY, errors.MissingRuleError, "ndarray.flags has no derivative rule"),
     *each(answer, "result_type common_type min_scalar_type", DTYPES),

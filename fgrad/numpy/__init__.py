@@ -77,5 +77,16 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def isscalar(element: object) -> bool:
+    """Return whether an object is a number, as a tensor of shape `()` is one; see `numpy.isscalar`.
+
+    Example:
+        >>> import fgrad as fg, fgrad.numpy as np
+        >>> fg.grad(lambda x: x * x if np.isscalar(x) else np.sum(x))(3.0)
+        Tensor(6.)
+    """
+    return _numpy.shape(element) == () if type(element) in BOXES else _numpy.isscalar(element)
+
+
 def __dir__() -> list[str]:
     return sorted({*dir(_numpy), *EXTENSIONS})
