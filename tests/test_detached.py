@@ -466,7 +466,7 @@ def test_functions_of_the_module_statistics_are_named_at_the_users_line(name):
         (lambda x: math.hypot(x[0], *[y for y in x]), "math.hypot requested "),  # noqa: C416
         (lambda x: math.dist(*[x, x + 1]), "Write np.linalg.norm(x - y) for math.dist"),
         (lambda x: math.pow(*x[:2]), "Write np.pow for math.pow"),
-        (lambda x: math.fsum(*[x], **{}), "Write np.sum for math.fsum"),
+        (lambda x: math.fsum(*[x], **{}), "Write np.sum for math.fsum"),  # noqa: PIE804
         (lambda x: float(*x[:1]), "Write x itself for float(x)"),
     ],
 )

@@ -289,6 +289,8 @@ PROGRAMS_OF_COLUMNS = {
     "sorted by value": (lambda p, s, t, u, d: (p * t).sort_values().iloc[0], MANY),
     "product": (lambda p, s, t, u, d: (p * s).dot(t) + np.dot(p * s, t), ()),
     "numbers": (lambda p, s, t, u, d: np.sum((p * s).to_numpy() ** 2) + np.sum((p * s).values), ()),
+    "methods of the array": (lambda p, s, t, u, d: ((p * s - t).values ** 2).sum() + (p * s).values.mean(), ()),
+    "more methods of the array": (lambda p, s, t, u, d: (p * s).values.clip(3.0, 7.0).cumsum().dot(t.values), ()),
     "iterated": (lambda p, s, t, u, d: sum(v * v for v in p * s), ()),
     "stacked": (lambda p, s, t, u, d: np.sum(np.stack([p * s, t]) ** 2), ()),
     "method": (lambda p, s, t, u, d: s.mul(p).sub(t).pow(2).sum(), ()),
@@ -393,6 +395,64 @@ def test_what_a_column_of_a_tensor_does_not_have(columns):
         fg.grad(lambda p: (p * s).cummax().sum())(P)
     with pytest.raises(errors.ArrayConversionError, match="derivative would be lost"):
         fg.grad(lambda p: (p * s).corr(s))(P)
+    with pytest.raises(AttributeError, match="'TensorArray' object has no attribute 'nonsense'"):
+        fg.grad(lambda p: (p * s).values.nonsense)(P)
+
+
+OF_NUMBERS = {
+    "interp": lambda s: np.sum(np.interp([1.5, 2.5], [1.0, 2.0, 4.0], s)),
+    "points of interp": lambda s: np.sum(np.interp(s, [1.0, 20.0], [1.0, 4.0])),
+    "polyfit": lambda s: np.polyfit([1.0, 2.0, 4.0], s, 1)[0],
+    "cov": lambda s: np.cov(s, [1.0, 2.0, 4.0])[0, 1],
+    "corrcoef": lambda s: np.corrcoef(s, [1.0, 3.0, 4.0])[0, 1],
+    "median": lambda s: np.median(s),
+    "quantile": lambda s: np.quantile(s, 0.3),
+    "gradient": lambda s: np.gradient(s)[0],
+    "nanmean": lambda s: np.nanmean(s),
+    "bincount": lambda s: np.bincount([0, 1, 1], weights=s)[1],
+    "fft": lambda s: np.abs(np.fft.fft(s))[1],
+    "solve": lambda s: np.linalg.solve(np.eye(3) + 1, s)[0],
+    "lstsq": lambda s: np.linalg.lstsq(np.eye(3) + 1, s)[0][0],
+}
+
+
+@pytest.mark.parametrize("name", OF_NUMBERS)
+def test_functions_of_plain_numbers_say_how_to_get_those_of_a_column(name, columns):
+    s, *_ = columns
+    f = OF_NUMBERS[name]
+    with pytest.raises(errors.ArrayConversionError, match=r"\n.*without labels, s\.to_numpy\(\) of a Series.*\n\(help"):
+        fg.grad(lambda p: f(p * s))(P)
+    check(lambda p: f((p * s).to_numpy()), P)
+
+
+def test_functions_of_plain_numbers_say_how_to_get_those_of_a_labelled_array(labelled):
+    a = labelled[0]
+    with pytest.raises(errors.ObjectArrayError, match=r"without labels.* a\.data of a DataArray"):
+        fg.grad(lambda p: np.abs(np.fft.fft(p * a)).sum())(P)
+    assert np.isfinite(fg.grad(lambda p: np.abs(np.fft.fft((p * a).data)).sum())(P).item())
+
+
+def test_numbers_without_labels(columns):
+    s, *_, d = columns
+    made = fg.grad(lambda p: np.linalg.norm(fnp.array(p * d)) + np.linalg.norm(fnp.asarray(p * s)))(P)
+    np.testing.assert_allclose(made, np.linalg.norm(d.to_numpy()) + np.linalg.norm(s.to_numpy()))
+    seen = []
+
+    def f(p):
+        column = p * s
+        seen.append((column.to_numpy(copy=True), column.to_numpy(np.float32).dtype, column.to_numpy(object).dtype))
+        seen[0][0][0] = 100.0
+        return column.sum()
+
+    np.testing.assert_allclose(fg.grad(f)(P), s.sum())
+    assert [str(dtype) for dtype in seen[0][1:]] == ["float32", "object"]
+    large = pd_of_many(s)
+    np.testing.assert_allclose(fg.grad(lambda p: np.median((p * large).to_numpy()))(P), 10_000.0)
+
+
+def pd_of_many(column):
+    """Return a column of more elements than become objects."""
+    return type(column)(np.arange(20_001.0))
 
 
 def test_columns_of_tensors_show_themselves_and_are_copied(columns):

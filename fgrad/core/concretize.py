@@ -43,6 +43,7 @@ class _Wanted(threading.local):
 
     rank = 0
     collected: tuple[str, int] | None = None  # where an array of traced numbers was built last
+    labelled: tuple[str, int] | None = None  # where that was done last for an object with labels, such as a Series
     is_exact = False  # whether they are integers or booleans
     refused: tuple[str, str] | None = None  # the function of SciPy, and the line, where a plain array was refused last
 
@@ -175,8 +176,11 @@ def is_collected(tensor: Any) -> bool:
 
 def collecting(tensor: Array) -> None:
     """Remember where an array of traced numbers is built, for messages."""
-    refuse_strides(sys._getframe(2))
+    caller = sys._getframe(2)
+    refuse_strides(caller)
     _wanted.collected, _wanted.is_exact = errors.users_place(), tensor.dtype.kind in "bui"
+    if places.has_labels(caller.f_code.co_filename):
+        _wanted.labelled = _wanted.collected
 
 
 def refuse_strides(frame: FrameType) -> None:
@@ -261,14 +265,16 @@ def refuse_objects(error: BaseException) -> None:
             _add(error, "np.asarray(x) is a read-only array of traced numbers: write np.copy(x), which is a tensor.")
             return
         ours = errors.ArrayConversionError(line, line)
-    elif not (_OF_OBJECTS.search(str(error)) or _lacks_ufunc(error)):
+    elif not (_OF_OBJECTS.search(str(error)) or _lacks_member(error)):
         if called and built == line:
             _add(error, str(errors.ScipyCallError(called, line)))
         return
     elif called:
         ours = errors.ScipyCallError(called, line)
     else:
-        ours = errors.ObjectArrayError(str(error), line, built, _series_function(error))
+        ours = errors.ObjectArrayError(
+            str(error), line, built, _series_function(error), _wanted.labelled == _wanted.collected
+        )
     forget_objects()
     raise ours.with_traceback(error.__traceback__) from None
 
@@ -366,7 +372,7 @@ def _module_of(frame: FrameType) -> str:
 
 def forget_objects() -> None:
     """Forget where an array of traced numbers was built: later errors are unrelated to it."""
-    _wanted.collected = _wanted.refused = None
+    _wanted.collected = _wanted.labelled = _wanted.refused = None
 
 
 def _series_function(error: BaseException) -> str:
@@ -379,11 +385,13 @@ def _series_function(error: BaseException) -> str:
     return found
 
 
-def _lacks_ufunc(error: BaseException) -> bool:
-    """Return whether a number lacked the method for a binary ufunc, such as `hypot`."""
+def _lacks_member(error: BaseException) -> bool:
+    """Return whether a number lacked the method for a binary ufunc, such as `hypot`, or a library wanted an array's."""
     if not isinstance(error, AttributeError) or not isinstance(error.obj, (int, float, complex)):
         return False
-    return isinstance(getattr(np, error.name or "", None), np.ufunc)
+    traceback = _innermost(error)
+    is_librarys = traceback is not None and places.is_library(traceback.tb_frame.f_code.co_filename)
+    return isinstance(getattr(np, error.name or "", None), np.ufunc) or (is_librarys and error.name in _OF_ARRAYS)
 
 
 def check_array(rank: int) -> None:
@@ -403,6 +411,8 @@ def check_array(rank: int) -> None:
     if called:
         _wanted.refused = called, line
         raise errors.ScipyCallError(called, line)
+    if use in ("", "pd.Series(x)") and _wanted.labelled == errors.users_place():
+        use = "s.to_numpy()"
     raise errors.ArrayConversionError(line, use or ("" if users is None else _use(users)))
 
 
@@ -505,6 +515,7 @@ _TAKING_TRUTH = {*_STORING, "nonzero", "count_nonzero", "array", "asarray", "asa
 """NumPy functions that use the truth value of an object; logical ones return the object itself."""
 _OPERATORS_OF_SPARSE = {"_matmul_dispatch", "_divide"}
 """SciPy functions that return NotImplemented for an operand that is a single object; others compute with objects."""
+_OF_ARRAYS = ("shape", "ndim", "size", "dtype")
 _MANY = 10_000
 """Size above which it would take too long to make an object of each element."""
 _OF_SERIES = re.compile("(poly|cheb|leg|herm|herme|lag)(fit|roots)$")

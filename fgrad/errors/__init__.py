@@ -231,9 +231,10 @@ class ObjectArrayError(ArrayConversionError):
         Tensor(-0.25)
     """
 
-    def __init__(self, reason: str, line: str, built: str, function: str = "") -> None:
+    def __init__(self, reason: str, line: str, built: str, function: str = "", is_labelled: bool = False) -> None:
         where = f"  at {line}\n" + (f"  it was built at {built}\n" if built else "")
         remedy = "np.array([x, y]):  write fgrad.numpy.array([x, y]) (also fg.stack([x, y])), which makes one tensor."
+        remedy = _FOR_LABELLED if is_labelled else remedy
         FgradError.__init__(
             self,
             "This function needs floating-point numbers, and does not support an array of traced numbers "
@@ -258,7 +259,13 @@ _SERIES_REMEDIES = {
 """Hints for all kinds of series, with the names for power series; others have another prefix."""
 
 
+_FOR_LABELLED = (
+    "np.median(s):      for this function pass the numbers without labels, s.to_numpy() of a Series, "
+    "fgrad.numpy.array(d) of a DataFrame, a.data of a DataArray: these are tensors."
+)
+
 _ARRAY_REMEDIES = (
+    (r"^s\.to_numpy", _FOR_LABELLED),
     (r"\barray\(", "np.array([x, y]): write np.stack([x, y]) (also fg.stack, fgrad.numpy.array)."),
     (
         r"^(np|numpy)\.(?!as|array|arange|full|random|float|complex|vectorize)\w+\(",
@@ -316,8 +323,8 @@ _ARRAY_REMEDIES = (
     ),
     (
         r"^rolling",
-        "s.rolling(n):      windows of a Series that holds tensors are not supported, nor are s.expanding() and s.ewm(): "
-        "write np.lib.stride_tricks.sliding_window_view(s.to_numpy(), n), which has a row for each window.",
+        "s.rolling(n):      windows of a Series that holds tensors are not supported, nor are s.expanding() and "
+        "s.ewm(): write np.lib.stride_tricks.sliding_window_view(s.to_numpy(), n), which has a row for each window.",
     ),
     (
         r"^s\.loc",

@@ -109,6 +109,12 @@ def is_library(filename: str) -> bool:
     )
 
 
+@functools.cache
+def has_labels(filename: str) -> bool:
+    """Return whether a file belongs to a library whose arrays have labels."""
+    return is_file_of("pandas", filename) or is_file_of("xarray", filename)
+
+
 def is_file_of(package: str, filename: str) -> bool:
     """Return whether a file lies in the folder of a package; false for a package that is not imported."""
     module = sys.modules.get(package)

@@ -16,6 +16,7 @@ from pandas.core.arraylike import OpsMixin  # type: ignore[import-untyped]
 from typing_extensions import override
 
 from fgrad import errors
+from fgrad.core import concretize
 from fgrad.core.coerce import as_array
 from fgrad.core.layers import below, is_undecided
 from fgrad.core.overrides import refused
@@ -108,6 +109,12 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
 
+    def __getattr__(self, name: str) -> Any:
+        """Return a method of arrays that pandas' arrays do not have, such as `sum`: that of the tensor."""
+        if not name.startswith("_") and callable(getattr(np.ndarray, name, None)):
+            return getattr(self.tensor, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     @classmethod
     def _from_sequence(cls, scalars: Any, *, dtype: DTypeLike | None = None, copy: bool = False) -> TensorArray:
         values = scalars.tensor if isinstance(scalars, TensorArray) else as_array(list(scalars))
@@ -178,12 +185,21 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
             return TensorArray(self.tensor.astype(numbers))
         return super().astype(dtype, copy)
 
+    @override
+    def to_numpy(self, dtype: Any = None, copy: bool = False, na_value: object = pd.api.extensions.no_default) -> Any:
+        """Return the tensor; an array of traced numbers if the dtype is object or missing values are replaced."""
+        if np.dtype(dtype).kind == "O" or na_value is not pd.api.extensions.no_default:
+            return super().to_numpy(dtype, copy, na_value)
+        tensor = self.tensor if dtype is None else self.tensor.astype(dtype)
+        return tensor.copy() if copy else tensor
+
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
         """Return an array of traced numbers.
 
         Raises:
             ArrayConversionError: a TypeError; the conversion needs plain numbers.
         """
+        concretize.collecting(self.tensor)
         return self.tensor._object_array(dtype, copy)
 
     @override
@@ -251,5 +267,5 @@ def _unsupported(name: str, known: Iterable[str]) -> errors.UnsupportedError:
     """Return the error for a feature that a column with a tensor does not support."""
     return errors.UnsupportedError(
         f"a column that holds a tensor has no {name}.\n  at {errors.users_line()}\n"
-        f"It has {', '.join(known)}; x.to_numpy() is an array of traced numbers for NumPy functions."
+        f"It has {', '.join(known)}; x.to_numpy() is a tensor for NumPy functions."
     )

@@ -112,6 +112,8 @@ def array(
 
 
 def _array(object: Any, dtype: object) -> Any:
+    if hasattr(type(object), "to_numpy"):  # with labels, of pandas or xarray: it may hold tensors
+        object = object.to_numpy()
     if not holds_tensors(object):
         return boxed(own_payload(object, dtype))
     result = copy_of(object) if type(object) in BOXES else stack(object)
