@@ -586,3 +586,48 @@ def test_derivatives_keep_their_digits_near_the_end_of_a_range(name):
         for order in (1, 2, 3):
             derivative = fg.grad(derivative)
             assert derivative(x).item() == pytest.approx(wanted[order], rel=1e-14, abs=1e-300)
+
+
+# Segments: those of each length are reduced together
+
+
+STARTS = np.array([4, 0, 3, 3, 1, 6, 2, 5])
+"""Of segments that overlap, of one element where the next one starts earlier, and of several lengths."""
+
+
+def by_slices(ufunc, x):
+    ends = np.maximum(np.append(STARTS[1:], x.shape[0]), STARTS + 1)
+    return np.stack([ufunc.reduce(x[start:end]) for start, end in zip(STARTS, ends, strict=True)])
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.minimum, np.subtract, np.logaddexp])
+@pytest.mark.parametrize("x", [[3.0, 1.0, 3.0, 3.0, 0.0, 0.0, 2.0, -1.0], [0.0, 0.0, 2.0, 2.0, 5.0, 1.0, 1.0, 1.0]])
+def test_reduceat_is_the_reduction_of_each_slice(ufunc, x):
+    x = np.array(x)
+
+    def together(x):
+        return ufunc.reduceat(x, STARTS)
+
+    def apart(x):
+        return by_slices(ufunc, x)
+
+    np.testing.assert_allclose(together(Tensor(x)), ufunc.reduceat(x, STARTS), rtol=1e-15)
+    np.testing.assert_allclose(fg.jacrev(together)(x), fg.jacrev(apart)(x))
+    np.testing.assert_allclose(fg.jacfwd(together)(x), fg.jacfwd(apart)(x))
+    hessians = [fg.hessian(lambda x, f=f: np.sum(f(x) ** 2 * np.arange(1.0, 9.0)))(x) for f in (together, apart)]
+    np.testing.assert_allclose(hessians[0], hessians[1], atol=1e-12)
+    batch = np.stack([x, x[::-1], x + 1.0])
+    np.testing.assert_allclose(fg.vmap(together)(batch), ufunc.reduceat(batch, STARTS, axis=1))
+    columns = fg.vjp(lambda x: ufunc.reduceat(x, STARTS, axis=0), batch.T)[1](np.ones((8, 3)))[0]
+    each = [fg.grad(lambda x: np.sum(together(x)))(row) for row in batch]
+    np.testing.assert_allclose(columns, np.stack(each, axis=1))
+    np.testing.assert_allclose(fg.compile(together)(x), ufunc.reduceat(x, STARTS))
+    np.testing.assert_allclose(fg.compile(fg.jacrev(together))(x), fg.jacrev(apart)(x))
+
+
+def test_reduceat_takes_as_many_operations_for_many_segments_as_for_few():
+    def count(size):
+        program = fg.trace(lambda x: np.maximum.reduceat(x, np.arange(0, size, 7)))(np.arange(float(size)))
+        return len(program.equations)
+
+    assert count(700) == count(70) < 20

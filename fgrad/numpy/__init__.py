@@ -77,7 +77,7 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def isscalar(element: object) -> bool:
+def isscalar(element: Any) -> bool:
     """Return whether an object is a number, as a tensor of shape `()` is one; see `numpy.isscalar`.
 
     Example:

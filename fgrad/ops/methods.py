@@ -293,19 +293,27 @@ def _reduceat(ufunc: np.ufunc, a: Any, indices: Any, axis: int = 0, dtype: Any =
     ends = np.maximum(np.append(starts[1:], a.shape[axis]), starts + 1)
     if not starts.size:
         return np.take(a, starts, axis)
+    lengths = ends - starts
     if ufunc is np.add:
-        places = np.concatenate([np.arange(*stretch) for stretch in zip(starts, ends, strict=True)])
-        firsts = (0, *np.cumsum(ends - starts)[:-1].tolist())
-        return apply(_segment_sums, (np.take(a, places, axis),), {"starts": firsts, "axis": axis})
-    lead = (slice(None),) * axis
-    pieces = [a[(*lead, slice(*stretch))] for stretch in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return np.stack([_segment(ufunc, piece, axis, made) for piece in pieces], axis)
+        firsts = np.append(0, np.cumsum(lengths)[:-1])
+        places = np.repeat(starts - firsts, lengths) + np.arange(lengths.sum())
+        return apply(_segment_sums, (np.take(a, places, axis),), {"starts": tuple(firsts.tolist()), "axis": axis})
+    return _reduced_by_length(ufunc, a, starts, lengths, axis, made)
 
 
-def _segment(ufunc: np.ufunc, piece: Any, axis: int, made: np.dtype[Any]) -> Any:
-    if ufunc in _FROM_ZERO and piece.shape[axis] == 1:
-        return astype(np.squeeze(piece, axis), made)
-    return _reduce(ufunc, piece, axis)
+def _reduced_by_length(ufunc: np.ufunc, a: Any, starts: Array, lengths: Array, axis: int, made: np.dtype[Any]) -> Any:
+    """Reduce segments along an axis: those of each length together, as the rows of one array."""
+    groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+    results = []
+    for group in groups:
+        pieces = np.take(a, starts[group, None] + np.arange(lengths[group[0]]), axis)
+        if ufunc in _FROM_ZERO and pieces.shape[axis + 1] == 1:
+            results.append(astype(np.squeeze(pieces, axis + 1), made))
+        else:
+            results.append(ufunc.reduce(pieces, axis=axis + 1))
+    if len(groups) == 1:
+        return results[0]
+    return np.take(np.concatenate(results, axis), np.argsort(np.concatenate(groups)), axis)
 
 
 def _outer(ufunc: np.ufunc, a: Array, b: Array, **keywords: object) -> Any:
