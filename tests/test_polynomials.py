@@ -406,6 +406,55 @@ def test_third_order():
     check_grads(lambda p: np.abs(np.roots(p)[0]) ** 2, (P,), order=3)
 
 
+OF_SERIES = {
+    "product": (lambda p, c: p(c) * p(c), TypeError),
+    "sum with a number": (lambda p, c: p(c) + 1.0, TypeError),
+    "quotient": (lambda p, c: p(c) // p([1.0, 2.0]), TypeError),
+    "scaled": (lambda p, c: p(c) * c[0], errors.StructureError),
+    "scaled from the left": (lambda p, c: c[0] * p(c), errors.StructureError),
+    "power": (lambda p, c: p(c) ** 2, errors.ConcretizationError),
+    "composed": (lambda p, c: p(c)(p([1.0, 2.0])), errors.StructureError),
+}
+
+
+@pytest.mark.parametrize("kind", [np.polynomial.Polynomial, np.polynomial.Chebyshev])
+@pytest.mark.parametrize("name", OF_SERIES)
+def test_arithmetic_of_series_says_that_it_needs_values(name, kind):
+    compute, refused = OF_SERIES[name]
+    c = np.array([1.0, 2.0, 3.0])
+
+    def f(c):
+        return compute(kind, c)(0.5)
+
+    check_grads(f, (c,), order=1)
+    for run in (lambda: fg.vmap(f)(np.stack([c, c])), lambda: fg.compile(f)(c)):
+        with pytest.raises(refused, match=r"Arithmetic of np\.polynomial (.|\n)*np\.polymul\(a, b\)") as raised:
+            run()
+        assert type(raised.value) is refused
+        assert "could have another meaning" not in str(raised.value)
+    with pytest.raises(TypeError) as raised:
+        fg.grad(lambda c: (kind(c) * "text")(0.5))(c)
+    assert not hasattr(raised.value, "__notes__")
+
+
+def test_what_arrays_of_coefficients_do_in_a_batch():
+    c = np.array([1.0, 2.0, 3.0])
+
+    def f(c):
+        product = np.polymul(np.polyadd(c, 1.0), c)
+        return np.polyval(np.polydiv(product, np.array([1.0, 2.0]))[0], 0.5) + np.polynomial.Polynomial(c).deriv()(0.5)
+
+    np.testing.assert_allclose(fg.vmap(f)(np.stack([c, 2 * c])), [f(c), f(2 * c)])
+    np.testing.assert_allclose(fg.compile(f)(c), f(c))
+
+
+def test_a_series_is_divided_by_a_number_as_a_product():
+    c = np.array([1.0, 2.0, 3.0])
+    with pytest.raises(TypeError, match=r"Write p \* \(1 / x\) for p / x"):
+        fg.grad(lambda c: (np.polynomial.Polynomial(c) / c[0])(0.5))(c)
+    check_grads(lambda c: (np.polynomial.Polynomial(c) * (1 / c[0]))(0.5), (c,), order=1)
+
+
 def test_a_polynomial_without_coefficients_is_zero():
     result, pullback = fg.vjp(np.polymul, np.zeros(0), np.ones(2))
     assert result.tolist() == np.polymul(np.zeros(0), np.ones(2)).tolist() == [0.0, 0.0]

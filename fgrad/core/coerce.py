@@ -103,6 +103,16 @@ def as_operand(x: Any) -> Any:
     return x
 
 
+def refused_series(x: object) -> errors.StructureError | None:
+    """Return the error for a series of `np.polynomial` as operand of a tensor that has no value; None for others."""
+    if not type(x).__module__.startswith("numpy.polynomial."):
+        return None
+    line = errors.users_line()
+    return errors.StructureError(
+        f"a tensor cannot be combined with this {type(x).__name__}.\n  at {line}\n{errors.WITHOUT_VALUES}"
+    )
+
+
 def _as_constant(x: Operand) -> Array:
     """Return the constant array of an object of another library that defers to the tensor.
 
@@ -111,7 +121,7 @@ def _as_constant(x: Operand) -> Array:
     """
     array = np.asarray(x)  # a library that traces its own computations raises here
     if array.dtype.kind not in "biufc":
-        raise errors.StructureError(
+        raise refused_series(x) or errors.StructureError(
             f"a tensor cannot be combined with a {type(x).__name__}, which is not an array of numbers."
             f"\n  at {errors.users_line()}"
         )

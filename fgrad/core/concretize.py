@@ -310,8 +310,15 @@ def _scipy_function(error: BaseException, by_user: bool = False) -> str:
     return called
 
 
-def advise(error: BaseException) -> None:
-    """Add a hint on what to write instead to an error with which Python refuses a tensor."""
+def advise(error: BaseException, has_no_value: bool = False) -> None:
+    """Add a hint on what to write instead to an error with which Python refuses a tensor.
+
+    Args:
+        error: the error, with its traceback.
+        has_no_value: whether it was raised under a trace whose tensors have no value.
+    """
+    if has_no_value and _is_of_series(error):
+        _add(error, errors.WITHOUT_VALUES)
     if isinstance(error, errors.FgradError):
         return
     for text, note in _ADVICE:
@@ -319,6 +326,16 @@ def advise(error: BaseException) -> None:
             _add(error, note)
     if "to numerator/denominator" in str(error) and (innermost := _innermost(error)) is not None:
         _add(error, errors.instead_of_number(places.statistics_function(innermost.tb_frame)))
+
+
+def _is_of_series(error: BaseException) -> bool:
+    """Return whether a series of `np.polynomial` requested a value, or NumPy has hidden that it did."""
+    if not isinstance(error, errors.ConcretizationError):
+        return isinstance(error, TypeError) and _OF_SERIES_OPERATORS.match(str(error)) is not None
+    traceback = error.__traceback__
+    while traceback is not None and not _module_of(traceback.tb_frame).startswith("numpy.polynomial."):
+        traceback = traceback.tb_next
+    return traceback is not None
 
 
 def _add(error: BaseException, note: str) -> None:
@@ -360,6 +377,7 @@ _ADVICE = (
         "Tensor type unknown to einops <class 'fgrad.",
         "Call fgrad.interop.register_einops() once, or import einops.array_api, whose functions take tensors.",
     ),
+    ("unsupported types for true division: '<class 'numpy.polynomial", "Write p * (1 / x) for p / x."),
     ("NPY_ITER_REFS_OK", f"np.nditer takes plain arrays. Write `for each in x.ravel()`; {_LOOK}."),
 )
 """Hints for errors of libraries other than NumPy and SciPy, by part of the error text."""
@@ -520,6 +538,9 @@ _MANY = 10_000
 """Size above which it would take too long to make an object of each element."""
 _OF_SERIES = re.compile("(poly|cheb|leg|herm|herme|lag)(fit|roots)$")
 """The functions of `numpy.polynomial` that need floating-point numbers; the others also work on objects."""
+_OF_SERIES_OPERATORS = re.compile(
+    r"unsupported operand type.*: '(Polynomial|Chebyshev|Legendre|Laguerre|Hermite|HermiteE)' and "
+)
 _OF_OBJECTS = re.compile(
     r"object arrays|object dtype|dtype[= ]'?object|dtype\('O'\)|numpy\.object_|ObjectDType|loop of ufunc"
     "|not supported for the input types|real dtype|unsupported data types|proper array of floats"

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.coerce import PARTNERS, changes_operations, collected, holds_tensors
+from fgrad.core.coerce import PARTNERS, changes_operations, collected, holds_tensors, refused_series
 from fgrad.core.foreign import OBJECT, OVERRIDES
 from fgrad.core.primitive import BOXES, UFUNCS
 from fgrad.typing import Array, Operand
@@ -40,7 +40,7 @@ PLAIN_FORMS = {
 def refused(x: Operand, reason: str = "") -> errors.StructureError:
     """Return the error for an operand that overrides operations and does not accept tensors."""
     kind = type(x)
-    return errors.StructureError(
+    return refused_series(x) or errors.StructureError(
         f"a tensor cannot be combined with this {kind.__name__} of {_package(kind)}: "
         f"{reason or 'it does not take tensors as operands, and as a plain array it could have another meaning'}."
         f"\n  at {errors.users_line()}\n"

@@ -206,7 +206,7 @@ class Trace:
         if error is not None:
             concretize.unwrap(error)
             concretize.refuse_objects(error)
-            concretize.advise(error)
+            concretize.advise(error, self.is_map or self.is_program)
             if self.locks is not None:
                 self.locks.explain(error)
 

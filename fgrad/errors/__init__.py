@@ -259,6 +259,14 @@ _SERIES_REMEDIES = {
 """Hints for all kinds of series, with the names for power series; others have another prefix."""
 
 
+WITHOUT_VALUES = (
+    "Arithmetic of np.polynomial (+, -, *, //, %, **, polymul and conversions) looks at the values of coefficients, "
+    "and under vmap and in a recorded program, as for fg.compile, there are none. Compute with the arrays of "
+    "coefficients, which np.polyadd, polysub, polymul, polydiv and polyval take with the highest power first: "
+    "np.polymul(a, b)."
+)
+"""A hint for arithmetic of a `Polynomial` or another series."""
+
 _FOR_LABELLED = (
     "np.median(s):      for this function pass the numbers without labels, s.to_numpy() of a Series, "
     "fgrad.numpy.array(d) of a DataFrame, a.data of a DataArray: these are tensors."
