@@ -295,7 +295,9 @@ def test_products_are_one_operation(call, name):
     graph = fg.trace(lambda x, y: call(x, y))(*_arrays((3, 3), (3, 3)))
     steps = [line.split("=", 1)[1].split() for line in str(graph).splitlines() if "=" in line]
     steps = [step[0] for step in steps[2:] if "index" not in step[0]]  # after both inputs
-    assert [step.partition("[")[0] for step in steps] == [name]
+    first, *others = [step.partition("[")[0] for step in steps]
+    assert first == name
+    assert others in ([], ["reshape", "reshape"])  # which copy a result in Fortran's order, as NumPy's is not in it
 
 
 @np.errstate(all="ignore")
