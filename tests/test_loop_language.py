@@ -176,7 +176,8 @@ def test_tiles_do_what_two_loops_do(program, is_known, seed):
         outer.start, outer.stop = (code.do(Op.SELECT, Type.I64, TRUE, end, end) for end in (start, stop))
         outer.may_be_empty = True
     count = stop.integer - start.integer
-    tiles = tiled(outer, before, inner, behind, WIDTHS, count)
+    outer.body = [*before, inner, *behind]
+    tiles = tiled(outer, WIDTHS, count)
     assert (tiles is None) == (count < WIDTHS.lanes[64 if dtype in (np.float64, np.int64) else 32])
     if tiles is not None:
         found, totals = interpreted([*code.body, *tiles], dtype, seed)

@@ -97,3 +97,25 @@ def test_writes_through_reshaped_results_are_those_of_the_plain_run(name):
         batch = np.stack([x, x], axis)
         example = np.moveaxis(batch, axis, 0)[0].copy("K")  # examples of a batch lie together
         assert fg.vmap(f, in_axes=axis)(batch)[0].item() == pytest.approx(f(example))
+
+
+NEW = {
+    "pad by nothing": lambda x: np.pad(x, 0),
+    "take of one": lambda x: np.take(x, 1, axis=0),
+    "delete of nothing": lambda x: np.delete(x, [], axis=0),
+    "insert of nothing": lambda x: np.insert(x, [], 0.0, axis=0),
+    "sort": lambda x: np.sort(x, axis=0),
+    "full_like": lambda x: np.full_like(x, 2.0, order=None),
+}
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_new_results_share_no_memory_with_arguments(name):
+    def f(x):
+        y = NEW[name](x)
+        y[...] = 9.0
+        return np.sum(x)
+
+    x = np.ones((3, 2))
+    value, slope = fg.value_and_grad(f)(x)
+    assert (value.item(), slope.tolist()) == (f(x), [[1.0, 1.0]] * 3)

@@ -244,7 +244,7 @@ def outdate(root: Tensor) -> None:
 
 def stand_for(root: Tensor, value: Tensor) -> None:
     """Make a tensor hold another value, and mark its views as outdated."""
-    if type(root._alias) is Family and root._alias.lent:
+    if type(root._alias) is Family:
         _refuse_if_lent(root._alias)
     value = value._trace.renewed(value)
     outdate(root)
@@ -368,8 +368,7 @@ def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: M
         metadata: the keywords.
     """
     family = _family_of(root)
-    if family.lent:
-        _refuse_if_lent(family)
+    _refuse_if_lent(family)
     if family.views:
         outdate(root)
     if observing and is_seen():  # an observer may keep the values
@@ -403,9 +402,9 @@ METHODS["lend"] = lend
 
 def _refuse_if_lent(family: Family) -> None:
     """Raise before a write that an array which NumPy was given would not see."""
-    family.lent = [each for each in family.lent if each[0]() is not None]
-    for _, place in family.lent:
-        raise errors.InPlaceError.of_lent(errors.line_at(place), errors.users_line())
+    for array, place in family.lent:
+        if array() is not None:
+            raise errors.InPlaceError.of_lent(errors.line_at(place), errors.users_line())
 
 
 def _hide(root: Tensor, value: Tensor, made: list[Any]) -> None:

@@ -536,7 +536,7 @@ class RerunError(FgradError, RuntimeError):
 
 
 class InPlaceError(FgradError, TypeError):
-    """A traced tensor would be written into a plain array, which cannot hold its derivative.
+    """A traced tensor would be written into a plain array, or apart from one that shares its elements.
 
         >>> import numpy as np, fgrad as fg
         >>> def total(x):
@@ -556,6 +556,18 @@ class InPlaceError(FgradError, TypeError):
         ...     return np.sum(result)
         >>> fg.grad(total)(np.ones(2))
         Tensor([1., 1.])
+
+    Another write is an error, too: one to a tensor while a plain array of its elements is in use, which would not see
+    it. Use the tensor itself, or a copy, `np.array(y)`:
+
+        >>> def changed(x):
+        ...     y = x * x
+        ...     elements = np.asarray(y)
+        ...     y *= 2
+        ...     return np.sum(elements)
+        >>> fg.grad(changed)(np.ones(2))
+        Traceback (most recent call last):
+        fgrad.errors.InPlaceError: ...
     """
 
     def __init__(self, what: str, line: str) -> None:

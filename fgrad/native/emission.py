@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -590,7 +591,8 @@ def _own_loops(code: Builder, piece: _Piece, outer: int, in_parts: bool, widths:
         for place, (around, its_ends) in enumerate(loops[:-1]):
             loop = _loop(code, around, its_ends, place == parted)
             if body.tile and widths is not None and place == len(loops) - 2:
-                tiles = tiled(loop, levels[-2], inner, behind, widths, its_ends[1] - its_ends[0])
+                whole = replace(loop, body=[*levels[-2], inner, *behind])
+                tiles = tiled(whole, widths, its_ends[1] - its_ends[0])
                 if tiles is not None:
                     code.body += tiles
                     return True

@@ -1,6 +1,6 @@
 """Sums along an innermost loop, for several elements at once that stay in registers until their sums are complete.
 
-    tiled(loop, before, inner, behind, widths, most)      a loop around another one, with wider iterations
+    tiled(loop, widths, most)      a loop around another one, with wider iterations
 
 A sum that is added to in memory is read and written once for each of its terms. Here each lane of a few vectors has a
 sum of its own, to which the innermost loop adds in the order of its iterations: results are the same to the bit.
@@ -18,26 +18,16 @@ MOST_VECTORS, _MOST_INSTRUCTIONS = 4, 64
 """Vectors of sums at once, a power of two, and instructions of an inner iteration for all: registers are few."""
 
 
-def tiled(
-    loop: Loop,
-    before: Sequence[Item],
-    inner: Loop,
-    behind: Sequence[Item],
-    widths: Widths,
-    most: int,
-) -> list[Item] | None:
-    """Return what does the work of two loops; None where it is not known how.
+def tiled(loop: Loop, widths: Widths, most: int) -> list[Item] | None:
+    """Return what does the work of a loop around another one; None where it is not known how.
 
     Args:
-        loop: the outer loop; its body is taken from the other arguments.
-        before: its instructions in front of the inner loop.
-        inner: the innermost loop.
-        behind: what is behind that.
+        loop: the outer loop.
         widths: of the processor.
-        most: how many iterations of the outer loop there are at most.
+        most: how many iterations of it there are at most.
     """
     try:
-        return _Tiles(loop, before, inner, behind, widths, most).items()
+        return _Tiles(loop, widths, most).items()
     except (GivesUpError, IterationByIterationError):
         return None
 
@@ -52,17 +42,11 @@ def _instructions(items: Sequence[Item]) -> list[Instruction]:
 class _Tiles(Lanes):
     """Two loops, of which the outer one takes several elements at once."""
 
-    def __init__(
-        self,
-        loop: Loop,
-        before: Sequence[Item],
-        inner: Loop,
-        behind: Sequence[Item],
-        widths: Widths,
-        most: int,
-    ) -> None:
-        self._loop, self._inner = loop, inner
-        self._before, self._body, self._behind = map(_instructions, (before, inner.body, behind))
+    def __init__(self, loop: Loop, widths: Widths, most: int) -> None:
+        (inner,) = [each for each in loop.body if isinstance(each, Loop)]
+        self._loop, self._inner, place = loop, inner, loop.body.index(inner)
+        parts = (loop.body[:place], inner.body, loop.body[place + 1 :])
+        self._before, self._body, self._behind = map(_instructions, parts)
         sums = [*inner.carried, *(each.after for each in inner.carried)]
         super().__init__([*self._before, *self._body, *self._behind], loop.variable, sums, widths)
         if self.stored & self.loaded or most < self.most or not self.has_functions(self.most):

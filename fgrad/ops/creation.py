@@ -14,7 +14,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.coerce import as_array, holds_tensors
-from fgrad.core.foreign import FOREIGN, own_payload
+from fgrad.core.foreign import FOREIGN, OVERRIDES, own_payload
 from fgrad.core.overrides import as_arguments
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed, strip_ended
@@ -87,9 +87,9 @@ def full_like(
     a = as_array(a)
     dtype = a.dtype if dtype is None else dtype
     found = full(a.shape if shape is None else shape, fill_value, dtype, device=device)
-    if order == "K" and found.ndim == a.ndim:
-        return in_order_of(found, a)
-    return in_c_or_f_order(found, a) if order in "KA" else copy_of(found, order)
+    if order in ("C", "F"):
+        return copy_of(found, order)
+    return in_c_or_f_order(found, a) if order == "A" or found.ndim != a.ndim else in_order_of(found, a)
 
 
 def full(
@@ -112,7 +112,7 @@ def array(
 
 
 def _array(object: Any, dtype: object) -> Any:
-    if hasattr(type(object), "to_numpy"):  # with labels, of pandas or xarray: it may hold tensors
+    if OVERRIDES[type(object)] and hasattr(object, "to_numpy"):  # with labels, of pandas or xarray: it may hold tensors
         object = object.to_numpy()
     if not holds_tensors(object):
         return boxed(own_payload(object, dtype))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.coerce import as_array
-from fgrad.ops.elementwise import astype, in_c_or_f_order
+from fgrad.ops.elementwise import astype, copy, in_c_or_f_order
 from fgrad.ops.families import answers
 from fgrad.ops.indexing import scatter_add, setitem, values_of
 from fgrad.typing import Array, Operand
@@ -43,7 +43,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
                 array = _oddly_reflected(array, axis, (before, after), mode)
             else:
                 array = pad_axis(array, axis, (before, after), **own)
-    return in_c_or_f_order(array, given)
+    return copy(array) if array is given else in_c_or_f_order(array, given)
 
 
 def _placeholder(name: str, value: Any) -> Any:

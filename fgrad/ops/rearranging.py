@@ -158,6 +158,12 @@ def append(arr: Array, values: Array, axis: int | None = None) -> Any:
     return concatenate([arr, values], axis)
 
 
+def _places_of(obj: Any, name: str) -> Any:
+    """Return the positions that an argument gives; an empty list, which NumPy makes real numbers of, has integers."""
+    found = values_of(obj, name)
+    return found.astype(np.intp) if isinstance(obj, (list, tuple)) and not found.size else found
+
+
 @answers(np.delete)
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     """Return an array without some of the slices along an axis."""
@@ -165,7 +171,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = np.ravel(arr), 0
     axis = axis_index(plain_axis(axis), arr.ndim)
-    obj = obj if isinstance(obj, slice) else values_of(obj, "np.delete")
+    obj = obj if isinstance(obj, slice) else _places_of(obj, "np.delete")
     kept = np.delete(np.arange(arr.shape[axis]), obj)
     found = arr[(slice(None),) * axis + (kept,)]
     is_block = isinstance(obj, slice) or (obj.size == 1 and obj.dtype.kind in "iu")
@@ -182,7 +188,7 @@ def insert(arr: ArrayLike, obj: Any, values: Any, axis: int | None = None) -> An
     axis = axis_index(plain_axis(axis), arr.ndim)
     values = astype(reshape(values, (1,) * (arr.ndim - values.ndim) + tuple(values.shape)), arr.dtype)
     size = arr.shape[axis]
-    places = np.arange(size)[obj] if isinstance(obj, slice) else values_of(obj, "np.insert")
+    places = np.arange(size)[obj] if isinstance(obj, slice) else _places_of(obj, "np.insert")
     if places.dtype == np.bool_:
         places = np.flatnonzero(places)
     if places.ndim == 0:

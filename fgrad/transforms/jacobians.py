@@ -463,7 +463,7 @@ def _point_and_vector(
 
 
 def _check_vector(call: str, x: Any, v: Any) -> None:
-    """Raise if a vector does not have the containers and shapes of a point; None stands for ones.
+    """Raise if a vector does not have the containers and shapes of a point.
 
     Args:
         call: the call of both, for messages.
@@ -480,7 +480,7 @@ def _check_vector(call: str, x: Any, v: Any) -> None:
             f"{call}: x has the structure {outline_of(treedef)}, and v {outline_of(given)}.\n{wanted}"
         )
     for place, (leaf, direction) in enumerate(zip(leaves, directions, strict=True)):
-        if direction is not None and np.shape(direction) != np.shape(leaf):
+        if np.shape(direction) != np.shape(leaf):
             path = paths(x)[place]
             raise errors.TangentError(
                 f"{call}: x{path} has shape {np.shape(leaf)}, and v{path} has shape {np.shape(direction)}.\n{wanted}"
