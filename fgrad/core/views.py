@@ -305,6 +305,13 @@ def layout(x: Any) -> Any:
     return array
 
 
+def layout_of_one(x: Any) -> Any:
+    """Return `layout(x)` without the axes of batches: that of one example."""
+    array = layout(x)
+    lead = np.ndim(array) - len(x.shape)
+    return array[(0,) * lead] if lead and isinstance(array, np.ndarray) and array.size else array
+
+
 def is_one_block(x: Any) -> bool:
     """Return whether a tensor is no view and its array is in C order, the common case."""
     if type(x) is not Tensor or is_seen() or type(x._alias) is tuple:

@@ -19,7 +19,7 @@ from fgrad.core.overrides import as_arguments
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import tree_map
-from fgrad.core.views import layout
+from fgrad.core.views import layout_of_one
 from fgrad.ops.elementwise import astype, in_c_or_f_order, in_order_of
 from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, check_device, plain_axis
@@ -51,20 +51,13 @@ def _like(name: Callable[..., Any], function: Callable[..., Any]) -> Callable[..
         if type(prototype) not in BOXES:
             return boxed(function(prototype, dtype, order, subok, shape))
         shape = prototype.shape if shape is None else shape
-        shown = _example(prototype)
+        array = layout_of_one(prototype)
+        shown = array if isinstance(array, np.ndarray) and array.shape == prototype.shape else prototype._shown()
         if FOREIGN[type(shown)]:
             return boxed(function(shown, dtype=dtype, shape=shape))
         return boxed(function(shown, dtype, order, subok, shape))
 
     return answers(name)(like)
-
-
-def _example(x: Any) -> Any:
-    """Return an array of the shape, dtype and memory order of a tensor: of one example, if it is a batch."""
-    array = layout(x)
-    if isinstance(array, np.ndarray) and array.ndim > x.ndim and array.size:
-        return array[(0,) * (array.ndim - x.ndim)]
-    return x._shown()
 
 
 zeros_like = _like(np.zeros_like, np.zeros_like)

@@ -20,7 +20,7 @@ from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, strip_ended
 from fgrad.core.trace import is_seen
 from fgrad.core.unbroadcast import SUMMED, is_finite, summed_product
-from fgrad.core.views import VIEWS, is_one_block, layout, view
+from fgrad.core.views import VIEWS, is_one_block, layout_of_one, view
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
     answers,
@@ -640,10 +640,10 @@ def astype_function(x: Any, dtype: object, /, *, copy: bool = True, device: obje
 def copy(a: Array, order: str = "K", subok: bool = False) -> Any:
     """Return a new tensor with the same value, in the memory order of NumPy's copy."""
     value = boxed(strip_ended(a))
-    array = layout(value)
+    array = layout_of_one(value)
     if not isinstance(array, np.ndarray):
         return own_handle(value)
-    flags = array[(0,) * (array.ndim - len(value.shape))].flags if array.size and value.shape else array.flags
+    flags = array.flags
     if order == "A":
         order = "F" if flags.f_contiguous and not flags.c_contiguous else "C"
     if not value.shape or {"C": flags.c_contiguous, "F": flags.f_contiguous, "K": flags.forc}[order]:
@@ -664,7 +664,7 @@ def in_order_of(value: Any, like: Array) -> Any:
     """Return a new result with its elements in the memory order of an array of as many axes, as in a copy of that."""
     if is_one_block(value) and is_one_block(like):
         return value
-    array = layout(boxed(like))
+    array = layout_of_one(boxed(like))
     if not isinstance(array, np.ndarray):
         return value
     steps = array.strides[array.ndim - like.ndim :]
@@ -679,11 +679,8 @@ def in_c_or_f_order(value: Any, like: Array) -> Any:
     """Return a new result in F order if an array is so and not in C order, and in C order otherwise."""
     if is_one_block(value) and is_one_block(like):
         return value
-    array = layout(boxed(like))
-    if not isinstance(array, np.ndarray) or not array.size:
-        return value
-    flags = array[(0,) * (array.ndim - like.ndim)].flags
-    return copy(value, "F" if flags.fnc else "C")
+    array = layout_of_one(boxed(like))
+    return copy(value, "F" if isinstance(array, np.ndarray) and array.flags.fnc else "C")
 
 
 @answers_member("copy")

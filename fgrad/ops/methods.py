@@ -20,7 +20,7 @@ from fgrad.core.layers import below, is_undecided
 from fgrad.core.primitive import BOXES, FUNCTIONS, METHODS, UFUNC_FORMS, UFUNCS
 from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, call_without_rule, numpys_name, strip_ended
-from fgrad.core.views import is_shared, layout
+from fgrad.core.views import is_shared, layout_of_one
 from fgrad.ops.batching import reduction_batch
 from fgrad.ops.elementwise import astype, in_order_of
 from fgrad.ops.families import answers_member, linear, plain_axis, reduced_axis, sample
@@ -444,8 +444,7 @@ def resize(x: Any, *shape: Any, refcheck: bool = True) -> None:
     missing = np.zeros(max(count - x.size, 0), x.dtype)
     if is_shared(x):
         raise ValueError("cannot resize an array that references or is referenced\nby another array in this way.")
-    array = layout(x)
-    of_one = array[(0,) * (array.ndim - x.ndim)] if array.size else array
+    of_one = layout_of_one(x)
     order: Any = "F" if of_one.flags.f_contiguous and not of_one.flags.c_contiguous else "C"
     x._assign(np.reshape(np.concatenate([np.ravel(x, order)[:count], missing]), sizes, order=order))
 

@@ -18,7 +18,7 @@ from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, is_weak, strip_ended
-from fgrad.core.views import VIEWS, become_view, is_one_block, layout, origin, seen, view
+from fgrad.core.views import VIEWS, become_view, is_one_block, layout, layout_of_one, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, answers_member, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
@@ -116,10 +116,10 @@ def _reshaped_in_place(x: Tensor, shape: object) -> None:
 def ravel(a: Array, order: str = "C") -> Any:
     """Return the elements in one dimension: a view if they are contiguous, otherwise a copy."""
     if type(a) is Tensor and order in ("C", "F"):
-        array = layout(a)
+        array = layout_of_one(a)
         if not isinstance(array, np.ndarray):
             return reshape(a, -1, order)
-        flags = array[(0,) * (array.ndim - len(a.shape))].flags if array.size else array.flags
+        flags = array.flags
         if not (flags.c_contiguous if order == "C" else flags.f_contiguous):
             return flattened(a, order)
     return reshape(a, -1, order)

@@ -168,7 +168,10 @@ def _example_by_example(values: Any) -> Any:
     array = layout(values)
     if not isinstance(array, np.ndarray) or array.ndim != len(values.shape):
         return values
-    axes = sorted(range(1, array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    steps = list(map(abs, array.strides))
+    if steps[0] == max(steps):
+        return values
+    axes = sorted(range(1, array.ndim), key=lambda axis: -steps[axis])
     ordered = np.transpose(values, (0, *axes))
     return np.transpose(np.copy(ordered, "C"), np.argsort((0, *axes)))
 
