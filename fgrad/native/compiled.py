@@ -200,7 +200,7 @@ def _run_compile(
     if any(observer.wants_python for observer in running.observers):
         return _run_python(function, args, keywords, programs)
     engine = programs.engine
-    if engine is not None and any(map(engine.owns, flatten((args, keywords))[0])):
+    if not programs.is_native and any(map(engine.owns, flatten((args, keywords))[0])):
         program, inputs = programs.for_arrays(engine, function, args, keywords)
         return program.with_arrays(inputs)
     form = Form(function, programs.static, args, keywords)
@@ -230,7 +230,7 @@ def _run_compile(
 def _run_inspect(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, measure: bool
 ) -> Inspection:
-    if programs.engine is not None:
+    if not programs.is_native:
         raise errors.ParameterError(
             "inspect describes native code, and this function runs on another engine.\n"
             "Its program is fg.trace(f)(x), and what JAX makes of it jax.jit(fg.to_jax(f)).lower(x).compile()."
@@ -271,7 +271,7 @@ def _program_alone(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
 ) -> tuple[Program, Form]:
     """Return the program for arguments, to be run without this process's Python."""
-    if programs.engine is not None:
+    if not programs.is_native:
         raise errors.ParameterError("a C function is native code, and this function runs on another engine.")
     program, form = programs.for_form(function, Form(function, programs.static, args, keywords))
     if program.closes_over_traced:
@@ -410,8 +410,8 @@ def _check_backend(backend: str, threads: int | None, precise: bool, device: obj
     Raises:
         ParameterError: a ValueError.
     """
-    if backend != "native" and backend not in ENGINES:
-        known = " or ".join(map(repr, ("native", *ENGINES)))
+    if backend not in ENGINES:
+        known = " or ".join(map(repr, sorted(ENGINES, reverse=True)))
         raise errors.ParameterError(f"backend of compile must be {known}, and is {backend!r:.50}.")
     if backend == "native" and device is not None:
         raise errors.ParameterError("device of compile is for backend='jax'; native code runs on the CPU.")

@@ -25,7 +25,7 @@ from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_o
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
-from fgrad.native.options import DEFAULT, NATIVE, Options
+from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import first_example
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables
@@ -102,7 +102,7 @@ class Function:
         """Return what runs the program, which is compiled on first use."""
         if self._executable is None:
             with self._lock:
-                self._executable = self._executable or _compiled(self.block, self.options)
+                self._executable = self._executable or self.options.engine.executable(self.block, self.options)
         return self._executable
 
     @contextlib.contextmanager
@@ -225,11 +225,6 @@ def _array(x: Operand, name: Name) -> Any:
     if type(x) is np.ndarray:
         return x
     return np.ascontiguousarray(x, name.dtype).reshape(name.shape)
-
-
-def _compiled(block: Block, options: Options) -> Any:
-    """Return what runs a program."""
-    return NATIVE[0](block, options) if options.engine is None else options.engine.executable(block, options)
 
 
 @dataclass

@@ -8,14 +8,25 @@ from typing import Any
 
 from fgrad._locks import imported
 from fgrad.graphs.graph import Block
-from fgrad.native.options import NATIVE, Options
+from fgrad.native.options import ENGINES, Options
 
 
-def _native(block: Block, options: Options) -> Any:
-    """Return what runs a program as native code."""
-    if options.shared:
-        return _module("fgrad.native.shared_code").shared(block, options)
-    return _module("fgrad.native.executable").Executable(block, options)
+class NativeEngine:
+    """The engine of native code, whose arrays are NumPy's."""
+
+    def executable(self, block: Block, options: Options) -> Any:
+        """Return the executable of a program."""
+        if options.shared:
+            return _module("fgrad.native.shared_code").shared(block, options)
+        return _module("fgrad.native.executable").Executable(block, options)
+
+    def owns(self, x: Any) -> bool:
+        """Return whether an argument is an array that NumPy does not know."""
+        return False
+
+    def example(self, x: Any) -> Any:
+        """Return the argument."""
+        return x
 
 
 @functools.cache
@@ -23,4 +34,4 @@ def _module(name: str) -> Any:
     return imported(functools.partial(importlib.import_module, name))
 
 
-NATIVE.append(_native)
+ENGINES["native"] = NativeEngine()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,16 +34,21 @@ class Options:
     finds_loops: bool = True
 
     @property
-    def engine(self) -> Engine | None:
-        """What runs programs in place of native code."""
-        return ENGINES.get(self.backend)
+    def engine(self) -> Engine:
+        """What runs programs."""
+        return ENGINES[self.backend]
+
+    @property
+    def is_native(self) -> bool:
+        """Whether programs run as native code."""
+        return self.backend == "native"
 
 
 DEFAULT = Options()
 
 
 class Engine(Protocol):
-    """A library that runs recorded programs."""
+    """Native code, or a library, that runs recorded programs."""
 
     def executable(self, block: Block, options: Options) -> Any:
         """Return what runs a program, as an `Executable` does: `run(arrays)`, and `call(arrays)` for its own arrays."""
@@ -57,8 +61,5 @@ class Engine(Protocol):
 
 
 ENGINES: dict[str, Engine] = {}
-"""Those that there are besides native code, by the name of the backend."""
-
-NATIVE: list[Callable[[Block, Options], Any]] = []
-"""Makes native code of a program. It is put in from above: native code runs programs itself, as iterations of a
-loop."""
+"""By the name of the backend; each registers itself. Native code is among them: it runs programs itself, as iterations
+of a loop."""

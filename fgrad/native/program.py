@@ -98,7 +98,7 @@ class Program:
         self.function = Function(_block(self.graph, numbers), self.name, options)
         # What runs at once is compiled while the function is recorded once more. Not where variables are read: then
         # other threads would have more time to assign to one while it is recorded, which is refused.
-        runs = options.engine is None and not followers(form.inputs) and not self._variables
+        runs = options.is_native and not followers(form.inputs) and not self._variables
         with self.function.compiling() if runs else contextlib.nullcontext():
             start = time.perf_counter()
             with unobserved(), observed_by(*observers):

@@ -30,7 +30,8 @@ class Programs:
 
     Attributes:
         static: names or positions of arguments that are part of the program.
-        engine: what runs them in place of native code; None: nothing.
+        engine: what runs them.
+        is_native: whether that is native code.
         known: those that there are, the latest last.
         by_layout: those of arguments in containers all of whose leaves go into the program, by `layout_of`.
         count: how many there have been.
@@ -38,7 +39,7 @@ class Programs:
 
     def __init__(self, static: tuple[Any, ...], options: Options) -> None:
         self.static, self._options = static, options
-        self.engine = options.engine
+        self.engine, self.is_native = options.engine, options.is_native
         self.known: OrderedDict[Hashable, Program] = OrderedDict()
         self.by_layout: dict[Hashable, Program] = {}
         self.count = 0
