@@ -266,8 +266,22 @@ def test_helpers_run_parts(new_pool):
             break
     assert len(threads) >= 3
     assert new_pool._memory[pool._HELPERS] == 3
+    wait_until_all_sleep(new_pool)
+    threads.clear()
+    run(ctypes.cast(job, ctypes.c_void_p), None, 1)
+    assert len(threads) <= 2  # the caller, and one helper of three
+    wait_until_all_sleep(new_pool)
     new_pool._end()
     assert new_pool._memory[pool._HELPERS] == 0
+
+
+def wait_until_all_sleep(helpers):
+    stop = time.monotonic() + 60
+    while helpers._memory[pool._ASLEEP] < helpers._memory[pool._HELPERS]:
+        assert time.monotonic() < stop
+        time.sleep(0.001)
+    time.sleep(0.05)  # one that is counted twice goes to sleep now
+    assert helpers._memory[pool._ASLEEP] == helpers._memory[pool._HELPERS]
 
 
 def test_without_files_there_are_no_helpers(monkeypatch, new_pool):

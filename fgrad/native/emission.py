@@ -265,7 +265,7 @@ class NestFunction(NamedTuple):
 
     Attributes:
         body: in the loop language.
-        work: about how many instructions it runs.
+        work: about how many instructions it runs, those of elementary functions included.
         iterations: of the loop that may run in parts at once, which is the outermost or `_Body.parted`; 0 if none may.
         step: of how many iterations a part is to have a multiple.
         totals: the reductions along that loop, which such parts take for themselves.
@@ -281,6 +281,9 @@ class NestFunction(NamedTuple):
     begins: tuple[tuple[Node, Any], ...]
     is_wide: bool
 
+
+_OF_FUNCTION = 16
+"""Instructions of an elementary function."""
 
 PART = (Parameter("row", Type.I64), Parameter("lo", Type.I64), Parameter("hi", Type.I64))
 """What a function that runs a part of a nest takes besides: its number, and what the outermost loop runs through."""
@@ -301,10 +304,18 @@ def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, 
     is_wide = _shared_loops(code, pieces, rows.outer, in_parts, widths)
     pointers.note_writes(write.target for write in rows.writes)
     verify_reads(code.body)
-    work = sum(math.prod(stop - start for start, stop in body.box) * len(inner) for body, inner in bodies)
+    work = sum(
+        math.prod(stop - start for start, stop in body.box) * sum(map(_work_of, inner)) for body, inner in bodies
+    )
     begins = tuple(each for each in beginnings if each[0] not in totals)
     step = max([body.tile for body, _ in bodies if len(body.loops) == 2 and not body.parted], default=0) or 1
     return NestFunction(code.body, work, iterations, step, totals, begins, is_wide)
+
+
+def _work_of(each: Instruction) -> int:
+    """Return about how many instructions one runs: a call of `exp` and its like runs many."""
+    is_function = isinstance(each.attribute, Callee) and not each.attribute.name.startswith("@llvm.")
+    return _OF_FUNCTION if is_function else 1
 
 
 def _row(loops: tuple[int, ...], in_parts: bool) -> tuple[Affine | None, ...]:

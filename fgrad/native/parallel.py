@@ -42,8 +42,8 @@ from fgrad.native.pool import run_parts
 from fgrad.native.routines import Product, Share, write_products
 from fgrad.native.scalars import literal, loaded, scalar_of, store
 
-_WORTH_PARTS = 2_500_000
-"""Instructions from which on a nest is worth to be parted: some 0.2 ms, much more than to wake threads."""
+_WORTH_PARTS = 1_000_000
+"""Instructions from which on a nest is worth to be parted: some 40 us, several times what the parts cost."""
 _MOST_MEMORY = 1 << 22
 
 CAN_BE_PARTED = sys.platform.startswith(("linux", "darwin"))
@@ -216,9 +216,9 @@ class ProductParts:
         return _defined(functions)
 
 
-_WORTH_PARTS_OF_PRODUCTS, _WORTH_MANY_PARTS = 1 << 25, 1 << 33
+_WORTH_PARTS_OF_PRODUCTS, _WORTH_MANY_PARTS = 1 << 22, 1 << 33
 """Bytes of the numbers that are multiplied, counted as often as they are, from which on a product of matrices is worth
-parts, some 0.2 ms, and more than a few of them, which take longer together: BLAS rearranges a factor for each."""
+parts, some 30 us, and more than a few of them, which take longer together: BLAS rearranges a factor for each."""
 _WORTH_PARTS_OF_MATRIX = 1 << 22
 """Bytes of a matrix from which on its product with a vector is."""
 _FEW_PARTS, _FEWEST_ROWS = 4, 64

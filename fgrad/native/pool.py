@@ -5,7 +5,7 @@ run_parts()    the address of `run_parts(job, shared, helpers)`
 That function calls `job(shared, part)` for each of `MOST_PARTS` parts, each once, and returns when all are done. The
 thread that calls it takes parts as the helpers do, so it never waits for one that has not begun: where other work keeps
 the other cores busy, it runs all of them itself. One nest at a time has helpers; those of further user threads run
-alone.
+alone. A helper that has found no parts for a while sleeps: to wake one takes longer than many a nest runs.
 
 Helpers begin when they are first needed, and end before a fork, which Python warns of where there are threads.
 """
@@ -43,10 +43,13 @@ from fgrad.native.nests import MOST_PARTS
 
 _LINE = 8
 """Integers in a line of the cache: what several threads change lies in lines of its own."""
-_BUSY, _BEGUN, _DONE, _JOB, _SHARED, _READ, _WRITE, _HELPERS, _HANDLES = (_LINE * place for place in range(9))
+(_BUSY, _BEGUN, _DONE, _WANTED, _ASLEEP, _JOB, _SHARED, _READ, _WRITE, _HELPERS, _HANDLES) = range(0, 11 * _LINE, _LINE)
 _SIZE = _HANDLES + MOST_PARTS
-"""Where the memory holds: whether a nest has the helpers, the numbers of parts that have been begun and are done, the
-function and its argument, the two ends of the pipe through which helpers are woken, and their number and handles."""
+"""Where the memory holds: whether a nest has the helpers, the numbers of parts that have been begun and are done, how
+many more helpers the nest may have, and how many sleep; the function and its argument; the two ends of the pipe through
+which helpers are woken, and their number and handles."""
+_LOOKS = 200
+"""How often a helper looks for parts before it sleeps: for some 0.1 ms."""
 
 
 class _Pool:
@@ -70,6 +73,7 @@ class _Pool:
         except OSError:  # no more files may be open: helpers end at once, and all is done without them
             ends = (-1, -1)
         self._memory[_READ], self._memory[_WRITE] = ends
+        self._memory[_ASLEEP] = 0
         self._memory[_BUSY] = 0
 
 
@@ -119,19 +123,34 @@ def _take(memory: Value) -> list[Item]:
 
 
 def _help(memory: Value) -> list[Item]:
-    """Return what a helper does: wait until it is woken, and take parts. Signals are for the user's threads."""
+    """Return what a helper does: take parts, and sleep until it is woken. Signals are for the user's threads."""
     code, loop = Builder(), While(Variable(), [], FALSE, [], [])
-    byte, signals = code.room(Type.I64), code.room(Type.I64, _SIGNALS)
+    byte, signals, looks = code.room(Type.I64), code.room(Type.I64, _SIGNALS), code.room(Type.I64)
     code.call("sigfillset", signals, result=Type.I32)
     code.call("pthread_sigmask", integer(signal.SIG_BLOCK, Type.I32), signals, NULL, result=Type.I32)
     source = code.load(Type.I32, _at(code, memory, _READ))
     with code.within(loop.head):
+        _look_for_parts(code, memory, looks)
+        code.atomic("add", _at(code, memory, _ASLEEP), integer(1))
         read = code.call("read", source, byte, integer(1), result=Type.I64)
         loop.condition = code.compare("eq", read, integer(1))
-    with code.within(loop.body):
-        _call_take(code)
     code.body.append(loop)
     return code.body
+
+
+def _look_for_parts(code: Builder, memory: Value, looks: Value) -> None:
+    """Append what takes parts until there have been none for a while; how often it has looked is counted in `looks`."""
+    code.store(integer(0), looks)
+    with _waiting(code) as loop:
+        count = code.load(Type.I64, looks)
+        loop.condition = code.compare("slt", count, integer(_LOOKS))
+        code.store(code.add(count, integer(1)), looks)
+        begun = code.atomic("add", _at(code, memory, _BEGUN), integer(0))
+        with code.when(code.compare("slt", begun, integer(MOST_PARTS))):
+            wanted = code.atomic("add", _at(code, memory, _WANTED), integer(-1))
+            with code.when(code.compare("sgt", wanted, integer(0))):
+                _call_take(code)
+                code.store(integer(0), looks)
 
 
 def _run_parts(memory: Value) -> list[Item]:
@@ -145,15 +164,25 @@ def _run_parts(memory: Value) -> list[Item]:
         code.store(job, _at(code, memory, _JOB))
         code.store(shared, _at(code, memory, _SHARED))
         _exchange(code, memory, _DONE, 0)
+        code.atomic("xchg", _at(code, memory, _WANTED), helpers)
         _exchange(code, memory, _BEGUN, 0)
-        target = code.load(Type.I32, _at(code, memory, _WRITE))
-        code.call("write", target, memory, helpers, result=Type.I64)  # a full pipe wakes enough of them
+        _wake(code, memory, helpers)
         _call_take(code)
         with _waiting(code) as loop:
             done = code.atomic("add", _at(code, memory, _DONE), integer(0))
             loop.condition = code.compare("slt", done, integer(MOST_PARTS))
         _exchange(code, memory, _BUSY, 0)
     return code.body
+
+
+def _wake(code: Builder, memory: Value, helpers: Value) -> None:
+    """Append the waking of helpers, as many as sleep and are wanted."""
+    asleep = code.load(Type.I64, _at(code, memory, _ASLEEP))
+    woken = code.select(code.compare("slt", asleep, helpers), asleep, helpers)
+    with code.when(code.compare("sgt", woken, integer(0))):
+        code.atomic("add", _at(code, memory, _ASLEEP), code.sub(integer(0), woken))
+        target = code.load(Type.I32, _at(code, memory, _WRITE))
+        code.call("write", target, memory, woken, result=Type.I64)
 
 
 def _begin_helpers(code: Builder, memory: Value, helpers: Value) -> None:
