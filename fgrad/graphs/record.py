@@ -47,6 +47,7 @@ P = ParamSpec("P")
 
 _ARRAY = np.ndarray
 _NUMBER = np.float64
+_REALS = {np.float64, float}
 _PYTHONS = {int, float, complex, bool}
 _numpys: Any = np
 _settings_of_numpy: Callable[[], object] = getattr(
@@ -115,8 +116,11 @@ class RecordTrace(Trace):
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
-        if primitive.is_elementwise and not metadata and (found := self._of_numbers(primitive, args)) is not None:
-            return found
+        if primitive.is_elementwise and not metadata:
+            first = args[0]
+            example = first._payload if type(first) is Tensor and first._trace is self else first
+            if type(example) in _REALS and (found := self._of_numbers(primitive, args)) is not None:
+                return found
         if primitive in SELECTING and any(self.follows(arg) and arg.dtype == np.bool_ for arg in args[1:]):
             raise self._no_value("indexing with a mask")
         examples: list[Any] = []
