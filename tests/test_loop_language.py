@@ -41,7 +41,7 @@ from fgrad.native.verifier import VerificationError, verify, verify_reads
 
 P, Q, OUT, TOTALS = (Parameter(name, is_alone=True) for name in ("p", "q", "out", "totals"))
 WIDTHS = Widths({64: 4, 32: 8}, frozenset(["exp"]))
-SIZE = 48
+SIZE = 112
 EXACT = ("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs", "square", "sign", "fmax")
 KINDS = {"float64": np.float64, "float32": np.float32, "int64": np.int64, "int32": np.int32}
 
@@ -59,7 +59,7 @@ def programs(draw):
     name = draw(st.sampled_from(sorted(KINDS)))
     kind, code, body = SCALARS[name], Builder(), []
     start = draw(st.integers(0, 3))
-    loop = Loop(Variable(), integer(start), integer(start + draw(st.integers(1, 40))), body)
+    loop = Loop(Variable(), integer(start), integer(start + draw(st.integers(1, 100))), body)
     with code.within(body):
         values = [Constant(kind.type, draw(st.integers(-2, 2)))]
         for parameter in (P, Q):
@@ -134,7 +134,7 @@ def test_wide_loops_of_a_length_that_is_not_known(program, seed):
     code = Builder()
     loop.start, loop.stop = (code.do(Op.SELECT, Type.I64, TRUE, end, end) for end in (start, stop))
     loop.may_be_empty = True
-    wide = widened(loop, WIDTHS, 40)
+    wide = widened(loop, WIDTHS, 100)
     if wide is not None:
         check_same(interpreted([*code.body, *wide, *behind], dtype, seed), wanted)
 
@@ -315,6 +315,27 @@ def test_sums_in_order_are_taken_iteration_by_iteration():
     assert not is_wide(sum_of(""))
     assert is_wide(sum_of("reassoc"))
     assert not is_wide(sum_of("reassoc", stores=True))
+
+
+def sum_of_short_numbers(function):
+    code, loop, total = Builder(), Loop(Variable(), integer(0), integer(1000)), Carried(real(0.0, Type.F64))
+    with code.within(loop.body):
+        value = function(code, code.load(Type.F32, code.address(P, Type.F32, loop.variable)))
+        total.next = code.binary(Op.FADD, total, code.cast(Op.FPEXT, value, Type.F64), "reassoc")
+    loop.carried.append(total)
+    return widened(loop, WIDE, 1000)
+
+
+def test_a_sum_has_several_totals():
+    whole, *_ = sum_of_short_numbers(lambda code, value: value)
+    assert whole.step == 4 * 16
+    assert [(each.type, each.lanes) for each in whole.carried] == [(Type.F64, 16)] * 4
+
+
+def test_a_long_sum_does_not_halve_the_lanes_of_a_function():
+    items = sum_of_short_numbers(lambda code, value: code.call("expf", value))
+    assert len(calls(items, "@_ZGVeN16v_expf")) == 1  # and one total: a call saves all vectors
+    assert items[0].step == 16
 
 
 # The verifier

@@ -198,6 +198,22 @@ def test_functions_that_differ_in_places_alone_are_one():
     check(f, RNG.normal(size=5))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
+@pytest.mark.parametrize("size", [7, 8, 9, 31, 33, 63, 64, 65, 127, 128, 129, 255, 257, 600])
+def test_reductions_of_rows_of_any_length(size, dtype):
+    def f(x):
+        parts = np.sum(x, axis=1), np.max(x, axis=1), np.min(x), np.all(x > 0), np.sum(x * x)
+        return *parts, np.prod(x[:, -9:], axis=1)
+
+    x = RNG.integers(1, 9, (3, size)).astype(dtype)
+    found = check(f, x, rtol=0)
+    if x.dtype.kind == "f":
+        x[1, size // 2] = np.nan
+        found = executable(f, x).run([x])
+        assert np.isnan(found[1]).tolist() == [False, True, False]
+        assert np.isnan(found[2])
+
+
 # How they are shared out
 
 

@@ -6,7 +6,7 @@ Piece(lanes, count, given)                 the instructions for some of them
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,10 +67,13 @@ class Lanes:
         for each in body:
             self._classify(each)
         self._check_memory()
-        types = [each.type for each in self.varying]
-        bits = max((each.bits for each in types if each is not None), default=64)
-        self.most = widths.lanes[64 if bits > 32 else 32]
+        self.most = self.lanes_for(self.varying)
         self.code = Builder()
+
+    def lanes_for(self, values: Iterable[Value]) -> int:
+        """Return how many of the longest numbers among values a register holds."""
+        bits = max((each.type.bits for each in values if each.type is not None), default=64)
+        return self._widths.lanes[64 if bits > 32 else 32]
 
     def _classify(self, each: Instruction) -> None:
         """Note how an index moves with the iteration, or that a value differs from iteration to iteration."""

@@ -17,6 +17,7 @@ import ctypes
 import functools
 import os
 import signal
+import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -48,8 +49,9 @@ _SIZE = _HANDLES + MOST_PARTS
 """Where the memory holds: whether a nest has the helpers, the numbers of parts that have been begun and are done, how
 many more helpers the nest may have, and how many sleep; the function and its argument; the two ends of the pipe through
 which helpers are woken, and their number and handles."""
-_LOOKS = 200
-"""How often a helper looks for parts before it sleeps: for some 0.1 ms."""
+_AWAKE = 100_000
+"""Nanoseconds without parts after which a helper sleeps. One that shares a core with other work is to sleep soon: the
+system gives it a core that is free when it is woken."""
 
 
 class _Pool:
@@ -125,12 +127,12 @@ def _take(memory: Value) -> list[Item]:
 def _help(memory: Value) -> list[Item]:
     """Return what a helper does: take parts, and sleep until it is woken. Signals are for the user's threads."""
     code, loop = Builder(), While(Variable(), [], FALSE, [], [])
-    byte, signals, looks = code.room(Type.I64), code.room(Type.I64, _SIGNALS), code.room(Type.I64)
+    byte, signals, times = code.room(Type.I64), code.room(Type.I64, _SIGNALS), code.room(Type.I64, 3)
     code.call("sigfillset", signals, result=Type.I32)
     code.call("pthread_sigmask", integer(signal.SIG_BLOCK, Type.I32), signals, NULL, result=Type.I32)
     source = code.load(Type.I32, _at(code, memory, _READ))
     with code.within(loop.head):
-        _look_for_parts(code, memory, looks)
+        _look_for_parts(code, memory, times)
         code.atomic("add", _at(code, memory, _ASLEEP), integer(1))
         read = code.call("read", source, byte, integer(1), result=Type.I64)
         loop.condition = code.compare("eq", read, integer(1))
@@ -138,19 +140,26 @@ def _help(memory: Value) -> list[Item]:
     return code.body
 
 
-def _look_for_parts(code: Builder, memory: Value, looks: Value) -> None:
-    """Append what takes parts until there have been none for a while; how often it has looked is counted in `looks`."""
-    code.store(integer(0), looks)
+def _look_for_parts(code: Builder, memory: Value, times: Value) -> None:
+    """Append what takes parts until there have been none for a while; `times` has room for the time and its start."""
+    start = code.address(times, Type.I64, integer(2))
+    code.store(_now(code, times), start)
     with _waiting(code) as loop:
-        count = code.load(Type.I64, looks)
-        loop.condition = code.compare("slt", count, integer(_LOOKS))
-        code.store(code.add(count, integer(1)), looks)
+        waited = code.sub(_now(code, times), code.load(Type.I64, start))
+        loop.condition = code.compare("slt", waited, integer(_AWAKE))
         begun = code.atomic("add", _at(code, memory, _BEGUN), integer(0))
         with code.when(code.compare("slt", begun, integer(MOST_PARTS))):
             wanted = code.atomic("add", _at(code, memory, _WANTED), integer(-1))
             with code.when(code.compare("sgt", wanted, integer(0))):
                 _call_take(code)
-                code.store(integer(0), looks)
+                code.store(_now(code, times), start)
+
+
+def _now(code: Builder, times: Value) -> Value:
+    """Append the time in nanoseconds."""
+    code.call("clock_gettime", integer(time.CLOCK_MONOTONIC, Type.I32), times, result=Type.I32)
+    seconds, rest = (code.load(Type.I64, code.address(times, Type.I64, integer(place))) for place in (0, 1))
+    return code.add(code.mul(seconds, integer(1_000_000_000)), rest)
 
 
 def _run_parts(memory: Value) -> list[Item]:

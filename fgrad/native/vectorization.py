@@ -14,6 +14,7 @@ from typing import cast
 
 from fgrad.native.ir import (
     BINARY,
+    Callee,
     Carried,
     Constant,
     Instruction,
@@ -32,6 +33,8 @@ _MOST_COPIES = 3
 """Vectors up to which there is no loop."""
 _LONG_BODY = 60
 """Instructions from which on a loop is one where there are two vectors."""
+_MOST_TOTALS, _MOST_INSTRUCTIONS = 4, 48
+"""Vectors of each sum at once, so that an addition need not wait for the one before, and instructions for all."""
 
 _REDUCTIONS = {Op.FADD: "fadd", Op.FMUL: "fmul", Op.ADD: "add", Op.MUL: "mul", Op.AND: "and", Op.OR: "or"}
 _EXTREMA = {
@@ -87,6 +90,16 @@ class _Wide(Lanes):
             raise GivesUpError
         super().__init__(self._body, loop.variable, loop.carried, widths)
         self._check_carried()
+        self.most = self.lanes_for(self.varying - self._long_sums())
+
+    def _long_sums(self) -> set[Value]:
+        """Return sums of short numbers, whose terms are made long for them alone: a vector takes two registers."""
+        found: set[Value] = set()
+        for each in self.loop.carried:
+            terms = {x for x in cast(Instruction, each.next).args if isinstance(x, Instruction) and x.op is Op.FPEXT}
+            if terms:
+                found |= {each, each.next, *terms}
+        return found
 
     def _check_carried(self) -> None:
         """Give up where a carried value is no sum, product or extremum."""
@@ -118,11 +131,16 @@ class _Wide(Lanes):
         at, stop = loop.start.integer, loop.stop.integer
         number, rest = divmod(stop - at, lanes)
         totals: list[list[Value]] = []
-        if number > _MOST_COPIES or (number > 1 and self._length() > _LONG_BODY):
-            at += number * lanes
-            totals.append(self._loop_of(loop.start, integer(at), lanes))
+        vectors = self._vectors()
+        left = number % vectors if number >= 2 * vectors > 2 else number
+        if left < number:
+            at += (number - left) * lanes
+            totals.append(self._loop_of(loop.start, integer(at), lanes, vectors))
+        if left > _MOST_COPIES or (left > 1 and self._length() > _LONG_BODY):
+            start, at = integer(at), at + left * lanes
+            totals.append(self._loop_of(start, integer(at), lanes))
         else:
-            for _ in range(number):
+            for _ in range(left):
                 totals.append(self._piece(at, lanes))
                 at += lanes
         if rest and number and not loop.carried and not self.stored & self.loaded:
@@ -140,6 +158,15 @@ class _Wide(Lanes):
         apart = [place for place in places if self.moves(place) and self.steps_over(place)]
         return len(self._body) + 2 * self.most * len(apart)
 
+    def _vectors(self) -> int:
+        """Return how many vectors of each sum there are at once."""
+        # A call saves all vectors, and takes longer than an addition has to wait.
+        calls = any(each.op is Op.CALL and not each.attribute.name.startswith("@llvm.") for each in self._body)
+        vectors = (_MOST_TOTALS if not calls else 1) if self.loop.carried and not self.stored else 1
+        while vectors > 1 and vectors * self._length() > _MOST_INSTRUCTIONS:
+            vectors //= 2
+        return vectors
+
     def _sizes(self, rest: int) -> list[int]:
         """Return sizes of vectors that make up a rest."""
         sizes, size = [], self.most // 2
@@ -155,27 +182,58 @@ class _Wide(Lanes):
     def _of_any_length(self) -> list[Item]:
         """Return a loop with wide iterations, as many as there are, and one with what is left."""
         loop, code, lanes = self.loop, self.code, self.most
-        iterations = code.sub(loop.stop, loop.start, flags="")
-        whole = code.both(iterations, integer(-lanes))
-        until = code.add(loop.start, whole, flags="")
-        starts = self._loop_of(loop.start, until, lanes, may_be_empty=True)
-        self._end([self._loop_of(until, loop.stop, 1, starts, may_be_empty=True)])
+        start, totals = loop.start, []
+        for vectors in dict.fromkeys([self._vectors(), 1]):
+            whole = code.both(code.sub(loop.stop, start, flags=""), integer(-lanes * vectors))
+            until = code.add(start, whole, flags="")
+            totals.append(self._loop_of(start, until, lanes, vectors, may_be_empty=True))
+            start = until
+        totals.append(self._loop_of(start, loop.stop, 1, may_be_empty=True))
+        self._end(totals)
         return code.body
 
     def _loop_of(
-        self, start: Value, stop: Value, lanes: int, starts: Sequence[Value] = (), may_be_empty: bool = False
+        self, start: Value, stop: Value, lanes: int, vectors: int = 1, may_be_empty: bool = False
     ) -> list[Value]:
-        """Append a loop whose iterations take several elements, and return what it makes of what is carried."""
-        carried = [Carried(each) for each in starts or [_repeated(each.start, lanes) for each in self.loop.carried]]
-        made = Loop(Variable(self.loop.variable.order[1]), start, stop, [], carried, lanes, may_be_empty)
-        self.code.body.append(made)
-        given: dict[Value, Value] = {self.loop.variable: made.variable}
-        given.update(zip(self.loop.carried, carried, strict=True))
-        with self.code.within(made.body):
-            Piece(self, lanes, given).run(self._body)
-        for own, new in zip(self.loop.carried, carried, strict=True):
-            new.next = given[own.next]
-        return self._reduced([each.after for each in carried], lanes)
+        """Append a loop whose iterations take several elements, and return what it makes of what is carried.
+
+        Args:
+            start, stop: what it runs through.
+            lanes: how many elements a vector has.
+            vectors: how many vectors an iteration takes.
+            may_be_empty: whether there may be no iteration.
+        """
+        code, loop = self.code, self.loop
+        made = Loop(Variable(loop.variable.order[1]), start, stop, [], [], lanes * vectors, may_be_empty)
+        code.body.append(made)
+        pieces: list[Piece] = []
+        with code.within(made.body):
+            for place in range(0, lanes * vectors, lanes):
+                at = code.add(made.variable, integer(place)) if place else made.variable
+                given: dict[Value, Value] = {each: Carried(_repeated(each.start, lanes)) for each in loop.carried}
+                first = pieces[0] if pieces else None
+                pieces.append(Piece(self, lanes, {loop.variable: at, **given}, first, place))
+            for instruction in self._body:
+                for piece in pieces:
+                    piece.add(instruction)
+        found: list[Value] = []
+        for each in loop.carried:
+            carried = [cast(Carried, piece.given[each]) for piece in pieces]
+            for piece, own in zip(pieces, carried, strict=True):
+                own.next = piece.given[each.next]
+            made.carried += carried
+            found.append(self._together(each, [own.after for own in carried], lanes))
+        return self._reduced(found, lanes)
+
+    def _together(self, carried: Carried, totals: Sequence[Value], lanes: int = 1) -> Value:
+        """Append what makes one of several totals."""
+        step = cast(Instruction, carried.next)
+        attribute = Callee(self.wide_function(step, lanes)) if lanes > 1 and step.op is Op.CALL else step.attribute
+        whole, *others = totals
+        for each in others:
+            whole = Instruction(step.op, step.type, [whole, each], attribute, step.flags, lanes)
+            self.code.body.append(whole)
+        return whole
 
     def _piece(self, at: int, lanes: int) -> list[Value]:
         """Append the instructions for some elements from one on, and return what they make of what is carried."""
@@ -201,10 +259,7 @@ class _Wide(Lanes):
     def _end(self, totals: Sequence[Sequence[Value]]) -> None:
         """Append what puts the pieces of what is carried together."""
         for place, each in enumerate(self.loop.carried):
-            whole, *parts = [total[place] for total in totals]
-            step = cast(Instruction, each.next)
-            for part in parts:
-                whole = self.code.do(step.op, step.type, whole, part, attribute=step.attribute)
+            whole = self._together(each, [total[place] for total in totals])
             self.code.body.append(_named(each.after, whole))
 
 
