@@ -13,7 +13,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.native import libraries
 from fgrad.native.executable import Executable, Step
 from fgrad.native.nests import Rows
-from fgrad.native.nodes import Called, Moved
+from fgrad.native.nodes import LibraryCall, Remap
 from fgrad.native.options import Options
 from fgrad.native.plan import _slides
 from fgrad.ops.solving import by_cholesky, by_triangle
@@ -68,7 +68,7 @@ def is_native(f, *arrays, tolerance=None):
 
 
 def routines(executable):
-    return [node for node in executable.program.all if isinstance(node, Called)]
+    return [node for node in executable.program.all if isinstance(node, LibraryCall)]
 
 
 # Samples
@@ -363,7 +363,7 @@ def test_each_sum_over_windows_has_loops_of_its_own():
     assert [len(nest) for nest in large] == [1, 1, 1]
     for (write,) in large:
         (windows,) = [each for each in write.value.arguments if _slides(each)]
-        while isinstance(windows, Moved):
+        while isinstance(windows, Remap):
             windows = windows.arguments[0]
         assert windows in executable.plan.stored
 

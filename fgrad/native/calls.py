@@ -32,7 +32,7 @@ from fgrad.native.linkage import IN_PROCESS, Linkage
 from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.lowering import Program
 from fgrad.native.nests import Rows, memory_of
-from fgrad.native.nodes import Called, Given, Looped, Node, Part, Shape
+from fgrad.native.nodes import Input, LibraryCall, LoopNode, Node, Projection, Shape
 from fgrad.native.parallel import Parts, ProductParts, cut_of, is_worth_parts
 from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.routines import ROUTINES
@@ -127,20 +127,20 @@ class Calls:
             code.do(Op.CALL, None, *given, attribute=Callee(f"@{name}", is_declared=False))
 
     def _written(self, item: Item) -> Iterable[Node]:
-        if isinstance(item, Looped):
+        if isinstance(item, LoopNode):
             return [item, *self._parts.get(item, ())]
         return [write.target for write in item.writes] if isinstance(item, Rows) else [item]
 
     def _call(self, name: str, item: Item) -> tuple[str, list[Pointer]]:
         """Return the name of a function that runs an item, and the memory that it takes."""
-        if isinstance(item, Looped):
+        if isinstance(item, LoopNode):
             self._functions.has_iterations = True
             loop = _Loop(item, self._parts.get(item, []), name, self._functions)
             body, used = printed(loop.body())
             written = self._functions.definition(loop.given.values(), body)
             return self._functions.add(name, written, used, len(loop.given)), [(node, 0) for node in loop.given]
         pointers, is_wide = Pointers(self._plan.stored), True
-        if isinstance(item, Called):
+        if isinstance(item, LibraryCall):
             written, used = self._routine(item, pointers)
         else:
             assert isinstance(item, Rows)
@@ -151,7 +151,7 @@ class Calls:
                 written, used, is_wide = self._in_parts(item, function, pointers)
         return self._functions.add(name, written, used, len(pointers.order), is_wide), list(pointers.order)
 
-    def _routine(self, item: Called, pointers: Pointers) -> tuple[Written, Used]:
+    def _routine(self, item: LibraryCall, pointers: Pointers) -> tuple[Written, Used]:
         """Return the functions that run a routine, large products in parts, and what they use."""
         threads, linkage = self._functions.threads, self._functions.linkage
         cut = cut_of(item) if threads else None
@@ -189,7 +189,7 @@ class _Loop:
         given: what the function takes, by array: arguments, results, and memory to work in.
     """
 
-    def __init__(self, item: Looped, parts: list[Part], name: str, functions: Functions) -> None:
+    def __init__(self, item: LoopNode, parts: list[Projection], name: str, functions: Functions) -> None:
         self._iterations = iterations = item.iterations
         plan = planned(item.program.all, item.results)
         self._calls = Calls(name, plan.items, plan, functions)
@@ -292,7 +292,7 @@ class _Loop:
         ):
             if place in self._made:
                 row = self._row(self._made[place], node, along)
-                if isinstance(node, Given) or node in self._memory:
+                if isinstance(node, Input) or node in self._memory:
                     copies.append((row, node))
                 else:
                     self._memory[node] = row

@@ -18,7 +18,7 @@ import numpy as np
 from fgrad.native import libraries
 from fgrad.native.lowering import Program
 from fgrad.native.memory import matrices_of, strides_of
-from fgrad.native.nodes import Called, Literal, Moved, Node, Place, Reduced, Term
+from fgrad.native.nodes import AffineIndex, LibraryCall, Literal, Node, Reduction, Remap, axis_index
 from fgrad.native.routines import Product
 from fgrad.typing import DTypeLike
 
@@ -90,19 +90,19 @@ def _without_ones(program: Program, side: Side, sizes: Sizes) -> Side:
     long = "".join(dict.fromkeys(label for label, size in zip(labels, node.shape, strict=True) if size != 1))
     places = []
     for label, size in zip(labels, node.shape, strict=True):
-        places.append(Place(0, (Term(long.index(label), 1),) if size != 1 else ()))
+        places.append(axis_index(long.index(label)) if size != 1 else AffineIndex(0, ()))
     shape = tuple(sizes[label] for label in long)
     if long != labels:
-        node = program.add(Moved(node, shape, places))
+        node = program.add(Remap(node, shape, places))
     return _unturned(Side(node, long))
 
 
 def _unturned(side: Side) -> Side:
     """Return an array of which an operand is a transpose, with the labels in its order."""
     node, labels = side
-    while isinstance(node, Moved) and not node.bounds and sorted(node.shape) == sorted(node.arguments[0].shape):
+    while isinstance(node, Remap) and not node.bounds and sorted(node.shape) == sorted(node.arguments[0].shape):
         axes = [place.terms[0].axis if len(place.terms) == 1 else -1 for place in node.places]
-        are_same = all(place == Place(0, (Term(axis, 1),)) for place, axis in zip(node.places, axes, strict=True))
+        are_same = all(place == axis_index(axis) for place, axis in zip(node.places, axes, strict=True))
         if not are_same or sorted(axes) != list(range(len(labels))):
             break
         node, labels = node.arguments[0], "".join(labels[axis] for axis in axes)
@@ -145,7 +145,7 @@ def _summed_alone(program: Program, side: Side, others: str, output: str) -> Sid
     if not alone:
         return side
     kept = "".join(label for axis, label in enumerate(labels) if axis not in alone)
-    return Side(program.add(Reduced("sum", node, alone, node.dtype)), kept)
+    return Side(program.add(Reduction("sum", node, alone, node.dtype)), kept)
 
 
 def _by_pairs(program: Program, sides: list[Side], output: str, dtype: DTypeLike, guard: int | None) -> Node | None:
@@ -198,7 +198,7 @@ def _looped(
     kind = "any" if np.dtype(dtype).kind == "b" else "sum"
     done = product
     if gone:
-        done = program.add(Reduced(kind, product, gone, dtype))
+        done = program.add(Reduction(kind, product, gone, dtype))
     elif not is_view and np.dtype(dtype).kind == "f":  # a sum of one product begins at 0.0, which makes 0.0 of -0.0
         done = program.pointwise("add", product, program.add(Literal(0, dtype)))
     left = [label for label in order if label in output]
@@ -210,8 +210,8 @@ def _spread(program: Program, side: Side, order: str, sizes: Sizes) -> Node:
     node, labels = side
     if labels == order or not labels:
         return node
-    places = [Place(0, (Term(order.index(label), 1),)) for label in labels]
-    return program.add(Moved(node, tuple(sizes[label] for label in order), places))
+    places = [axis_index(order.index(label)) for label in labels]
+    return program.add(Remap(node, tuple(sizes[label] for label in order), places))
 
 
 def _order(sides: list[Side], output: str, sizes: Sizes) -> str:
@@ -292,7 +292,7 @@ def _multiplied(program: Program, x: Side, y: Side, output: str) -> Node:
     left, lies = matrices_of(_as_matrices(program, x, (*batch, rows, summed), sizes))
     right, stands = matrices_of(_as_matrices(program, y, (*batch, summed, columns), sizes))
     done = program.add(
-        Called("matmul", (*stack, m, n), x.node.dtype, [left, right], Product(stack, m, k, n, lies, stands))
+        LibraryCall("matmul", (*stack, m, n), x.node.dtype, [left, right], Product(stack, m, k, n, lies, stands))
     )
     found = batch + rows + columns
     done = program.reshaped(done, tuple(sizes[label] for label in found))
@@ -331,5 +331,5 @@ def _as_matrices(program: Program, side: Side, groups: Sequence[str], sizes: Siz
     shape = tuple(sizes.of(group) for group in groups)
     if lying == list(groups):
         return node
-    places = [Place(0, (Term(groups.index(group), 1),)) for group in lying]
-    return program.add(Moved(node, shape, places))
+    places = [axis_index(groups.index(group)) for group in lying]
+    return program.add(Remap(node, shape, places))

@@ -13,7 +13,7 @@ import numpy as np
 from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed, plus, variable
 from fgrad.native.ir import FALSE, TRUE, Builder, Constant, Op, Parameter, Value, Variable, integer
 from fgrad.native.nests import memory_of
-from fgrad.native.nodes import Bound, Gathered, Given, Literal, Moved, Node, Pointwise, Shape
+from fgrad.native.nodes import Bound, Elementwise, Gather, Input, Literal, Node, Remap, Shape
 from fgrad.native.scalars import SCALAR_OPERATIONS, convert, literal, loaded, scalar_of, store
 
 Key = tuple[Node, Index]
@@ -38,7 +38,7 @@ class Pointers:
     def has(self, node: Node) -> bool:
         """Return whether an array exists."""
         root = memory_of(node)
-        return root in self._stored or isinstance(root, Given)
+        return root in self._stored or isinstance(root, Input)
 
     def at(self, node: Node, offset: int = 0) -> Parameter:
         """Return an array's memory, from an element on."""
@@ -107,16 +107,16 @@ class Values:
     def _needed(self, node: Node, index: Index) -> list[Key]:
         if isinstance(node, Literal) or self._is_stored(node):
             return []
-        if isinstance(node, Pointwise):
+        if isinstance(node, Elementwise):
             return [(each, index if each.shape == node.shape else ()) for each in node.arguments]
-        if isinstance(node, Moved):
+        if isinstance(node, Remap):
             inside, moved = self._move(node, index)
             fill = [] if inside is TRUE else [self._fill(node, index)]
             return fill if inside is FALSE else [(node.arguments[0], moved), *fill]
-        assert isinstance(node, Gathered), node
+        assert isinstance(node, Gather), node
         return self._indices_of(node, index)
 
-    def _fill(self, node: Moved, index: Index) -> Key:
+    def _fill(self, node: Remap, index: Index) -> Key:
         """Return what stands outside of the bounds: a number, or the element of an array of the same shape."""
         fill = node.arguments[1]
         return fill, index if fill.shape == node.shape else ()
@@ -131,10 +131,10 @@ class Values:
         if self._is_stored(node):
             return self.load(node, index)
         known, code = self._known, self.code
-        if isinstance(node, Pointwise):
+        if isinstance(node, Elementwise):
             arguments = [known[each, index if each.shape == node.shape else ()] for each in node.arguments]
             return operation(code, node, arguments)
-        if isinstance(node, Moved):
+        if isinstance(node, Remap):
             inside, moved = self._move(node, index)
             if inside is TRUE:
                 return known[node.arguments[0], moved]
@@ -185,14 +185,14 @@ class Values:
 
     # Indices
 
-    def _move(self, node: Moved, index: Index) -> tuple[Value, Index]:
+    def _move(self, node: Remap, index: Index) -> tuple[Value, Index]:
         """Return whether an index is inside of the bounds, and where the element lies then."""
         key = node, index
         if key not in self._moves:
             self._moves[key] = self._moved(node, index)
         return self._moves[key]
 
-    def _moved(self, node: Moved, index: Index) -> tuple[Value, Index]:
+    def _moved(self, node: Remap, index: Index) -> tuple[Value, Index]:
         inside: Value = TRUE
         fixed = list(index)
         for bound in node.bounds:
@@ -251,7 +251,7 @@ class Values:
         return along.constant % step == 0 and all(coefficient % step == 0 for _, coefficient in along.terms)
 
 
-def operation(code: Builder, node: Pointwise, arguments: list[Value]) -> Value:
+def operation(code: Builder, node: Elementwise, arguments: list[Value]) -> Value:
     """Append an operation on elements."""
     kind = scalar_of(node.arguments[-1].dtype)
     if node.operation == "cast":

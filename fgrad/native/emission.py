@@ -40,7 +40,7 @@ from fgrad.native.ir import (
 )
 from fgrad.native.lanes import Widths
 from fgrad.native.nests import MOST_PARTS, Nest, Rows, Write, squeezed
-from fgrad.native.nodes import Moved, Node, Place, Pointwise, Reduced, Running, Scattered, Shape, Term
+from fgrad.native.nodes import Elementwise, Node, Reduction, Remap, Scan, Scatter, Shape, axis_index
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, Scalar, convert, literal, scalar_of
 from fgrad.native.tiling import MOST_VECTORS, tiled
 from fgrad.native.vectorization import widened
@@ -76,7 +76,7 @@ def accumulated(
     return code.intrinsic(f"{'s' if scalar.family == 'signed' else 'u'}{kind}", total, value)
 
 
-def _summed_as(target: Reduced) -> Scalar:
+def _summed_as(target: Reduction) -> Scalar:
     """Return the kind of number in which a sum is taken: short ones lose digits where very many are added in a row."""
     kind = scalar_of(target.dtype)
     return SCALARS["float64"] if target.kind == "sum" and kind.is_float else kind
@@ -166,11 +166,11 @@ class _Body:
     def _write(self, write: Write) -> None:
         target = write.target
         index = self.index(write.space)
-        if isinstance(target, Reduced):
+        if isinstance(target, Reduction):
             self._reduce(target, write.value, index)
-        elif isinstance(target, Running):
+        elif isinstance(target, Scan):
             self._run(target, write.value, index)
-        elif isinstance(target, Scattered):
+        elif isinstance(target, Scatter):
             self._scatter(target, write.value, index)
         else:
             place = list(index)
@@ -183,7 +183,7 @@ class _Body:
         self.carried.append(made)
         return made
 
-    def _reduce(self, target: Reduced, source: Node, index: Index) -> None:
+    def _reduce(self, target: Reduction, source: Node, index: Index) -> None:
         kind = scalar_of(target.dtype)
         kept = tuple(each for axis, each in enumerate(index) if axis not in target.axes)
         gone = {x for axis in target.axes for x, _ in index[axis].terms}
@@ -204,7 +204,7 @@ class _Body:
             before = self.values.load(target, kept)
             self.values.store(target, kept, accumulated(self.code, target.kind, kind, before, value))
 
-    def _add_rows(self, target: Reduced, kept: Index, row: Value, gone: Collection[Value]) -> None:
+    def _add_rows(self, target: Reduction, kept: Index, row: Value, gone: Collection[Value]) -> None:
         """Add up what runs of the innermost loop have found.
 
         Short numbers lose digits here as well: where such runs follow each other, their sum stays a long number.
@@ -228,7 +228,7 @@ class _Body:
 
         self.behind.append(end)
 
-    def _run(self, target: Running, source: Node, index: Index) -> None:
+    def _run(self, target: Scan, source: Node, index: Index) -> None:
         value = self.values.at(source, index)
         if self.inner in [x for x, _ in index[-1].terms]:
             kind = scalar_of(target.dtype)
@@ -239,7 +239,7 @@ class _Body:
             total.next = value = SCALAR_OPERATIONS[name].emit(self.code, kind, total, value)
         self.values.store(target, index, value)
 
-    def _scatter(self, target: Scattered, values: Node, index: Index) -> None:
+    def _scatter(self, target: Scatter, values: Node, index: Index) -> None:
         indices = target.arguments[1:]
         count = len(indices[0].shape)
         places = [self.values.integer(each, index[:count]) for each in indices]
@@ -277,7 +277,7 @@ class NestFunction(NamedTuple):
     work: int
     iterations: int
     step: int
-    totals: tuple[Reduced, ...]
+    totals: tuple[Reduction, ...]
     begins: tuple[tuple[Node, Any], ...]
     is_wide: bool
 
@@ -355,7 +355,7 @@ def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers) -> list[Item]:
     return code.body
 
 
-def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, ...]]:
+def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduction, ...]]:
     """Return how many iterations of the parted loop may run at once, and what is added up along it."""
     if not bodies or not bodies[0].box:
         return 0, ()
@@ -365,9 +365,9 @@ def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduced, 
         iterations = max(iterations, body.box[body.variables.index(parted)][1])
         for write in body.nest.writes:
             target = write.target
-            if isinstance(target, Scattered) or (isinstance(target, Running) and len(body.loops) == 1):
+            if isinstance(target, Scatter) or (isinstance(target, Scan) and len(body.loops) == 1):
                 return 0, ()
-            if isinstance(target, Reduced):
+            if isinstance(target, Reduction):
                 gone = {x for place in target.axes for x, _ in body.index(write.space)[place].terms}
                 if parted in gone:
                     totals.append(target)
@@ -401,7 +401,7 @@ def _bodies(nest: Nest, pointers: Pointers, widths: Widths | None) -> list[_Code
     if is_flat:
         sizes = (math.prod(sizes),)
     waiting: list[Box] = [tuple((0, size) for size in sizes)]
-    can_be_cut = not any(isinstance(write.target, Running) for write in nest.writes)
+    can_be_cut = not any(isinstance(write.target, Scan) for write in nest.writes)
     found: list[_Coded] = []
     is_whole = True
     order = list(range(len(sizes)))
@@ -451,7 +451,7 @@ def _order_of_tiles(body: _Body, sizes: Shape, widths: Widths) -> list[int] | No
     None: it does not.
     """
     writes = body.nest.writes
-    reductions = [(write.space, write.target.axes) for write in writes if isinstance(write.target, Reduced)]
+    reductions = [(write.space, write.target.axes) for write in writes if isinstance(write.target, Reduction)]
     if body.values.cuts or len(reductions) < len(writes) or len({*reductions}) > 1:
         return None
     space, axes = reductions[0]
@@ -491,8 +491,8 @@ def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
     waiting: list[Node] = []
     for write in nest.writes:
         target = write.target
-        gone = target.axes if isinstance(target, Reduced) else frozenset()
-        is_total = isinstance(target, Reduced) and all(
+        gone = target.axes if isinstance(target, Reduction) else frozenset()
+        is_total = isinstance(target, Reduction) and all(
             axis in gone for axis, size in enumerate(write.space) if size != 1
         )
         if not (target is write.value or is_total):
@@ -506,15 +506,15 @@ def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
                 return False
             continue
         seen.add(node)
-        if isinstance(node, Moved) and not _keeps_order(node):
+        if isinstance(node, Remap) and not _keeps_order(node):
             return False
-        if not isinstance(node, (Pointwise, Moved)):
+        if not isinstance(node, (Elementwise, Remap)):
             return False
         waiting += node.arguments
     return True
 
 
-def _keeps_order(node: Moved) -> bool:
+def _keeps_order(node: Remap) -> bool:
     """Return whether an array is a number that is repeated, or another one with more or fewer axes of size 1."""
     source = node.arguments[0]
     if node.bounds:
@@ -524,7 +524,7 @@ def _keeps_order(node: Moved) -> bool:
     axes = [axis for axis, size in enumerate(node.shape) if size != 1]
     expected = iter(axes)
     return len(axes) == len(squeezed(source.shape)) and all(
-        place == Place(0, (Term(next(expected, -1), 1),))
+        place == axis_index(next(expected, -1))
         for place, size in zip(node.places, source.shape, strict=True)
         if size != 1
     )
@@ -534,9 +534,9 @@ def _beginnings(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any
     """Yield the arrays to which the loops add, and with what these are filled before."""
     for write in nest.writes:
         target = write.target
-        if isinstance(target, Scattered):
+        if isinstance(target, Scatter):
             yield target, 0
-        elif isinstance(target, Reduced) and not _is_stored_whole(write, bodies):
+        elif isinstance(target, Reduction) and not _is_stored_whole(write, bodies):
             yield target, identity(target.kind, target.dtype)
 
 
@@ -546,7 +546,7 @@ def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
         return False
     (body,) = bodies
     sizes = [axis for axis, size in enumerate(write.space) if size != 1]
-    assert isinstance(write.target, Reduced)
+    assert isinstance(write.target, Reduction)
     gone = [axis for axis in sizes if axis in write.target.axes]
     return body.is_flat or not gone or [body.variables[sizes.index(axis)] for axis in gone] == [body.inner]
 

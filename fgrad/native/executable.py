@@ -27,7 +27,7 @@ from fgrad.native.linkage import IN_PROCESS, Cached
 from fgrad.native.lowering import any_failure
 from fgrad.native.machine import Machine, Module
 from fgrad.native.nests import memory_of
-from fgrad.native.nodes import Given, Node, Part, Stepped
+from fgrad.native.nodes import Input, Node, NumpyStep, Projection
 from fgrad.native.options import DEFAULT, Options
 from fgrad.native.parallel import default_threads
 from fgrad.native.plan import Item, Plan, planned
@@ -161,7 +161,7 @@ def _shared(results: list[Node]) -> list[bool]:
     shared = []
     for node in results:
         root = memory_of(node)
-        shared.append(isinstance(root, Given) or root in seen)
+        shared.append(isinstance(root, Input) or root in seen)
         seen.add(root)
     return shared
 
@@ -229,7 +229,7 @@ class Native:
 class Step:
     """A stage in which NumPy runs an equation."""
 
-    def __init__(self, node: Stepped, parts: list[Part]) -> None:
+    def __init__(self, node: NumpyStep, parts: list[Projection]) -> None:
         self.equation, self._arguments = node.step
         self.parts = parts
 
@@ -250,7 +250,7 @@ class Step:
             values[part] = _own_array(found[part.place], part, inputs)
 
 
-def _own_array(found: Array, part: Part, inputs: list[Any]) -> Array:
+def _own_array(found: Array, part: Projection, inputs: list[Any]) -> Array:
     """Return a result of NumPy's as an array in C order, which shares no memory with what it was made of."""
     array = np.ascontiguousarray(found, part.dtype).reshape(part.shape)
     is_shared = any(type(x) is np.ndarray and np.may_share_memory(array, x) for x in inputs)
@@ -267,7 +267,7 @@ def _parted(
     stages: list[Native | Step] = []
     begun: set[Node] = set()
     for run in _runs(plan, apart):
-        if isinstance(run, Stepped):
+        if isinstance(run, NumpyStep):
             stages.append(Step(run, parts.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
@@ -289,11 +289,11 @@ def _texts(segments: dict[str, Segment], wanted: set[Node], functions: Functions
     return "\n".join([declarations, *functions.declarations, *functions.texts, *texts]), narrow
 
 
-def _runs(plan: Plan, apart: bool) -> Iterator[list[Item] | Stepped]:
+def _runs(plan: Plan, apart: bool) -> Iterator[list[Item] | NumpyStep]:
     """Yield native items that follow each other, or each of them apart, and steps."""
     run: list[Item] = []
     for item in plan.items:
-        if isinstance(item, Stepped):
+        if isinstance(item, NumpyStep):
             if run:
                 yield run
             yield item

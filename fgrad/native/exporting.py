@@ -37,7 +37,7 @@ from fgrad.native.linkage import Exported, Linkage, literal
 from fgrad.native.lowering import Program, any_failure
 from fgrad.native.machine import Machine
 from fgrad.native.nests import memory_of
-from fgrad.native.nodes import Called, Looped, Node, Stepped
+from fgrad.native.nodes import LibraryCall, LoopNode, Node, NumpyStep
 from fgrad.native.plan import planned
 from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment
@@ -185,11 +185,11 @@ def _check_native(program: Program, block: Block, linkage: Linkage) -> None:
     """Raise for operations that NumPy computes, or the inner loop of a ufunc where that cannot be called."""
     reasons = dict(program.refused)
     for each in _all_nodes(program):
-        if isinstance(each, Called) and each.routine == "ufunc" and not linkage.calls_ufuncs:
+        if isinstance(each, LibraryCall) and each.routine == "ufunc" and not linkage.calls_ufuncs:
             reasons.setdefault(
                 each.equation, f"{each.options.ufunc.__name__} is computed by SciPy's or NumPy's own code"
             )
-        elif isinstance(each, Stepped):
+        elif isinstance(each, NumpyStep):
             reasons.setdefault(each.equation, "an operation has no native code")
     if not reasons:
         return
@@ -209,7 +209,7 @@ def _all_nodes(program: Program) -> list[Node]:
     found = []
     for node in program.all:
         found.append(node)
-        if isinstance(node, Looped):
+        if isinstance(node, LoopNode):
             conditions = [] if node.condition is None else [node.condition[0]]
             for inner in (node.program, *conditions):
                 for each in _all_nodes(inner):

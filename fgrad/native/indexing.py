@@ -18,7 +18,7 @@ from fgrad.native.ir import Builder, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed
 from fgrad.native.lowering import Program, lowers
-from fgrad.native.nodes import Called, Gathered, Given, Literal, Moved, Node, Scattered, Shape
+from fgrad.native.nodes import Gather, Input, LibraryCall, Literal, Node, Remap, Scatter, Shape
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import scalar_of
 from fgrad.native.shapes import put_into, sliced, view_of
@@ -34,9 +34,9 @@ def constant_of(program: Program, node: Node) -> Any:
     """Return the array that a node is known to be, None if it is none."""
     if isinstance(node, Literal):
         return np.asarray(node.value)
-    if isinstance(node, Given):
+    if isinstance(node, Input):
         return program.constants.get(node)
-    if isinstance(node, Moved) and node.arguments[0].shape == () and not node.bounds:
+    if isinstance(node, Remap) and node.arguments[0].shape == () and not node.bounds:
         number = constant_of(program, node.arguments[0])
         return None if number is None else np.broadcast_to(number, node.shape)
     return None
@@ -157,9 +157,9 @@ def gathered(program: Program, x: Node, template: tuple[Any, ...], arrays: Seque
             program.repeat(in_range(program, program.node(each), size), own)
             for each, size in zip(arrays, x.shape, strict=False)
         ]
-        return program.add(Gathered(x, indices))
+        return program.add(Gather(x, indices))
     places = _key(program, template, arrays, x.shape)
-    return places and program.add(Gathered(program.reshaped(x, (x.size,)), [places]))
+    return places and program.add(Gather(program.reshaped(x, (x.size,)), [places]))
 
 
 @lowers("index")
@@ -181,7 +181,7 @@ def _scatter(
 def _added(program: Program, values: Node, places: Node, shape: Shape) -> Node:
     """Return zeros of a shape to which values are added at places in their memory."""
     flat = [program.reshaped(each, (each.size,)) for each in (values, places)]
-    found = program.add(Scattered(flat[0], [flat[1]], (math.prod(shape),)))
+    found = program.add(Scatter(flat[0], [flat[1]], (math.prod(shape),)))
     return program.reshaped(found, shape)
 
 
@@ -231,17 +231,17 @@ def put(program: Program, x: Node, values: Node, places: Node) -> Node:
         values = program.reshaped(values, values.shape[1:])
     values = program.spread(values, places.shape)
     if known is None:
-        return program.add(Called("put", x.shape, x.dtype, [x, values, places]))
+        return program.add(LibraryCall("put", x.shape, x.dtype, [x, values, places]))
     order = np.full(x.size, -1, _INTEGER)
     order[known.reshape(-1)] = np.arange(known.size)
     order = order.reshape(x.shape)
     if values.shape and known.size:
         values = program.reshaped(values, (values.size,))
-        values = program.add(Gathered(values, [program.array(np.maximum(order, 0))]))
+        values = program.add(Gather(values, [program.array(np.maximum(order, 0))]))
     return program.pointwise("select", program.array(order >= 0), values, x) if known.size else x
 
 
-def _put(item: Called, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
+def _put(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
     """Copy an array, and write into the copy."""
     x, values, places = map(pointer, item.arguments)
     kind, code, result = scalar_of(item.dtype).stored, Builder(), pointer(item)
@@ -278,7 +278,7 @@ def _permute(program: Program, out: Name, x: Node, order: Any, axis: int) -> Nod
     if 0 in x.shape or 0 in out.shape:
         return program.zeros(out.shape, out.dtype) if 0 in out.shape else None
     places = program.repeat(_along(program, x, order, axis), out.shape)
-    return program.add(Gathered(program.reshaped(x, (x.size,)), [places]))
+    return program.add(Gather(program.reshaped(x, (x.size,)), [places]))
 
 
 @lowers("unpermute")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fgrad.native.ir import Builder, Value, integer
-from fgrad.native.nodes import Place
+from fgrad.native.nodes import AffineIndex
 
 
 class Affine(NamedTuple):
@@ -40,7 +40,7 @@ def plus(a: Affine, b: Affine, factor: int = 1) -> Affine:
     return Affine(a.constant + factor * b.constant, tuple(sorted((x, c) for x, c in terms.items() if c)))
 
 
-def placed(place: Place, index: Index) -> Affine:
+def placed(place: AffineIndex, index: Index) -> Affine:
     """Return where an element lies along an axis, for an index of the array that is made of it."""
     found = Affine(place.offset)
     for axis, coefficient in place.terms:

@@ -26,17 +26,17 @@ from fgrad.native.looping import PythonLoop
 from fgrad.native.lowering import Program
 from fgrad.native.nests import Nest, Rows, memory_of
 from fgrad.native.nodes import (
-    Called,
-    Gathered,
-    Given,
+    Elementwise,
+    Gather,
+    Input,
+    LibraryCall,
     Literal,
-    Looped,
+    LoopNode,
     Node,
-    Pointwise,
-    Reduced,
-    Running,
-    Scattered,
-    Stepped,
+    NumpyStep,
+    Reduction,
+    Scan,
+    Scatter,
 )
 from fgrad.native.plan import Item, Plan, planned
 from fgrad.native.reports import Inspection, Stage
@@ -67,13 +67,13 @@ class _Reader:
         """Return what an item of the plan does."""
         if isinstance(item, Rows):
             return self._loops(item)
-        if isinstance(item, Called):
+        if isinstance(item, LibraryCall):
             arrays = [item, *map(memory_of, item.arguments)]
             lines = self._lines([item])
             return Stage("routine", item.shape, {item.routine: 1}, lines, _flops_of(item), _bytes(arrays))
-        return self._iterations(item) if isinstance(item, Looped) else self._step(item)
+        return self._iterations(item) if isinstance(item, LoopNode) else self._step(item)
 
-    def _iterations(self, loop: Looped) -> Stage:
+    def _iterations(self, loop: LoopNode) -> Stage:
         """Return what all iterations of a loop do together."""
         iterations: Iterations = loop.iterations
         plan = planned(loop.program.all, loop.results)
@@ -124,14 +124,14 @@ class _Reader:
             root = memory_of(node)
             if isinstance(node, Literal) or node in inside:
                 continue
-            if root is not node or isinstance(node, Given) or (node in self._plan.stored and node not in own):
+            if root is not node or isinstance(node, Input) or (node in self._plan.stored and node not in own):
                 read[root] = None
             else:
                 inside[node] = None
                 waiting += node.arguments
         return sorted(inside, key=lambda node: node.number), list(read)
 
-    def _step(self, item: Stepped) -> Stage:
+    def _step(self, item: NumpyStep) -> Stage:
         equation: Equation = item.step[0]
         arrays = [*map(memory_of, item.arguments), *(self._program.names[name] for name in equation.outputs)]
         reason = self._program.refused.get(item.equation, "")
@@ -172,23 +172,23 @@ def _lines_of(iterations: Iterations) -> tuple[str, ...]:
 
 
 def _indices(target: Node) -> Sequence[Node]:
-    return target.arguments[1:] if isinstance(target, Scattered) else ()
+    return target.arguments[1:] if isinstance(target, Scatter) else ()
 
 
 def _operation_of(node: Node) -> str:
     """Return what a report calls the operation of a node, empty for what only moves elements."""
-    if isinstance(node, Pointwise):
+    if isinstance(node, Elementwise):
         return node.operation
-    if isinstance(node, Reduced):
+    if isinstance(node, Reduction):
         return node.kind
-    if isinstance(node, Running):
+    if isinstance(node, Scan):
         return f"cum{node.kind}"
-    if isinstance(node, Gathered):
+    if isinstance(node, Gather):
         return "take"
-    return "add at" if isinstance(node, Scattered) else ""
+    return "add at" if isinstance(node, Scatter) else ""
 
 
-def _flops_of(item: Called) -> int:
+def _flops_of(item: LibraryCall) -> int:
     """Return how many operations on numbers a routine takes, 0 if that is not known."""
     if item.routine == "matmul":
         return 2 * item.size * int(getattr(item.options, "k", 0))

@@ -13,7 +13,7 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.native.functions import Function
 from fgrad.native.lowering import CALLS, Program, any_failure, lowered
-from fgrad.native.nodes import Looped, Moved, Node, Part, Place, Stepped, Term
+from fgrad.native.nodes import LoopNode, Node, NumpyStep, Projection, Remap, axis_index
 
 
 def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
@@ -45,11 +45,11 @@ def _native_loop(
     peeled = [_peeled(x, along) for x, along in zip(given[middle:], iterations.reads, strict=True)]
     iterations = replace(iterations, reads=[along for _, along in peeled])
     given[middle:] = [x for x, _ in peeled]
-    loop = Looped(iterations, inner, [*results, *([failed] if failed else [])], condition, given)
+    loop = LoopNode(iterations, inner, [*results, *([failed] if failed else [])], condition, given)
     program.add(loop)
-    parts = [Part(loop, place, name.shape, name.dtype) for place, name in enumerate(outputs)]
+    parts = [Projection(loop, place, name.shape, name.dtype) for place, name in enumerate(outputs)]
     if failed is not None:
-        program.failures.append(program.add(Part(loop, len(parts), (), failed.dtype)))
+        program.failures.append(program.add(Projection(loop, len(parts), (), failed.dtype)))
     return tuple(program.add(part) for part in parts)
 
 
@@ -58,17 +58,17 @@ CALLS.append(_loop)
 
 def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
     """Return the array of which another one has some rows, and where the iterations are there."""
-    while isinstance(node, Moved) and not node.bounds and _has_rows_of(node, node.arguments[0]):
+    while isinstance(node, Remap) and not node.bounds and _has_rows_of(node, node.arguments[0]):
         first, step = node.places[0], node.places[0].terms[0].coefficient
         node, along = node.arguments[0], Along(first.offset + step * along.start, step * along.step)
     return node, along
 
 
-def _has_rows_of(node: Moved, source: Node) -> bool:
+def _has_rows_of(node: Remap, source: Node) -> bool:
     if not source.shape or source.shape[1:] != node.shape[1:]:
         return False
     first, *others = node.places
-    own = [Place(0, (Term(axis, 1),)) if size != 1 else Place(0, ()) for axis, size in enumerate(node.shape)][1:]
+    own = [axis_index(axis, size) for axis, size in enumerate(node.shape)][1:]
     return others == own and first.divisor == 1 and [term.axis for term in first.terms] == [0]
 
 
@@ -99,6 +99,6 @@ def _native(block: Block) -> Program:
     """
     program = lowered(block)
     for node in program.all:
-        if isinstance(node, Stepped):
+        if isinstance(node, NumpyStep):
             raise _NotNativeError(program.refused.get(node.equation, "NumPy runs an operation"))
     return program

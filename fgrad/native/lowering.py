@@ -24,19 +24,20 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import COMPARISONS, always, compared_in, promoted
 from fgrad.graphs.record import recorded
 from fgrad.native.nodes import (
-    Given,
+    AffineIndex,
+    AffineTerm,
+    Elementwise,
+    Input,
     Literal,
-    Moved,
     Node,
     Nodes,
-    Part,
-    Place,
-    Pointwise,
-    Reduced,
-    Reshaped,
+    NumpyStep,
+    Projection,
+    Reduction,
+    Remap,
+    Reshape,
     Shape,
-    Stepped,
-    Term,
+    axis_index,
 )
 from fgrad.native.scalars import SCALAR_OPERATIONS, is_native
 from fgrad.native.user_primitives import USERS
@@ -82,11 +83,11 @@ class Program(Nodes):
     def __init__(self) -> None:
         super().__init__()
         self.names: dict[Name, Node] = {}
-        self.inputs: dict[Name, Given] = {}
+        self.inputs: dict[Name, Input] = {}
         self.constants: dict[Node, Any] = {}
         self.failures: list[Node] = []
         self.refused: dict[int, str] = {}
-        self._arrays: dict[Any, Given] = {}
+        self._arrays: dict[Any, Input] = {}
         self._by_index: dict[Node, Node] = {}
 
     # What rules are made of
@@ -104,20 +105,20 @@ class Program(Nodes):
             return x
         if isinstance(x, Literal):
             return self.add(Literal(x.value.astype(dtype), dtype))
-        if isinstance(x, Moved) and _repeats_number(x):
+        if isinstance(x, Remap) and _repeats_number(x):
             return self.repeat(self.cast(x.arguments[0], dtype), x.shape)
-        return self.add(Pointwise("cast", x.shape, dtype, [x]))
+        return self.add(Elementwise("cast", x.shape, dtype, [x]))
 
     def pointwise(self, operation: str, *arguments: object, dtype: DTypeLike | None = None) -> Node:
         """Return an operation on arrays of one dtype, which are broadcast; `dtype` is that of the result."""
         nodes = [self.node(x) for x in arguments]
         shape = broadcast_shapes(*[x.shape for x in nodes])
         spread = [self.spread(x, shape) for x in nodes]
-        return self.add(Pointwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, spread))
+        return self.add(Elementwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, spread))
 
     def spread(self, x: Node, shape: Shape) -> Node:
         """Return an array broadcast to a shape, or the single number that it repeats."""
-        while isinstance(x, Moved) and _repeats_number(x):
+        while isinstance(x, Remap) and _repeats_number(x):
             x = x.arguments[0]
         return x if x.shape == () else self.repeat(x, shape)
 
@@ -126,8 +127,8 @@ class Program(Nodes):
         if x.shape == shape:
             return x
         lead = len(shape) - len(x.shape)
-        places = [Place(0, () if size == 1 else (Term(lead + axis, 1),)) for axis, size in enumerate(x.shape)]
-        return self.add(Moved(x, tuple(shape), places))
+        places = [axis_index(lead + axis, size) for axis, size in enumerate(x.shape)]
+        return self.add(Remap(x, tuple(shape), places))
 
     def permuted(self, x: Node, axes: Sequence[int]) -> Node:
         """Put axes into another order."""
@@ -135,24 +136,26 @@ class Program(Nodes):
             return x
         where = {axis: place for place, axis in enumerate(axes)}
         shape = tuple(x.shape[axis] for axis in axes)
-        return self.add(Moved(x, shape, [Place(0, (Term(where[axis], 1),)) for axis in range(len(x.shape))]))
+        return self.add(Remap(x, shape, [axis_index(where[axis]) for axis in range(len(x.shape))]))
 
     def reshaped(self, x: Node, shape: Sequence[int]) -> Node:
         """Return an array under another shape; axes of size 1 come and go without a copy."""
         shape = tuple(shape)
         if shape == x.shape:
             return x
-        if isinstance(x, Moved) and _repeats_number(x):
+        if isinstance(x, Remap) and _repeats_number(x):
             return self.repeat(x.arguments[0], shape)
         own = [axis for axis, size in enumerate(x.shape) if size != 1]
         new = [axis for axis, size in enumerate(shape) if size != 1]
         if [x.shape[axis] for axis in own] == [shape[axis] for axis in new]:
             where = dict(zip(own, new, strict=True))
-            places = [Place(0, (Term(where[axis], 1),) if axis in where else ()) for axis in range(len(x.shape))]
-            return self.add(Moved(x, shape, places))
-        if isinstance(x, Reshaped):
+            places = [
+                AffineIndex(0, (AffineTerm(where[axis], 1),) if axis in where else ()) for axis in range(len(x.shape))
+            ]
+            return self.add(Remap(x, shape, places))
+        if isinstance(x, Reshape):
             return self.reshaped(x.arguments[0], shape)
-        return self.add(Reshaped(x, shape))
+        return self.add(Reshape(x, shape))
 
     def reduced(self, kind: str, x: Node, axis: Axes, keepdims: bool, dtype: DTypeLike) -> Node:
         """Reduce along axes."""
@@ -161,7 +164,7 @@ class Program(Nodes):
             return self.pointwise("add", x, self.add(Literal(0, dtype)))  # as NumPy's begins at 0.0
         if not axes and kind in ("sum", "prod", "max", "min", "any", "all"):
             return x
-        done = self.add(Reduced(kind, x, axes, dtype))
+        done = self.add(Reduction(kind, x, axes, dtype))
         kept = tuple(1 if place in axes else size for place, size in enumerate(x.shape))
         return self.reshaped(done, kept) if keepdims else done
 
@@ -174,7 +177,7 @@ class Program(Nodes):
             value = np.array(value, order="C")  # as native code steps through memory
         key = value.shape, value.dtype.str, value.tobytes() if value.size < 1024 else id(value)
         if key not in self._arrays:
-            self._arrays[key] = given = Given(value.shape, value.dtype)
+            self._arrays[key] = given = Input(value.shape, value.dtype)
             self.constants[given] = value
             self.add(given)
         return self._arrays[key]
@@ -184,7 +187,7 @@ class Program(Nodes):
 
         Those are the seeds of Jacobians and Hessians. To compare two indices takes less time than to read the elements.
         """
-        value = self.constants.get(x) if isinstance(x, Given) else None
+        value = self.constants.get(x) if isinstance(x, Input) else None
         if value is None or value.ndim < 2 or value.size < _LEAST_BY_INDEX:
             return x
         if x not in self._by_index:
@@ -298,9 +301,9 @@ class Program(Nodes):
     def step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Let NumPy run an equation."""
         places = [x if isinstance(x, Node) else None for x in arguments]
-        step = Stepped((equation, places), [x for x in places if x is not None])
+        step = NumpyStep((equation, places), [x for x in places if x is not None])
         self.add(step)
-        parts = [Part(step, place, name.shape, name.dtype) for place, name in enumerate(equation.outputs)]
+        parts = [Projection(step, place, name.shape, name.dtype) for place, name in enumerate(equation.outputs)]
         return [self.add(part) for part in parts]
 
 
@@ -363,7 +366,7 @@ _OF_TRUTHS = LOGICAL | COMPARISONS.keys() | {
 }  # fmt: skip
 
 
-def _repeats_number(x: Moved) -> bool:
+def _repeats_number(x: Remap) -> bool:
     """Return whether an array is one number everywhere."""
     return x.arguments[0].shape == () and not x.bounds
 
@@ -392,7 +395,7 @@ def lowered(block: Block) -> Program:
     """Return the nodes of a program."""
     program = Program()
     for name in block.inputs:
-        given = Given(name.shape, name.dtype)
+        given = Input(name.shape, name.dtype)
         program.add(given)
         program.names[name] = program.inputs[name] = given
     for name, value in block.constants.items():

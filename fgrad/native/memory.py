@@ -10,7 +10,7 @@ import math
 from typing import NamedTuple
 
 from fgrad.native.nests import memory_of
-from fgrad.native.nodes import Given, Moved, Node, Pointwise, Shape
+from fgrad.native.nodes import Elementwise, Input, Node, Remap, Shape
 from fgrad.native.plan import WRITTEN
 
 Along = tuple[int, tuple[int, ...]]
@@ -50,7 +50,7 @@ def _through(node: Node) -> View:
     """Follow slices, transposes and broadcasts to the array that they show."""
     count = len(node.shape)
     along: list[Along] = [(0, tuple(int(axis == own) for own in range(count))) for axis in range(count)]
-    while isinstance(node, Moved) and not node.bounds and all(place.divisor == 1 for place in node.places):
+    while isinstance(node, Remap) and not node.bounds and all(place.divisor == 1 for place in node.places):
         source: list[Along] = []
         for place in node.places:
             offset = place.offset + sum(along[axis][0] * factor for axis, factor in place.terms)
@@ -67,7 +67,7 @@ def strides_of(node: Node) -> tuple[int, ...]:
     view = _through(node)
     for _ in range(8):
         root = view.root
-        same = [each for each in root.arguments if each.shape == root.shape] if isinstance(root, Pointwise) else []
+        same = [each for each in root.arguments if each.shape == root.shape] if isinstance(root, Elementwise) else []
         if not same or view.strides == () or view.strides != strides_in_order(root.shape):
             return view.strides
         view = _through(same[0])
@@ -80,7 +80,7 @@ def matrices_of(node: Node) -> tuple[Node, Matrices]:
     Where rows and columns both lie apart, or an array would be stored for a part of it alone, that is the stack itself.
     """
     view = _through(node)
-    exists = isinstance(memory_of(view.root), (Given, *WRITTEN))
+    exists = isinstance(memory_of(view.root), (Input, *WRITTEN))
     if exists or view.root.size <= node.size:
         found = _matrices(node.shape, view)
         if found is not None:

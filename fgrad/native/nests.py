@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from fgrad.native.nodes import Node, Reshaped, Shape
+from fgrad.native.nodes import Node, Reshape, Shape
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class Rows:
 
 def memory_of(node: Node) -> Node:
     """Return the array in whose memory a node lies."""
-    while isinstance(node, Reshaped):
+    while isinstance(node, Reshape):
         node = node.arguments[0]
     return node
 

@@ -27,19 +27,24 @@ from fgrad.typing import Array, DTypeLike
 Shape = tuple[int, ...]
 
 
-class Term(NamedTuple):
+class AffineTerm(NamedTuple):
     """`coefficient * index[axis]`."""
 
     axis: int
     coefficient: int
 
 
-class Place(NamedTuple):
+class AffineIndex(NamedTuple):
     """Where an element lies along one axis: `offset` and a sum of terms, divided by `divisor` without remainder."""
 
     offset: int
-    terms: tuple[Term, ...]
+    terms: tuple[AffineTerm, ...]
     divisor: int = 1
+
+
+def axis_index(axis: int, size: int = 2) -> AffineIndex:
+    """Return the index of an element along an axis: 0 if the axis has one element."""
+    return AffineIndex(0, (AffineTerm(axis, 1),) if size != 1 else ())
 
 
 class Bound(NamedTuple):
@@ -77,7 +82,7 @@ class Node:
         return None
 
 
-class Given(Node):
+class Input(Node):
     """An array from outside the program: an argument, a variable's value, a constant."""
 
     __slots__ = ()
@@ -97,7 +102,7 @@ class Literal(Node):
         return self.value.tobytes()
 
 
-class Pointwise(Node):
+class Elementwise(Node):
     """An operation element by element; its arguments have its shape, or are single numbers."""
 
     __slots__ = ("operation",)
@@ -111,7 +116,7 @@ class Pointwise(Node):
         return self.operation
 
 
-class Moved(Node):
+class Remap(Node):
     """Elements of another array: `source[places]` where all bounds hold, and the second argument elsewhere.
 
     The latter is a number, or an array of the shape of the result.
@@ -123,7 +128,7 @@ class Moved(Node):
         self,
         source: Node,
         shape: Shape,
-        places: Sequence[Place],
+        places: Sequence[AffineIndex],
         bounds: Sequence[Bound] = (),
         fill: Node | None = None,
     ) -> None:
@@ -136,18 +141,18 @@ class Moved(Node):
 
     def is_identity(self) -> bool:
         """Return whether nothing is moved."""
-        own = [Place(0, (Term(axis, 1),)) if size != 1 else Place(0, ()) for axis, size in enumerate(self.shape)]
+        own = [axis_index(axis, size) for axis, size in enumerate(self.shape)]
         return (
             not self.bounds
             and self.arguments[0].shape == self.shape
             and all(
-                place in (each, Place(0, (Term(axis, 1),)))
+                place in (each, axis_index(axis))
                 for axis, (place, each) in enumerate(zip(self.places, own, strict=True))
             )
         )
 
 
-class Reshaped(Node):
+class Reshape(Node):
     """The memory of another array under another shape, in C order."""
 
     __slots__ = ()
@@ -160,10 +165,10 @@ class Reshaped(Node):
         return ()
 
 
-class Gathered(Node):
+class Gather(Node):
     """`source[i, j, ..., rest]`, where i, j, ... are arrays of integers of one shape, which comes first.
 
-    The integers are in range: who lowers says so by a `ChecksumGuard` array.
+    The integers are in range, since the lowering rule has wrapped and clipped them (see `indexing`).
     """
 
     __slots__ = ()
@@ -177,7 +182,7 @@ class Gathered(Node):
         return ()
 
 
-class Reduced(Node):
+class Reduction(Node):
     """What is left of an array along axes, which vanish: "sum", "prod", "max", "min", "any", "all", "argmax"..."""
 
     __slots__ = ("kind", "axes")
@@ -192,7 +197,7 @@ class Reduced(Node):
         return self.kind, self.axes
 
 
-class Running(Node):
+class Scan(Node):
     """Cumulative sums or products along the last axis."""
 
     __slots__ = ("kind",)
@@ -206,7 +211,7 @@ class Running(Node):
         return self.kind
 
 
-class Joined(Node):
+class Concatenation(Node):
     """Arrays beside each other along an axis."""
 
     __slots__ = ("axis",)
@@ -222,8 +227,8 @@ class Joined(Node):
         return self.axis
 
 
-class Scattered(Node):
-    """Zeros to which values are added at `[i, j, ..., rest]`; indices as those of `Gathered`."""
+class Scatter(Node):
+    """Zeros to which values are added at `[i, j, ..., rest]`; indices as those of `Gather`."""
 
     __slots__ = ()
 
@@ -235,7 +240,7 @@ class Scattered(Node):
         return ()
 
 
-class Called(Node):
+class LibraryCall(Node):
     """What a native routine computes from whole arrays."""
 
     __slots__ = ("routine", "options")
@@ -251,8 +256,8 @@ class Called(Node):
         return self.routine, self.options
 
 
-class Stepped(Node):
-    """An equation that NumPy runs; its results are `Part`s."""
+class NumpyStep(Node):
+    """An equation that NumPy runs; its results are `Projection`s."""
 
     __slots__ = ("step",)
 
@@ -261,8 +266,8 @@ class Stepped(Node):
         self.step = step
 
 
-class Looped(Node):
-    """A loop that runs a program again and again; its results are `Part`s.
+class LoopNode(Node):
+    """A loop that runs a program again and again; its results are `Projection`s.
 
     As an array it is the memory in which it works; how much that is is known when its code has been written.
 
@@ -282,12 +287,12 @@ class Looped(Node):
         self.iterations, self.program, self.results, self.condition = iterations, program, list(results), condition
 
 
-class Part(Node):
+class Projection(Node):
     """One of the results of an equation that NumPy runs, or of a loop."""
 
     __slots__ = ("place",)
 
-    def __init__(self, maker: Stepped | Looped, place: int, shape: Shape, dtype: DTypeLike) -> None:
+    def __init__(self, maker: NumpyStep | LoopNode, place: int, shape: Shape, dtype: DTypeLike) -> None:
         super().__init__(shape, dtype, (maker,))
         self.place = place
 
@@ -308,7 +313,7 @@ class Nodes:
 
     def add(self, node: Node) -> Node:
         """Return a node, or the one that has the same value."""
-        if isinstance(node, Moved) and node.is_identity():
+        if isinstance(node, Remap) and node.is_identity():
             return node.arguments[0]
         own = node.key()
         if own is not None:

@@ -37,7 +37,7 @@ from fgrad.native.libraries import runs_in_one_thread
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.nests import MOST_PARTS
-from fgrad.native.nodes import Called, Reduced
+from fgrad.native.nodes import LibraryCall, Reduction
 from fgrad.native.pool import run_parts
 from fgrad.native.routines import Product, Share, write_products
 from fgrad.native.scalars import literal, loaded, scalar_of, store
@@ -67,7 +67,7 @@ def is_worth_parts(function: NestFunction) -> bool:
     return CAN_BE_PARTED and function.iterations > 1 and function.work >= _WORTH_PARTS and memory <= _MOST_MEMORY
 
 
-def _bytes(total: Reduced) -> int:
+def _bytes(total: Reduction) -> int:
     """Return how much memory a part needs for what it adds up, so that no two share a line of the cache."""
     return -(-total.size * total.dtype.itemsize // 64) * 64
 
@@ -147,7 +147,7 @@ class Parts:
             code.do(Op.CALL, None, partial, attribute=Callee("@free"))
         return code.body
 
-    def _add_up_number(self, code: Builder, target: Value, partial: Value, total: Reduced, offset: int) -> None:
+    def _add_up_number(self, code: Builder, target: Value, partial: Value, total: Reduction, offset: int) -> None:
         """Append a loop over the parts, which adds up a single number."""
         kind = scalar_of(total.dtype)
         sum_ = Carried(literal(identity(total.kind, total.dtype), total.dtype))
@@ -158,7 +158,7 @@ class Parts:
         cast(Loop, code.body[-1]).carried.append(sum_)
         store(code, kind, sum_.after, target)
 
-    def _add_up_array(self, code: Builder, target: Value, partial: Value, total: Reduced, offset: int) -> None:
+    def _add_up_array(self, code: Builder, target: Value, partial: Value, total: Reduction, offset: int) -> None:
         """Append a loop over the elements of an array, each of which is added up at once."""
         kind = scalar_of(total.dtype)
         parts = [code.address(partial, Type.I8, integer(part * self._stride + offset)) for part in range(self._count)]
@@ -188,7 +188,7 @@ class ProductParts:
 
     def __init__(
         self,
-        item: Called,
+        item: LibraryCall,
         cut: tuple[str, int, int],
         parameters: Iterable[Parameter],
         arrays: Sequence[Value],
@@ -224,7 +224,7 @@ _WORTH_PARTS_OF_MATRIX = 1 << 22
 _FEW_PARTS, _FEWEST_ROWS = 4, 64
 
 
-def cut_of(item: Called) -> tuple[str, int, int] | None:
+def cut_of(item: LibraryCall) -> tuple[str, int, int] | None:
     """Return along which axis products are computed in parts, how long it is, and in how many; None: in one."""
     if item.routine != "matmul" or not CAN_BE_PARTED or not runs_in_one_thread():
         return None

@@ -17,29 +17,29 @@ from dataclasses import dataclass
 from fgrad.native.indices import ZERO, Index, placed, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
-    Called,
-    Gathered,
-    Given,
-    Joined,
+    Concatenation,
+    Elementwise,
+    Gather,
+    Input,
+    LibraryCall,
     Literal,
-    Looped,
-    Moved,
+    LoopNode,
     Node,
-    Part,
-    Pointwise,
-    Reduced,
-    Reshaped,
-    Running,
-    Scattered,
+    NumpyStep,
+    Projection,
+    Reduction,
+    Remap,
+    Reshape,
+    Scan,
+    Scatter,
     Shape,
-    Stepped,
 )
 from fgrad.native.row_fusion import joined
 from fgrad.native.scalars import Cost, cost_of
 
-WRITTEN = (Reduced, Running, Joined, Scattered, Called, Stepped, Looped, Part)
+WRITTEN = (Reduction, Scan, Concatenation, Scatter, LibraryCall, NumpyStep, LoopNode, Projection)
 """What is always stored, and whose elements are there only when all of them are."""
-WHOLE = (Called, Stepped, Looped)
+WHOLE = (LibraryCall, NumpyStep, LoopNode)
 """What takes whole arrays."""
 
 _DEAR = 16
@@ -53,7 +53,7 @@ _LONG = 800
 _LARGEST_BODY = 200
 """Nodes that one nest computes before another is begun."""
 
-Item = Rows | Called | Stepped | Looped
+Item = Rows | LibraryCall | NumpyStep | LoopNode
 
 
 @dataclass(eq=False)
@@ -61,7 +61,7 @@ class Plan:
     """What runs, in order.
 
     Attributes:
-        items: nests (`Rows`), routines (`Called`), steps (`Stepped`) and loops over programs (`Looped`).
+        items: nests (`Rows`), routines (`LibraryCall`), steps (`NumpyStep`) and loops over programs (`LoopNode`).
         stored: the arrays that exist, besides those that are given.
     """
 
@@ -72,10 +72,12 @@ class Plan:
         """Return the shapes in memory of arrays of which only some rows are there at a time."""
         return {node: form for item in self.items if isinstance(item, Rows) for node, form in item.forms().items()}
 
-    def parts(self) -> dict[Node, list[Part]]:
+    def parts(self) -> dict[Node, list[Projection]]:
         """Return the results that are used of each step and each loop, in order."""
-        found: dict[Node, list[Part]] = {}
-        for node in sorted((each for each in self.stored if isinstance(each, Part)), key=lambda node: node.number):
+        found: dict[Node, list[Projection]] = {}
+        for node in sorted(
+            (each for each in self.stored if isinstance(each, Projection)), key=lambda node: node.number
+        ):
             found.setdefault(node.arguments[0], []).append(node)
         return found
 
@@ -107,11 +109,11 @@ def _stored(needed: list[Node], outputs: list[Node]) -> set[Node]:
             stored.add(node)
         if isinstance(node, WHOLE):
             stored.update(map(memory_of, node.arguments))
-        elif isinstance(node, Reshaped):
+        elif isinstance(node, Reshape):
             stored.add(memory_of(node))
-        elif isinstance(node, Gathered):
+        elif isinstance(node, Gather):
             stored.add(memory_of(node.arguments[0]))
-    stored = {node for node in stored if not isinstance(node, Given)}
+    stored = {node for node in stored if not isinstance(node, Input)}
     stored |= _cuts(needed, stored)
     return _with_dear_ones(needed, stored)
 
@@ -125,34 +127,34 @@ def _cuts(needed: list[Node], stored: set[Node]) -> set[Node]:
     lengths: dict[Node, int] = {}
     for node in needed:
         lengths[node] = 0
-        if isinstance(node, (Given, Literal, Reshaped)) or node in stored:
+        if isinstance(node, (Input, Literal, Reshape)) or node in stored:
             continue
         for each in node.arguments:
-            if isinstance(each, Pointwise) and places[node] - places[each] > _LONG // 4:
+            if isinstance(each, Elementwise) and places[node] - places[each] > _LONG // 4:
                 cuts.add(each)
             elif each not in cuts:
                 lengths[node] = max(lengths[node], lengths[each] + 1)
-        if lengths[node] > _LONG // 8 and isinstance(node, Pointwise):
+        if lengths[node] > _LONG // 8 and isinstance(node, Elementwise):
             cuts.add(node)
             lengths[node] = 0
     return cuts - stored
 
 
 def _own_cost(node: Node) -> int:
-    if isinstance(node, Pointwise):
+    if isinstance(node, Elementwise):
         return _COSTS[cost_of(node.operation)]
-    return 1 if isinstance(node, Moved) and node.bounds else 0
+    return 1 if isinstance(node, Remap) and node.bounds else 0
 
 
 def _costs(needed: list[Node], stored: set[Node]) -> dict[Node, int]:
     """Return what an element costs, where nothing but the stored arrays is there."""
     costs: dict[Node, int] = {}
     for node in needed:
-        if isinstance(node, (Given, Literal, Reshaped)) or node in stored:
-            costs[node] = 0 if isinstance(node, (Given, Literal, Reshaped, *WRITTEN)) else _own_cost(node)
+        if isinstance(node, (Input, Literal, Reshape)) or node in stored:
+            costs[node] = 0 if isinstance(node, (Input, Literal, Reshape, *WRITTEN)) else _own_cost(node)
         else:
             costs[node] = _own_cost(node)
-        if not isinstance(node, (*WRITTEN, Reshaped)):
+        if not isinstance(node, (*WRITTEN, Reshape)):
             costs[node] += sum([0 if each in stored else costs[each] for each in node.arguments])
         costs[node] = min(costs[node], 1 << 20)
     return costs
@@ -169,21 +171,21 @@ def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
     contexts: dict[Node, dict[_Context, None]] = {node: {} for node in needed}  # in order, each once
     for node in reversed(needed):
         # What moves elements alone is not stored: where they are dear, it is what they are moved from.
-        if node not in stored and not isinstance(node, (Given, Literal, Reshaped, Moved)):
+        if node not in stored and not isinstance(node, (Input, Literal, Reshape, Remap)):
             again = min(len(contexts[node]), _MOST_CONTEXTS) - 1
             is_dear = costs[node] >= _DEAR or (costs[node] and _is_in_windows(contexts[node]))
             if costs[node] * again > _WORTH_STORING or (is_dear and _is_repeated(node, contexts[node])):
                 stored.add(node)
             elif len(contexts[node]) > _MOST_CONTEXTS:
                 contexts[node] = dict.fromkeys(list(contexts[node])[:_MOST_CONTEXTS])
-        if isinstance(node, (*WHOLE, Part, Given, Literal, Reshaped)):
+        if isinstance(node, (*WHOLE, Projection, Input, Literal, Reshape)):
             continue
         for place, argument in enumerate(node.arguments):
-            if isinstance(argument, (Given, Literal)) or argument in stored:
+            if isinstance(argument, (Input, Literal)) or argument in stored:
                 continue
             if node in stored:
                 space = node.arguments[0].shape if isinstance(node, WRITTEN) else node.shape
-                space = argument.shape if isinstance(node, Joined) else space
+                space = argument.shape if isinstance(node, Concatenation) else space
                 at: Iterable[_Context] = [(levels[node], squeezed(space), _own_index(space))]
             else:
                 at = contexts[node]
@@ -202,13 +204,13 @@ def _own_index(shape: Shape) -> Index:
 def _index_of(node: Node, place: int, index: Index) -> Index:
     """Return at which index an argument is needed for a node at an index, where bounds hold."""
     argument = node.arguments[place]
-    if isinstance(node, Moved) and place == 0:
+    if isinstance(node, Remap) and place == 0:
         along = [
             placed(each, index) if size != 1 else ZERO for each, size in zip(node.places, argument.shape, strict=True)
         ]
         pairs = zip(along, node.places, strict=True)
         return tuple([x if each.divisor == 1 else variable(f"{x}/{each.divisor}") for x, each in pairs])
-    if isinstance(node, (Gathered, Scattered)) and place:
+    if isinstance(node, (Gather, Scatter)) and place:
         return index[: len(argument.shape)]
     return index if len(argument.shape) == len(index) else ()
 
@@ -257,9 +259,9 @@ class _Levels:
 
     def at(self, node: Node, space: Shape) -> int:
         """Return the first level at which a nest over a space can compute a node's elements at its own index."""
-        if isinstance(node, (Given, Literal)):
+        if isinstance(node, (Input, Literal)):
             return 0
-        if isinstance(node, Reshaped) or squeezed(node.shape) != squeezed(space):
+        if isinstance(node, Reshape) or squeezed(node.shape) != squeezed(space):
             return self.last(node) + 1
         if node in self._stored:
             return self.done[node] + isinstance(node, WRITTEN)
@@ -267,17 +269,17 @@ class _Levels:
 
     def note(self, node: Node) -> None:
         """Find the level of a node, whose arguments are known."""
-        if isinstance(node, (Given, Literal)):
+        if isinstance(node, (Input, Literal)):
             self.latest[node] = -1
             self.pulled[node] = 0
             if node in self._stored:
                 self.done[node] = 0
             return
-        if isinstance(node, Reshaped):
+        if isinstance(node, Reshape):
             return
         if isinstance(node, WHOLE):
             level = max([self.last(each) + 1 for each in node.arguments], default=0)
-        elif isinstance(node, Part):
+        elif isinstance(node, Projection):
             level = self.done[node.arguments[0]]
         else:
             level = max(self._levels_of_arguments(node), default=0)
@@ -288,31 +290,31 @@ class _Levels:
             self.latest[node] = max([self.last(each) for each in node.arguments], default=-1)
 
     def _levels_of_arguments(self, node: Node) -> list[int]:
-        if isinstance(node, Moved):
+        if isinstance(node, Remap):
             return [self.last(each) + 1 for each in node.arguments]
-        if isinstance(node, Gathered):
+        if isinstance(node, Gather):
             return [self.last(each) + 1 for each in node.arguments]
-        if isinstance(node, Scattered):
+        if isinstance(node, Scatter):
             return [
                 self.at(node.arguments[0], node.arguments[0].shape),
                 *[self.last(x) + 1 for x in node.arguments[1:]],
             ]
-        if isinstance(node, (Reduced, Running)):
+        if isinstance(node, (Reduction, Scan)):
             return [self.at(node.arguments[0], node.arguments[0].shape)]
-        if isinstance(node, Joined):
+        if isinstance(node, Concatenation):
             return [self.at(each, each.shape) for each in node.arguments]
         return [self.at(each, node.shape) for each in node.arguments]
 
 
-def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Stepped | Looped]:
+def _items(needed: list[Node], stored: set[Node]) -> list[Nest | LibraryCall | NumpyStep | LoopNode]:
     levels = _Levels(stored)
-    found: dict[int, list[Nest | Called | Stepped | Looped]] = {}
+    found: dict[int, list[Nest | LibraryCall | NumpyStep | LoopNode]] = {}
     nests: dict[tuple[int, Shape, Node | None], Nest] = {}
     bodies: dict[tuple[int, Shape, Node | None], set[Node]] = {}
 
     def write(level: int, each: Write) -> None:
         # Sums over windows read little, and are fast where they are alone.
-        is_alone = isinstance(each.target, Reduced) and any(map(_slides, _with_body(each, stored, set())))
+        is_alone = isinstance(each.target, Reduction) and any(map(_slides, _with_body(each, stored, set())))
         key = level, squeezed(each.space), each.target if is_alone else None
         if key not in nests or len(bodies[key]) > _LARGEST_BODY:
             nests[key], bodies[key] = Nest(), set()
@@ -322,15 +324,15 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | Called | Steppe
 
     for node in needed:
         levels.note(node)
-        if node not in stored or isinstance(node, Part):
+        if node not in stored or isinstance(node, Projection):
             continue
         level = levels.done[node]
         if isinstance(node, WHOLE):
             found.setdefault(level, []).append(node)
-        elif isinstance(node, Joined):
+        elif isinstance(node, Concatenation):
             for each in _parts(node):
                 write(levels.at(each.value, each.space), each)
-        elif isinstance(node, (Reduced, Running, Scattered)):
+        elif isinstance(node, (Reduction, Scan, Scatter)):
             write(level, Write(node, node.arguments[0]))
         else:
             write(level, Write(node, node))
@@ -343,19 +345,19 @@ def _with_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:
     waiting = [write.value]
     while waiting:
         node = waiting.pop()
-        if node not in body and (node is write.target or (node not in stored and not isinstance(node, Given))):
+        if node not in body and (node is write.target or (node not in stored and not isinstance(node, Input))):
             body.add(node)
-            if not isinstance(node, Reshaped):
+            if not isinstance(node, Reshape):
                 waiting += node.arguments
     return body
 
 
 def _slides(node: Node) -> bool:
     """Return whether an array is moved so that its windows overlap."""
-    return isinstance(node, Moved) and any(len(place.terms) > 1 for place in node.places)
+    return isinstance(node, Remap) and any(len(place.terms) > 1 for place in node.places)
 
 
-def _parts(node: Joined) -> list[Write]:
+def _parts(node: Concatenation) -> list[Write]:
     writes, offset = [], 0
     for part in node.arguments:
         writes.append(Write(node, part, node.axis, offset))

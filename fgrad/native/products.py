@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fgrad.native.contractions import Side, contraction, fails_unless_finite
 from fgrad.native.lowering import Program, lowers
-from fgrad.native.nodes import Joined, Moved, Node, Place, Reduced, Term
+from fgrad.native.nodes import AffineIndex, AffineTerm, Concatenation, Node, Reduction, Remap, axis_index
 from fgrad.native.shapes import sliced
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _window(program: Program, a: Node, before: int, after: int) -> Node:
     lead = a.shape[:-1]
     ends = [program.zeros((*lead, max(0, count)), a.dtype) for count in (before, after)]
     parts = [each for each in (ends[0], a, ends[1]) if each.shape[-1]]
-    return parts[0] if len(parts) == 1 else program.add(Joined(parts, len(lead)))
+    return parts[0] if len(parts) == 1 else program.add(Concatenation(parts, len(lead)))
 
 
 def _valid(program: Program, a: Node, v: Node, shape: tuple[int, ...]) -> Node:
@@ -86,9 +86,9 @@ def _valid(program: Program, a: Node, v: Node, shape: tuple[int, ...]) -> Node:
     i, j = (axis + 1, axis) if length >= count else (axis, axis + 1)
     space = (*lead, count, length) if length >= count else (*lead, length, count)
     sides = []
-    for each, last in ((a, (Term(i, 1), Term(j, 1))), (v, (Term(j, 1),))):
+    for each, last in ((a, (AffineTerm(i, 1), AffineTerm(j, 1))), (v, (AffineTerm(j, 1),))):
         first = axis - (len(each.shape) - 1)
-        places = [Place(0, () if size == 1 else (Term(first + own, 1),)) for own, size in enumerate(each.shape[:-1])]
-        sides.append(program.add(Moved(each, space, [*places, Place(0, last)])))
+        places = [axis_index(first + own, size) for own, size in enumerate(each.shape[:-1])]
+        sides.append(program.add(Remap(each, space, [*places, AffineIndex(0, last)])))
     product = program.pointwise("multiply", *sides)
-    return program.add(Reduced("sum", product, [j], a.dtype))
+    return program.add(Reduction("sum", product, [j], a.dtype))

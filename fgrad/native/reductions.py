@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
-from fgrad.native.nodes import Literal, Node, Running, Scattered
+from fgrad.native.nodes import Literal, Node, Scan, Scatter
 from fgrad.native.shapes import joined, sliced
 from fgrad.typing import Axes
 
@@ -109,7 +109,7 @@ def _cumulative(kind: str) -> Callable[..., Any]:
         if out.dtype.kind == "b":
             return None
         order = _last(len(x.shape), axis % len(x.shape))
-        found = program.add(Running(kind, program.permuted(program.cast(x, out.dtype), order)))
+        found = program.add(Scan(kind, program.permuted(program.cast(x, out.dtype), order)))
         return program.permuted(found, np.argsort(order).tolist())
 
     return rule
@@ -167,7 +167,7 @@ def _segment_sums(program: Program, out: Name, x: Node, starts: Sequence[int], a
     order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
     turned = program.permuted(sliced(program, x, (*lead, slice(starts[0], None))), order)
     numbers = program.array(np.repeat(np.arange(len(starts)), np.diff([*starts, x.shape[axis]])))
-    found = program.add(Scattered(turned, [numbers], (len(starts), *turned.shape[1:])))
+    found = program.add(Scatter(turned, [numbers], (len(starts), *turned.shape[1:])))
     return program.permuted(found, np.argsort(order).tolist())
 
 

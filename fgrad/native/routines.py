@@ -1,6 +1,6 @@
 """Routines of libraries that native code calls: products of matrices by BLAS, factors and solutions by LAPACK.
 
-    @routine("matmul")        says how a `Called` is run: `write(body, item, memory)` writes it into a `Body`
+    @routine("matmul")        says how a `LibraryCall` is run: `write(body, item, memory)` writes it into a `Body`
 
 BLAS counts in Fortran's way: what is a matrix in C order is the transpose of one there. So `a @ b` is computed as
 `b.T @ a.T`, which is in Fortran's order what the result is in C order, and nothing is moved.
@@ -16,18 +16,18 @@ from fgrad.native.ir import Constant, Op, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used
 from fgrad.native.memory import Matrices
-from fgrad.native.nodes import Called, Node, Shape
+from fgrad.native.nodes import LibraryCall, Node, Shape
 
 Pointers = Callable[[Node], Any]
 ROUTINES: dict[str, Callable[..., Any]] = {}
-"""By name: what returns the body of a function that runs a `Called`, and the functions of libraries that it calls."""
+"""By name: returns the body of a function that runs a `LibraryCall`, and the library functions that it calls."""
 
 
 def routine(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Register how a routine is run."""
 
     def register(write: Callable[..., None]) -> Callable[..., None]:
-        def run(item: Called, pointers: Pointers, linkage: Linkage) -> tuple[str, Used]:
+        def run(item: LibraryCall, pointers: Pointers, linkage: Linkage) -> tuple[str, Used]:
             body = Body(item.dtype, linkage)
             write(body, item, *[pointers(each) for each in item.arguments], pointers(item))
             return body.printed()
@@ -76,7 +76,7 @@ class Share(NamedTuple):
 
 
 @routine("matmul")
-def _matmul(body: Body, item: Called, left: Value, right: Value, result: Value) -> None:
+def _matmul(body: Body, item: LibraryCall, left: Value, right: Value, result: Value) -> None:
     write_products(body, item.options, (left, right, result))
 
 
@@ -206,7 +206,7 @@ class _Triangular:
 
 
 @routine("solve")
-def _solve(body: Body, item: Called, *arrays: Value) -> None:
+def _solve(body: Body, item: LibraryCall, *arrays: Value) -> None:
     how: Solution = item.options
     body.uses_threads = how.size >= _LARGE
     matrix, side, *pivots, result = arrays
@@ -281,7 +281,7 @@ def _mark(body: Body, state: Value, place: Value) -> None:
 
 
 @routine("cholesky")
-def _cholesky(body: Body, item: Called, matrix: Value, result: Value) -> None:
+def _cholesky(body: Body, item: LibraryCall, matrix: Value, result: Value) -> None:
     """The lower triangle in C order is the upper one in Fortran's."""
     how: Factors = item.options
     body.uses_threads = how.size >= _LARGE
@@ -300,7 +300,7 @@ def _cholesky(body: Body, item: Called, matrix: Value, result: Value) -> None:
 
 
 @routine("lu")
-def _lu(body: Body, item: Called, matrix: Value, result: Value) -> None:
+def _lu(body: Body, item: LibraryCall, matrix: Value, result: Value) -> None:
     """The factors by columns, and one more column: the rows that were exchanged with each, counted from 0."""
     how: Factors = item.options
     body.uses_threads = how.size >= _LARGE

@@ -17,17 +17,17 @@ from typing import Any
 from fgrad.native.indices import ZERO, Affine, Index, placed, plus, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
-    Gathered,
-    Given,
-    Joined,
+    Concatenation,
+    Elementwise,
+    Gather,
+    Input,
     Literal,
-    Moved,
     Node,
-    Part,
-    Pointwise,
-    Reduced,
-    Running,
-    Scattered,
+    Projection,
+    Reduction,
+    Remap,
+    Scan,
+    Scatter,
     Shape,
 )
 from fgrad.native.scalars import Cost, cost_of
@@ -113,7 +113,7 @@ def _unit_of(item: Any, stored: Set[Node]) -> _Unit:
 def _maker(node: Node) -> Node:
     """Return what stands for an array in the dependences of items: a result of a step stands for the step."""
     root = memory_of(node)
-    return root.arguments[0] if isinstance(root, Part) else root
+    return root.arguments[0] if isinstance(root, Projection) else root
 
 
 def _join(units: list[_Unit], unit: _Unit) -> bool:
@@ -195,7 +195,7 @@ def _item_of(unit: _Unit, wanted: Set[Node]) -> Any:
 
 def _is_stored_once(write: Write, outer: int) -> bool:
     """Return whether each element is stored once, and not added to from iteration to iteration."""
-    if not isinstance(write.target, Reduced):
+    if not isinstance(write.target, Reduction):
         return True
     axes = [axis for axis, size in enumerate(write.space) if size != 1]
     return [axis for axis in axes if axis in write.target.axes] == axes[-1:] and len(axes) > outer
@@ -217,11 +217,11 @@ def _loop_of(along: Affine) -> int:
 def _place_of(write: Write) -> Index | None:
     """Return where a nest writes into an array."""
     index, target = _own_index(write.space), write.target
-    if isinstance(target, (Scattered, Running)):
+    if isinstance(target, (Scatter, Scan)):
         return None
-    if isinstance(target, Reduced):
+    if isinstance(target, Reduction):
         return tuple(each for axis, each in enumerate(index) if axis not in target.axes)
-    if isinstance(target, Joined):
+    if isinstance(target, Concatenation):
         moved = plus(index[write.axis], Affine(write.offset))
         return (*index[: write.axis], moved, *index[write.axis + 1 :])
     return index
@@ -232,7 +232,7 @@ def _reads(nest: Nest, stored: Set[Node]) -> Iterator[_Access]:
     for node, index in _visited(nest, stored):
         if _is_read(nest, node, stored):
             yield _Access(memory_of(node), index if memory_of(node) is node else None)
-        elif isinstance(node, Gathered):
+        elif isinstance(node, Gather):
             yield _Access(memory_of(node.arguments[0]), None)
 
 
@@ -240,7 +240,7 @@ def _is_busy(nest: Nest, stored: Set[Node]) -> bool:
     """Return whether a nest computes something dear for each of its elements."""
     size = math.prod(nest.writes[0].space)
     computed = [node for node, _ in _visited(nest, stored) if not _is_read(nest, node, stored)]
-    operations = {node.operation for node in computed if isinstance(node, Pointwise) and node.size == size}
+    operations = {node.operation for node in computed if isinstance(node, Elementwise) and node.size == size}
     return any(cost_of(each) is Cost.DEAR for each in operations)
 
 
@@ -248,13 +248,13 @@ def _is_read(nest: Nest, node: Node, stored: Set[Node]) -> bool:
     """Return whether an element is read from memory, and not computed in the nest."""
     root = memory_of(node)
     is_own = any(write.target is write.value is node for write in nest.writes)
-    return isinstance(root, Given) or (root in stored and not is_own)
+    return isinstance(root, Input) or (root in stored and not is_own)
 
 
 def _visited(nest: Nest, stored: Set[Node]) -> Iterator[tuple[Node, Index | None]]:
     """Yield what is computed or read, and at which index; None where bounds or other elements decide."""
     waiting: list[tuple[Node, Index | None]] = [(write.value, _own_index(write.space)) for write in nest.writes]
-    scattered = [write.target for write in nest.writes if isinstance(write.target, Scattered)]
+    scattered = [write.target for write in nest.writes if isinstance(write.target, Scatter)]
     waiting += [(each, None) for target in scattered for each in target.arguments[1:]]
     seen: set[Any] = set()
     while waiting:
@@ -265,16 +265,16 @@ def _visited(nest: Nest, stored: Set[Node]) -> Iterator[tuple[Node, Index | None
         yield node, index
         if _is_read(nest, node, stored):
             continue
-        if isinstance(node, Moved):
+        if isinstance(node, Remap):
             waiting.append((node.arguments[0], _moved(node, index)))
             waiting += [(fill, index if fill.shape == node.shape else ()) for fill in node.arguments[1:]]
-        elif isinstance(node, Gathered):
+        elif isinstance(node, Gather):
             waiting += [(each, index and index[: len(each.shape)]) for each in node.arguments[1:]]
         else:
             waiting += [(each, index if each.shape == node.shape else ()) for each in node.arguments]
 
 
-def _moved(node: Moved, index: Index | None) -> Index | None:
+def _moved(node: Remap, index: Index | None) -> Index | None:
     """Return where an element of an array that is moved comes from, unless bounds decide."""
     if index is None or node.bounds or any(place.divisor != 1 for place in node.places):
         return None

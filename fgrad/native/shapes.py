@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgrad.native.lowering import Program, lowers
-from fgrad.native.nodes import Bound, Joined, Literal, Moved, Node, Place, Shape, Term
+from fgrad.native.nodes import AffineIndex, AffineTerm, Bound, Concatenation, Literal, Node, Remap, Shape, axis_index
 
 if TYPE_CHECKING:
     from fgrad.graphs.equations import Name
@@ -87,19 +87,21 @@ def sliced(program: Program, x: Node, template: tuple[Any, ...]) -> Node:
     """Return `x[template]` for slices, integers, None and an ellipsis."""
     axes, shape = view_of(template, x.shape)
     places = [
-        Place(first, ()) if kind == "at" else Place(start, (Term(first, step),) if shape[first] != 1 else ())
+        AffineIndex(first, ())
+        if kind == "at"
+        else AffineIndex(start, (AffineTerm(first, step),) if shape[first] != 1 else ())
         for kind, first, start, step in axes
     ]
-    if shape == x.shape and all(place == Place(0, (Term(axis, 1),)) for axis, place in enumerate(places)):
+    if shape == x.shape and all(place == axis_index(axis) for axis, place in enumerate(places)):
         return x
-    return program.add(Moved(x, shape, places))
+    return program.add(Remap(x, shape, places))
 
 
 def put_into(program: Program, values: Node, template: tuple[Any, ...], shape: Shape, fill: Node) -> Node:
     """Return an array with `values` at a key of slices and integers, and `fill` elsewhere: a number, or an array."""
     axes, view = view_of(template, shape)
     values = program.repeat(values, view)
-    places = [Place(0, ())] * len(view)
+    places = [AffineIndex(0, ())] * len(view)
     bounds = []
     for axis, (kind, first, start, step) in enumerate(axes):
         if kind == "at":
@@ -108,9 +110,9 @@ def put_into(program: Program, values: Node, template: tuple[Any, ...], shape: S
             bounds.append(Bound(axis, start, step, view[first]))
             sign = 1 if step > 0 else -1
             if view[first] != 1:
-                places[first] = Place(-sign * start, (Term(axis, sign),), abs(step))
+                places[first] = AffineIndex(-sign * start, (AffineTerm(axis, sign),), abs(step))
     bounds = [each for each in bounds if (each.start, each.step, each.number) != (0, 1, shape[each.axis])]
-    return program.add(Moved(values, shape, places, bounds, fill if bounds else None))
+    return program.add(Remap(values, shape, places, bounds, fill if bounds else None))
 
 
 @lowers("split")
@@ -130,7 +132,7 @@ def joined(program: Program, parts: Sequence[Node], axis: int) -> Node:
     """Return arrays beside each other along an axis."""
     axis %= len(parts[0].shape)
     kept = [part for part in parts if part.shape[axis]] or list(parts[:1])
-    return kept[0] if len(kept) == 1 else program.add(Joined(kept, axis))
+    return kept[0] if len(kept) == 1 else program.add(Concatenation(kept, axis))
 
 
 @lowers("concatenate")
@@ -173,10 +175,10 @@ def _difference(program: Program, out: object, x: Node, axis: int) -> Node | Non
 @lowers("diagonal")
 def _diagonal(program: Program, out: Name, x: Node, offset: int) -> Node:
     last = len(out.shape) - 1
-    places = [Place(0, (Term(axis, 1),)) for axis in range(last)]
-    along = (Term(last, 1),) if out.shape[last] != 1 else ()
-    places += [Place(max(-offset, 0), along), Place(max(offset, 0), along)]
-    return program.zeros(out.shape, out.dtype) if 0 in out.shape else program.add(Moved(x, out.shape, places))
+    places = [axis_index(axis) for axis in range(last)]
+    along = (AffineTerm(last, 1),) if out.shape[last] != 1 else ()
+    places += [AffineIndex(max(-offset, 0), along), AffineIndex(max(offset, 0), along)]
+    return program.zeros(out.shape, out.dtype) if 0 in out.shape else program.add(Remap(x, out.shape, places))
 
 
 @lowers("diagonal_matrix")
@@ -193,11 +195,11 @@ def _diagonal_matrix(program: Program, out: Name, x: Node, shape: Any, offset: i
 
 @lowers("sliding_windows")
 def _sliding_windows(program: Program, out: Name, x: Node, sizes: Sequence[int], axes: Sequence[int]) -> Node:
-    terms = [[Term(axis, 1)] for axis in range(len(x.shape))]
+    terms = [[AffineTerm(axis, 1)] for axis in range(len(x.shape))]
     for place, axis in enumerate(axes):
-        terms[axis].append(Term(len(x.shape) + place, 1))
+        terms[axis].append(AffineTerm(len(x.shape) + place, 1))
     kept = [[term for term in each if out.shape[term.axis] != 1] for each in terms]
-    return program.add(Moved(x, out.shape, [Place(0, tuple(each)) for each in kept]))
+    return program.add(Remap(x, out.shape, [AffineIndex(0, tuple(each)) for each in kept]))
 
 
 @lowers("by_diagonals")
@@ -205,9 +207,9 @@ def _by_diagonals(program: Program, out: Name, x: Node, columns: int) -> Node:
     """Return matrices with values along their diagonals, from the lower left to the upper right."""
     lead = len(x.shape) - 1
     rows = out.shape[-2]
-    terms = [Term(axis, sign) for axis, sign in ((lead, -1), (lead + 1, 1)) if out.shape[axis] != 1]
-    places = [*(Place(0, (Term(axis, 1),)) for axis in range(lead)), Place(rows - 1, tuple(terms))]
-    return program.add(Moved(x, out.shape, places))
+    terms = [AffineTerm(axis, sign) for axis, sign in ((lead, -1), (lead + 1, 1)) if out.shape[axis] != 1]
+    places = [*(axis_index(axis) for axis in range(lead)), AffineIndex(rows - 1, tuple(terms))]
+    return program.add(Remap(x, out.shape, places))
 
 
 # What is a few operations

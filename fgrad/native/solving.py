@@ -13,7 +13,7 @@ from fgrad.core.shapes import broadcast_shapes
 from fgrad.native import libraries
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.memory import matrices_of
-from fgrad.native.nodes import Called, Literal, Moved, Node, Place, Reduced, Term
+from fgrad.native.nodes import AffineIndex, AffineTerm, LibraryCall, Literal, Node, Reduction, Remap, axis_index
 from fgrad.native.routines import Factors, Solution, Triangle
 
 if TYPE_CHECKING:
@@ -25,14 +25,14 @@ _TRIANGULAR = ("trsm", "trsv")
 def _part(program: Program, x: Node, *keys: Any) -> Node:
     """Return parts of matrices: for each of the last two axes, a number of elements from the first on, or an index."""
     lead = len(x.shape) - 2
-    shape, places = list(x.shape[:lead]), [Place(0, (Term(axis, 1),)) for axis in range(lead)]
+    shape, places = list(x.shape[:lead]), [axis_index(axis) for axis in range(lead)]
     for kind, value in keys:
         if kind == "at":
-            places.append(Place(value, ()))
+            places.append(AffineIndex(value, ()))
         else:
-            places.append(Place(0, (Term(len(shape), 1),)))
+            places.append(axis_index(len(shape)))
             shape.append(value)
-    return program.add(Moved(x, tuple(shape), places))
+    return program.add(Remap(x, tuple(shape), places))
 
 
 def _turned(program: Program, x: Node) -> Node:
@@ -43,8 +43,8 @@ def _turned(program: Program, x: Node) -> Node:
 
 def _diagonal(program: Program, x: Node) -> Node:
     lead = len(x.shape) - 2
-    places = [Place(0, (Term(min(axis, lead), 1),)) for axis in range(lead + 2)]
-    return program.add(Moved(x, x.shape[:-1], places))
+    places = [axis_index(min(axis, lead)) for axis in range(lead + 2)]
+    return program.add(Remap(x, x.shape[:-1], places))
 
 
 def _fails_at_marks(program: Program, factors: Node) -> None:
@@ -66,7 +66,7 @@ def _cholesky(program: Program, out: object, a: Node) -> Node | None:
     if not a.size or not libraries.has(a.dtype, "potrf"):
         return None
     root, lies = matrices_of(a)
-    factor = program.add(Called("cholesky", a.shape, a.dtype, [root], Factors(a.shape[:-2], a.shape[-1], lies)))
+    factor = program.add(LibraryCall("cholesky", a.shape, a.dtype, [root], Factors(a.shape[:-2], a.shape[-1], lies)))
     _fails_at_marks(program, factor)
     return factor
 
@@ -78,7 +78,7 @@ def _lu(program: Program, a: Node) -> tuple[Node, Node]:
     """
     root, lies = matrices_of(a)
     *stack, size, _ = a.shape
-    both = program.add(Called("lu", (*stack, size + 1, size), a.dtype, [root], Factors(tuple(stack), size, lies)))
+    both = program.add(LibraryCall("lu", (*stack, size + 1, size), a.dtype, [root], Factors(tuple(stack), size, lies)))
     factors = _turned(program, _part(program, both, ("to", size), ("to", size)))
     are_finite = program.pointwise("isfinite", _diagonal(program, factors), dtype=np.bool_)
     program.fails(program.pointwise("logical_not", are_finite, dtype=np.bool_))
@@ -119,7 +119,7 @@ def _solved(
         root, found = matrices_of(program.repeat(pivots, (*stack, size, 1)))
         arguments.append(root)
     how = Solution(stack, size, columns, lies, stands, triangles, swaps, found)
-    return program.add(Called("solve", (*stack, size, columns), b.dtype, arguments, how))
+    return program.add(LibraryCall("solve", (*stack, size, columns), b.dtype, arguments, how))
 
 
 def _with_factors(program: Program, factors: Node, pivots: Node, b: Node, of_transpose: bool) -> Node:
@@ -164,9 +164,9 @@ def _solve_both(program: Program, out: Name, joined: Node, columns: int) -> Node
     size = joined.shape[-2]
     if 0 in out.shape or size != columns or not _has_factors(joined):
         return None
-    lead = [Place(0, (Term(axis, 1),)) for axis in range(len(joined.shape) - 1)]
+    lead = [axis_index(axis) for axis in range(len(joined.shape) - 1)]
     last = len(joined.shape) - 1
-    side = Moved(joined, out.shape, [*lead, Place(columns, (Term(last, 1),) if out.shape[-1] > 1 else ())])
+    side = Remap(joined, out.shape, [*lead, AffineIndex(columns, (AffineTerm(last, 1),) if out.shape[-1] > 1 else ())])
     a = _part(program, joined, ("to", size), ("to", columns))
     return _solution(program, a, program.add(side))
 
@@ -192,7 +192,7 @@ def _sign_and_logarithm(program: Program, a: Node) -> tuple[Node, Node]:
     signs = program.pointwise("multiply", signs, program.pointwise("sign", diagonal))
     logarithms = program.pointwise("log", program.pointwise("abs", diagonal))
     axis = len(diagonal.shape) - 1
-    sign, logarithm = Reduced("prod", signs, [axis], a.dtype), Reduced("sum", logarithms, [axis], a.dtype)
+    sign, logarithm = Reduction("prod", signs, [axis], a.dtype), Reduction("sum", logarithms, [axis], a.dtype)
     return program.add(sign), program.add(logarithm)
 
 

@@ -20,7 +20,7 @@ from fgrad.native.ir import Builder, Callee, Op, Symbol, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed
 from fgrad.native.lowering import OTHERWISE, Program
-from fgrad.native.nodes import Called, Node
+from fgrad.native.nodes import LibraryCall, Node
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import is_native
 from fgrad.native.shapes import sliced
@@ -125,13 +125,13 @@ def _by_inner_loop(program: Program, equation: Equation, arguments: list[Any]) -
 
 
 def _called(program: Program, loop: Inner | None, nodes: list[Node], shape: Any, dtype: DTypeLike) -> Any:
-    return loop and program.add(Called("ufunc", shape, dtype, nodes, loop))
+    return loop and program.add(LibraryCall("ufunc", shape, dtype, nodes, loop))
 
 
 OTHERWISE.append(_by_inner_loop)
 
 
-def _call(item: Called, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
+def _call(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
     """Call an inner loop, with addresses, the number of elements, and the bytes from one to the next."""
     loop: Inner = item.options
     shape, width = item.shape[1:] if loop.wanted < 0 else item.shape, item.dtype.itemsize
