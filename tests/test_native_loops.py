@@ -597,7 +597,7 @@ def test_loops_of_pythons_are_found_and_change_no_bit(name, transform, monkeypat
     compiled = fg.compile(changed)
     found = flatten(compiled(*args))[0]
     assert "iterations" in [stage.kind for stage in compiled.inspect(*args).stages]
-    monkeypatch.setattr("fgrad.native.executable.rolled", lambda block: block)
+    monkeypatch.setattr("fgrad.native.executable.rerolled", lambda block: block)
     unrolled = fg.compile(changed)
     plain = flatten(unrolled(*args))[0]
     assert "iterations" not in [stage.kind for stage in unrolled.inspect(*args).stages]

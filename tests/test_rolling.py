@@ -9,7 +9,7 @@ import fgrad as fg
 from fgrad.graphs import periods, rerolling
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
-from fgrad.graphs.rerolling import loops_of, rolled
+from fgrad.graphs.rerolling import loops_of, rerolled
 from fgrad.ops import indexing
 
 RNG = np.random.default_rng(0)
@@ -41,7 +41,7 @@ def check(function, *args):
     """Return the loops of a program by depth, as (iterations, depth), and how many equations are left outside of
     them."""
     block = block_of(function, *args)
-    found = rolled(block)
+    found = rerolled(block)
     values = others(block)
     kept = {name: np.copy(value) for name, value in values.items()}
     for ours, theirs in zip(found.computed(values), block.computed(values), strict=True):
@@ -348,7 +348,7 @@ def test_the_pass_back_is_a_loop_too(name):
 
 def test_a_long_program_is_as_short_as_a_short_one():
     w, y = normal(3, 3), normal(3, 1)
-    short, long = (rolled(block_of(total(lambda w, y, n=n: runge_kutta(w, y, n)), w, y)) for n in (10, 200))
+    short, long = (rerolled(block_of(total(lambda w, y, n=n: runge_kutta(w, y, n)), w, y)) for n in (10, 200))
     assert len(short.equations) == len(long.equations)
     assert [loop.iterations for loop in loops_of(long)] == [200, 199]
 
@@ -364,7 +364,7 @@ def test_constants_of_loops_inside_are_constants_of_the_program():
 
     loops, _ = check(f, normal(7), normal(12, 7))
     assert loops == [(12, 0), (10, 1)]
-    block = rolled(block_of(lambda *args: total(f)(*args), normal(7), normal(12, 7)))
+    block = rerolled(block_of(lambda *args: total(f)(*args), normal(7), normal(12, 7)))
     bodies = [each.primitive.implementation.body for each in block.equations if each.primitive.name == "loop"]
     assert len(bodies) >= 2
     assert not any(body.constants for body in bodies)
@@ -378,7 +378,7 @@ def test_second_derivatives_are_loops():
 
 
 def test_cotangents_of_elements_are_gathered_behind_the_loop():
-    block = rolled(block_of(total(neighbours), normal(3), normal(TURNS + 3, 3)))
+    block = rerolled(block_of(total(neighbours), normal(3), normal(TURNS + 3, 3)))
     back = [each for each in block.equations if each.primitive.name == "loop"][-1]
     names = [each.primitive.name for each in back.primitive.implementation.body.equations]
     assert "scatter" not in names
@@ -391,7 +391,7 @@ def test_cotangents_are_gathered_from_large_and_small_arrays(monkeypatch, few):
     assert check(total(every_other), normal(3), normal(2 * TURNS, 3))[0] == BOTH
     assert check(total(neighbours), normal(3), normal(TURNS + 3, 3))[0] == BOTH
     assert check(total(columns), normal(3), normal(3, TURNS))[0] == BOTH
-    block = rolled(block_of(total(every_other), normal(3), normal(2 * TURNS, 3)))
+    block = rerolled(block_of(total(every_other), normal(3), normal(2 * TURNS, 3)))
     back = [each for each in block.equations if each.primitive.name == "loop"][-1]
     names = {each.primitive.name for each in back.primitive.implementation.body.equations}
     assert names.isdisjoint({"scatter", "replace", "index"})
@@ -458,7 +458,7 @@ def sums(x, kind):
 )
 def test_sums_are_made_behind_the_loop_if_nothing_looks_at_them_before(kind, gathered):
     assert check(sums, normal(3), kind)[0][0][0] in (TURNS, TURNS - 1)
-    block = rolled(block_of(sums, normal(3), kind))
+    block = rerolled(block_of(sums, normal(3), kind))
     (loop,) = (each.primitive.implementation for each in block.equations if each.primitive.name == "loop")
     names = {each.primitive.name for each in loop.body.equations}
     assert names.isdisjoint({"scatter", "replace"}) == gathered
@@ -513,7 +513,7 @@ def test_constants_that_are_equal_are_one():
             x = np.sin(x * table) + np.cos(x) - table * 0.5
         return x
 
-    same, other = (rolled(block_of(lambda x, each=each: f(x, each), normal(6))) for each in (True, False))
+    same, other = (rerolled(block_of(lambda x, each=each: f(x, each), normal(6))) for each in (True, False))
     (loop,) = (each.primitive.implementation for each in same.equations)
     assert not loop.reads
     check(lambda x: f(x, False), normal(6))
@@ -533,7 +533,7 @@ def test_zeros_and_nans_keep_their_bits():
 
 def test_programs_without_loops_stay_as_they_are():
     block = block_of(total(lambda x: np.sin(x) * np.cos(x) + x), normal(3))
-    assert rolled(block) is block
+    assert rerolled(block) is block
     rng = np.random.default_rng(0)
     choice = rng.integers(3, size=400)
 
@@ -543,7 +543,7 @@ def test_programs_without_loops_stay_as_they_are():
         return x
 
     block = block_of(f, normal(3))
-    assert rolled(block) is block
+    assert rerolled(block) is block
 
 
 def test_short_loops_stay_as_they_are():
@@ -582,7 +582,7 @@ def test_calls_are_of_an_iteration_if_they_are_the_same():
 
 def test_loops_say_where_they_are():
     block = block_of(runge_kutta, normal(3, 3), normal(3, 1))
-    (loop,) = loops_of(rolled(block))
+    (loop,) = loops_of(rerolled(block))
     assert (loop.iterations, loop.equations, loop.depth) == (TURNS, 29, 0)
     assert loop.places == sorted({each.place for each in block.equations[:29]})
     assert not loop.is_conditional

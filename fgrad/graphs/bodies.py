@@ -47,7 +47,7 @@ class Program(Protocol):
         """Write an equation, and return the name of its result."""
 
 
-class Rolled(NamedTuple):
+class Rerolled(NamedTuple):
     """A loop and its results.
 
     Attributes:
@@ -86,7 +86,7 @@ class Body:
         self._turned: dict[tuple[Name, int], Name] = {}
         self._windows: dict[Any, Name] = {}
 
-    def rolled(self, inside: Callable[[Block], Block]) -> Rolled:
+    def rerolled(self, inside: Callable[[Block], Block]) -> Rerolled:
         """Return the loop.
 
         Args:
@@ -108,7 +108,9 @@ class Body:
         equation = equation_of(iterations, inputs, self._program.listing.equations[self._run.start].place)
         found = zip(self._carried, equation.outputs, strict=False)
         single = {(slot, self._run.count - len(before)): name for (slot, before), name in found}
-        return Rolled(equation, single, dict(zip(made, equation.outputs[len(nexts) :], strict=True)), self._gatherings)
+        return Rerolled(
+            equation, single, dict(zip(made, equation.outputs[len(nexts) :], strict=True)), self._gatherings
+        )
 
     # Equations of the body
 

@@ -1,4 +1,4 @@
-"""Loop-invariant code motion and dead code elimination in loops: `tidied(block)`.
+"""Loop-invariant code motion and dead code elimination in loops: `simplified(block)`.
 
 Unused results are not computed, and values that are the same in all iterations are computed before the loop.
 """
@@ -16,7 +16,7 @@ from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Iterations, equation_of, iterations_of
 
 
-def tidied(block: Block) -> Block:
+def simplified(block: Block) -> Block:
     """Return a program that computes the same."""
     if not any(map(iterations_of, block.equations)):
         return block
@@ -27,7 +27,7 @@ def tidied(block: Block) -> Block:
         iterations = iterations_of(equation)
         found = [equation]
         if iterations is not None:
-            loop = _Loop(replace(iterations, body=tidied(iterations.body)), list(equation.inputs), equation.outputs)
+            loop = _Loop(replace(iterations, body=simplified(iterations.body)), list(equation.inputs), equation.outputs)
             constants.update(loop.iterations.body.constants)
             loop, before = _hoisted(_pruned(loop, used))
             loop = _pruned(loop, used)

@@ -42,7 +42,7 @@ def unrolled(block: Block) -> list[Unrolled]:
     """Return the equations that a program repeats without a loop, by reason; also inside its loops.
 
     Args:
-        block: the program, after `rolled`.
+        block: the program, after `rerolled`.
     """
     found: dict[str, Counter[Location]] = {}
     for each in _with_loops(block):

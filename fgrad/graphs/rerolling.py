@@ -1,6 +1,6 @@
 """Rerolling: loops that Python unrolled become loops again, so that a recorded `for` is one equation.
 
-    rolled(block)                the same program, with loops in place of the equations of their iterations
+    rerolled(block)                the same program, with loops in place of the equations of their iterations
     loops_of(block)              the loops of a program, for reports
 
 The results are equal bit by bit, with two exceptions. If cotangents of elements are gathered, -0.0 may become 0.0. And
@@ -44,7 +44,7 @@ class Loop(NamedTuple):
     is_conditional: bool
 
 
-def rolled(block: Block) -> Block:
+def rerolled(block: Block) -> Block:
     """Return a program in which repeated equations are loops, or `block` itself if there are none.
 
     Args:
@@ -158,7 +158,7 @@ class Rewriting:
 
     def _roll(self, number: int, run: Run) -> None:
         """Write a loop, and the sums to be computed after it."""
-        loop = Body(self, run, self._needed[number]).rolled(rolled)
+        loop = Body(self, run, self._needed[number]).rerolled(rerolled)
         self.equations.append(loop.equation)
         first, end = self._starts[number], int(self.listing.first_value[run.end])
         size = (end - first) // run.count

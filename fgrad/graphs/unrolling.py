@@ -1,4 +1,4 @@
-"""Unrolling of short loops inside of loops: `spread(block)`.
+"""Unrolling of short loops inside of loops: `unrolled(block)`.
 
 Computations common to the end of one iteration and the beginning of the next, such as the force in a leapfrog step, are
 then done once, and the iterations of the outer loop avoid the overhead of a loop.
@@ -21,7 +21,7 @@ _MOST = 128
 """The number of equations that may replace a loop."""
 
 
-def spread(block: Block, is_iteration: bool = False) -> Block:
+def unrolled(block: Block, is_iteration: bool = False) -> Block:
     """Return a program that computes the same, bit by bit.
 
     Args:
@@ -36,10 +36,10 @@ def spread(block: Block, is_iteration: bool = False) -> Block:
         if iterations is None:
             written.copy(equation)
             continue
-        iterations = replace(iterations, body=spread(iterations.body, True))
+        iterations = replace(iterations, body=unrolled(iterations.body, True))
         if is_iteration and _is_short(iterations, equation.inputs):
             written.constants.update(iterations.body.constants)
-            written.spread(iterations, equation)
+            written.unroll(iterations, equation)
         else:
             written.copy(replace(equation_of(iterations, equation.inputs, equation.place), outputs=equation.outputs))
     return Block(block.inputs, written.constants, written.equations, written.named(block.outputs))
@@ -83,7 +83,7 @@ class _Written:
         """Copy an equation."""
         self.equations.append(replace(equation, inputs=tuple(self.named(equation.inputs))))
 
-    def spread(self, iterations: Iterations, loop: Equation) -> None:
+    def unroll(self, iterations: Iterations, loop: Equation) -> None:
         """Write the equations of all iterations of a loop."""
         shared, carry, arrays = iterations.parted(self.named(loop.inputs))
         rows = []

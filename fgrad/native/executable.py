@@ -18,9 +18,9 @@ from fgrad import errors
 from fgrad.graphs.equations import Name, in_pythons_way
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
-from fgrad.graphs.loop_invariants import tidied
-from fgrad.graphs.rerolling import rolled
-from fgrad.graphs.unrolling import spread
+from fgrad.graphs.loop_invariants import simplified
+from fgrad.graphs.rerolling import rerolled
+from fgrad.graphs.unrolling import unrolled
 from fgrad.native.cache import code_cache
 from fgrad.native.calls import Functions
 from fgrad.native.linkage import IN_PROCESS, Cached
@@ -51,7 +51,7 @@ class Executable:
         apart: each item of the plan is a stage of its own, so that it can be timed.
 
     Attributes:
-        block: the graph, with its loops found and tidied up.
+        block: the graph, with its loops rerolled and simplified.
         program: the same as nodes.
         plan: which arrays exist, and in which loops they are made.
         stages: what runs, in order.
@@ -60,7 +60,7 @@ class Executable:
 
     def __init__(self, block: Block, options: Options = DEFAULT, apart: bool = False) -> None:
         start = time.perf_counter()
-        self.block = block = tidied(spread(rolled(block)) if options.finds_loops else block)
+        self.block = block = simplified(unrolled(rerolled(block)) if options.finds_loops else block)
         self.program = lowered(block)
         self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
         self._shared = _shared(self._results)

@@ -26,9 +26,9 @@ import numpy as np
 from fgrad import errors
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.loop_invariants import tidied
-from fgrad.graphs.rerolling import rolled
-from fgrad.graphs.unrolling import spread
+from fgrad.graphs.loop_invariants import simplified
+from fgrad.graphs.rerolling import rerolled
+from fgrad.graphs.unrolling import unrolled
 from fgrad.native import ir
 from fgrad.native.artifacts import ExportedFiles, Parameter, Signature, Target
 from fgrad.native.calls import ALIGNMENT, Functions, append_copy, size_of
@@ -139,7 +139,7 @@ def _check_processor(triple: str, cpu: str, features: str) -> None:
 def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
     """Return the function that runs a program, and how many bytes of workspace it needs."""
     outputs = block.outputs
-    block = tidied(spread(rolled(block)))
+    block = simplified(unrolled(rerolled(block)))
     program = lowered(block)
     _check_native(program, block, functions.linkage)
     nodes = [program.names[each] if type(each) is Name else None for each in block.outputs]

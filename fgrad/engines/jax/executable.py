@@ -17,8 +17,8 @@ from fgrad.engines.jax.programs import Run, check_32_bits, check_known
 from fgrad.graphs.derived import computed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
-from fgrad.graphs.loop_invariants import tidied
-from fgrad.graphs.rerolling import rolled
+from fgrad.graphs.loop_invariants import simplified
+from fgrad.graphs.rerolling import rerolled
 from fgrad.native.options import Options
 
 
@@ -34,7 +34,7 @@ class Executable:
     """
 
     def __init__(self, block: Block, options: Options) -> None:
-        self.block = tidied(rolled(block))
+        self.block = simplified(rerolled(block))
         check_known(self.block)
         self._source = block
         self._device = options.device
@@ -81,7 +81,7 @@ class Inlined:
     """
 
     def __init__(self, block: Block) -> None:
-        self.block = tidied(rolled(block))
+        self.block = simplified(rerolled(block))
         check_known(self.block)
 
     def call(self, arrays: Sequence[Any]) -> list[Any]:

@@ -14,8 +14,8 @@ from fgrad.engines.jax.library import in_64_bits, jax
 from fgrad.engines.jax.programs import Run, check_known
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.loop_invariants import tidied
-from fgrad.graphs.rerolling import rolled
+from fgrad.graphs.loop_invariants import simplified
+from fgrad.graphs.rerolling import rerolled
 
 
 def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
@@ -37,7 +37,7 @@ def written(graph: Graph, platforms: Sequence[str] | None) -> Any:
     """Return the exported JAX program of a graph."""
     values = {name: np.asarray(strip_ended(variable)) for name, variable in graph.variables.items()}
     constants = {**graph.constants, **values}
-    block = tidied(rolled(Block(graph.inputs, constants, graph.equations, graph.outputs)))
+    block = simplified(rerolled(Block(graph.inputs, constants, graph.equations, graph.outputs)))
     check_known(block)
 
     def function(*leaves: object) -> list[Any]:
