@@ -243,6 +243,18 @@ def test_gradients_in_parts():
     check(fg.grad(lambda x, i: np.sum(x[i] ** 2)), RNG.normal(size=30), RNG.integers(0, 30, 100), threads=3)
 
 
+@pytest.mark.parametrize("size", [37, 64, 500, 1001])
+@pytest.mark.usefixtures("all_are_worth_parts")
+def test_parts_of_loops_that_are_parted_where_a_slice_ends(size):
+    def f(x):
+        middle = x[size // 3 : size // 2]
+        return np.sum(x**2) + np.sum(x[:size] ** 3) + np.sum(np.tanh(np.exp(middle)))
+
+    check(fg.grad(f), RNG.normal(size=2 * size), threads=2)
+    matrix = RNG.normal(size=(2 * size, 5))
+    check(lambda x: np.concatenate([x[:size] @ matrix[:5], np.ones((size, 5))]), matrix, threads=2)
+
+
 _POOLS = []
 """Programs refer to the memory of their pool, which has to stay."""
 

@@ -636,6 +636,7 @@ def _loop(code: Builder, each: Variable, ends: tuple[int, int], in_parts: bool) 
         _, low, high = PART
         start = code.select(code.compare("sgt", low, start), low, start)
         stop = code.select(code.compare("slt", high, stop), high, stop)
+        stop = code.select(code.compare("slt", start, stop), stop, start)  # a part outside of the box has no iterations
     return Loop(each, start, stop, may_be_empty=in_parts)
 
 

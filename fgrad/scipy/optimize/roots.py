@@ -31,6 +31,7 @@ from fgrad.scipy.optimize._search import (
 )
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
+from fgrad.transforms.forward import jvp
 from fgrad.transforms.reverse import grad
 from fgrad.typing import Array, ArrayLike, Operand
 
@@ -357,8 +358,9 @@ def newton(
     """Find a root of a function of one unknown by Newton's method, as `scipy.optimize.newton`, with derivatives.
 
     Args:
-        func: `func(x, *args)` returns a number.
-        x0: the starting point.
+        func: `func(x, *args)` returns a number; for an array of unknowns an array, of which each element depends on
+            the unknown in the same place alone.
+        x0: the starting point, or an array of starting points.
         fprime: by default the exact derivative; otherwise as in SciPy. With `x1` the secant method is used.
         args: extra arguments; derivatives are with respect to these and the values that `func` closes over.
         tol, maxiter, fprime2, x1, rtol, disp: as in SciPy.
@@ -366,7 +368,7 @@ def newton(
         compile: whether SciPy calls native code for `func` and its exact derivative, as in `minimize`.
 
     Returns:
-        The root, or with `full_output` the root and the report.
+        The root, or with `full_output` the root and the report; for an array SciPy's named tuple.
 
     Raises:
         ConvergenceError, SingularEquationError: as for `root_scalar`.
@@ -377,6 +379,9 @@ def newton(
         Tensor(0.25)
     """
     check_solvers_function("func of newton", func, "x", as_tuple(args))
+    if np.ndim(x0):
+        options = {"tol": tol, "maxiter": maxiter, "fprime2": fprime2, "x1": x1, "rtol": rtol, "disp": disp}
+        return _newton_of_many(func, x0, fprime, as_tuple(args), options, full_output, compile)
     numbers = _OfNumber(func, compile)
 
     def solve(x0: Operand, x1: Any, *args: Array) -> Any:
@@ -386,6 +391,33 @@ def newton(
 
     root, found = _one_unknown(numbers.function, solve, x0, (x0, x1), as_tuple(args))
     return (root, _report(root, found)) if full_output else root
+
+
+def _newton_of_many(
+    func: Callable[..., Any], x0: ArrayLike, fprime: Any, args: tuple[Any, ...], options: dict[str, Any],
+    full_output: bool, compile: bool,
+) -> Any:  # fmt: skip
+    """Return the roots of equations that share nothing, as SciPy finds them together."""
+    search = Search("newton", func, x0, compile)
+    found: list[Any] = []
+
+    def slopes(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x: jvp(function, (x,), (np.ones_like(x),))[1]
+
+    plain, exact = (for_scipy(derive, search.function, search.compile) for derive in (itself, slopes))
+
+    def plain_of(call: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda x, *_: np.array(call(x))
+
+    def solve(start: Array, *args: Array) -> OptimizeResult:
+        slope = plain_of(exact(args)) if fprime is None and options["x1"] is None else fprime
+        start = np.reshape(start, np.shape(search.start))
+        found.append(SCIPYS.newton(plain_of(plain(args)), start, slope, args, full_output=True, **options))
+        is_success, message = bool(np.all(found[-1].converged)), "some roots have not converged."
+        return result_from({"x": found[-1].root, "success": is_success, "message": message})
+
+    root = search.find(solve, search.function, args)
+    return found[-1]._replace(root=root) if full_output else root
 
 
 def fixed_point(

@@ -21,7 +21,6 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import stop_gradient_of
-from fgrad.ops.tracing import concrete_value
 from fgrad.scipy.stats._base import (
     Distribution,
     count_of,
@@ -528,12 +527,12 @@ class Continuous(Located):
         inside = stop_gradient_of(self._safe(True, y, shapes) * scale)
         return np.where(outside, 0.0, far_density(self.form, np.where(outside, inside, distance), scale, *shapes))
 
-    def _is_moderate(self, distance: Any, scale: Array) -> bool:
+    def _is_moderate(self, distance: Array, scale: Any) -> bool:
         """Return whether the power near 0 need not be separated from the rest of the density."""
         form = self.form
         if form.power is None and form.tail_power is None:
             return True
-        return not np.any(form.has_power(concrete_value(distance) / concrete_value(scale)))
+        return is_everywhere(np.logical_not(form.has_power(stop_gradient_of(distance) / stop_gradient_of(scale))))
 
     def _is_far(self, logarithm: Array, y: Array) -> Any:
         """Return where derivatives of the density cannot be computed from those of its logarithm."""
