@@ -366,3 +366,70 @@ def test_what_numpy_returns_itself_is_written_to(same):
         return np.sum(y)
 
     assert fg.value_and_grad(f)(np.array([1.0, 2.0]))[1].tolist() == [4.0, 8.0]
+
+
+# Assignments
+
+
+def assigned(write):
+    """Return a function that writes into a copy of its argument, and depends on all of the result."""
+
+    def f(x):
+        whole = np.stack([x, 2.0 * x])
+        row = x * 1.0
+        write(row, whole, x)
+        return np.sum(row**2) + np.sum(whole**3)
+
+    return f
+
+
+LEADING_AXES = {
+    "all of a row": lambda row, whole, x: row.__setitem__(..., x[None] ** 2),
+    "two axes": lambda row, whole, x: row.__setitem__(slice(None), x[None, None] ** 2),
+    "a slice": lambda row, whole, x: row.__setitem__(slice(2), x[None, 1:] ** 2),
+    "a list": lambda row, whole, x: row.__setitem__([2, 0], x[None, 1:] ** 2),
+    "a row of a matrix": lambda row, whole, x: whole.__setitem__(0, x[None] ** 2),
+    "a column": lambda row, whole, x: whole.__setitem__((slice(None), 1), x[None, 1:] ** 2),
+    "rows": lambda row, whole, x: whole.__setitem__(..., x[None, None] ** 2),
+    "an axis that is there": lambda row, whole, x: whole.__setitem__(slice(1), x[None] ** 2),
+    "copyto": lambda row, whole, x: np.copyto(row, x[None] ** 2),
+    "copyto where": lambda row, whole, x: np.copyto(row, x[None] ** 2, where=np.array([True, False, True])),
+}
+
+
+@pytest.mark.parametrize("name", LEADING_AXES)
+def test_a_value_may_have_more_axes_of_size_1_in_front(name):
+    f = assigned(LEADING_AXES[name])
+    x = np.array([0.5, -1.0, 2.0])
+    check_grads(f, (x,))
+    expected = np.asarray(fg.grad(f)(x))
+    for gradient in (fg.jacfwd(f), fg.compile(fg.grad(f)), lambda x: fg.vmap(fg.grad(f))(np.stack([x, x]))[1]):
+        np.testing.assert_allclose(gradient(x), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("key", [..., slice(None), [0, 1, 2], np.array([True, True, True]), slice(1, None), 0])
+def test_an_array_is_not_dealt_out_to_the_examples_of_a_batch(key):
+    values = np.arange(6.0).reshape(2, 3)  # of which there are as many rows as examples
+    values = values if key is ... else values[:, key]
+
+    def f(x):
+        y = x * 1.0
+        y[key] = values
+        return y
+
+    for run in (f, fg.vmap(f), fg.vmap(fg.jacfwd(f))):
+        with pytest.raises((ValueError, TypeError), match=r"could not|sequence|cannot|requires"):
+            run(np.ones(3) if run is f else np.ones((2, 3)))
+
+
+@pytest.mark.parametrize("batch", [np.ones((2, 3)), np.ones((3, 2)).T, np.broadcast_to(np.ones((3, 1)), (3, 2)).T])
+def test_a_write_through_a_flat_view_in_a_batch(batch):
+    def f(x):
+        y = x * 1.0
+        for flat in (y.ravel(), y.reshape(-1), y.reshape(3, 1)):
+            flat *= 2.0
+        return np.sum(y)
+
+    np.testing.assert_array_equal(fg.vmap(f)(batch), [24.0, 24.0])
+    np.testing.assert_array_equal(fg.vmap(fg.grad(f))(batch), np.full((2, 3), 8.0))
+    np.testing.assert_array_equal(fg.vmap(fg.vmap(f, in_axes=1))(np.ones((2, 3, 4))), np.full((2, 4), 24.0))

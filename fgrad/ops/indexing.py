@@ -507,6 +507,9 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     shape = x.shape if not path else (*x.shape[: lead + 1], *path[-1][2])
     key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(shape) - 1, True)
     found = key.in_order(np.broadcast_to(0, shape)[_joined(key.template, tuple(key.arrays))])
+    own = np.shape(value)[int(mapped[1]) :]
+    if len(own) > len(found.shape) - 1:  # it would be taken for one value for each example
+        raise ValueError(f"could not broadcast input array from shape {own} into shape {found.shape[1:]}")
     (value,) = aligned((value,), mapped[1:2], len(found.shape) - 1)
     value = key.as_found(np.broadcast_to(value, found.shape))
     through = {"path": path, "lead": lead + 1} if path else {}
@@ -645,6 +648,7 @@ def write(x: Any, key: Any, value: Any) -> None:
         axes, key = _with_axes_for_truth(key)
         write(getitem(x, axes), key, value)
         return
+    value = _without_leading_axes(value, x.shape, template, arrays)
     root, path = origin(x)
     if not arrays and _is_there(value, root, path, template):
         return
@@ -663,7 +667,19 @@ def setitem(x: Array, key: Any, value: Array) -> Any:
     if _names_truth(template, arrays):
         axes, key = _with_axes_for_truth(key)
         return np.reshape(setitem(getitem(x, axes), key, value), x.shape)
+    value = _without_leading_axes(value, x.shape, template, arrays)
     return apply(_replace, (x, value, *arrays), {"template": template})
+
+
+def _without_leading_axes(
+    value: Array, shape: tuple[int, ...], template: tuple[Any, ...], arrays: Sequence[Any]
+) -> Any:
+    """Return a value without those leading axes of size 1 that the part it is written to does not have."""
+    if not value.shape or value.shape[0] != 1 or 0 in shape:
+        return value
+    places = [np.zeros(each.shape, bool if each.dtype.kind == "b" else int) for each in arrays]
+    extra = value.ndim - np.broadcast_to(False, shape)[_joined(template, tuple(places))].ndim
+    return value.reshape(value.shape[extra:]) if extra > 0 and value.shape[:extra] == (1,) * extra else value
 
 
 def to_write(value: ArrayLike, dtype: np.dtype[Any]) -> Any:

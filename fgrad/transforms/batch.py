@@ -160,18 +160,18 @@ def _leading(leaf: Any, axis: int, names: Callable[[], list[str]], place: int) -
             f"in_axes names axis {axis} of {name}, which has shape {value.shape}.\n"
             f"Pass an array with a batch axis; or {instead}."
         )
-    return value if axis in (0, -ndim) else _example_by_example(np.moveaxis(value, axis, 0))
+    return _example_by_example(value if axis in (0, -ndim) else np.moveaxis(value, axis, 0))
 
 
 def _example_by_example(values: Any) -> Any:
     """Return a batch with one example after the other in memory, so that results lie there as those of one example."""
     array = layout(values)
-    if not isinstance(array, np.ndarray) or array.ndim != len(values.shape):
+    if not isinstance(array, np.ndarray) or array.flags.c_contiguous:
         return values
-    steps = list(map(abs, array.strides))
+    steps = list(map(abs, array.strides[array.ndim - len(values.shape) :]))
     if steps[0] == max(steps):
         return values
-    axes = sorted(range(1, array.ndim), key=lambda axis: -steps[axis])
+    axes = sorted(range(1, len(steps)), key=lambda axis: -steps[axis])
     ordered = np.transpose(values, (0, *axes))
     return np.transpose(np.copy(ordered, "C"), np.argsort((0, *axes)))
 
