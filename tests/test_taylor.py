@@ -18,6 +18,7 @@ from helpers import in_groups, naming
 from primitive_names import LONG, SAMPLED
 
 import fgrad as fg
+import fgrad.numpy
 from fgrad import errors
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.scipy import linalg
@@ -246,6 +247,24 @@ def test_values_may_be_asked_for_and_buffers_written_to():
         return rows
 
     assert_alike(fg.taylor(function, 3)(0.3), fg.taylor(lambda x: 2 * np.stack([x, x * np.sin(x)]), 3)(0.3))
+
+
+COPIES = {
+    "method": lambda part: part.copy(), "function": np.copy, "array": np.array, "flatten": lambda part: part.flatten(),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copied_part_is_not_overwritten_with_the_whole(name):
+    def f(s):
+        u = fgrad.numpy.zeros(4)
+        u[1] = s
+        old = COPIES[name](u[1:2])
+        u[1:-1] = 7.0 * s
+        return old[0] ** 3 + u[1]
+
+    np.testing.assert_allclose(fg.derivatives(f, 3)(0.3), [0.027 + 2.1, 0.27 + 7.0, 1.8, 6.0], rtol=1e-12)
+    assert fg.laplacian(lambda x: f(x[0]))(np.array([0.3])) == pytest.approx(1.8)
 
 
 def test_coefficients_that_are_not_finite_are_told():

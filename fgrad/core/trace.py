@@ -261,6 +261,10 @@ class Trace:
             raise errors.LeakedTensorError(self.belongs_to, errors.users_line())
         return tensor
 
+    def mark_of_copy(self, mark: Any, payload: Any) -> Any:
+        """Return the mark of a tensor whose payload is now a copy."""
+        return mark
+
     def shape_of(self, tensor: Any) -> tuple[int, ...]:
         """Return the shape of a tensor of this trace, as the user sees it."""
         return tensor._payload.shape  # type: ignore[no-any-return]

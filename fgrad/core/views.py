@@ -279,6 +279,7 @@ def in_memory_of_its_own(x: Array) -> Array:
 
 def _copy_views(tensor: Tensor) -> None:
     """Replace arrays that are views by copies, in all layers; values are unchanged."""
+    before = tensor._payload
     for name in ("_payload", "_mark"):
         held = getattr(tensor, name)
         inner = unmasked(held)
@@ -287,6 +288,8 @@ def _copy_views(tensor: Tensor) -> None:
         elif type(inner) is np.ndarray and not _is_owner(inner):
             copy = inner.copy(order="K")
             setattr(tensor, name, copy if held is inner else Masked(copy))
+    if tensor._payload is not before:
+        tensor._mark = tensor._trace.mark_of_copy(tensor._mark, tensor._payload)
 
 
 def layout(x: Any) -> Any:

@@ -81,6 +81,12 @@ class Series:
         while len(known) <= number:
             known.append(_in_form(find(len(known)), known[0]))
 
+    def of_copy(self, value: Any) -> Series:
+        """Return the series with a copy of the value, which may be overwritten; all coefficients are known."""
+        series = Series(value, self._find, self.order, self.is_masked)
+        series._known += self._known[1:]
+        return series
+
     def finish(self) -> None:
         """Compute all coefficients, and drop the function that computes them."""
         if self._find is not None:
@@ -163,6 +169,10 @@ class SeriesTrace(Trace):
         count, is_masked = len(coefficients), any(map(may_hold_zeros, coefficients))
         find = lambda k: coefficients[k - 1] if k <= count else ZERO  # noqa: E731
         return box(value, self, Series(value, find, self.order, is_masked))
+
+    @override
+    def mark_of_copy(self, mark: Any, payload: Any) -> Series:
+        return mark.of_copy(payload)  # type: ignore[no-any-return]
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
