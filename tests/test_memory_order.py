@@ -6,6 +6,7 @@ import pytest
 from helpers import in_groups, naming
 
 import fgrad as fg
+import fgrad.numpy
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import flatten
 
@@ -119,3 +120,20 @@ def test_new_results_share_no_memory_with_arguments(name):
     x = np.ones((3, 2))
     value, slope = fg.value_and_grad(f)(x)
     assert (value.item(), slope.tolist()) == (f(x), [[1.0, 1.0]] * 3)
+
+
+@pytest.mark.parametrize("order", ["C", "F", "K", "A", None])
+@pytest.mark.parametrize("make", ["array", "asarray"])
+@pytest.mark.parametrize("is_turned", [True, False])
+def test_order_of_new_arrays(order, make, is_turned):
+    def f(x, module):
+        y = getattr(module, make)(x.T if is_turned else x, order=order)
+        flat = y.ravel()
+        flat += 10.0  # shows in y if the order is C
+        return y
+
+    x = np.arange(6.0).reshape(2, 3)
+    expected = f(x.copy(), np)
+    assert np.array_equal(f(fg.constant(x.copy()), fgrad.numpy), expected)
+    assert np.array_equal(fg.vmap(lambda x: f(1.0 * x, fgrad.numpy))(x[None])[0], expected)
+    assert np.array_equal(fg.value_and_grad(lambda x: np.sum(f(1.0 * x, fgrad.numpy) ** 2))(x)[0], np.sum(expected**2))

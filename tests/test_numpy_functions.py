@@ -381,6 +381,33 @@ def test_other_names_are_numpys_own():
         _ = fnp.no_such_name
 
 
+def into_two(x, first, second):
+    fnp.modf(x, first, second)
+    return 2.0 * first + second
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, out: fnp.sin(x, out),
+        lambda x, out: fnp.add(x, x, x),
+        lambda x, out: fnp.multiply(x, 2.0, out),
+        lambda x, out: into_two(x, out, 0.0 * x),
+    ],
+)
+def test_out_may_be_given_by_position(function):
+    def f(x):
+        y = 1.0 * x
+        return np.sum(function(y, fnp.zeros(3)) * y)
+
+    x = np.array([0.5, -1.25, 2.25])
+    value, gradient = fg.value_and_grad(f)(x)
+    assert value == fg.compile(f)(x)
+    assert value == f(x)
+    check_grads(f, (x,))
+    np.testing.assert_allclose(fg.compile(fg.grad(f))(x), gradient)
+
+
 def test_functions_without_a_rule_run_on_untraced_tensors():
     assert np.percentile(Tensor(V), 50).item() == np.percentile(V, 50)
     gamma = np.frompyfunc(math.gamma, 1, 1)

@@ -33,11 +33,12 @@ from fgrad.typing import Operand
 
 def _direct(ufunc: _numpy.ufunc) -> Callable[..., Any]:
     """Return a function that does what the ufunc does, without NumPy's dispatch."""
-    primitive = UFUNCS[ufunc]
+    primitive, count = UFUNCS[ufunc], ufunc.nin
 
     @functools.wraps(ufunc)
     def call(*args: Operand, **keywords: object) -> Any:
-        return ufunc(*args, **keywords) if keywords else apply(primitive, args)
+        # Further arguments are arrays to write into.
+        return ufunc(*args, **keywords) if keywords or len(args) != count else apply(primitive, args)
 
     for method in ("reduce", "accumulate", "reduceat", "outer", "at"):
         setattr(call, method, getattr(ufunc, method))

@@ -100,8 +100,15 @@ def array(
 ) -> Any:
     """Return a tensor from numbers, arrays, tensors or nested lists of them; derivatives are kept."""
     is_same = not copy and type(object) in BOXES and (dtype is None or object.dtype == dtype)
-    result = object if is_same else _array(object, dtype)
+    result = _in_order(object if is_same else _array(object, dtype), order)
     return result.reshape((*(1,) * (ndmin - result.ndim), *result.shape)) if result.ndim < ndmin else result
+
+
+def _in_order(x: Array, order: str | None) -> Any:
+    """Return an array itself if it is in C or Fortran order, as asked for, and otherwise a copy that is."""
+    array = layout_of_one(x) if order in ("C", "F") else None
+    flag = "C_CONTIGUOUS" if order == "C" else "F_CONTIGUOUS"
+    return copy_of(x, str(order)) if isinstance(array, np.ndarray) and not array.flags[flag] else x
 
 
 def _array(object: Any, dtype: object) -> Any:
@@ -117,8 +124,8 @@ def asarray(a: Any, dtype: DTypeLike | None = None, order: Any = None, *, device
     """Return a value as a tensor; a tensor of the right dtype is returned unchanged."""
     check_device(device)
     if type(a) in BOXES and (dtype is None or a.dtype == dtype) and not copy:
-        return a
-    return array(a, dtype)
+        return _in_order(a, order)
+    return array(a, dtype, order=order)
 
 
 def asarray_chkfinite(a: ArrayLike, dtype: DTypeLike | None = None, order: object = None) -> Any:
