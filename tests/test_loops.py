@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import fgrad as fg
 from fgrad import errors
+from fgrad.testing import check_grads
 
 A = np.array([[0.5, -0.3], [0.2, 0.4]])
 XS = np.array([[0.3, -1.2], [0.8, 0.1], [-0.4, 0.6], [1.1, 0.2], [0.7, -0.9]])
@@ -407,8 +408,8 @@ def test_functions_may_write_into_their_carry():
     assert fg.scan(view, np.ones(2), factors)[1].tolist() == [[1.0], [2.0], [6.0]]
     gradient = fg.grad(lambda init: np.sum(fg.scan(view, init, factors)[1]))(np.ones(2))
     assert gradient.tolist() == [9.0, 0.0]
-    with pytest.raises(ValueError, match="read-only"):
-        fg.scan(lambda c, x: (c, x.__iadd__(1)), 0.0, xs)
+    assert fg.scan(lambda c, x: (c, x.__iadd__(1)), 0.0, xs)[1].tolist() == (xs + 1).tolist()
+    assert xs.tolist() == np.ones((3, 2)).tolist()
 
     def double(c):
         c[0] = c[0] * 2
@@ -723,3 +724,108 @@ def test_a_carry_that_becomes_an_integer_is_not_rounded_before():
         return fg.fori_loop(0, 3, lambda i, carry: (carry > 0.4) * 1, 0.5) * x
 
     assert f(2.0) == fg.compile(f)(2.0) == 2.0
+
+
+# Writes into tensors from outside
+
+
+def scaled_in_a_scan(x):
+    y = 1.0 * x
+
+    def step(carry, k):
+        alias = y
+        alias *= 2.0
+        return carry + alias[0], None
+
+    return fg.scan(step, 0.0, np.arange(3.0))[0] + np.sum(y)
+
+
+def written_in_a_loop(x):
+    y = 1.0 * x
+
+    def step(k, carry):
+        y[0] = 2.0 * y[0] + carry
+        return carry * y[1]
+
+    return fg.fori_loop(0, 3, step, x[0]) + np.sum(y**2)
+
+
+def elements_written_in_a_scan(x):
+    squares = 0.0 * x
+
+    def step(carry, i):
+        squares[i] = carry * x[i]
+        return carry + 1.0, None
+
+    fg.scan(step, 0.5, np.arange(3))
+    return np.sum(squares**2)
+
+
+def written_in_a_map(x):
+    y = 1.0 * x
+    fg.map(lambda k: y.__imul__(1.0 + k)[0] * 1.0, np.arange(3.0))
+    return np.sum(y**2)
+
+
+def copies_written_in_a_scan(x):
+    y = 1.0 * x
+
+    def step(carry, row):
+        own = 3.0 * y
+        own[0] = carry
+        own *= row
+        row *= 2.0
+        return np.sum(own), row
+
+    last, rows = fg.scan(step, 0.5, np.stack([x, 2.0 * x]) * 1.0)
+    return last + np.sum(rows) + np.sum(y)
+
+
+def operands_written_in_branches(x):
+    y = 1.0 * x
+
+    def one(y):
+        y *= 2.0
+        return np.sum(np.sin(np.exp(y)))
+
+    def two(y):
+        y[0] = 3.0
+        return np.sum(np.cos(np.exp(y)))
+
+    return fg.cond(x[0] > 0, one, two, y) + fg.switch(1, [one, two], y) + np.sum(y)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        scaled_in_a_scan, written_in_a_loop, elements_written_in_a_scan, written_in_a_map, copies_written_in_a_scan,
+        operands_written_in_branches,
+    ],
+)  # fmt: skip
+def test_writes_of_loops_and_branches_are_those_of_a_run_in_python(f):
+    for x in (np.array([0.5, -1.0, 2.0]), np.array([-0.5, 1.5, 0.25])):
+        value, gradient = fg.value_and_grad(f)(x)
+        assert f(fg.constant(x)) == value
+        check_grads(f, (x,), order=1)
+        np.testing.assert_allclose(fg.compile(f)(x), value, rtol=1e-12)
+        np.testing.assert_allclose(fg.compile(fg.grad(f))(x), gradient, rtol=1e-12)
+        np.testing.assert_allclose(fg.vmap(fg.grad(f))(np.stack([x, x]))[1], gradient, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["cond", "switch"])
+def test_a_recorded_branch_may_not_write_into_a_tensor_from_outside(kind):
+    def f(x):
+        y = 1.0 * x
+
+        def write(x):
+            y[0] = 2.0
+            return np.sum(y)
+
+        if kind == "cond":
+            return fg.cond(x[0] > 1.0, write, np.sum, x) + np.sum(y)
+        return fg.switch((x[0] > 1.0) * 1, [np.sum, write], x) + np.sum(y)
+
+    x = np.array([0.5, -1.0, 2.0])
+    assert f(fg.constant(x)) == 3.0
+    with pytest.raises(errors.InPlaceError, match=r"(true_fun|branch 1) \(write\) writes into a tensor from outside"):
+        fg.compile(f)(x)

@@ -246,6 +246,8 @@ def stand_for(root: Tensor, value: Tensor) -> None:
     """Make a tensor hold another value, and mark its views as outdated."""
     if type(root._alias) is Family:
         _refuse_if_lent(root._alias)
+    if now_written.check is not None:
+        now_written.check(root)
     value = value._trace.renewed(value)
     outdate(root)
     if type(root._alias) is Family:
@@ -331,11 +333,16 @@ def _plain(x: Array) -> Any:
 
 
 class Writing(threading.local):
-    """The arrays that a write in this thread may overwrite, and the copies made of other arrays."""
+    """The arrays that a write in this thread may overwrite, and the copies made of other arrays.
+
+    Attributes:
+        check: is called before a write with the root that is written to, and may raise.
+    """
 
     def __init__(self) -> None:
         self.arrays: list[Any] = []
         self.copies: list[Any] = []
+        self.check: Callable[[Tensor], None] | None = None
 
     def own(self, array: Array) -> Any:
         """Return an array to write into: `array` itself if it may be overwritten, otherwise a copy."""
@@ -379,6 +386,8 @@ def rewrite(root: Tensor, primitive: Primitive, args: Sequence[Any], metadata: M
     """
     family = _family_of(root)
     _refuse_if_lent(family)
+    if now_written.check is not None:
+        now_written.check(root)
     if family.views:
         outdate(root)
     if observing and is_seen():  # an observer may keep the values

@@ -568,6 +568,8 @@ class InPlaceError(FgradError, TypeError):
         >>> fg.grad(changed)(np.ones(2))
         Traceback (most recent call last):
         fgrad.errors.InPlaceError: ...
+
+    In a recording, neither may a function that `cond` or `switch` selects write into tensors from outside of it.
     """
 
     def __init__(self, what: str, line: str) -> None:
@@ -585,13 +587,29 @@ class InPlaceError(FgradError, TypeError):
             made: the user's line where the array was made.
             line: the user's line of the write.
         """
-        error = cls.__new__(cls)
-        FgradError.__init__(
-            error,
+        return cls._saying(
             "a traced tensor is written to while a plain array that NumPy made of it, as by np.asarray, is in use; the "
             f"write would not show in that.\n  made at {made}\n  written at {line}\n"
-            "Use the tensor itself in place of np.asarray(x): NumPy's functions accept it. np.array(x) is a copy.",
+            "Use the tensor itself in place of np.asarray(x): NumPy's functions accept it. np.array(x) is a copy."
         )
+
+    @classmethod
+    def of_branch(cls, name: str, line: str) -> InPlaceError:
+        """Return the error for a write of a branch into a tensor from outside, where all branches are recorded.
+
+        Args:
+            name: the branch.
+            line: the user's line that calls it.
+        """
+        return cls._saying(
+            f"{name} writes into a tensor from outside of it, and it is recorded although another one may run.\n"
+            f"  at {line}\nReturn the new value, or write into a copy, such as y.copy()."
+        )
+
+    @classmethod
+    def _saying(cls, message: str) -> InPlaceError:
+        error = cls.__new__(cls)
+        FgradError.__init__(error, message)
         return error
 
 

@@ -19,8 +19,9 @@ from fgrad.core.tree import flatten, unflatten
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.loop import Iterations, is_slight
-from fgrad.loops.avals import WEAK, combined, kind_of, own, strong
+from fgrad.loops.avals import WEAK, combined, kind_of, strong
 from fgrad.loops.recorded import Kind, example_in_turn, kind_in_turn, lifted, recorded_iteration
+from fgrad.loops.writes import own_operands
 
 
 class _Way(NamedTuple):
@@ -100,7 +101,7 @@ def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequ
 
     def way(carry: object, elements: Sequence[Any]) -> Any:
         with observed_by(_Claimed(strip_ended(elements[0])._trace)):
-            leaves, treedef = flatten(function(*own(tuple(operands))))
+            leaves, treedef = flatten(function(*own_operands(tuple(operands))))
         if kinds is not None:
             leaves = [strong(x, _dtype(kind)) for x, kind in zip(leaves, kinds, strict=True)]
         results[:] = [unflatten(treedef, map(_form, leaves))]

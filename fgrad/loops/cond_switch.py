@@ -17,6 +17,7 @@ from fgrad import errors
 from fgrad.loops.avals import combined, own
 from fgrad.loops.branches import in_program
 from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is_undecided
+from fgrad.loops.writes import OuterWriteError, no_outer_writes, own_operands
 from fgrad.transforms.callbacks import check_callback, check_function, plainly_takes
 from fgrad.transforms.calls import name_of
 
@@ -83,15 +84,14 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     _check_functions("cond", (true_fun, false_fun), ("true_fun", "false_fun"), operands)
     pred = checked_truth(pred, "the condition of cond")
     if not is_undecided(pred):
-        return true_fun(*operands) if pred else false_fun(*operands)
+        return (true_fun if pred else false_fun)(*own(operands))
     functions, names = (true_fun, false_fun), (f"true_fun ({name_of(true_fun)})", f"false_fun ({name_of(false_fun)})")
     if is_of_program(pred):
         holds = truth_of(pred)
         found = in_program([holds, np.logical_not(holds)], functions, names, operands)
         if found is not None:
             return found
-    with np.errstate(all="ignore"):  # in branches that are not selected
-        one, other = (function(*own(operands)) for function in functions)
+    one, other = _all_results(functions, names, operands)
     return chosen(pred, one, other, names)
 
 
@@ -129,18 +129,31 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object
     _check_functions("switch", branches, [f"branches[{place}]" for place in range(len(branches))], operands)
     index = checked_truth(checked_integer(index, "the index of switch"), "the index of switch")
     if not is_undecided(index):
-        return branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands)
+        return branches[min(max(operator.index(index), 0), len(branches) - 1)](*own(operands))
     names = [f"branch {place} ({name_of(branch)})" for place, branch in enumerate(branches)]
     if is_of_program(index):
         found = in_program(_places(index, len(branches)), branches, names, operands)
         if found is not None:
             return found
-    with np.errstate(all="ignore"):
-        results = [branch(*own(operands)) for branch in branches]
+    results = _all_results(branches, names, operands)
     taken, name = results[0], names[0]
     for place in range(1, len(branches)):
         taken = chosen(np.greater_equal(index, place), results[place], taken, (names[place], name))
     return taken
+
+
+def _all_results(
+    functions: Sequence[Callable[..., Any]], names: Sequence[str], operands: tuple[object, ...]
+) -> list[Any]:
+    """Return the results of all functions, one of which is selected; the others are not to change anything."""
+    results = []
+    for function, name in zip(functions, names, strict=True):
+        try:
+            with np.errstate(all="ignore"), no_outer_writes():
+                results.append(function(*own_operands(operands)))
+        except OuterWriteError:
+            raise errors.InPlaceError.of_branch(name, errors.users_line()) from None
+    return results
 
 
 def _places(index: Any, count: int) -> list[Any]:

@@ -21,6 +21,7 @@ from fgrad.graphs.loop import Along, Iterations
 from fgrad.graphs.record import new_recording, recorded
 from fgrad.loops.avals import WEAK, kind_of, strong
 from fgrad.loops.values import is_of_program
+from fgrad.loops.writes import OuterWriteError, no_outer_writes
 from fgrad.native.purity import check_repeats
 from fgrad.ops.tracing import first_example
 from fgrad.rules.randomness import RandomStates
@@ -119,14 +120,14 @@ def recorded_iteration(
 
     flat.__name__ = "loop"
     examples = tuple(map(example_in_turn, [*carry, *elements]))
-    with RandomStates(function).put_back():
+    with RandomStates(function).put_back(), no_outer_writes():
         try:
             trace = new_recording(lifts=True)
             graph, assigned = recorded(flat, examples, {}, integers=True, trace=trace)
             if assigned or len(graph.inputs) != len(examples):
                 return None
             check_repeats(flat, examples, graph, assigned, trace, lifts=True)
-        except (errors.ConcretizationError, errors.FrozenValueError):
+        except (errors.ConcretizationError, errors.FrozenValueError, OuterWriteError):
             return None
     return graph
 

@@ -143,13 +143,20 @@ class _Scan:
 
 
 def _elements(xs: Sequence[Any], treedef: optree.PyTreeSpec, places: range) -> Iterator[Any]:
-    """Return the elements for iterations at some positions, in containers."""
+    """Return the elements for iterations at some positions, in containers; a write into one stays there."""
     if treedef == _NUMBER:
         (x,) = xs
-        if type(x) is np.ndarray and len(x) == len(places):
+        if type(x) is np.ndarray and x.ndim == 1 and len(x) == len(places):
             return iter(x[:: places.step])  # a third of the time
-        return (x[i] for i in places)
-    return (unflatten(treedef, [x[i] for x in xs]) for i in places)
+        return (_element(x, i) for i in places)
+    return (unflatten(treedef, [_element(x, i) for x in xs]) for i in places)
+
+
+def _element(x: Any, place: int) -> Any:
+    element = x[place]
+    if type(element) is Tensor:
+        return own_handle(element)
+    return element.copy() if type(element) is np.ndarray else element
 
 
 _NUMBER = flatten(0.0)[1]
@@ -200,7 +207,8 @@ def scan(
 
     Args:
         f: a function of the carry and an element of `xs`, which returns the next carry and an output; None is an output
-            without leaves. If there are no iterations, it runs once on zeros, to determine its outputs.
+            without leaves. If there are no iterations, it runs once on zeros, to determine its outputs. It may write
+            into the carry and the element: `init` and `xs` do not change.
         init: the carry before the first iteration: numbers, arrays or containers of them. Python numbers take their
             dtype from the first iteration.
         xs: an array, or a container of arrays, whose first axes have the same size; `f` receives their elements in the
@@ -239,7 +247,7 @@ def scan(
     count = _count(xs, leaves, length)
     carry = own(init)
     loop = _Scan(f, carry, treedef)
-    arrays = [_read_only(x) for x in leaves]
+    arrays = [x if type(x) in BOXES else np.asarray(x) for x in leaves]
     places = range(count)[:: -1 if reverse else 1]
     if not count:
         return loop.without_iterations(carry, arrays)
@@ -320,15 +328,6 @@ class _Program:
 
 def _unblocked(y: Any) -> Any:
     return y.reshape(y.shape[0] * y.shape[1], *y.shape[2:])
-
-
-def _read_only(x: Any) -> Any:
-    """Return an array as a read-only view."""
-    if type(x) in BOXES:
-        return x
-    array = np.asarray(x).view()
-    array.flags.writeable = False
-    return array
 
 
 def _count(xs: object, leaves: list[Any], length: object) -> int:

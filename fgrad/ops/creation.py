@@ -107,8 +107,10 @@ def array(
 def _in_order(x: Array, order: str | None) -> Any:
     """Return an array itself if it is in C or Fortran order, as asked for, and otherwise a copy that is."""
     array = layout_of_one(x) if order in ("C", "F") else None
-    flag = "C_CONTIGUOUS" if order == "C" else "F_CONTIGUOUS"
-    return copy_of(x, str(order)) if isinstance(array, np.ndarray) and not array.flags[flag] else x
+    if not isinstance(array, np.ndarray):
+        return x
+    is_right = array.flags.c_contiguous if order == "C" else array.flags.f_contiguous
+    return x if is_right else copy_of(x, str(order))
 
 
 def _array(object: Any, dtype: object) -> Any:
