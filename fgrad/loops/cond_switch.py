@@ -132,7 +132,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object
         return branches[min(max(operator.index(index), 0), len(branches) - 1)](*operands)
     names = [f"branch {place} ({name_of(branch)})" for place, branch in enumerate(branches)]
     if is_of_program(index):
-        found = in_program(_places(index, len(branches)), branches, names, operands)
+        found = in_program(_is_selected(index, len(branches)), branches, names, operands)
         if found is not None:
             return found
     with np.errstate(all="ignore"):
@@ -143,7 +143,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object
     return taken
 
 
-def _places(index: Any, count: int) -> list[Any]:
+def _is_selected(index: Any, count: int) -> list[Any]:
     """Return for each index whether it is selected."""
     if count == 1:
         return [np.True_]

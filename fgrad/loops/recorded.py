@@ -84,7 +84,7 @@ _TYPES = (bool, int, float, complex)
 """The types of Python numbers; each can represent values of those before it."""
 
 
-def kind_in_turn(leaf: object) -> Kind:
+def leaf_kind(leaf: object) -> Kind:
     """Return the dtype and the Python type of a leaf."""
     kind, dtype = kind_of(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return (None if kind is None else kind[1]), type(np.zeros((), dtype).item())
@@ -95,7 +95,7 @@ def _like_after(x: Any, after: Kind) -> Any:
 
     The result is None if the later type cannot represent the earlier value.
     """
-    (own, kind), (dtype, later) = kind_in_turn(x), after
+    (own, kind), (dtype, later) = leaf_kind(x), after
     if own is not WEAK or (dtype is WEAK and kind is later):
         return x
     if kind not in _TYPES or later not in _TYPES or _TYPES.index(kind) > _TYPES.index(later):
@@ -114,11 +114,11 @@ def recorded_iteration(
 
     def flat(*leaves: object) -> tuple[list[Any], list[Any]]:
         following, outputs = iteration(leaves[:count], leaves[count:])
-        kinds[:] = map(kind_in_turn, following)
+        kinds[:] = map(leaf_kind, following)
         return list(following), list(outputs)
 
     flat.__name__ = "loop"
-    examples = tuple(map(example_in_turn, [*carry, *elements]))
+    examples = tuple(map(leaf_example, [*carry, *elements]))
     with RandomStates(function).put_back():
         try:
             trace = new_recording(lifts=True)
@@ -131,7 +131,7 @@ def recorded_iteration(
     return graph
 
 
-def example_in_turn(leaf: object) -> Any:
+def leaf_example(leaf: object) -> Any:
     """Return a number or array like a leaf, with which an iteration is recorded."""
     if type(leaf) is bool:
         return np.bool_(leaf)
@@ -168,7 +168,7 @@ def _run(
         len(carry),
         [along] * len(arrays),
         [along] * (len(outputs) - len(carry)),
-        [example_in_turn(strip_ended(x)) for x in (*shared, *carry, *elements)],
+        [leaf_example(strip_ended(x)) for x in (*shared, *carry, *elements)],
         **options,
     )
     found = iterations(*shared, *carry, *map(_array, arrays))

@@ -60,10 +60,10 @@ class _Scan:
     def iteration(self, carry: object, x: Any) -> tuple[Any, Any]:
         """Return the next carry, and the output of one iteration."""
         result = self._function(carry, x)
-        carry, y = result if type(result) is tuple and len(result) == 2 else self._parted(result)
+        carry, y = result if type(result) is tuple and len(result) == 2 else self._pair_of(result)
         return self._carries.fitted(carry), y
 
-    def _parted(self, result: Any) -> tuple[Any, Any]:
+    def _pair_of(self, result: Any) -> tuple[Any, Any]:
         if not isinstance(result, (tuple, list)) or len(result) != 2:
             raise errors.OutputError(
                 f"the function of scan must return a pair, the carry and an output, but {name_of(self._function)} "
@@ -78,9 +78,9 @@ class _Scan:
             self._is_silent = y is None
         else:
             self._outputs.fitted(y)
-        return [self._kept(leaf) for leaf in self._outputs.leaves]
+        return [self._unaliased(leaf) for leaf in self._outputs.leaves]
 
-    def _kept(self, leaf: Any) -> Any:
+    def _unaliased(self, leaf: Any) -> Any:
         if type(leaf) is np.ndarray:
             is_shared = leaf.base is not None or self._is_carry(leaf)
             return leaf.copy() if is_shared else leaf

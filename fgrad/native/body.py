@@ -42,30 +42,30 @@ class Body(Builder):
 
     # What routines take: addresses of numbers
 
-    def _room_with(self, value: Constant) -> Value:
+    def _constant_slot(self, value: Constant) -> Value:
         """Return memory that holds a number; it is taken once, and not in each iteration of a loop."""
         assert value.type is not None
         with self.within(self._first):
-            place = self.room(value.type)
-            self.store(value, place)
-        return place
+            slot = self.room(value.type)
+            self.store(value, slot)
+        return slot
 
     def integer(self, value: int | Value) -> Value:
         """Return the address of an integer."""
         if isinstance(value, int):
-            return self._room_with(integer(value, Type.I32))
+            return self._constant_slot(integer(value, Type.I32))
         with self.within(self._first):
-            place = self.room(Type.I32)
-        self.store(self.cast(Op.TRUNC, value, Type.I32), place)
-        return place
+            slot = self.room(Type.I32)
+        self.store(self.cast(Op.TRUNC, value, Type.I32), slot)
+        return slot
 
     def flag(self, letter: str) -> Value:
         """Return the address of a letter."""
-        return self._room_with(integer(ord(letter), Type.I8))
+        return self._constant_slot(integer(ord(letter), Type.I8))
 
     def number(self, value: float) -> Value:
         """Return the address of a number."""
-        return self._room_with(Constant(self.kind.type, value))
+        return self._constant_slot(Constant(self.kind.type, value))
 
     def routine(self, name: str, *arguments: Value) -> None:
         """Call a function of BLAS or LAPACK; its name is given without the first letter."""
@@ -80,11 +80,11 @@ class Body(Builder):
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(self.loop(size)) for size in shape]
 
-    def at(self, pointer: Value, offset: int, *steps: tuple[int, Value], kind: Type | None = None) -> Value:
+    def at(self, pointer: Value, offset: int, *strides: tuple[int, Value], kind: Type | None = None) -> Value:
         """Return the address of the element `offset + step * iteration + ...` behind an address."""
         total: Value = integer(offset)
-        for step, iteration in steps:
-            total = self.add(total, self.mul(iteration, integer(step)))
+        for stride, iteration in strides:
+            total = self.add(total, self.mul(iteration, integer(stride)))
         return self.address(pointer, kind or self.kind.type, total, flags="")
 
     def matrix(
@@ -93,9 +93,9 @@ class Body(Builder):
         """Return the address of one matrix of a stack."""
         return self.at(pointer, matrices.offset, *zip(matrices.steps, iterations, strict=True), kind=kind)
 
-    def read(self, place: Value, kind: Type | None = None) -> Value:
+    def read(self, address: Value, kind: Type | None = None) -> Value:
         """Read a number."""
-        return self.load(kind or self.kind.type, place)
+        return self.load(kind or self.kind.type, address)
 
     def exchange(self, one: Value, other: Value) -> None:
         """Exchange the numbers at two addresses."""

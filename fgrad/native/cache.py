@@ -22,7 +22,7 @@ from typing import Any
 
 from fgrad import errors
 
-_LARGEST = 512 << 20
+_MOST_BYTES = 512 << 20
 """Bytes that a folder may hold."""
 _PREFIX = "fgrad-"
 """What names of files begin with: others in the folder are the user's."""
@@ -40,8 +40,8 @@ def cache_folder(cache: bool | str | os.PathLike[str] | None) -> str | None:
         MissingExtraError: an ImportError; platformdirs, which knows the folder, is not installed.
     """
     if cache is None:
-        told = os.environ.get("FGRAD_CACHE", "")
-        cache = {"0": False, "1": True}.get(told, told)
+        setting = os.environ.get("FGRAD_CACHE", "")
+        cache = {"0": False, "1": True}.get(setting, setting)
     if isinstance(cache, bool):
         return _users_folder() if cache else None
     folder = os.fsdecode(cache)
@@ -120,7 +120,7 @@ class CodeCache:
         files = [(path.stat(), path) for path in self._folder.glob(f"{_PREFIX}*")]
         total = sum(each.st_size for each, _ in files)
         for each, path in sorted(files, key=lambda pair: pair[0].st_mtime):
-            if total <= _LARGEST:
+            if total <= _MOST_BYTES:
                 return
             path.unlink(missing_ok=True)
             total -= each.st_size

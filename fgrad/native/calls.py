@@ -44,7 +44,7 @@ Pointer = tuple[Node, int]
 """An array, and the element of it at which memory begins."""
 
 
-Written = Callable[[str], str]
+Definition = Callable[[str], str]
 """A function in LLVM's language, by the name that it is to have."""
 
 
@@ -70,26 +70,26 @@ class Functions:
         self.threads, self.widths, self.linkage = threads, widths, linkage
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
-        self.narrow: list[str] = []
+        self.unvectorized: list[str] = []
         self.declarations: list[str] = []
         self.has_iterations = False
         self.used: dict[str, tuple[str, ...]] = {}
 
-    def add(self, name: str, written: Written, used: Used, arguments: int, is_wide: bool = True) -> str:
+    def add(self, name: str, definition: Definition, used: Used, arguments: int, is_vectorized: bool = True) -> str:
         """Return the name of a function of some addresses: of one that there is, if that does the same."""
         self.used.update(used)
-        known = self.known.setdefault(written(""), name)
+        known = self.known.setdefault(definition(""), name)
         if known == name:
-            (self.texts if is_wide else self.narrow).append(written(name))
-            if not is_wide:
+            (self.texts if is_vectorized else self.unvectorized).append(definition(name))
+            if not is_vectorized:
                 self.declarations.append(f"declare {self.linkage.scope} void @{name}({', '.join(['ptr'] * arguments)})")
         return known
 
-    def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Written:
+    def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Definition:
         """Return a function that takes memory; `is_caller`: it does little but call others."""
         how, scope = self.linkage.callers if is_caller else self.linkage.nests, self.linkage.scope
-        given = taken(parameters)
-        return lambda name: f"define {scope} void @{name}({given}) {how} #0 {{\n{body}\n}}"
+        signature = taken(parameters)
+        return lambda name: f"define {scope} void @{name}({signature}) {how} #0 {{\n{body}\n}}"
 
 
 class Calls:
@@ -108,7 +108,7 @@ class Calls:
     """
 
     def __init__(self, name: str, items: Iterable[Item], plan: Plan, functions: Functions) -> None:
-        self._plan, self._functions, self._parts = plan, functions, plan.parts()
+        self._plan, self._functions, self._projections = plan, functions, plan.parts()
         items = list(items)
         self.writes = [node for item in items for node in self._written(item)]
         self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
@@ -118,59 +118,62 @@ class Calls:
     def append(self, code: Builder, memory: Mapping[Node, Value]) -> None:
         """Append the calls of the functions, with arrays that lie at given addresses."""
         for name, order in self._calls:
-            given = [
+            arguments = [
                 code.address(memory[node], scalar_of(node.dtype).stored, integer(offset), flags="")
                 if offset
                 else memory[node]
                 for node, offset in order
             ]
-            code.do(Op.CALL, None, *given, attribute=Callee(f"@{name}", is_declared=False))
+            code.do(Op.CALL, None, *arguments, attribute=Callee(f"@{name}", is_declared=False))
 
     def _written(self, item: Item) -> Iterable[Node]:
         if isinstance(item, LoopNode):
-            return [item, *self._parts.get(item, ())]
+            return [item, *self._projections.get(item, ())]
         return [write.target for write in item.writes] if isinstance(item, Rows) else [item]
 
     def _call(self, name: str, item: Item) -> tuple[str, list[Pointer]]:
         """Return the name of a function that runs an item, and the memory that it takes."""
         if isinstance(item, LoopNode):
             self._functions.has_iterations = True
-            loop = _Loop(item, self._parts.get(item, []), name, self._functions)
+            loop = _Loop(item, self._projections.get(item, []), name, self._functions)
             body, used = printed(loop.body())
-            written = self._functions.definition(loop.given.values(), body)
-            return self._functions.add(name, written, used, len(loop.given)), [(node, 0) for node in loop.given]
-        pointers, is_wide = Pointers(self._plan.stored), True
+            definition = self._functions.definition(loop.parameters.values(), body)
+            arrays: list[Pointer] = [(node, 0) for node in loop.parameters]
+            return self._functions.add(name, definition, used, len(arrays)), arrays
+        pointers, is_vectorized = Pointers(self._plan.stored), True
         if isinstance(item, LibraryCall):
-            written, used = self._routine(item, pointers)
+            definition, used = self._routine(item, pointers)
         else:
             assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)
             body, used = printed(function.body)
-            written, is_wide = self._functions.definition(pointers.order.values(), body), function.is_wide
+            definition = self._functions.definition(pointers.parameters.values(), body)
+            is_vectorized = function.is_vectorized
             if self._functions.threads and is_worth_parts(function):
-                written, used, is_wide = self._in_parts(item, function, pointers)
-        return self._functions.add(name, written, used, len(pointers.order), is_wide), list(pointers.order)
+                definition, used, is_vectorized = self._in_chunks(item, function, pointers)
+        parameters = list(pointers.parameters)
+        return self._functions.add(name, definition, used, len(parameters), is_vectorized), parameters
 
-    def _routine(self, item: LibraryCall, pointers: Pointers) -> tuple[Written, Used]:
+    def _routine(self, item: LibraryCall, pointers: Pointers) -> tuple[Definition, Used]:
         """Return the functions that run a routine, large products in parts, and what they use."""
         threads, linkage = self._functions.threads, self._functions.linkage
         cut = cut_of(item) if threads else None
         if cut is None:
             body, used = ROUTINES[item.routine](item, pointers.at, linkage)
-            return self._functions.definition(pointers.order.values(), body, is_caller=True), used
+            return self._functions.definition(pointers.parameters.values(), body, is_caller=True), used
         arrays = [pointers.at(each) for each in (*item.arguments, item)]
-        parts = ProductParts(item, cut, pointers.order.values(), arrays, threads, linkage)
-        return parts.text, parts.used
+        chunks = ProductParts(item, cut, pointers.parameters.values(), arrays, threads, linkage)
+        return chunks.text, chunks.used
 
-    def _in_parts(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Written, Used, bool]:
+    def _in_chunks(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Definition, Used, bool]:
         """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""
-        function = nest_function(item, pointers, self._functions.widths, in_parts=True)
-        totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
-        begins = fills(function.begins, pointers)
-        parameters, threads = list(pointers.order.values()), self._functions.threads
+        function = nest_function(item, pointers, self._functions.widths, in_chunks=True)
+        totals = [list(pointers.parameters).index((total, 0)) for total in whole.totals]
+        fill_body = fills(function.initial_values, pointers)
+        parameters, threads = list(pointers.parameters.values()), self._functions.threads
         widths, linkage = self._functions.widths, self._functions.linkage
-        parts = Parts(function, begins, parameters, totals, threads, widths, linkage)
-        return parts.text, parts.used, function.is_wide
+        chunks = Parts(function, fill_body, parameters, totals, threads, widths, linkage)
+        return chunks.text, chunks.used, function.is_vectorized
 
 
 class _Loop:
@@ -189,13 +192,13 @@ class _Loop:
         given: what the function takes, by array: arguments, results, and memory to work in.
     """
 
-    def __init__(self, item: LoopNode, parts: list[Projection], name: str, functions: Functions) -> None:
+    def __init__(self, item: LoopNode, projections: list[Projection], name: str, functions: Functions) -> None:
         self._iterations = iterations = item.iterations
         plan = planned(item.program.all, item.results)
         self._calls = Calls(name, plan.items, plan, functions)
-        order = dict.fromkeys([*map(memory_of, item.arguments), *parts, item])
-        self.given = {node: Parameter(f"p{place}", is_alone=True) for place, node in enumerate(order)}
-        self._made = {part.place: self.given[part] for part in parts}
+        order = dict.fromkeys([*map(memory_of, item.arguments), *projections, item])
+        self.parameters = {node: Parameter(f"p{place}", is_alone=True) for place, node in enumerate(order)}
+        self._results = {projection.place: self.parameters[projection] for projection in projections}
         self._item, self._size = item, 0
         self._code = Builder()  # what runs before the first iteration, and then the loop
         self._loop = While(Variable(), [], FALSE, [], [])
@@ -207,7 +210,7 @@ class _Loop:
             plan = planned(program.all, [result])
             self._condition = program, Calls(f"{name}_c", plan.items, plan, functions), result
         inputs = [item.program.inputs[name] for name in iterations.body.inputs]
-        addresses = [self.given[memory_of(x)] for x in item.arguments]
+        addresses = [self.parameters[memory_of(x)] for x in item.arguments]
         pairs = list(zip(inputs, addresses, strict=True))
         middle = iterations.shared + iterations.carried
         self._shared, self._starts = pairs[: iterations.shared], pairs[iterations.shared : middle]
@@ -225,7 +228,7 @@ class _Loop:
         self._memory.update({node: each for (node, _), each in zip(self._starts, carried, strict=True)})
         copies = self._outputs(outputs)
         for slot, (node, each) in enumerate(zip(carry, carried, strict=True)):
-            each.next = self._next(slot, node, copies)
+            each.next = self._next_carry(slot, node, copies)
         loop.carried += carried
         self._memory.update(self._temporaries(self._calls, roots, self._memory))
         with code.within(loop.body):
@@ -233,15 +236,15 @@ class _Loop:
             for target, node in copies:
                 append_copy(code, target, self._memory[node], size_of(node))
         self._note_failure(roots[len(iterations.body.outputs) :])
-        loop.condition = self._goes_on()
+        loop.condition = self._append_condition()
         code.body.append(loop)
         for slot, ((node, _), each) in enumerate(zip(self._starts, carried, strict=True)):
-            if slot in self._made:
-                append_copy(code, self._made[slot], each.after, size_of(node))
+            if slot in self._results:
+                append_copy(code, self._results[slot], each.after, size_of(node))
         self._item.shape = (self._size,)
         return code.body
 
-    def _goes_on(self) -> Value:
+    def _append_condition(self) -> Value:
         """Append to the head what finds out whether there is another iteration."""
         code, memory = self._code, {}
         if self._condition is not None:
@@ -256,14 +259,14 @@ class _Loop:
                 return is_left
             calls.append(code, memory)
             is_left = code.both(is_left, loaded(code, SCALARS["bool"], memory[memory_of(result)]))
-            place = self._failed_at()  # the results of a void iteration may let the condition hold for ever
-            if place is None:
+            flag = self._failure_flag()  # the results of a void iteration may let the condition hold for ever
+            if flag is None:
                 return is_left
-            return code.both(is_left, code.compare("eq", code.load(Type.I8, place), integer(0, Type.I8)))
+            return code.both(is_left, code.compare("eq", code.load(Type.I8, flag), integer(0, Type.I8)))
 
-    def _failed_at(self) -> Value | None:
+    def _failure_flag(self) -> Value | None:
         """Return where it stands whether an iteration was void, if that can be."""
-        return self._made.get(len(self._iterations.body.outputs))
+        return self._results.get(len(self._iterations.body.outputs))
 
     # Where arrays lie
 
@@ -278,11 +281,11 @@ class _Loop:
             offset = code.add(code.mul(self._loop.variable, integer(along.step * size)), integer(along.start * size))
             return code.address(array, Type.I8, offset, flags="")
 
-    def _room(self, size: int) -> Value:
+    def _workspace(self, size: int) -> Value:
         """Append the address of memory to work in."""
-        place = self._code.address(self.given[self._item], Type.I8, integer(self._size), flags="")
+        address = self._code.address(self.parameters[self._item], Type.I8, integer(self._size), flags="")
         self._size += size
-        return place
+        return address
 
     def _outputs(self, outputs: Sequence[Node]) -> list[tuple[Value, Node]]:
         """Let arrays be written into the rows of results; return what is to be copied there."""
@@ -290,21 +293,21 @@ class _Loop:
         for place, (node, along) in enumerate(
             zip(outputs, self._iterations.writes, strict=True), self._iterations.carried
         ):
-            if place in self._made:
-                row = self._row(self._made[place], node, along)
+            if place in self._results:
+                row = self._row(self._results[place], node, along)
                 if isinstance(node, Input) or node in self._memory:
                     copies.append((row, node))
                 else:
                     self._memory[node] = row
         return copies
 
-    def _next(self, slot: int, node: Node, copies: list[tuple[Value, Node]]) -> Value:
+    def _next_carry(self, slot: int, node: Node, copies: list[tuple[Value, Node]]) -> Value:
         """Return where the carry lies for the next iteration."""
         is_carried = node in [each for each, _ in self._starts]
         if node in self._memory and (not is_carried or node is self._starts[slot][0]):
             return self._memory[node]
-        size = room_for(node)
-        one, other = Carried(self._room(size)), Carried(self._room(size))
+        size = aligned_size(node)
+        one, other = Carried(self._workspace(size)), Carried(self._workspace(size))
         one.next, other.next = other, one
         self._loop.carried += [one, other]
         if is_carried:
@@ -315,8 +318,8 @@ class _Loop:
 
     def _temporaries(self, calls: Calls, read: list[Node], memory: Mapping[Node, Value]) -> dict[Node, Value]:
         """Return memory for what is needed within one iteration alone; some is read behind all calls."""
-        offsets, size = places([*calls.touched, read], set(calls.writes) - memory.keys(), calls.forms)
-        begin = self._room(size)
+        offsets, size = arena_offsets([*calls.touched, read], set(calls.writes) - memory.keys(), calls.forms)
+        begin = self._workspace(size)
         known = {
             offset: self._code.address(begin, Type.I8, integer(offset), flags="")
             for offset in sorted(set(offsets.values()))
@@ -325,13 +328,13 @@ class _Loop:
 
     def _note_failure(self, failed: Sequence[Node]) -> None:
         """Keep in mind that an iteration was void."""
-        code, place = self._code, self._failed_at()
-        for node in failed if place is not None else ():
-            assert place is not None
-            code.store(integer(0, Type.I8), place)
+        code, flag = self._code, self._failure_flag()
+        for node in failed if flag is not None else ():
+            assert flag is not None
+            code.store(integer(0, Type.I8), flag)
             with code.within(self._loop.body):
                 now = code.load(Type.I8, self._memory[node])
-                code.store(code.either(now, code.load(Type.I8, place)), place)
+                code.store(code.either(now, code.load(Type.I8, flag)), flag)
 
 
 def append_copy(code: Builder, target: Value, source: Value, size: int) -> None:
@@ -340,7 +343,7 @@ def append_copy(code: Builder, target: Value, source: Value, size: int) -> None:
         code.do(Op.CALL, None, target, source, integer(size), FALSE, attribute=Callee("@llvm.memcpy.p0.p0.i64"))
 
 
-def places(
+def arena_offsets(
     touched: list[list[Node]], temporary: Iterable[Node], forms: Mapping[Node, Shape]
 ) -> tuple[dict[Node, int], int]:
     """Return a place in an arena for each temporary array, and its size: arrays that live apart in time may share.
@@ -351,23 +354,23 @@ def places(
         forms: the shapes of those that have another one in memory.
     """
     wanted = set(temporary)
-    rooms = {node: room_for(node, forms.get(node)) for node in wanted}
+    sizes = {node: aligned_size(node, forms.get(node)) for node in wanted}
     lives: dict[Node, list[int]] = {}
     for time, nodes in enumerate(touched):
         for node in nodes:
             if node in wanted:
                 lives.setdefault(node, [time, time])[1] = time
     offsets: dict[Node, int] = {}
-    taken: list[tuple[int, int, int, int]] = []
-    for node in sorted(lives, key=lambda node: -rooms[node]):
+    occupied: list[tuple[int, int, int, int]] = []
+    for node in sorted(lives, key=lambda node: -sizes[node]):
         begin, end = lives[node]
         offset = 0
-        for start, stop, first, last in sorted(taken):
-            if first <= end and begin <= last and start < offset + rooms[node] and offset < stop:
+        for start, stop, first, last in sorted(occupied):
+            if first <= end and begin <= last and start < offset + sizes[node] and offset < stop:
                 offset = stop
         offsets[node] = offset
-        taken.append((offset, offset + rooms[node], begin, end))
-    return offsets, max((stop for _, stop, _, _ in taken), default=0)
+        occupied.append((offset, offset + sizes[node], begin, end))
+    return offsets, max((stop for _, stop, _, _ in occupied), default=0)
 
 
 def size_of(node: Node) -> int:
@@ -375,7 +378,7 @@ def size_of(node: Node) -> int:
     return node.size * node.dtype.itemsize
 
 
-def room_for(node: Node, form: Shape | None = None) -> int:
+def aligned_size(node: Node, form: Shape | None = None) -> int:
     """Return how many bytes an array takes, so that the next begins where processors like.
 
     Args:

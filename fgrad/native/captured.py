@@ -33,13 +33,13 @@ from fgrad.errors.places import is_library
 from fgrad.rules.names import names_in
 from fgrad.transforms.calls import Transformed
 
-_MOST = 10_000
+_MOST_OBJECTS = 10_000
 """How many objects are looked at."""
 _NOTHING, _CONTENTS = object(), "contents"
 _VALUES = (int, float, complex, str, bytes, np.generic)
 _MAPPINGS = (dict, types.MappingProxyType, collections.ChainMap, collections.UserDict)
 _CONTAINERS = (*_MAPPINGS, list, tuple, set, frozenset, collections.deque, collections.UserList)
-_FREE = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
+_DYNAMIC_ACCESS = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
 """Names in code that may ask for any attribute."""
 
 Check = Callable[[], bool]
@@ -58,32 +58,32 @@ class Captured:
         self._open: list[tuple[str, Mapping[str, Any]]] = []
         self._seen: dict[int, Any] = {}
         self._waiting: list[tuple[str, Any]] = [("", function), *(("an argument", x) for x in others)]
-        self._places: dict[int, _Places] = {}
-        self._known: list[tuple[str, Check]] = []
-        while self._waiting and len(self._seen) < _MOST:
+        self._bindings: dict[int, _Bindings] = {}
+        self._checks: list[tuple[str, Check]] = []
+        while self._waiting and len(self._seen) < _MOST_OBJECTS:
             self._visit(*self._waiting.pop())
         self._seen.clear()
         self._open.clear()
         self._waiting.clear()
-        self._found = _Found(self._places.values())
+        self._identities = _Identities(self._bindings.values())
 
     def change(self) -> str:
         """Return what to call something that is another than it was; an empty text if there is nothing."""
-        if self._places and not self._found.are_identical():
-            for place in self._places.values():
-                if changed := place.change():
+        if self._bindings and not self._identities.are_identical():
+            for binding in self._bindings.values():
+                if changed := binding.change():
                     return changed
-        for what, holds in self._known:
+        for what, holds in self._checks:
             if not holds():
                 return what or "what it refers to"
         return ""
 
-    def leave_out_changed(self) -> None:
+    def forget_changed(self) -> None:
         """Forget what is another now, since the function itself has changed it: it notes its calls, or counts them."""
-        for each in self._places.values():
-            each.leave_out_changed()
-        self._found = _Found(self._places.values())
-        self._known = [(what, holds) for what, holds in self._known if holds()]
+        for each in self._bindings.values():
+            each.forget_changed()
+        self._identities = _Identities(self._bindings.values())
+        self._checks = [(what, holds) for what, holds in self._checks if holds()]
 
     # What there is
 
@@ -93,9 +93,9 @@ class Captured:
             return
         self._seen[id(x)] = x  # so that no other object gets its id
         if kind is Tensor:
-            self._known.append((what, _as_before(x)))
+            self._checks.append((what, _tensor_check(x)))
         elif isinstance(x, np.ndarray):
-            self._known.extend(() if is_read_only(x) else [(what, _holds(x))])
+            self._checks.extend(() if is_read_only(x) else [(what, _array_check(x))])
         elif (visit := self._visits.get(kind)) is not None:
             visit(self, what, x)
         elif isinstance(x, Transformed):
@@ -104,27 +104,27 @@ class Captured:
             self._visit_items(what, x)
         elif isinstance(x, Variable):
             pass
-        elif not _is_librarys(x):
+        elif not _is_of_library(x):
             self._visit_object(what, x)
         elif not isinstance(x, (type, types.ModuleType)) and not type(x).__module__.startswith("fgrad."):
-            self._visit_librarys(what, x)
+            self._visit_library_object(what, x)
 
     def _visit_function(self, what: str, x: types.FunctionType) -> None:
         if is_library(x.__code__.co_filename) and _is_of_its_module(x):
             return
         for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
-            self._place(_Cell(cell), _CONTENTS, _Cell(cell).get(_CONTENTS), name)
+            self._bind(_Cell(cell), _CONTENTS, _Cell(cell).get(_CONTENTS), name)
         for default in (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()):
             self._waiting.append((f"a default of {x.__name__}", default))
         if is_library(x.__code__.co_filename):
             return
         names = names_in(x.__code__)
         for name in names & x.__globals__.keys():
-            self._place(x.__globals__, name, x.__globals__[name], name)
+            self._bind(x.__globals__, name, x.__globals__[name], name)
         new = names - self._names
         self._names |= new
         for owner, attributes in self._open if new else ():
-            self._place_attributes(owner, attributes, new)
+            self._bind_attributes(owner, attributes, new)
 
     def _visit_method(self, what: str, x: types.MethodType) -> None:
         self._waiting += [("self", x.__self__), (what, x.__func__)]
@@ -139,46 +139,46 @@ class Captured:
     def _visit_items(self, what: str, x: Any) -> None:
         if isinstance(x, _MAPPINGS):
             for key, value in x.items():
-                self._place(x, key, value, f"{what}[{key!r:.30}]")
-            self._known.append((what, _has_length(x)))
+                self._bind(x, key, value, f"{what}[{key!r:.30}]")
+            self._checks.append((what, _has_length(x)))
             return
         items = tuple(x)
         self._waiting += [(f"{what}[{place}]", each) for place, each in enumerate(items)]
         if not isinstance(x, (tuple, frozenset)):
-            self._known.append((what, lambda: len(x) == len(items) and all(map(_is_same, tuple(x), items))))
+            self._checks.append((what, lambda: len(x) == len(items) and all(map(_is_same, tuple(x), items))))
 
     def _visit_object(self, what: str, x: Any) -> None:
         """Note the attributes of an object, its class, or a module of the user's."""
         kinds = x.__mro__ if isinstance(x, type) else type(x).__mro__
         attributes = getattr(x, "__dict__", {})
-        self._known.append((what, _has_length(attributes)))  # a new one would come before that of the class
+        self._checks.append((what, _has_length(attributes)))  # a new one would come before that of the class
         slots = (
             [name for kind in kinds for name in kind.__dict__.get("__slots__", ())] if not isinstance(x, type) else []
         )
         for each in [
             attributes,
-            *([_Slots(x, slots)] if slots else ()),
-            *(kind.__dict__ for kind in kinds if not _is_librarys(kind)),
+            *([_SlotAttributes(x, slots)] if slots else ()),
+            *(kind.__dict__ for kind in kinds if not _is_of_library(kind)),
         ]:
             self._open.append((what, each))
-            self._place_attributes(what, each, self._names)
+            self._bind_attributes(what, each, self._names)
 
-    def _visit_librarys(self, what: str, x: Any) -> None:
+    def _visit_library_object(self, what: str, x: Any) -> None:
         """Note the attributes of a library's object, such as a namespace or a model; it may add others as it likes."""
         attributes = getattr(x, "__dict__", None)
         if isinstance(attributes, dict):
             self._open.append((what, attributes))
-            self._place_attributes(what, attributes, self._names)
+            self._bind_attributes(what, attributes, self._names)
 
-    def _place_attributes(self, owner: str, attributes: Mapping[str, Any], names: set[str] | frozenset[str]) -> None:
+    def _bind_attributes(self, owner: str, attributes: Mapping[str, Any], names: set[str] | frozenset[str]) -> None:
         for name, value in list(attributes.items()):
             is_special = name == "__call__" and names is self._names
-            if name in names or is_special or (names & _FREE and not name.startswith("__")):
-                self._place(attributes, name, value, f"{owner}.{name}")
+            if name in names or is_special or (names & _DYNAMIC_ACCESS and not name.startswith("__")):
+                self._bind(attributes, name, value, f"{owner}.{name}")
 
-    def _place(self, owner: object, key: str, value: object, what: str) -> None:
+    def _bind(self, owner: object, key: str, value: object, what: str) -> None:
         """Note that a value is found under a key, and what it refers to."""
-        self._places.setdefault(id(owner), _Places(owner)).known[key] = value, what
+        self._bindings.setdefault(id(owner), _Bindings(owner)).known[key] = value, what
         self._waiting.append((what, value))
 
     _visits: ClassVar[dict[type, Callable[..., None]]] = {
@@ -194,7 +194,7 @@ def _has_length(x: Any) -> Check:
     return lambda: len(x) == count
 
 
-class _Places:
+class _Bindings:
     """Values under some keys of a mapping.
 
     Attributes:
@@ -210,7 +210,7 @@ class _Places:
         """Return what to call a value that is another one; an empty text if there is none."""
         return next((what for key, (value, what) in self.known.items() if not _is_same(self._get(key), value)), "")
 
-    def leave_out_changed(self) -> None:
+    def forget_changed(self) -> None:
         """Forget values that are others now."""
         self.known = {key: each for key, each in self.known.items() if _is_same(self._get(key), each[0])}
 
@@ -218,16 +218,16 @@ class _Places:
         return self.owner.get(key, _NOTHING)
 
 
-class _Found:
+class _Identities:
     """The values in all places, which are compared without a step of Python's for each of them."""
 
-    def __init__(self, places: Iterable[_Places]) -> None:
-        places = [each for each in places if each.known]
-        self._owners = [each.owner for each in places]
+    def __init__(self, bindings: Iterable[_Bindings]) -> None:
+        bindings = [each for each in bindings if each.known]
+        self._owners = [each.owner for each in bindings]
         # The key of a single value is there twice: without a second one there would be no tuple.
-        keys = [[*each.known, *each.known] if len(each.known) == 1 else [*each.known] for each in places]
+        keys = [[*each.known, *each.known] if len(each.known) == 1 else [*each.known] for each in bindings]
         self._getters = [operator.itemgetter(*each) for each in keys]
-        self._values = [place.known[key][0] for place, own in zip(places, keys, strict=True) for key in own]
+        self._values = [binding.known[key][0] for binding, own in zip(bindings, keys, strict=True) for key in own]
 
     def are_identical(self) -> bool:
         """Return whether all values are the same objects as before."""
@@ -238,7 +238,7 @@ class _Found:
             return False
 
 
-class _Slots(dict[str, Any]):
+class _SlotAttributes(dict[str, Any]):
     """The attributes of an object that lie in slots, as a mapping.
 
     Args:
@@ -286,7 +286,7 @@ def _is_same(found: object, value: object) -> bool:
     return repr(found) == repr(value)
 
 
-def _holds(array: Any) -> Check:
+def _array_check(array: Any) -> Check:
     """Return what finds out whether an array holds what it holds now."""
     form = array.shape, array.strides, array.dtype
     if array.dtype.hasobject:
@@ -299,7 +299,7 @@ def _holds(array: Any) -> Check:
     return lambda: (array.shape, array.strides, array.dtype) == form and fingerprint(array) == before
 
 
-def _as_before(tensor: Tensor) -> Check:
+def _tensor_check(tensor: Tensor) -> Check:
     """Return what finds out whether a tensor stands for what it stands for now: a write makes it stand for another."""
     before = own_handle(tensor)
 
@@ -315,14 +315,14 @@ def _is_of_its_module(function: types.FunctionType) -> bool:
     return getattr(sys.modules.get(function.__module__), function.__qualname__, None) is function
 
 
-def _is_librarys(x: object) -> bool:
+def _is_of_library(x: object) -> bool:
     """Return whether something is a module or class of a library or of Python's, or an object of such a class."""
     name = x.__name__ if type(x) is types.ModuleType else (x if isinstance(x, type) else type(x)).__module__
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if module is None or name == "__main__":
         return False
-    return file is None or is_library(file) or "site-packages" in file or file.startswith(_PYTHONS)
+    return file is None or is_library(file) or "site-packages" in file or file.startswith(_PYTHON_PREFIX)
 
 
-_PYTHONS = sys.base_prefix
+_PYTHON_PREFIX = sys.base_prefix

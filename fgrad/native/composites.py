@@ -36,22 +36,22 @@ def _by_recording(program: Program, equation: Equation, arguments: list[Any]) ->
     """Return the nodes of what an implementation computes; None where a part of it would be left to NumPy."""
     if equation.primitive.name not in COMPOSITES:
         return None
-    places = [place for place, x in enumerate(arguments) if isinstance(x, Node)]
+    node_positions = [place for place, x in enumerate(arguments) if isinstance(x, Node)]
 
     def implementation(*given: Array) -> Any:
         inputs = list(arguments)
-        for place, x in zip(places, given, strict=True):
+        for place, x in zip(node_positions, given, strict=True):
             inputs[place] = x
         return equation.primitive.implementation(*inputs, **equation.metadata)
 
-    examples = [np.ones(arguments[place].shape, arguments[place].dtype) for place in places]
+    examples = [np.ones(arguments[place].shape, arguments[place].dtype) for place in node_positions]
     try:
         with np.errstate(all="ignore"):
             graph = trace(implementation)(*examples)
     except errors.ConcretizationError:  # it asks for values of such arguments
         return None
     names = dict(program.names)
-    program.names.update({name: arguments[place] for name, place in zip(graph.inputs, places, strict=True)})
+    program.names.update({name: arguments[place] for name, place in zip(graph.inputs, node_positions, strict=True)})
     program.names.update({name: program.array(value) for name, value in graph.constants.items()})
     refused = len(program.refused)
     for each in graph.equations:

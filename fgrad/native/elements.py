@@ -32,7 +32,7 @@ class Pointers:
 
     def __init__(self, stored: Set[Node]) -> None:
         self._stored = stored
-        self.order: dict[tuple[Node, int], Parameter] = {}
+        self.parameters: dict[tuple[Node, int], Parameter] = {}
         self.buffers: dict[Node, tuple[tuple[Affine | None, ...], Shape]] = {}
 
     def has(self, node: Node) -> bool:
@@ -43,19 +43,19 @@ class Pointers:
     def at(self, node: Node, offset: int = 0) -> Parameter:
         """Return an array's memory, from an element on."""
         key = memory_of(node), offset
-        if key not in self.order:
-            self.order[key] = Parameter(f"p{len(self.order)}", is_alone=True)
-        return self.order[key]
+        if key not in self.parameters:
+            self.parameters[key] = Parameter(f"p{len(self.parameters)}", is_alone=True)
+        return self.parameters[key]
 
-    def all_of(self, nodes: Iterable[Node]) -> set[Parameter]:
+    def parameters_of(self, nodes: Iterable[Node]) -> set[Parameter]:
         """Return all parameters in the memory of arrays."""
         roots = set(map(memory_of, nodes))
-        return {parameter for (root, _), parameter in self.order.items() if root in roots}
+        return {parameter for (root, _), parameter in self.parameters.items() if root in roots}
 
     def note_writes(self, nodes: Iterable[Node]) -> None:
         """Note that arrays are written: where several parameters lead to one of them, none is alone."""
         for node in nodes:
-            parameters = self.all_of([node])
+            parameters = self.parameters_of([node])
             for each in parameters if len(parameters) > 1 else ():
                 each.is_alone = False
 
@@ -77,11 +77,11 @@ class Values:
     def __init__(self, code: Builder, pointers: Pointers, ranges: dict[Variable, tuple[int, int]]) -> None:
         self.code, self.pointers, self.ranges = code, pointers, ranges
         self.own: set[Node] = set()
-        self.cuts: dict[Variable, set[int]] = {}
-        self.steps: list[dict[Variable, int]] = []
+        self.boundaries: dict[Variable, set[int]] = {}
+        self.strides: list[dict[Variable, int]] = []
         self._known: dict[Key, Value] = {}
         self._sums: dict[Affine, Value] = {}
-        self._moves: dict[Key, tuple[Value, Index]] = {}
+        self._remapped: dict[Key, tuple[Value, Index]] = {}
 
     def at(self, node: Node, index: Index) -> Value:
         """Return an element."""
@@ -92,11 +92,11 @@ class Values:
             if key in known:
                 waiting.pop()
                 continue
-            needed = [each for each in self._needed(*key) if each not in known]
-            if needed:
-                waiting += reversed(needed)
+            missing = [each for each in self._operands(*key) if each not in known]
+            if missing:
+                waiting += reversed(missing)
             else:
-                known[key] = self._computed(*key)
+                known[key] = self._compute(*key)
                 waiting.pop()
         return known[node, index]
 
@@ -104,15 +104,15 @@ class Values:
         """Return whether an element is to be read from memory, and not computed in this nest."""
         return node not in self.own and self.pointers.has(node)
 
-    def _needed(self, node: Node, index: Index) -> list[Key]:
+    def _operands(self, node: Node, index: Index) -> list[Key]:
         if isinstance(node, Literal) or self._is_stored(node):
             return []
         if isinstance(node, Elementwise):
             return [(each, index if each.shape == node.shape else ()) for each in node.arguments]
         if isinstance(node, Remap):
-            inside, moved = self._move(node, index)
+            inside, source_index = self._remap(node, index)
             fill = [] if inside is TRUE else [self._fill(node, index)]
-            return fill if inside is FALSE else [(node.arguments[0], moved), *fill]
+            return fill if inside is FALSE else [(node.arguments[0], source_index), *fill]
         assert isinstance(node, Gather), node
         return self._indices_of(node, index)
 
@@ -125,7 +125,7 @@ class Values:
         first = node.arguments[1]
         return [(each, index[: len(first.shape)]) for each in node.arguments[1:]]
 
-    def _computed(self, node: Node, index: Index) -> Value:
+    def _compute(self, node: Node, index: Index) -> Value:
         if isinstance(node, Literal):
             return literal(node.value, node.dtype)
         if self._is_stored(node):
@@ -135,21 +135,21 @@ class Values:
             arguments = [known[each, index if each.shape == node.shape else ()] for each in node.arguments]
             return operation(code, node, arguments)
         if isinstance(node, Remap):
-            inside, moved = self._move(node, index)
+            inside, source_index = self._remap(node, index)
             if inside is TRUE:
-                return known[node.arguments[0], moved]
+                return known[node.arguments[0], source_index]
             fill = known[self._fill(node, index)]
             if inside is FALSE:
                 return fill
-            return code.select(inside, known[node.arguments[0], moved], fill)
+            return code.select(inside, known[node.arguments[0], source_index], fill)
         keys = self._indices_of(node, index)
-        places = [self._integer(known[key], key[0]) for key in keys]
-        return self.load(node.arguments[0], (*places, *index[len(keys[0][1]) :]))
+        gathered = [self._integer(known[key], key[0]) for key in keys]
+        return self.load(node.arguments[0], (*gathered, *index[len(keys[0][1]) :]))
 
     def _integer(self, value: Value, node: Node) -> Affine:
         """Return an element's value as an index, of 64 bits."""
-        wide = convert(self.code, value, scalar_of(node.dtype), scalar_of(np.dtype(np.int64)))
-        return Affine(wide.integer) if isinstance(wide, Constant) else variable(wide)
+        as_int64 = convert(self.code, value, scalar_of(node.dtype), scalar_of(np.dtype(np.int64)))
+        return Affine(as_int64.integer) if isinstance(as_int64, Constant) else variable(as_int64)
 
     def integer(self, node: Node, index: Index) -> Affine:
         """Return an element as an index."""
@@ -167,7 +167,7 @@ class Values:
         for size, each in zip(reversed(shape), reversed(index), strict=True):
             flat = plus(flat, each, stride)
             stride *= size
-        self.steps.append(dict(flat.terms))
+        self.strides.append(dict(flat.terms))
         pointer = self.pointers.at(node, max(flat.constant, 0))
         flat = Affine(min(flat.constant, 0), flat.terms)
         return self.code.address(pointer, scalar_of(node.dtype).stored, self._sum(flat))
@@ -185,35 +185,35 @@ class Values:
 
     # Indices
 
-    def _move(self, node: Remap, index: Index) -> tuple[Value, Index]:
+    def _remap(self, node: Remap, index: Index) -> tuple[Value, Index]:
         """Return whether an index is inside of the bounds, and where the element lies then."""
         key = node, index
-        if key not in self._moves:
-            self._moves[key] = self._moved(node, index)
-        return self._moves[key]
+        if key not in self._remapped:
+            self._remapped[key] = self._remap_index(node, index)
+        return self._remapped[key]
 
-    def _moved(self, node: Remap, index: Index) -> tuple[Value, Index]:
+    def _remap_index(self, node: Remap, index: Index) -> tuple[Value, Index]:
         inside: Value = TRUE
-        fixed = list(index)
+        clamped = list(index)
         for bound in node.bounds:
-            here, fixed[bound.axis] = self._bounded(bound, index[bound.axis])
-            if here is FALSE or inside is FALSE:
+            is_inside, clamped[bound.axis] = self._clamped(bound, index[bound.axis])
+            if is_inside is FALSE or inside is FALSE:
                 inside = FALSE
-            elif here is not TRUE:
-                inside = here if inside is TRUE else self.code.both(inside, here)
+            elif is_inside is not TRUE:
+                inside = is_inside if inside is TRUE else self.code.both(inside, is_inside)
         source = node.arguments[0]
-        moved = []
+        source_index = []
         for place, size in zip(node.places, source.shape, strict=True):
-            along = placed(place, tuple(fixed)) if size != 1 else ZERO
-            moved.append(along if place.divisor == 1 else self._quotient(along, place.divisor))
-        return inside, tuple(moved)
+            along = placed(place, tuple(clamped)) if size != 1 else ZERO
+            source_index.append(along if place.divisor == 1 else self._quotient(along, place.divisor))
+        return inside, tuple(source_index)
 
     def _quotient(self, along: Affine, divisor: int) -> Affine:
         if along.constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in along.terms):
             return Affine(along.constant // divisor, tuple((n, c // divisor) for n, c in along.terms))
         return variable(self.code.binary(Op.SDIV, self._sum(along), integer(divisor)))
 
-    def _bounded(self, bound: Bound, along: Affine) -> tuple[Value, Affine]:
+    def _clamped(self, bound: Bound, along: Affine) -> tuple[Value, Affine]:
         """Return whether an index keeps within a bound, and one that does, which is the same if so."""
         start, step, count = bound.start, bound.step, bound.number
         if step < 0:
@@ -221,23 +221,23 @@ class Values:
         if count == 0:
             return FALSE, along
         last = start + step * (count - 1)
-        reach = interval(along, self.ranges)
-        if reach is not None and (reach[1] < start or reach[0] > last):
+        limits = interval(along, self.ranges)
+        if limits is not None and (limits[1] < start or limits[0] > last):
             return FALSE, along
         code, checks = self.code, []
-        if reach is None or reach[0] < start or reach[1] > last:
-            self._note_cuts(along, start, last + 1)
+        if limits is None or limits[0] < start or limits[1] > last:
+            self._note_boundaries(along, start, last + 1)
             shifted = self._sum(plus(along, Affine(-start)))
             checks.append(code.compare("ult", shifted, integer(last - start + 1)))
         if step > 1 and not self._divides(plus(along, Affine(-start)), step):
-            rest = code.binary(Op.UREM, self._sum(plus(along, Affine(-start))), integer(step))
-            checks.append(code.compare("eq", rest, integer(0)))
+            remainder = code.binary(Op.UREM, self._sum(plus(along, Affine(-start))), integer(step))
+            checks.append(code.compare("eq", remainder, integer(0)))
         if not checks:
             return TRUE, along
         inside = checks[0] if len(checks) == 1 else code.both(checks[0], checks[1])
         return inside, variable(code.select(inside, self._sum(along), integer(start)))
 
-    def _note_cuts(self, along: Affine, start: int, stop: int) -> None:
+    def _note_boundaries(self, along: Affine, start: int, stop: int) -> None:
         """Note at which values of a variable an index comes into a range, and leaves it."""
         if len(along.terms) != 1 or along.terms[0][0] not in self.ranges or abs(along.terms[0][1]) != 1:
             return
@@ -245,7 +245,7 @@ class Values:
         for end in (start, stop):
             at = end - along.constant if sign > 0 else along.constant - end + 1
             if self.ranges[x][0] < at <= self.ranges[x][1]:
-                self.cuts.setdefault(x, set()).add(at)
+                self.boundaries.setdefault(x, set()).add(at)
 
     def _divides(self, along: Affine, step: int) -> bool:
         return along.constant % step == 0 and all(coefficient % step == 0 for _, coefficient in along.terms)

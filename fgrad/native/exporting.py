@@ -44,7 +44,7 @@ from fgrad.native.segments import Segment
 
 INTERFACE = 1
 """The version of the C interface: a function, `_workspace_bytes`, `_description`."""
-_ON_STACK = 1024
+_MOST_ON_STACK = 1024
 """How many bytes of arrays a function keeps on its stack, where LLVM turns elements into registers."""
 
 
@@ -86,8 +86,8 @@ def object_file(signature: Signature, block: Block, target: Target) -> Code:
     functions.used.update(used)
     description = _description(signature, machine, workspace, list(linkage.symbols))
     whole = [
-        outside, machine.declarations(functions.used), *functions.texts, *functions.narrow, text,
-        _workspace(signature.name, workspace), _told(signature.name, description),
+        outside, machine.declarations(functions.used), *functions.texts, *functions.unvectorized, text,
+        _workspace(signature.name, workspace), _description_global(signature.name, description),
     ]  # fmt: skip
     header = _header(signature, workspace, list(linkage.symbols))
     return Code(signature.name, machine.object_code("\n".join(whole)), header, description, list(linkage.symbols))
@@ -129,9 +129,9 @@ def _check_processor(triple: str, cpu: str, features: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     unknown = [line for line in done.stderr.splitlines() if "not a recognized" in line]
     if done.returncode or unknown:
-        told = (unknown or done.stderr.strip().splitlines() or ["it ended"])[-1]
+        message = (unknown or done.stderr.strip().splitlines() or ["it ended"])[-1]
         raise errors.ParameterError(
-            f"LLVM makes no code for cpu={cpu!r} and features={features!r} on {triple}: {told:.300}\n"
+            f"LLVM makes no code for cpu={cpu!r} and features={features!r} on {triple}: {message:.300}\n"
             "cpu is a name as gcc's -march, such as 'haswell', and features are such as '+avx2,+fma'."
         )
 
@@ -166,7 +166,7 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
     if failed:
         memory[failed] = code.room(Type.I8)
     segment.place({memory_of(node) for node in roots})
-    on_stack = segment.arena <= _ON_STACK
+    on_stack = segment.arena <= _MOST_ON_STACK
     segment.append(code, memory, code.room(Type.I64, segment.arena // 8) if on_stack else _aligned(code, workspace))
     for copy in copies:
         append_copy(code, *copy)
@@ -193,13 +193,13 @@ def _check_native(program: Program, block: Block, linkage: Linkage) -> None:
             reasons.setdefault(each.equation, "an operation has no native code")
     if not reasons:
         return
-    told = []
+    lines = []
     for place, reason in sorted(reasons.items()):
         line = block.equations[place].place if 0 <= place < len(block.equations) else None
-        told.append(f"  {reason}" + (f", at {errors.line_at(line)}" if line else ""))
+        lines.append(f"  {reason}" + (f", at {errors.line_at(line)}" if line else ""))
     raise errors.UnsupportedError(
         "a C function runs without Python, and these operations have no code for that:\n"
-        + "\n".join(dict.fromkeys(told))
+        + "\n".join(dict.fromkeys(lines))
         + "\nLeave them to the program that calls the function, or write them with operations that have native code."
     )
 
@@ -225,18 +225,18 @@ def _workspace(name: str, size: int) -> str:
     return f"define i64 @{name}_workspace_bytes() #0 {{\n  ret i64 {size}\n}}"
 
 
-def _told(name: str, description: str) -> str:
+def _description_global(name: str, description: str) -> str:
     return f"@{name}_description = constant {literal(description.encode() + bytes(1))}"
 
 
 def _description(signature: Signature, machine: Machine, workspace: int, symbols: Sequence[str]) -> str:
-    def told(parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+    def entries(parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         return [{**vars(each), "shape": list(each.shape)} for each in parameters]
 
     whole = {
         "interface": INTERFACE, "name": signature.name, "target": machine.triple, "cpu": machine.cpu,
         "features": machine.features, "workspace_bytes": workspace, "symbols": symbols,
-        "arguments": told(signature.arguments), "results": told(signature.results), **signature.trees,
+        "arguments": entries(signature.arguments), "results": entries(signature.results), **signature.trees,
     }  # fmt: skip
     return json.dumps(whole, indent=1)
 
@@ -244,7 +244,7 @@ def _description(signature: Signature, machine: Machine, workspace: int, symbols
 _HEADER = """\
 /* {name}: a function exported by fgrad. Arrays are in C order; bool is one byte, 0 or 1.
  *
-{told}
+{lines}
  * workspace    {workspace} bytes, as {name}_workspace_bytes() says; any address. Each thread needs its own.
  *
  * Results and workspace share no memory with each other, nor with arguments.
@@ -277,15 +277,15 @@ extern const char {name}_description[];
 
 def _header(signature: Signature, workspace: int, symbols: Sequence[str]) -> str:
     """Return the C header."""
-    told, parameters = [], []
-    for each, word in [*((x, "in ") for x in signature.arguments), *((x, "out") for x in signature.results)]:
+    lines, parameters = [], []
+    for each, direction in [*((x, "in ") for x in signature.arguments), *((x, "out") for x in signature.results)]:
         shape = " x ".join(map(str, each.shape)) or "one number"
         path = each.path.replace("*/", "* /").replace("/*", "/ *")  # which would end the comment, or seem to begin one
-        told.append(f" * {word} {each.name:<12} {shape}" + (f", {path}" if each.path != each.name else ""))
-        parameters.append(f"{'const ' if word == 'in ' else ''}{each.kind} *{each.name}")
+        lines.append(f" * {direction} {each.name:<12} {shape}" + (f", {path}" if each.path != each.name else ""))
+        parameters.append(f"{'const ' if direction == 'in ' else ''}{each.kind} *{each.name}")
     upper = signature.name.upper()
     return _HEADER.format(
-        name=signature.name, told="\n".join(told), workspace=workspace, upper=upper, guard=f"{upper}_H",
+        name=signature.name, lines="\n".join(lines), workspace=workspace, upper=upper, guard=f"{upper}_H",
         interface=INTERFACE, parameters=", ".join([*parameters, "void *workspace"]),
         symbols=f", and with BLAS and LAPACK for {', '.join(symbols)}" if symbols else "",
     )  # fmt: skip

@@ -52,7 +52,7 @@ class Form:
         if static in ((), None):
             kinds = [_kind(leaf) for leaf in self._leaves]
         else:
-            fixed = _fixed(function, static, args, keywords)
+            fixed = _is_static(function, static, args, keywords)
             kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self._leaves, fixed, strict=True)]
         self._is_simple = not keywords and all(type(x) in _SIMPLE for x in args)
         self.inside = () if self._is_simple else inside((args, keywords))
@@ -105,7 +105,9 @@ class _Outline:
         return unflatten(self.treedef, [next(rest) if leaf is _INPUT else leaf for leaf in self.leaves])
 
 
-def _fixed(function: Callable[..., Any], static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
+def _is_static(
+    function: Callable[..., Any], static: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> list[bool]:
     """Return which leaves are part of the program because the user says so."""
     try:
         names = set(select(function, static, args, keywords)[0])

@@ -31,7 +31,7 @@ from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables
 from fgrad.typing import Operand
 
-Places = tuple[bool, ...]
+Mask = tuple[bool, ...]
 
 _MOST_DERIVED = 64
 
@@ -74,10 +74,10 @@ class Function:
                 break
         found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
-            return [np.array(self._held(x)) for x in self.eager(leaves)]  # which may lie in the memory of leaves
+            return [np.array(self._checked(x)) for x in self.eager(leaves)]  # which may lie in the memory of leaves
         return found if len(found) == len(self._outputs) else self._with_constants(found)
 
-    def _held(self, x: Any) -> Any:
+    def _checked(self, x: Any) -> Any:
         check_holds(x, self.__name__)
         return x
 
@@ -92,7 +92,7 @@ class Function:
 
     def arrays(self, leaves: Leaves) -> list[Any]:
         """Return leaves as arrays of the forms that the program knows."""
-        return [_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
+        return [_as_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
 
     def eager(self, leaves: Leaves) -> list[Any]:
         """Return the results as NumPy and the transforms that run compute them."""
@@ -114,7 +114,7 @@ class Function:
         finally:  # also where these have failed: LLVM is not to run on when Python ends
             executable.ready()
 
-    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+    def _cached(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
         """Return what belongs to a key, which is made once."""
         found = self._derived.get(key)
         if found is None:
@@ -128,81 +128,83 @@ class Function:
 
     # Derivatives
 
-    def linearize(self, ours: Places, remembers: bool, leaves: Leaves) -> Any:
+    def linearize(self, ours: Mask, remembers: bool, leaves: Leaves) -> Any:
         """Return the results, the pullback and the pushforward, by those of the leaves that are `ours`.
 
         Without a backward pass in sight, there is no pullback.
         """
         examples = list(map(first_example, leaves))
-        ours = self._moving_ones(ours, examples)
+        ours = self._differentiable(ours, examples)
         if not any(ours):
-            return self(leaves), lambda cotangents, variables: [None] * len(ours), self._unmoved
+            return self(leaves), lambda cotangents, variables: [None] * len(ours), self._zero_tangents
 
         def push(tangents: Leaves, variables: Variables) -> list[Any]:
-            pushed: Function = self._once(("push", ours), lambda: self._pushed(ours, examples))
+            pushed: Function = self._cached(("push", ours), lambda: self._pushforward(ours, examples))
             rest = iter(pushed([*leaves, *chosen(tangents, ours)]))
             found = [next(rest) if own else ZERO for own in self.has_derivative]
             return [
-                x if moves else ZERO
-                for x, moves in zip(found, self._once(("moved", ours), lambda: self._moved_by(ours)), strict=True)
+                x if depends else ZERO
+                for x, depends in zip(
+                    found, self._cached(("moved", ours), lambda: self._depending_results(ours)), strict=True
+                )
             ]
 
         if not remembers:
             return self(leaves), None, push
-        parts = self._in_parts(ours, examples)
-        found = parts.forward(leaves)
-        results, kept = found[: len(self._outputs)], found[len(self._outputs) :]
-        known = [*kept, *(leaves[place] for place in parts.places)]
+        programs = self._vjp_programs(ours, examples)
+        found = programs.forward(leaves)
+        results, residuals = found[: len(self._outputs)], found[len(self._outputs) :]
+        known = [*residuals, *(leaves[place] for place in programs.places)]
 
         def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
-            rest = iter(parts.backward([*known, *chosen(cotangents, self.has_derivative)]))
-            return [next(rest) if own else None for own in parts.connected]
+            rest = iter(programs.backward([*known, *chosen(cotangents, self.has_derivative)]))
+            return [next(rest) if own else None for own in programs.connected]
 
         return results, pull, push
 
-    def connected(self, ours: Places, leaves: Leaves) -> Places:
+    def connected(self, ours: Mask, leaves: Leaves) -> Mask:
         """Return which of the leaves that are `ours` lead to a result that has a derivative."""
         examples = list(map(first_example, leaves))
-        ours = self._moving_ones(ours, examples)
-        return self._in_parts(ours, examples).connected if any(ours) else ours
+        ours = self._differentiable(ours, examples)
+        return self._vjp_programs(ours, examples).connected if any(ours) else ours
 
-    def _moving_ones(self, ours: Places, examples: Leaves) -> Places:
+    def _differentiable(self, ours: Mask, examples: Leaves) -> Mask:
         """Return which of the leaves that are `ours` may have a derivative."""
         if not any(self.has_derivative):
             return (False,) * len(ours)
         return tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
 
-    def _moved_by(self, ours: Places) -> Places:
+    def _depending_results(self, ours: Mask) -> Mask:
         """Return which results depend on the leaves that are `ours`, by operations that have derivatives."""
-        moving = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
+        depending = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
         for equation in self.block.equations:
             passes = equation.direct or equation.primitive.jvp is not None
-            if passes and not moving.isdisjoint(x for x in equation.inputs if type(x) is Name):
-                moving.update(equation.outputs)
-        return tuple(type(x) is Name and x in moving for x in self.block.outputs)
+            if passes and not depending.isdisjoint(x for x in equation.inputs if type(x) is Name):
+                depending.update(equation.outputs)
+        return tuple(type(x) is Name and x in depending for x in self.block.outputs)
 
-    def _in_parts(self, ours: Places, examples: Leaves) -> _Parts:
-        return self._once(("pull", ours), lambda: self._parted(ours, examples))  # type: ignore[no-any-return]
+    def _vjp_programs(self, ours: Mask, examples: Leaves) -> _VjpPrograms:
+        return self._cached(("pull", ours), lambda: self._recorded_vjp(ours, examples))  # type: ignore[no-any-return]
 
-    def _pushed(self, ours: Places, examples: Leaves) -> Function:
+    def _pushforward(self, ours: Mask, examples: Leaves) -> Function:
         """Return the program of the tangents."""
         block = Directions(self.block, ours, self.has_derivative, examples).pushed()
         tangents = block.outputs[len(self._outputs) :]
         return self._like(Block(block.inputs, block.constants, block.equations, tangents))
 
-    def _parted(self, ours: Places, examples: Leaves) -> _Parts:
+    def _recorded_vjp(self, ours: Mask, examples: Leaves) -> _VjpPrograms:
         """Return the program of the run, and that of the backward pass."""
-        parted = Directions(self.block, ours, self.has_derivative, examples).parted()
-        return _Parts(self._like(parted.forward), self._like(parted.backward), parted.places, parted.connected)
+        split = Directions(self.block, ours, self.has_derivative, examples).parted()
+        return _VjpPrograms(self._like(split.forward), self._like(split.backward), split.places, split.connected)
 
     def _like(self, block: Block) -> Function:
         return Function(block, self.__name__, self.options)
 
-    def _unmoved(self, tangents: Leaves, variables: Variables) -> list[Any]:
+    def _zero_tangents(self, tangents: Leaves, variables: Variables) -> list[Any]:
         """Return tangents of results that do not depend on what moves."""
         return [ZERO] * len(self._outputs)
 
-    def mapped(self, ours: Places, leaves: Leaves) -> Function:
+    def mapped(self, ours: Mask, leaves: Leaves) -> Function:
         """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""
         size = next(leaf.shape[0] for leaf, own in zip(leaves, ours, strict=True) if own)
 
@@ -210,14 +212,14 @@ class Function:
             axes = tuple(0 if own else None for own in ours)
             return self._like(mapped(self.block, axes, list(map(first_example, leaves))))
 
-        return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
+        return self._cached(("map", ours, size), make)  # type: ignore[no-any-return]
 
 
-def _first(examples: Any) -> Any:
+def _first_of(examples: Any) -> Any:
     return examples[0] if len(examples) else np.ones(examples.shape[1:], examples.dtype)
 
 
-def _array(x: Operand, name: Name) -> Any:
+def _as_array(x: Operand, name: Name) -> Any:
     """Return a number, or what is like an array, as an array of the form that the program knows."""
     if type(x) is float or type(x) is np.float64:
         return np.array(x, name.dtype)
@@ -228,13 +230,13 @@ def _array(x: Operand, name: Name) -> Any:
 
 
 @dataclass
-class _Parts:
+class _VjpPrograms:
     """A program in two parts, as `Parted`, that run."""
 
     forward: Function
     backward: Function
     places: list[int]
-    connected: Places
+    connected: Mask
 
 
 # As a call that traces process
@@ -248,39 +250,39 @@ class _NativeRule(Rule):
         found: returns the function for leaves, of which there is one for each number of examples.
     """
 
-    found: Callable[[Leaves], Function] = lambda leaves: Function(Block((), {}, (), ()), "")
+    function_for: Callable[[Leaves], Function] = lambda leaves: Function(Block((), {}, (), ()), "")
 
     @override
     def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
         ours = tuple(trace.follows(leaf) for leaf in leaves)
 
         def linearize(leaves: Leaves) -> Any:
-            return self.found(leaves).linearize(ours, trace.remembers, leaves)
+            return self.function_for(leaves).linearize(ours, trace.remembers, leaves)
 
         if trace.remembers:  # it is to see nothing of leaves that are not connected, for their gradients to be None
             inside = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
-            connected = self.found(inside).connected(ours, inside)
+            connected = self.function_for(inside).connected(ours, inside)
             leaves = [leaf if own else x for leaf, x, own in zip(leaves, inside, connected, strict=True)]
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)
 
     @override
     def mapped(self, ours: Sequence[bool], trace: object = None) -> _NativeRule:
-        places = tuple(ours)
+        mask = tuple(ours)
 
-        def found(leaves: Leaves) -> Function:
-            one = [_first(first_example(leaf)) if own else leaf for leaf, own in zip(leaves, places, strict=True)]
-            return self.found(one).mapped(places, leaves)
+        def function_for(leaves: Leaves) -> Function:
+            one = [_first_of(first_example(leaf)) if own else leaf for leaf, own in zip(leaves, mask, strict=True)]
+            return self.function_for(one).mapped(mask, leaves)
 
-        return _rule(self.name, found)
+        return _rule(self.name, function_for)
 
 
-def _nothing(leaves: Leaves) -> Any:
+def _never_called(leaves: Leaves) -> Any:
     raise NotImplementedError  # `followed` knows by which leaves to linearize
 
 
-def _rule(name: str, found: Callable[[Leaves], Function]) -> _NativeRule:
+def _rule(name: str, function_for: Callable[[Leaves], Function]) -> _NativeRule:
     def compute(leaves: Leaves) -> Leaves:
-        return found(leaves)(leaves)
+        return function_for(leaves)(leaves)
 
     compute.__name__ = name
-    return _NativeRule(compute, compute, _nothing, found=found)
+    return _NativeRule(compute, compute, _never_called, function_for=function_for)

@@ -17,7 +17,7 @@ def hoisted(
     loops: Sequence[Value],
     carried: Collection[Value],
     written: Collection[Value],
-    before: tuple[Collection[Value], int] = ((), 0),
+    outer_writes: tuple[Collection[Value], int] = ((), 0),
 ) -> list[list[Item]]:
     """Return the instructions of an iteration by the number of loops around them.
 
@@ -34,16 +34,16 @@ def hoisted(
     """
     depths: dict[Value, int] = {variable: depth for depth, variable in enumerate(loops, 1)}
     depths.update(dict.fromkeys(carried, len(loops)))
-    least = {**dict.fromkeys(before[0], before[1]), **dict.fromkeys(written, len(loops))}
+    least = {**dict.fromkeys(outer_writes[0], outer_writes[1]), **dict.fromkeys(written, len(loops))}
     levels: list[list[Item]] = [[] for _ in range(len(loops) + 1)]
-    for each in instructions:
-        depth = max([depths.get(arg, 0) for arg in each.args], default=0)
-        if each.op is Op.LOAD:
-            depth = max(depth, least.get(base_of(each.args[0]), 0))
-        if each.type is None:  # a write
+    for instruction in instructions:
+        depth = max([depths.get(arg, 0) for arg in instruction.args], default=0)
+        if instruction.op is Op.LOAD:
+            depth = max(depth, least.get(base_of(instruction.args[0]), 0))
+        if instruction.type is None:  # a write
             depth = len(loops)
-        depths[each] = depth
-        levels[depth].append(each)
+        depths[instruction] = depth
+        levels[depth].append(instruction)
     return levels
 
 
