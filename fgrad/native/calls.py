@@ -1,7 +1,7 @@
-"""Items of a plan as functions in LLVM's language, and the calls of them, in order.
+"""Functions of the items of a plan, as LLVM IR, and the calls of them in order.
 
-Calls(name, plan, ...)      a function for each item, equal ones once
-places(touched, temporary)  where temporary arrays lie in memory that they share
+Calls(name, items, plan, functions)        a function for each item, without duplicates
+arena_offsets(touched, temporary, forms)   offsets of temporary arrays in an arena
 """
 
 from __future__ import annotations
@@ -41,29 +41,29 @@ from fgrad.native.scalars import SCALARS, loaded, scalar_of
 ALIGNMENT = 64
 
 Pointer = tuple[Node, int]
-"""An array, and the element of it at which memory begins."""
+"""An array, and an offset into it in elements."""
 
 
 Definition = Callable[[str], str]
-"""A function in LLVM's language, by the name that it is to have."""
+"""The LLVM IR of a function, by the function's name."""
 
 
 class Functions:
     """The functions of a program's items.
 
     Args:
-        threads: on how many cores large nests run, in parts; 0: in one piece.
-        widths: how many elements are computed at once; None: LLVM decides.
-        linkage: how constants and routines are reached.
+        threads: the number of threads on which large nests run in chunks; 0: they run in the calling thread.
+        widths: the vector widths of the processor; None: LLVM vectorizes.
+        linkage: how constants and routines are linked.
 
     Attributes:
         threads, widths, linkage: the same.
-        known: the names of those that there are, by their text without a name; equal ones are written once.
-        texts: what is written of them.
-        narrow: those with loops that LLVM is to make wide; they form a separate module.
-        declarations: of the latter, for the module that calls them.
-        has_iterations: there are loops over programs, of which what stands in an iteration runs again and again.
-        used: the functions of libraries that they call.
+        known: the names of the functions, by their IR with an empty name; equal functions are emitted once.
+        texts: the IR of the functions.
+        unvectorized: the IR of functions with loops that LLVM vectorizes; they form a separate module.
+        declarations: declarations of the latter, for the module that calls them.
+        has_iterations: whether there are loops over programs, whose bodies run many times.
+        used: the library functions that they call.
     """
 
     def __init__(self, threads: int, widths: Widths | None, linkage: Linkage = IN_PROCESS) -> None:
@@ -76,7 +76,7 @@ class Functions:
         self.used: dict[str, tuple[str, ...]] = {}
 
     def add(self, name: str, definition: Definition, used: Used, arguments: int, is_vectorized: bool = True) -> str:
-        """Return the name of a function of some addresses: of one that there is, if that does the same."""
+        """Add a function of a number of pointers; return its name, or that of an equal function."""
         self.used.update(used)
         known = self.known.setdefault(definition(""), name)
         if known == name:
@@ -86,25 +86,25 @@ class Functions:
         return known
 
     def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Definition:
-        """Return a function that takes memory; `is_caller`: it does little but call others."""
+        """Return the definition of a function of pointers; `is_caller`: it mostly calls other functions."""
         how, scope = self.linkage.callers if is_caller else self.linkage.nests, self.linkage.scope
         signature = taken(parameters)
         return lambda name: f"define {scope} void @{name}({signature}) {how} #0 {{\n{body}\n}}"
 
 
 class Calls:
-    """The calls of items that follow each other.
+    """The calls of consecutive items.
 
     Args:
-        name: what those of the functions begin with.
+        name: the prefix of the functions' names.
         items: nests, routines and loops.
-        plan: says which arrays are stored.
-        functions: those that there are; more are added.
+        plan: the plan, for the stored arrays.
+        functions: the functions of the program, to which those of the items are added.
 
     Attributes:
         writes: the arrays that are written.
         touched: the arrays that each call reads or writes.
-        forms: the shapes in memory of arrays of which only some rows are there at a time.
+        forms: the shapes in memory of buffers, which hold only some rows of an array at a time.
     """
 
     def __init__(self, name: str, items: Iterable[Item], plan: Plan, functions: Functions) -> None:
@@ -116,7 +116,7 @@ class Calls:
         self.forms = plan.forms()
 
     def append(self, code: Builder, memory: Mapping[Node, Value]) -> None:
-        """Append the calls of the functions, with arrays that lie at given addresses."""
+        """Append the calls of the functions, for arrays at the addresses in `memory`."""
         for name, order in self._calls:
             arguments = [
                 code.address(memory[node], scalar_of(node.dtype).stored, integer(offset), flags="")
@@ -132,7 +132,7 @@ class Calls:
         return [write.target for write in item.writes] if isinstance(item, Rows) else [item]
 
     def _call(self, name: str, item: Item) -> tuple[str, list[Pointer]]:
-        """Return the name of a function that runs an item, and the memory that it takes."""
+        """Return the name of the function of an item, and its pointers."""
         if isinstance(item, LoopNode):
             self._functions.has_iterations = True
             loop = _Loop(item, self._projections.get(item, []), name, self._functions)
@@ -155,7 +155,7 @@ class Calls:
         return self._functions.add(name, definition, used, len(parameters), is_vectorized), parameters
 
     def _routine(self, item: LibraryCall, pointers: Pointers) -> tuple[Definition, Used]:
-        """Return the functions that run a routine, large products in parts, and what they use."""
+        """Return the definition of a routine, with large products in chunks, and the functions that it uses."""
         threads, linkage = self._functions.threads, self._functions.linkage
         cut = cut_of(item) if threads else None
         if cut is None:
@@ -166,7 +166,7 @@ class Calls:
         return chunks.text, chunks.used
 
     def _in_chunks(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Definition, Used, bool]:
-        """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""
+        """Return the definition of a nest in chunks, the functions that it uses, and whether it is vectorized."""
         function = nest_function(item, pointers, self._functions.widths, in_chunks=True)
         totals = [list(pointers.parameters).index((total, 0)) for total in whole.totals]
         fill_body = fills(function.initial_values, pointers)
@@ -177,19 +177,19 @@ class Calls:
 
 
 class _Loop:
-    """The function of a loop.
+    """The function of a loop over a program.
 
-    What an iteration hands to the next one stays where it has been written, and its address goes from iteration to
-    iteration; where that is not the row of a result, there are two places, used alternately.
+    The carry is not copied: iterations pass on its address. Where the carry is not a row of a result, it is
+    double-buffered.
 
     Args:
         item: the loop.
-        parts: those of its results that are used.
-        name: what the names of its functions begin with.
-        functions: those that there are.
+        projections: the results of the loop that are used.
+        name: the prefix of the functions' names.
+        functions: the functions of the program.
 
     Attributes:
-        given: what the function takes, by array: arguments, results, and memory to work in.
+        parameters: the function's parameters, by array: the arguments, the results, and the workspace.
     """
 
     def __init__(self, item: LoopNode, projections: list[Projection], name: str, functions: Functions) -> None:
@@ -200,7 +200,7 @@ class _Loop:
         self.parameters = {node: Parameter(f"p{place}", is_alone=True) for place, node in enumerate(order)}
         self._results = {projection.place: self.parameters[projection] for projection in projections}
         self._item, self._size = item, 0
-        self._code = Builder()  # what runs before the first iteration, and then the loop
+        self._code = Builder()  # the code before the first iteration, and then the loop
         self._loop = While(Variable(), [], FALSE, [], [])
         self._functions = functions
         self._memory = self._constants(item.program)
@@ -245,7 +245,7 @@ class _Loop:
         return code.body
 
     def _append_condition(self) -> Value:
-        """Append to the head what finds out whether there is another iteration."""
+        """Append the condition to the head of the loop, and return it."""
         code, memory = self._code, {}
         if self._condition is not None:
             program, calls, result = self._condition
@@ -259,36 +259,36 @@ class _Loop:
                 return is_left
             calls.append(code, memory)
             is_left = code.both(is_left, loaded(code, SCALARS["bool"], memory[memory_of(result)]))
-            flag = self._failure_flag()  # the results of a void iteration may let the condition hold for ever
+            flag = self._failure_flag()  # after a failed iteration the condition may hold forever
             if flag is None:
                 return is_left
             return code.both(is_left, code.compare("eq", code.load(Type.I8, flag), integer(0, Type.I8)))
 
     def _failure_flag(self) -> Value | None:
-        """Return where it stands whether an iteration was void, if that can be."""
+        """Return the address of the flag that an iteration has failed; None if none can fail."""
         return self._results.get(len(self._iterations.body.outputs))
 
-    # Where arrays lie
+    # Addresses of arrays
 
     def _constants(self, program: Program) -> dict[Node, Value]:
         constant = self._functions.linkage.constant
         return {node: Symbol(constant(array)) for node, array in program.constants.items()}
 
     def _row(self, array: Value, node: Node, along: Along) -> Value:
-        """Append the address of an iteration's place along an array."""
+        """Append the address of an iteration's row of an array."""
         code, size = self._code, size_of(node)
         with code.within(self._loop.body):
             offset = code.add(code.mul(self._loop.variable, integer(along.step * size)), integer(along.start * size))
             return code.address(array, Type.I8, offset, flags="")
 
     def _workspace(self, size: int) -> Value:
-        """Append the address of memory to work in."""
+        """Append the address of a new part of the workspace."""
         address = self._code.address(self.parameters[self._item], Type.I8, integer(self._size), flags="")
         self._size += size
         return address
 
     def _outputs(self, outputs: Sequence[Node]) -> list[tuple[Value, Node]]:
-        """Let arrays be written into the rows of results; return what is to be copied there."""
+        """Let outputs be written into the rows of results; return those that must be copied there."""
         copies: list[tuple[Value, Node]] = []
         for place, (node, along) in enumerate(
             zip(outputs, self._iterations.writes, strict=True), self._iterations.carried
@@ -302,7 +302,7 @@ class _Loop:
         return copies
 
     def _next_carry(self, slot: int, node: Node, copies: list[tuple[Value, Node]]) -> Value:
-        """Return where the carry lies for the next iteration."""
+        """Return the address of a carried array for the next iteration."""
         is_carried = node in [each for each, _ in self._starts]
         if node in self._memory and (not is_carried or node is self._starts[slot][0]):
             return self._memory[node]
@@ -317,7 +317,7 @@ class _Loop:
         return one
 
     def _temporaries(self, calls: Calls, read: list[Node], memory: Mapping[Node, Value]) -> dict[Node, Value]:
-        """Return memory for what is needed within one iteration alone; some is read behind all calls."""
+        """Return the addresses of temporaries of an iteration; those in `read` are used after all calls."""
         offsets, size = arena_offsets([*calls.touched, read], set(calls.writes) - memory.keys(), calls.forms)
         begin = self._workspace(size)
         known = {
@@ -327,7 +327,7 @@ class _Loop:
         return {node: known[offset] for node, offset in offsets.items()}
 
     def _note_failure(self, failed: Sequence[Node]) -> None:
-        """Keep in mind that an iteration was void."""
+        """Append the update of the flag that an iteration has failed."""
         code, flag = self._code, self._failure_flag()
         for node in failed if flag is not None else ():
             assert flag is not None
@@ -346,12 +346,14 @@ def append_copy(code: Builder, target: Value, source: Value, size: int) -> None:
 def arena_offsets(
     touched: list[list[Node]], temporary: Iterable[Node], forms: Mapping[Node, Shape]
 ) -> tuple[dict[Node, int], int]:
-    """Return a place in an arena for each temporary array, and its size: arrays that live apart in time may share.
+    """Return the offset of each temporary array in an arena, and the arena's size in bytes.
+
+    Arrays whose live ranges do not overlap may share memory.
 
     Args:
         touched: the arrays that each item reads and writes, in order.
-        temporary: those that want a place.
-        forms: the shapes of those that have another one in memory.
+        temporary: the arrays to allocate.
+        forms: the shapes in memory of arrays for which it differs from their shape.
     """
     wanted = set(temporary)
     sizes = {node: aligned_size(node, forms.get(node)) for node in wanted}
@@ -374,16 +376,16 @@ def arena_offsets(
 
 
 def size_of(node: Node) -> int:
-    """Return how many bytes an array has."""
+    """Return the size of an array in bytes."""
     return node.size * node.dtype.itemsize
 
 
 def aligned_size(node: Node, form: Shape | None = None) -> int:
-    """Return how many bytes an array takes, so that the next begins where processors like.
+    """Return the size of an array in memory, in bytes, rounded up to a multiple of the alignment.
 
     Args:
         node: the array.
-        form: its shape in memory, if that is another one.
+        form: its shape in memory, if that differs from its shape.
     """
     size = size_of(node) if form is None else math.prod(form) * node.dtype.itemsize
     return max(-(-size // ALIGNMENT) * ALIGNMENT, ALIGNMENT)

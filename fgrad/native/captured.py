@@ -1,14 +1,14 @@
-"""What a program has taken from around its function: numbers, arrays, and the objects that names stand for.
+"""Detection of changes in the values that a recorded function captures: globals, closures, attributes, arrays.
 
     captured = Captured(function, others)
-    captured.change()               what is another now, as `self.k`; an empty text if nothing is
-    captured.leave_out_changed()    what the function itself changes as it runs is of no account
+    captured.change()            the name of a value that has changed, such as `self.k`; empty if none has
+    captured.forget_changed()    ignore values that the function itself changes
 
-A program is what the function did when it was recorded. So it holds as long as all that the function refers to is what
-it was then: its cells and defaults, the names of its module, attributes, items, functions that it calls, and what these
-refer to. Of objects those attributes count whose names occur in the code: others may change each time.
-Names and items are compared by identity, and numbers and texts by value; arrays by what they hold. Of large ones
-fingerprints are compared, and of what can only be read nothing. Variables are inputs of programs.
+A program is valid as long as the values to which the function refers are unchanged since the recording: its closure
+cells and defaults, globals, attributes, items, the functions that it calls, and the values to which these refer. Only
+attributes whose names occur in the code are compared, since others may change in each call.
+Objects are compared by identity, numbers and strings by value, arrays by their elements; large arrays by fingerprints,
+and read-only arrays not at all. Variables are inputs of programs, so they are not compared.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ from fgrad.rules.names import names_in
 from fgrad.transforms.calls import Transformed
 
 _MOST_OBJECTS = 10_000
-"""How many objects are looked at."""
+"""The maximal number of objects that are visited."""
 _NOTHING, _CONTENTS = object(), "contents"
 _VALUES = (int, float, complex, str, bytes, np.generic)
 _MAPPINGS = (dict, types.MappingProxyType, collections.ChainMap, collections.UserDict)
 _CONTAINERS = (*_MAPPINGS, list, tuple, set, frozenset, collections.deque, collections.UserList)
 _DYNAMIC_ACCESS = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
-"""Names in code that may ask for any attribute."""
+"""Names in code that may access any attribute."""
 
 Check = Callable[[], bool]
 
 
 class Captured:
-    """What a function refers to, as it is now.
+    """The current values to which a function refers.
 
     Args:
-        function: the user's.
-        others: more that the program depends on, such as arguments that are no inputs.
+        function: the user's function.
+        others: further values on which the program depends, such as static arguments.
     """
 
     def __init__(self, function: Callable[..., Any], others: Sequence[Any] = ()) -> None:
@@ -68,7 +68,7 @@ class Captured:
         self._identities = _Identities(self._bindings.values())
 
     def change(self) -> str:
-        """Return what to call something that is another than it was; an empty text if there is nothing."""
+        """Return the name of a value that has changed; an empty string if none has."""
         if self._bindings and not self._identities.are_identical():
             for binding in self._bindings.values():
                 if changed := binding.change():
@@ -79,19 +79,19 @@ class Captured:
         return ""
 
     def forget_changed(self) -> None:
-        """Forget what is another now, since the function itself has changed it: it notes its calls, or counts them."""
+        """Forget values that have changed, since the function itself changes them, as when it counts its calls."""
         for each in self._bindings.values():
             each.forget_changed()
         self._identities = _Identities(self._bindings.values())
         self._checks = [(what, holds) for what, holds in self._checks if holds()]
 
-    # What there is
+    # Traversal of the captured values
 
     def _visit(self, what: str, x: Any) -> None:
         kind = type(x)
         if isinstance(x, _VALUES) or x is None or id(x) in self._seen:
             return
-        self._seen[id(x)] = x  # so that no other object gets its id
+        self._seen[id(x)] = x  # keeps it alive, so that no other object gets its id
         if kind is Tensor:
             self._checks.append((what, _tensor_check(x)))
         elif isinstance(x, np.ndarray):
@@ -148,10 +148,10 @@ class Captured:
             self._checks.append((what, lambda: len(x) == len(items) and all(map(_is_same, tuple(x), items))))
 
     def _visit_object(self, what: str, x: Any) -> None:
-        """Note the attributes of an object, its class, or a module of the user's."""
+        """Record the attributes of an object and its class, or of a user's module."""
         kinds = x.__mro__ if isinstance(x, type) else type(x).__mro__
         attributes = getattr(x, "__dict__", {})
-        self._checks.append((what, _has_length(attributes)))  # a new one would come before that of the class
+        self._checks.append((what, _has_length(attributes)))  # a new attribute would hide that of the class
         slots = (
             [name for kind in kinds for name in kind.__dict__.get("__slots__", ())] if not isinstance(x, type) else []
         )
@@ -164,7 +164,7 @@ class Captured:
             self._bind_attributes(what, each, self._names)
 
     def _visit_library_object(self, what: str, x: Any) -> None:
-        """Note the attributes of a library's object, such as a namespace or a model; it may add others as it likes."""
+        """Record the attributes of a library's object, such as a namespace or a model, which may add further ones."""
         attributes = getattr(x, "__dict__", None)
         if isinstance(attributes, dict):
             self._open.append((what, attributes))
@@ -177,7 +177,7 @@ class Captured:
                 self._bind(attributes, name, value, f"{owner}.{name}")
 
     def _bind(self, owner: object, key: str, value: object, what: str) -> None:
-        """Note that a value is found under a key, and what it refers to."""
+        """Record that a key has a value, and visit the value."""
         self._bindings.setdefault(id(owner), _Bindings(owner)).known[key] = value, what
         self._waiting.append((what, value))
 
@@ -195,11 +195,11 @@ def _has_length(x: Any) -> Check:
 
 
 class _Bindings:
-    """Values under some keys of a mapping.
+    """The recorded values of some keys of a mapping.
 
     Attributes:
         owner: the mapping.
-        known: by key, the value, and what to call it.
+        known: for each key, the value and its name in messages.
     """
 
     def __init__(self, owner: Any) -> None:
@@ -207,11 +207,11 @@ class _Bindings:
         self.known: dict[Any, tuple[Any, str]] = {}
 
     def change(self) -> str:
-        """Return what to call a value that is another one; an empty text if there is none."""
+        """Return the name of a value that has changed; an empty string if none has."""
         return next((what for key, (value, what) in self.known.items() if not _is_same(self._get(key), value)), "")
 
     def forget_changed(self) -> None:
-        """Forget values that are others now."""
+        """Forget values that have changed."""
         self.known = {key: each for key, each in self.known.items() if _is_same(self._get(key), each[0])}
 
     def _get(self, key: object) -> Any:
@@ -219,12 +219,12 @@ class _Bindings:
 
 
 class _Identities:
-    """The values in all places, which are compared without a step of Python's for each of them."""
+    """The recorded values of all mappings, compared by identity without a Python-level loop."""
 
     def __init__(self, bindings: Iterable[_Bindings]) -> None:
         bindings = [each for each in bindings if each.known]
         self._owners = [each.owner for each in bindings]
-        # The key of a single value is there twice: without a second one there would be no tuple.
+        # A single key is repeated, since itemgetter returns a tuple only for several keys.
         keys = [[*each.known, *each.known] if len(each.known) == 1 else [*each.known] for each in bindings]
         self._getters = [operator.itemgetter(*each) for each in keys]
         self._values = [binding.known[key][0] for binding, own in zip(bindings, keys, strict=True) for key in own]
@@ -239,46 +239,46 @@ class _Identities:
 
 
 class _SlotAttributes(dict[str, Any]):
-    """The attributes of an object that lie in slots, as a mapping.
+    """The attributes of an object in slots, as a mapping.
 
     Args:
         owner: the object.
-        names: of its slots.
+        names: the names of its slots.
     """
 
     def __init__(self, owner: Any, names: Sequence[str]) -> None:
         super().__init__({name: getattr(owner, name, _NOTHING) for name in names})
         try:
-            self._owner: Callable[[], Any] = weakref.ref(owner)  # which the program is not to keep alive
+            self._owner: Callable[[], Any] = weakref.ref(owner)  # the program must not keep it alive
         except TypeError:
             self._owner = lambda: owner
 
     @override
     def get(self, key: str, nothing: object = None) -> Any:
-        """Return what is there now."""
+        """Return the current value of a slot."""
         return getattr(self._owner(), key, _NOTHING)
 
     __getitem__ = get
 
 
 class _Cell:
-    """A cell of a function as a mapping of one value."""
+    """A closure cell, as a mapping of one value."""
 
     def __init__(self, cell: types.CellType) -> None:
         self._cell = cell
 
     def get(self, key: str, nothing: object = None) -> Any:
-        """Return what is in it."""
+        """Return the current content of the cell."""
         try:
             return self._cell.cell_contents
-        except ValueError:  # nothing yet
+        except ValueError:  # it is empty
             return _NOTHING
 
     __getitem__ = get
 
 
 def _is_same(found: object, value: object) -> bool:
-    """Return whether two values are the same for a program: 0.0 is not -0.0, and nan is nan."""
+    """Return whether two values are equal for a program: 0.0 differs from -0.0, and nan equals nan."""
     if found is value:
         return True
     if type(found) is not type(value) or not isinstance(value, _VALUES):
@@ -287,7 +287,7 @@ def _is_same(found: object, value: object) -> bool:
 
 
 def _array_check(array: Any) -> Check:
-    """Return what finds out whether an array holds what it holds now."""
+    """Return a check that an array still has its current elements, shape, strides and dtype."""
     form = array.shape, array.strides, array.dtype
     if array.dtype.hasobject:
         items = array.ravel().tolist()
@@ -300,23 +300,23 @@ def _array_check(array: Any) -> Check:
 
 
 def _tensor_check(tensor: Tensor) -> Check:
-    """Return what finds out whether a tensor stands for what it stands for now: a write makes it stand for another."""
+    """Return a check that a tensor still has its current value; a write into it replaces the value."""
     before = own_handle(tensor)
 
     def holds() -> bool:
-        now = own_handle(tensor)  # what was written to is not at hand in the tensor itself
+        now = own_handle(tensor)  # the tensor itself does not hold the value after writes
         return now._payload is before._payload and now._trace is before._trace and now._mark is before._mark
 
     return holds
 
 
 def _is_of_its_module(function: types.FunctionType) -> bool:
-    """Return whether a function is what its module has under its name, so that it is the same in every call."""
+    """Return whether a function is the module attribute of its name, so that it is the same in each call."""
     return getattr(sys.modules.get(function.__module__), function.__qualname__, None) is function
 
 
 def _is_of_library(x: object) -> bool:
-    """Return whether something is a module or class of a library or of Python's, or an object of such a class."""
+    """Return whether an object is a module or class of a library or of Python, or an instance of such a class."""
     name = x.__name__ if type(x) is types.ModuleType else (x if isinstance(x, type) else type(x)).__module__
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)

@@ -1,7 +1,7 @@
-"""Primitives that are made of others: their implementation is recorded, and lowered in their place.
+"""Lowering of composite primitives: their implementation is recorded, and its operations are lowered.
 
-An implementation is plain NumPy, so it can be recorded like a user's function. Here stand the names of those that
-compute the same for tensors and for arrays, and ask for no values.
+An implementation is plain NumPy code, so it can be recorded like a user's function. `COMPOSITES` lists the primitives
+whose implementation computes the same for tensors and arrays, and requests no values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMPOSITES = {
 
 
 def _by_recording(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
-    """Return the nodes of what an implementation computes; None where a part of it would be left to NumPy."""
+    """Return the nodes of an implementation's results; None if one of its operations cannot be lowered."""
     if equation.primitive.name not in COMPOSITES:
         return None
     node_positions = [place for place, x in enumerate(arguments) if isinstance(x, Node)]
@@ -48,7 +48,7 @@ def _by_recording(program: Program, equation: Equation, arguments: list[Any]) ->
     try:
         with np.errstate(all="ignore"):
             graph = trace(implementation)(*examples)
-    except errors.ConcretizationError:  # it asks for values of such arguments
+    except errors.ConcretizationError:  # it requests values of these arguments
         return None
     names = dict(program.names)
     program.names.update({name: arguments[place] for name, place in zip(graph.inputs, node_positions, strict=True)})

@@ -1,9 +1,9 @@
-"""Sums of products: by loops where they are small, by products of matrices where BLAS is faster.
+"""Tensor contractions: as loops if they are small, as matrix products where BLAS is faster.
 
-    contraction(program, sides, output, dtype)      the sum of products of operands whose axes have labels
+    contraction(program, operands, output, dtype)      the contraction of operands with labelled axes
 
-Labels are those of `einsum`, which `matmul` has too. Axes of size 1 have none, since there is nothing to sum or to step
-along.
+Labels are the subscripts of `einsum`; those of `matmul` are written in the same form. Axes of size 1 are removed first,
+since no loop is needed for them.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from fgrad.native.routines import Product
 from fgrad.typing import DTypeLike
 
 _LEAST_FOR_BLAS = 1000
-"""Multiplications below which loops have ended before BLAS has begun."""
+"""The number of multiplications below which loops take less time than the overhead of a BLAS call."""
 _LEAST_PER_CALL = 8000
-"""Multiplications of one product of a stack below which operands are rather moved, so that it is one for all."""
+"""Multiplications per product of a batch below which operands are transposed instead, to make it a single product."""
 
 
 _LEAST_FOR_GEMV = 4000
-"""Multiplications of a vector and a matrix below which a loop is as fast, in whichever order it goes."""
+"""Multiplications of a matrix-vector product below which a loop in either order is as fast."""
 
 
 class Operand(NamedTuple):
-    """An operand, and the label of each of its axes."""
+    """An operand, and the labels of its axes."""
 
     node: Node
     labels: str
@@ -43,12 +43,12 @@ class Sizes(dict[str, int]):
     """The sizes of labels."""
 
     def of(self, labels: Iterable[str]) -> int:
-        """Return how many elements there are along labels."""
+        """Return the product of the sizes of labels."""
         return prod(self[label] for label in labels)
 
 
 def sizes_of(operands: Sequence[Operand]) -> Sizes:
-    """Return the sizes of labels; sizes of 1 meet others."""
+    """Return the sizes of labels; axes of size 1 broadcast."""
     sizes = Sizes()
     for node, labels in operands:
         for label, size in zip(labels, node.shape, strict=True):
@@ -60,14 +60,14 @@ def sizes_of(operands: Sequence[Operand]) -> Sizes:
 def contraction(
     program: Program, operands: Sequence[Operand], output: str, dtype: DTypeLike, guard: int | None = None
 ) -> Node | None:
-    """Return the sum of products of operands, with an axis for each label of the output; None where NumPy is faster.
+    """Return the contraction of operands; None if no BLAS library is available for a large one.
 
     Args:
-        program: gets the nodes.
-        sides: the operands, in the dtype of the result.
-        output: labels of the axes of the result.
-        dtype: of the result.
-        guard: the place of the operand whose exact zeros win over infinities and NaN of others.
+        program: the program, to which nodes are added.
+        operands: the operands, in the dtype of the result.
+        output: the labels of the result.
+        dtype: the dtype of the result.
+        guard: the position of the operand whose exact zeros make products 0 even with infinities and NaN.
     """
     sizes = sizes_of(operands)
     shape = tuple(sizes[label] for label in output)
@@ -87,7 +87,7 @@ def contraction(
 
 
 def _squeezed(program: Program, operand: Operand, sizes: Sizes) -> Operand:
-    """Return an operand without axes of size 1 and repeated labels, and as it lies in memory."""
+    """Return an operand without axes of size 1 and repeated labels, with its axes in memory order."""
     node, labels = operand
     long = "".join(dict.fromkeys(label for label, size in zip(labels, node.shape, strict=True) if size != 1))
     indices = []
@@ -100,7 +100,7 @@ def _squeezed(program: Program, operand: Operand, sizes: Sizes) -> Operand:
 
 
 def _untransposed(operand: Operand) -> Operand:
-    """Return an array of which an operand is a transpose, with the labels in its order."""
+    """Return the array of which an operand is a transpose, with its labels."""
     node, labels = operand
     while isinstance(node, Remap) and not node.bounds and sorted(node.shape) == sorted(node.arguments[0].shape):
         axes = [place.terms[0].axis if len(place.terms) == 1 else -1 for place in node.places]
@@ -125,7 +125,7 @@ def _contracted(
         for place, operand in enumerate(operands)
     ]
     roles = _Roles.of(summed[0].labels, summed[1].labels, output)
-    # Infinities of both signs are summed otherwise than number by number; NumPy does the one or the other.
+    # Partial sums give other results for infinities than sums of products; NumPy may compute either.
     is_invalid_if_infinite = summed != operands
     if not is_small and (roles.are_for_blas(sizes) or _prefers_gemv(summed, roles, sizes)):
         if not libraries.has(np.dtype(dtype), "gemm", "gemv"):
@@ -140,13 +140,13 @@ def _contracted(
 
 
 def fail_unless_finite(program: Program, x: Node) -> None:
-    """Say that a run is void where an array holds an infinity or NaN."""
+    """Make a run fail if an array contains an infinity or NaN."""
     is_finite = program.pointwise("isfinite", x, dtype=np.bool_)
     program.fails(program.pointwise("logical_not", is_finite, dtype=np.bool_))
 
 
 def _reduce_own_labels(program: Program, operand: Operand, others: str, output: str) -> Operand:
-    """Sum an operand along the axes that nothing else has."""
+    """Return an operand summed along the labels that neither the other operand nor the output has."""
     node, labels = operand
     alone = [axis for axis, label in enumerate(labels) if label not in others and label not in output]
     if not alone:
@@ -158,9 +158,9 @@ def _reduce_own_labels(program: Program, operand: Operand, others: str, output: 
 def _pairwise(
     program: Program, operands: list[Operand], output: str, dtype: DTypeLike, guard: int | None
 ) -> Node | None:
-    """Contract two operands at a time, those first that take the fewest multiplications.
+    """Contract two operands at a time, greedily by the number of multiplications.
 
-    What a zero of the guard has met on the way is not known any more in the end: a result that is not finite is void.
+    Intermediate results do not preserve zeros of the guard, so with a guard a result that is not finite fails the run.
     """
     operands = list(operands)
     while len(operands) > 1:
@@ -183,7 +183,7 @@ def _pairwise(
     return operands[0].node
 
 
-# By loops
+# As loops
 
 
 def _as_loops(
@@ -194,7 +194,7 @@ def _as_loops(
     guard: int | None = None,
     is_view: bool = False,
 ) -> Node:
-    """Return the sum of products as loops over all labels, or the elements of one operand in another order."""
+    """Return the contraction as loops over all labels; `is_view`: NumPy returns a view, which preserves -0.0."""
     sizes = sizes_of(operands)
     order = _order(operands, output, sizes)
     broadcast = [_broadcast(program, operand, order, sizes) for operand in operands]
@@ -214,14 +214,14 @@ def _as_loops(
     done = product
     if reduced:
         done = program.add(Reduction(kind, product, reduced, dtype))
-    elif not is_view and np.dtype(dtype).kind == "f":  # a sum of one product begins at 0.0, which makes 0.0 of -0.0
+    elif not is_view and np.dtype(dtype).kind == "f":  # a sum starts at 0.0, so that -0.0 becomes 0.0
         done = program.pointwise("add", product, program.add(Literal(0, dtype)))
     left = [label for label in order if label in output]
     return program.permuted(done, [left.index(label) for label in output])
 
 
 def _broadcast(program: Program, operand: Operand, order: str, sizes: Sizes) -> Node:
-    """Return an operand with an axis for each label of an order."""
+    """Return an operand broadcast to the labels of the loops, in their order."""
     node, labels = operand
     if labels == order or not labels:
         return node
@@ -230,7 +230,7 @@ def _broadcast(program: Program, operand: Operand, order: str, sizes: Sizes) -> 
 
 
 def _order(operands: list[Operand], output: str, sizes: Sizes) -> str:
-    """Return labels from the outermost loop to the innermost, which steps through memory one by one where it can."""
+    """Return the loop order, as labels from outermost to innermost; the innermost has unit stride if possible."""
     summed = "".join(label for label in sizes if label not in output)
     if not summed:
         return output
@@ -238,7 +238,7 @@ def _order(operands: list[Operand], output: str, sizes: Sizes) -> str:
 
     def cost(label: str) -> float:
         cost_of_strides: float = sum(abs(each.get(label, 0)) > 1 for each in strides)
-        if label in output:  # the sums are in memory, which is read and written in each iteration
+        if label in output:  # the accumulator is in memory, and is loaded and stored in each iteration
             cost_of_strides += 0.5 if label == output[-1] else 2
         return cost_of_strides + 2 / max(sizes[label], 1)
 
@@ -248,16 +248,16 @@ def _order(operands: list[Operand], output: str, sizes: Sizes) -> str:
     return "".join([*others, *rest, inner])
 
 
-# By products of matrices
+# As matrix products
 
 
 class _Roles(NamedTuple):
-    """What labels are in the product of two matrices.
+    """The roles of labels in a batched matrix product.
 
     Attributes:
-        batch: the axes of a stack.
-        rows, columns: those of the first and of the second operand alone.
-        summed: those of both that the result lacks.
+        batch: the labels of both operands and the result.
+        rows, columns: the labels of only the first or only the second operand, and of the result.
+        summed: the labels of both operands, over which the product sums.
     """
 
     batch: str
@@ -277,13 +277,16 @@ class _Roles(NamedTuple):
         )
 
     def are_for_blas(self, sizes: Sizes) -> bool:
-        """Return whether the products are of matrices that are large enough."""
+        """Return whether the matrices are large enough for BLAS."""
         m, k, n = sizes.of(self.rows), sizes.of(self.summed), sizes.of(self.columns)
         return min(m, k, n) > 2 and m * k * n > _LEAST_FOR_BLAS
 
 
 def _prefers_gemv(operands: Sequence[Operand], roles: _Roles, sizes: Sizes) -> bool:
-    """Return whether a large matrix is summed along columns, to which a loop would add row by row."""
+    """Return whether this is a large matrix-vector product that sums along a strided axis of the matrix.
+
+    A loop would update the whole result for each row of the matrix.
+    """
     m, k, n = sizes.of(roles.rows), sizes.of(roles.summed), sizes.of(roles.columns)
     if min(m, n) > 1 or k < 3 or m * k * n < _LEAST_FOR_GEMV:
         return False
@@ -296,7 +299,7 @@ def _prefers_gemv(operands: Sequence[Operand], roles: _Roles, sizes: Sizes) -> b
 
 
 def _as_matmul(program: Program, x: Operand, y: Operand, output: str) -> Node:
-    """Return a sum of products by BLAS."""
+    """Return a contraction of two operands as a matrix product by BLAS."""
     sizes = sizes_of([x, y])
     roles = _with_batch(_Roles.of(x.labels, y.labels, output), x.labels, y.labels, output, sizes)
     if roles.rows and roles.columns and output.index(roles.columns[0]) < output.index(roles.rows[0]):
@@ -321,7 +324,7 @@ def _as_matmul(program: Program, x: Operand, y: Operand, output: str) -> Node:
 
 
 def _with_batch(roles: _Roles, x: str, y: str, output: str, sizes: Sizes) -> _Roles:
-    """Return roles in which the first rows or columns are a stack, where that saves moving an operand or the result."""
+    """Return roles with leading rows or columns as batch axes, if that avoids transposing operands or the result."""
     batch, rows, summed, columns = roles
     rows_split, columns_split = _batch_split(rows, x, output), _batch_split(columns, y, output)
     inner = sizes.of(rows[rows_split:]) * sizes.of(summed) * sizes.of(columns[columns_split:])
@@ -333,7 +336,7 @@ def _with_batch(roles: _Roles, x: str, y: str, output: str, sizes: Sizes) -> _Ro
 
 
 def _batch_split(labels: str, own: str, output: str) -> int:
-    """Return how many of an operand's labels are better a stack: so many that the others lie beside each other."""
+    """Return how many leading labels to make batch axes, so that the others are adjacent in operand and output."""
     for count in range(len(labels)):
         if labels[count:] in own and labels[count:] in output:
             return count
@@ -341,7 +344,7 @@ def _batch_split(labels: str, own: str, output: str) -> int:
 
 
 def _as_matrices(program: Program, operand: Operand, groups: Sequence[str], sizes: Sizes) -> Node:
-    """Return an operand with an axis for each group of labels; those that it lacks are repeated."""
+    """Return an operand with one axis for each group of labels, broadcast along the groups that it lacks."""
     node, labels = operand
     own = [group for group in groups if all(label in labels for label in group)]
     if not all(group in labels for group in own):

@@ -1,8 +1,9 @@
-"""Products, solutions and factors of matrices as loops, for code that calls neither BLAS nor LAPACK.
+"""Matrix products, triangular solves and factorizations as loops, for code that calls neither BLAS nor LAPACK.
 
     definitions(["dgemm", "dpotrf"])      functions with the arguments of BLAS and LAPACK
 
-They do what `routines` asks for: factors of one in products, steps of one in vectors. Matrices are in Fortran's order.
+They support only the calls that `routines` emits: products with alpha = 1, beta = 0 and an output of unit stride.
+Matrices are in Fortran order.
 Algorithms: G. Golub and C. Van Loan, "Matrix Computations" (2013), sections 3.1, 3.2, 3.4 and 4.2.
 """
 
@@ -20,20 +21,21 @@ from fgrad.native.llvm_text import taken
 
 _SUM = Op.FADD, "reassoc nsz"
 _DIFFERENCE = Op.FSUB, "reassoc nsz"
-"""Sums may be added up in any order, as BLAS does."""
+"""Operations that LLVM may reassociate, as BLAS implementations do."""
 _ONE = integer(1)
 _SUCCESS, _FAILURE = integer(0, Type.I32), integer(1, Type.I32)
 
 
 class _Function(Body):
-    """The body of a function.
+    """The body of a routine.
 
     Args:
-        dtype: of the numbers.
-        count: how many arguments it takes.
+        dtype: the dtype of the matrices.
+        count: the number of parameters.
 
     Attributes:
-        given: these.
+        args: the parameters.
+        zero: the constant 0 of the dtype.
     """
 
     def __init__(self, dtype: object, count: int) -> None:
@@ -42,33 +44,33 @@ class _Function(Body):
         self.zero = Constant(self.kind.type, 0)
 
     def size(self, index: int) -> Value:
-        """Return an argument that is an integer."""
+        """Return an integer argument."""
         return self.cast(Op.SEXT, self.read(self.args[index], Type.I32), Type.I64)
 
     def is_letter(self, index: int, letter: str) -> Value:
-        """Return whether an argument is a letter."""
+        """Return whether a character argument is a given letter."""
         return self.compare("eq", self.read(self.args[index], Type.I8), integer(ord(letter), Type.I8))
 
     def add_product(self, address: Value, a: Value, b: Value, how: tuple[Op, str] = _SUM) -> None:
-        """Add a product to the number at an address, or subtract it."""
+        """Append the addition of a product to the number at an address, or its subtraction."""
         op, flags = how
         self.store(self.binary(op, self.read(address), self.fmul(a, b), flags), address)
 
     def divide(self, address: Value, divisor: Value) -> None:
-        """Divide the number at an address."""
+        """Append the division of the number at an address."""
         self.store(self.fdiv(self.read(address), divisor), address)
 
     def element(self, array: Value, row: Value, column: Value, leading: Value) -> Value:
-        """Return the address of an element of a matrix."""
+        """Return the address of an element of a matrix with a leading dimension."""
         return self.at_offset(array, self.add(row, self.mul(column, leading)))
 
     def at_offset(self, array: Value, offset: Value) -> Value:
-        """Return the address of an element that many elements behind an address."""
+        """Return the address of the element at an offset, in elements."""
         return self.address(array, self.kind.type, offset, flags="")
 
 
 def _gemm(f: _Function) -> None:
-    """C = op(a) @ op(b), from (transa, transb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)."""
+    """Append c = op(a) @ op(b); arguments: (transa, transb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)."""
     m, n, k, lda, ldb, ldc = map(f.size, (2, 3, 4, 7, 9, 12))
     is_transposed, b_is_transposed = f.is_letter(0, "T"), f.is_letter(1, "T")
     b_down, b_right = f.select(b_is_transposed, ldb, _ONE), f.select(b_is_transposed, _ONE, ldb)
@@ -89,7 +91,7 @@ def _gemm(f: _Function) -> None:
 
 
 def _gemv(f: _Function) -> None:
-    """Y = op(a) @ x, from (trans, m, n, 1, a, lda, x, incx, 0, y, incy)."""
+    """Append y = op(a) @ x; arguments: (trans, m, n, 1, a, lda, x, incx, 0, y, incy)."""
     m, n, lda, stride = map(f.size, (1, 2, 5, 7))
     is_transposed = f.is_letter(0, "T")
 
@@ -109,14 +111,14 @@ def _gemv(f: _Function) -> None:
 
 
 class _Triangle:
-    """Elements of a triangular matrix, or of its transpose, in the order in which an equation is solved.
+    """A triangular matrix, or its transpose, for forward and backward substitution.
 
     Args:
         f: the function.
-        flags: the places of the arguments uplo, trans, diag.
+        flags: the positions of the arguments uplo, trans, diag.
         array: the matrix.
-        places: those of its size, and of the distance of its columns.
-        from_right: the matrix is on the right of the unknown.
+        sizes: the positions of its size and its leading dimension.
+        from_right: whether the matrix is on the right of the unknown.
     """
 
     def __init__(
@@ -131,7 +133,7 @@ class _Triangle:
         self._has_numbers = f.is_letter(diag, "N")
 
     def _at(self, step: Value) -> Value:
-        """Return the place of a step: forwards, or backwards."""
+        """Return the row of a step of the substitution, which runs forward or backward."""
         return self._f.select(self._begins_at_first, step, self._f.sub(self._f.sub(self.size, _ONE), step))
 
     def _element(self, row: Value, column: Value) -> Value:
@@ -140,11 +142,12 @@ class _Triangle:
         return f.read(f.element(self._array, i, j, self._leading))
 
     def solve(self, scale: Callable[[Value, Value], None], subtract: Callable[[Value, Value, Value], None]) -> None:
-        """Divide each unknown by its element of the diagonal, and take it out of those that follow.
+        """Append the substitution: divide each unknown by its diagonal element, and eliminate it from later equations.
 
         Args:
-            scale: takes the place of an unknown and a divisor.
-            subtract: takes the place of another unknown, an element, and the place of the one that is known.
+            scale: a function of the position of an unknown, and the divisor.
+            subtract: a function of the position of a later unknown, the element of the matrix, and the position of the
+                unknown that is known now.
         """
         f = self._f
         with f.loop(self.size) as step:
@@ -157,7 +160,7 @@ class _Triangle:
 
 
 def _trsv(f: _Function) -> None:
-    """Solve op(a) @ x = x, from (uplo, trans, diag, n, a, lda, x, 1)."""
+    """Append the solution of op(a) @ x = b in place of b; arguments: (uplo, trans, diag, n, a, lda, x, 1)."""
 
     def x(index: Value) -> Value:
         return f.at(f.args[6], 0, (1, index))
@@ -172,7 +175,7 @@ def _trsv(f: _Function) -> None:
 
 
 def _trsm(f: _Function) -> None:
-    """Solve x @ op(a) = b in place of b, from ("R", uplo, trans, diag, m, n, 1, a, lda, b, ldb)."""
+    """Append the solution of x @ op(a) = b in place of b; arguments: ("R", uplo, trans, diag, m, n, 1, a, lda, b, ldb)."""
     rows, leading = f.size(4), f.size(10)
 
     def scale(column: Value, divisor: Value) -> None:
@@ -189,7 +192,7 @@ def _trsm(f: _Function) -> None:
 
 
 def _potrf(f: _Function) -> None:
-    """Factor a matrix as the transpose of an upper triangle and this, from ("U", n, a, lda, info)."""
+    """Append the Cholesky factorization a = transpose(u) @ u with upper u; arguments: ("U", n, a, lda, info)."""
     n, leading = f.size(1), f.size(3)
     f.store(_SUCCESS, f.args[4])
     total = f.room(f.kind.type)
@@ -213,7 +216,7 @@ def _potrf(f: _Function) -> None:
 
 
 def _getrf(f: _Function) -> None:
-    """Factor a square matrix by LU with partial pivoting, from (n, n, a, lda, pivots, info)."""
+    """Append the LU factorization of a square matrix, with partial pivoting; arguments: (n, n, a, lda, pivots, info)."""
     n, leading = f.size(0), f.size(3)
     f.store(_SUCCESS, f.args[5])
     best, best_row = f.room(f.kind.type), f.room(Type.I64)
@@ -240,7 +243,7 @@ def _getrf(f: _Function) -> None:
         divisor = f.read(f.element(f.args[2], k, k, leading))
         with f.when(f.compare("oeq", divisor, f.zero)):
             f.store(_FAILURE, f.args[5])
-        # Where the pivot is 0, so are the numbers below it: they stay, and the determinant is 0.
+        # If the pivot is 0, so are the numbers below it, which stay unchanged; the determinant is 0.
         with f.when(f.compare("une", divisor, f.zero)), f.loop(rest) as further:
             address = f.element(f.args[2], f.add(after, further), k, leading)
             f.divide(address, divisor)
@@ -261,16 +264,16 @@ _ROUTINES: dict[str, tuple[int, Callable[[_Function], None]]] = {
     "potrf": (5, _potrf),
     "getrf": (6, _getrf),
 }
-"""How many arguments each function takes, and what writes it."""
+"""The number of parameters of each routine, and the function that appends its body."""
 
 
 ARGUMENTS = {name: count for name, (count, _) in _ROUTINES.items()}
 
 
 def definitions(names: Iterable[str]) -> tuple[list[str], dict[str, tuple[str, ...]]]:
-    """Return functions `fgrad.own_dgemm` and so on, and the functions of LLVM that they call.
+    """Return the LLVM IR of functions such as `fgrad.own_dgemm`, and the LLVM intrinsics that they call.
 
-    The names are none in C, so that they are not that of an exported function.
+    The names are not C identifiers, so they cannot conflict with that of an exported function.
     """
     dtypes = {letter: np.dtype(name) for name, letter in LETTERS.items()}
     texts: list[str] = []

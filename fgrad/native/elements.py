@@ -1,7 +1,7 @@
-"""Elements of arrays at an index of a nest of loops, in the loop language.
+"""Lowering of array elements at an index of a loop nest to the loop language.
 
-The value of a node at an index is computed from those of its arguments, each once. Graphs may be deep, so what is still
-to be computed lies on a list, and not on Python's stack.
+The element of a node is computed from the elements of its arguments; each element is computed once. Graphs may be
+deep, so the traversal uses an explicit stack instead of recursion.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Key = tuple[Node, Index]
 
 
 class Pointers:
-    """The memory that a function takes: a parameter for each array, and for each place in it where an index begins.
+    """The pointer parameters of a function: one for each array and each constant offset of its indices.
 
-    Functions that differ in nothing but these places are one.
+    Constant offsets are in the pointers, so functions that differ only in these offsets have the same code.
 
     Attributes:
-        order: the function's parameters, by array and number of elements before the place.
-        buffers: arrays of which a part is in memory at a time: the index along each axis, None for that of the element,
-            and their shapes.
+        parameters: the function's parameters, by array and offset in elements.
+        buffers: arrays of which only some rows are in memory at a time: the index along each axis, None where it is
+            the index of the element, and their shapes in memory.
     """
 
     def __init__(self, stored: Set[Node]) -> None:
@@ -36,24 +36,24 @@ class Pointers:
         self.buffers: dict[Node, tuple[tuple[Affine | None, ...], Shape]] = {}
 
     def has(self, node: Node) -> bool:
-        """Return whether an array exists."""
+        """Return whether an array is in memory."""
         root = memory_of(node)
         return root in self._stored or isinstance(root, Input)
 
     def at(self, node: Node, offset: int = 0) -> Parameter:
-        """Return an array's memory, from an element on."""
+        """Return the pointer to an element of an array, as a parameter."""
         key = memory_of(node), offset
         if key not in self.parameters:
             self.parameters[key] = Parameter(f"p{len(self.parameters)}", is_alone=True)
         return self.parameters[key]
 
     def parameters_of(self, nodes: Iterable[Node]) -> set[Parameter]:
-        """Return all parameters in the memory of arrays."""
+        """Return all parameters that point into arrays."""
         roots = set(map(memory_of, nodes))
         return {parameter for (root, _), parameter in self.parameters.items() if root in roots}
 
     def note_writes(self, nodes: Iterable[Node]) -> None:
-        """Note that arrays are written: where several parameters lead to one of them, none is alone."""
+        """Note writes to arrays: several parameters that point into one of them alias each other."""
         for node in nodes:
             parameters = self.parameters_of([node])
             for each in parameters if len(parameters) > 1 else ():
@@ -61,17 +61,18 @@ class Pointers:
 
 
 class Values:
-    """Computes elements in the body of a nest.
+    """Appends the computation of elements to the body of a nest.
 
     Args:
-        code: where instructions go.
-        pointers: the memory of the arrays that exist.
-        ranges: what the variables of the loops run through, ends included.
+        code: the builder to which instructions are appended.
+        pointers: the arrays in memory.
+        ranges: the ranges of the loop variables, with inclusive ends.
 
     Attributes:
-        own: the arrays that the nest writes, whose elements are computed and not read.
-        cuts: by variable, where an array begins or ends within its range: parted there, the loop needs not ask.
-        steps: for each element that is read or written, how far it moves in memory with each variable.
+        own: the arrays that the nest writes, whose elements are computed instead of loaded.
+        boundaries: by loop variable, the values at which an array begins or ends; a loop that is split there needs no
+            bounds checks.
+        strides: for each element that is loaded or stored, its stride in memory along each loop variable.
     """
 
     def __init__(self, code: Builder, pointers: Pointers, ranges: dict[Variable, tuple[int, int]]) -> None:
@@ -84,7 +85,7 @@ class Values:
         self._remapped: dict[Key, tuple[Value, Index]] = {}
 
     def at(self, node: Node, index: Index) -> Value:
-        """Return an element."""
+        """Return the value of an element."""
         waiting = [(node, index)]
         known = self._known
         while waiting:
@@ -101,7 +102,7 @@ class Values:
         return known[node, index]
 
     def _is_stored(self, node: Node) -> bool:
-        """Return whether an element is to be read from memory, and not computed in this nest."""
+        """Return whether elements are loaded from memory, instead of computed in this nest."""
         return node not in self.own and self.pointers.has(node)
 
     def _operands(self, node: Node, index: Index) -> list[Key]:
@@ -117,7 +118,7 @@ class Values:
         return self._indices_of(node, index)
 
     def _fill(self, node: Remap, index: Index) -> Key:
-        """Return what stands outside of the bounds: a number, or the element of an array of the same shape."""
+        """Return the fill value outside the bounds: a scalar, or the element of an array of the same shape."""
         fill = node.arguments[1]
         return fill, index if fill.shape == node.shape else ()
 
@@ -147,18 +148,18 @@ class Values:
         return self.load(node.arguments[0], (*gathered, *index[len(keys[0][1]) :]))
 
     def _integer(self, value: Value, node: Node) -> Affine:
-        """Return an element's value as an index, of 64 bits."""
+        """Return the value of an element as a 64-bit index."""
         as_int64 = convert(self.code, value, scalar_of(node.dtype), scalar_of(np.dtype(np.int64)))
         return Affine(as_int64.integer) if isinstance(as_int64, Constant) else variable(as_int64)
 
     def integer(self, node: Node, index: Index) -> Affine:
-        """Return an element as an index."""
+        """Return an element as a 64-bit index."""
         return self._integer(self.at(node, index), node)
 
     # Memory
 
     def address(self, node: Node, index: Index) -> Value:
-        """Return where an element lies."""
+        """Return the address of an element."""
         shape = node.shape
         if node in self.pointers.buffers:
             row, shape = self.pointers.buffers[node]
@@ -176,17 +177,17 @@ class Values:
         return in_code(self.code, affine, self._sums)
 
     def load(self, node: Node, index: Index) -> Value:
-        """Read an element anew."""
+        """Append the load of an element."""
         return loaded(self.code, scalar_of(node.dtype), self.address(node, index))
 
     def store(self, node: Node, index: Index, value: Value) -> None:
-        """Write an element."""
+        """Append the store of an element."""
         store(self.code, scalar_of(node.dtype), value, self.address(node, index))
 
     # Indices
 
     def _remap(self, node: Remap, index: Index) -> tuple[Value, Index]:
-        """Return whether an index is inside of the bounds, and where the element lies then."""
+        """Return whether an index is within the bounds, and the index of the source element."""
         key = node, index
         if key not in self._remapped:
             self._remapped[key] = self._remap_index(node, index)
@@ -214,7 +215,7 @@ class Values:
         return variable(self.code.binary(Op.SDIV, self._sum(along), integer(divisor)))
 
     def _clamped(self, bound: Bound, along: Affine) -> tuple[Value, Affine]:
-        """Return whether an index keeps within a bound, and one that does, which is the same if so."""
+        """Return whether an index is within a bound, and the index, clamped to the bound."""
         start, step, count = bound.start, bound.step, bound.number
         if step < 0:
             start, step = start + step * (count - 1), -step
@@ -238,7 +239,7 @@ class Values:
         return inside, variable(code.select(inside, self._sum(along), integer(start)))
 
     def _note_boundaries(self, along: Affine, start: int, stop: int) -> None:
-        """Note at which values of a variable an index comes into a range, and leaves it."""
+        """Note the values of a loop variable at which an index enters and leaves a range."""
         if len(along.terms) != 1 or along.terms[0][0] not in self.ranges or abs(along.terms[0][1]) != 1:
             return
         ((x, sign),) = along.terms
@@ -252,7 +253,7 @@ class Values:
 
 
 def operation(code: Builder, node: Elementwise, arguments: list[Value]) -> Value:
-    """Append an operation on elements."""
+    """Append an elementwise operation on scalars."""
     kind = scalar_of(node.arguments[-1].dtype)
     if node.operation == "cast":
         return convert(code, arguments[0], kind, scalar_of(node.dtype))

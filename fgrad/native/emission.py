@@ -1,9 +1,9 @@
-"""Nests of loops, from arrays to the loop language.
+"""Lowering of loop nests from arrays to the loop language.
 
-    nest_function(rows, pointers)      a function that runs nests
+    nest_function(rows, pointers)      the function of some nests
 
-Where an array begins or ends within the space of a nest, the loops are parted, so that they need not ask where they
-are.
+Where an array begins or ends within the index space of a nest, the loops are split, so that their bodies need no
+bounds checks.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from fgrad.native.tiling import MOST_VECTORS, tiled
 from fgrad.native.vectorization import widened
 from fgrad.native.verifier import verify_reads
 
-# What is accumulated
+# Accumulation
 
 _IDENTITIES = {"sum": 0, "prod": 1, "any": False, "all": True}
 
 
 def identity(kind: str, dtype: np.dtype[Any]) -> Any:
-    """Return what changes no sum, product, ..."""
+    """Return the identity element of a reduction."""
     if kind in _IDENTITIES:
         return _IDENTITIES[kind]
     if dtype.kind == "f":
@@ -64,7 +64,7 @@ def identity(kind: str, dtype: np.dtype[Any]) -> Any:
 def append_accumulation(
     code: Builder, kind: str, scalar: Scalar, total: Value, value: Value, in_order: bool = False
 ) -> Instruction:
-    """Append one step of a sum, product, ...; the order is the compiler's to choose, or not."""
+    """Append the accumulation of a value into a reduction; unless `in_order`, LLVM may reassociate it."""
     if kind in ("sum", "prod"):
         if scalar.is_float:
             return code.binary(Op.FADD if kind == "sum" else Op.FMUL, total, value, "" if in_order else "reassoc")
@@ -77,18 +77,18 @@ def append_accumulation(
 
 
 def _accumulator_type(target: Reduction) -> Scalar:
-    """Return the kind of number in which a sum is taken: short ones lose digits where very many are added in a row."""
+    """Return the accumulator's type: float64 for floating-point sums, since long float32 sums lose precision."""
     kind = scalar_of(target.dtype)
     return SCALARS["float64"] if target.kind == "sum" and kind.is_float else kind
 
 
 class _StackAccumulator(NamedTuple):
-    """A number that lives on from one run of the innermost loop to the next.
+    """An accumulator on the stack, which is preserved between runs of the innermost loop.
 
     Attributes:
-        address: where it lies.
-        depth: how many loops are around all of these runs, in front of which it is set.
-        start: appends its first value.
+        address: its address.
+        depth: the number of loops around its initialization.
+        start: appends the computation of its initial value.
     """
 
     address: Instruction
@@ -97,30 +97,30 @@ class _StackAccumulator(NamedTuple):
 
 
 Box = tuple[tuple[int, int], ...]
-"""What the loops run through: beginnings and ends."""
+"""The ranges of loops: start and stop of each."""
 
 
 class _Body:
-    """The body of loops over a part of a nest's space: all writes at one index.
+    """The body of the loops over a box of a nest's index space: all writes at one index.
 
     Args:
-        nest: what is written.
-        pointers: the memory of arrays.
-        code: where instructions go.
-        box: what the loops run through, by axis of the space.
+        nest: the nest.
+        pointers: the arrays in memory.
+        code: the builder to which instructions are appended.
+        box: the ranges of the loops, by axis of the space.
         order: the axes, from the outermost loop to the innermost.
-        is_part: whether other loops run through other parts of the space.
-        is_flat: whether one loop runs through all elements as they lie in memory.
-        shared: the variables of the outermost loops that are around other nests, too.
-        tile: how many elements the last loop but one is to take at once, at most; 0 if it is a plain loop.
+        is_partial: whether the box is only a part of the space, so that other loops cover the rest.
+        is_flat: whether a single loop iterates over all elements in memory order.
+        shared: the variables of the outermost loops, if other nests share these.
+        tile: the maximal tile size of the second innermost loop, in elements; 0 if it is not tiled.
 
     Attributes:
-        variables: of the loops, by axis of the space.
-        loops: the variables of the loops from the outermost on, and what they run through.
+        variables: the loop variables, by axis of the space.
+        loops: the loop variables and their ranges, from the outermost loop to the innermost.
         inner: the variable of the innermost loop, unless that is shared.
-        carried: what goes from iteration to iteration of the innermost loop.
-        cells: the numbers that live on from one run of it to the next.
-        behind: append what happens behind it.
+        carried: the values carried between iterations of the innermost loop.
+        accumulators: the accumulators that are preserved between runs of the innermost loop.
+        epilogue: functions that append the code after the innermost loop.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class _Body:
         self.carried: list[Carried] = []
         self.accumulators: list[_StackAccumulator] = []
         self.epilogue: list[Callable[[], None]] = []
-        # By the order of the loops, in which sums of indices are taken: what inner loops need not do comes first.
+        # Numbered from the outermost loop: terms of an index are added in this order, so that partial sums are hoisted.
         own = [*shared, *(Variable(place) for place in range(len(shared), len(box)))]
         self.variables = [own[order.index(axis)] for axis in range(len(box))]
         ranges = {each: (start, stop - 1) for each, (start, stop) in zip(self.variables, box, strict=True)}
@@ -153,7 +153,7 @@ class _Body:
 
     @property
     def chunked_loop(self) -> int:
-        """The place of the loop that may run in parts: the first one, or that along sums if there are few of them."""
+        """The position of the loop that may be split into chunks: the first, or the reduction loop if that is short."""
         has_few = len(self.loops) == 2 and self.loops[0][1][1] < MOST_PARTS * self.tile
         return int(has_few and self.loops[1][1][1] > MOST_PARTS)
 
@@ -189,7 +189,7 @@ class _Body:
         reduced = {x for axis in target.axes for x, _ in index[axis].terms}
         value = self.values.at(source, index)
         if not reduced:
-            if target.kind == "sum" and kind.is_float:  # NumPy's begins at 0.0, which makes 0.0 of -0.0
+            if target.kind == "sum" and kind.is_float:  # NumPy starts at 0.0, so that -0.0 becomes 0.0
                 value = self.code.fadd(value, real(0.0, kind.type))
             self.values.store(target, kept, value)
         elif self.inner in reduced:
@@ -209,9 +209,9 @@ class _Body:
             self.values.store(target, kept, append_accumulation(self.code, target.kind, kind, before, value))
 
     def _accumulate_runs(self, target: Reduction, kept: Index, run_total: Value, reduced: Collection[Value]) -> None:
-        """Add up what runs of the innermost loop have found.
+        """Append the accumulation of the totals of several runs of the innermost loop.
 
-        Short numbers lose digits here as well: where such runs follow each other, their sum stays a long number.
+        Across consecutive runs the total stays in the accumulator's type, since float32 would lose precision here too.
         """
         code, values = self.code, self.values
         kind, acc_type = scalar_of(target.dtype), _accumulator_type(target)
@@ -240,7 +240,7 @@ class _Body:
         value = self.values.at(source, index)
         if self.inner in [x for x, _ in index[-1].terms]:
             kind = scalar_of(target.dtype)
-            # What is added to the first element is -0.0, because 0.0 would make 0.0 of -0.0.
+            # The initial value is -0.0, since adding 0.0 to a first element of -0.0 gives 0.0.
             start = -0.0 if target.kind == "sum" and kind.is_float else identity(target.kind, target.dtype)
             total = self._carry(literal(start, target.dtype))
             name = {"sum": "add", "prod": "multiply"}[target.kind]
@@ -260,7 +260,7 @@ class _Body:
 
 
 def flat_index(shape: Shape, x: Variable) -> Index:
-    """Return an index that goes through all elements as they lie in memory."""
+    """Return the index of the element at position `x` in memory order."""
     last = max(axis for axis, size in enumerate(shape) if size != 1)
     return tuple(variable(x) if axis == last else ZERO for axis in range(len(shape)))
 
@@ -271,16 +271,16 @@ _MOST_BOXES = 27
 
 
 class NestFunction(NamedTuple):
-    """A function that runs a nest.
+    """The function of some nests.
 
     Attributes:
-        body: in the loop language.
-        work: about how many instructions it runs, those of elementary functions included.
-        iterations: of the loop that may run in parts at once, which is the outermost or `_Body.parted`; 0 if none may.
-        step: of how many iterations a part is to have a multiple.
-        totals: the reductions along that loop, which such parts take for themselves.
-        begins: the other arrays that are filled with a number before the loops run.
-        is_wide: its innermost loops compute several elements at once already.
+        body: the body, in the loop language.
+        work: the approximate number of instructions that it executes, including those of elementary functions.
+        iterations: the trip count of the loop that may run in parallel chunks, `_Body.chunked_loop`; 0 if none may.
+        chunk_multiple: a number that divides the trip count of each chunk but the last.
+        totals: the reductions along that loop; each chunk computes its own partial results of them.
+        initial_values: the other arrays that are filled before the loops run, with their fill values.
+        is_vectorized: whether all innermost loops are vectorized already.
     """
 
     body: list[Item]
@@ -293,16 +293,16 @@ class NestFunction(NamedTuple):
 
 
 _FUNCTION_WORK = 16
-"""Instructions of an elementary function."""
+"""The approximate number of instructions of an elementary function."""
 
 CHUNK = (Parameter("row", Type.I64), Parameter("lo", Type.I64), Parameter("hi", Type.I64))
-"""What a function that runs a part of a nest takes besides: its number, and what the outermost loop runs through."""
+"""Additional parameters of the function of a chunk: its number, and start and stop of the chunked loop."""
 
 
 def nest_function(
     rows: Rows, pointers: Pointers, widths: Widths | None = None, in_chunks: bool = False
 ) -> NestFunction:
-    """Return the function that runs nests, or a part of their outermost loop; `PART` says which."""
+    """Return the function of some nests, or with `in_chunks` that of one chunk, with the parameters `CHUNK`."""
     pointers.buffers = {
         array: (_buffer_index(rows.buffers[array], in_chunks), form) for array, form in rows.forms().items()
     }
@@ -329,19 +329,19 @@ def nest_function(
 
 
 def _work_of(each: Instruction) -> int:
-    """Return about how many instructions one runs: a call of `exp` and its like runs many."""
+    """Return the approximate number of instructions that are executed: a call of `exp`, for example, executes many."""
     is_function = isinstance(each.attribute, Callee) and not each.attribute.name.startswith("@llvm.")
     return _FUNCTION_WORK if is_function else 1
 
 
 def _buffer_index(loops: tuple[int, ...], in_chunks: bool) -> tuple[Affine | None, ...]:
-    """Return what stands for each axis along which there is one row at a time; each part has its own."""
+    """Return the index of a buffer's row along shared axes, None for other axes; each chunk has its own rows."""
     first = variable(CHUNK[0]) if in_chunks else ZERO
     return tuple(None if loop < 0 else ZERO if loop else first for loop in loops)
 
 
 class _BodyCode(NamedTuple):
-    """The code of a body: the instructions by the number of loops around them, and what is behind the innermost."""
+    """The code of a body: its instructions by the number of enclosing loops, and the epilogue of the innermost loop."""
 
     body: _Body
     levels: list[list[Item]]
@@ -354,7 +354,7 @@ def _body_code(
     code = body.code
     written = pointers.parameters_of([write.target for write in body.nest.writes])
     levels = hoisted(inner, [each for each, _ in body.loops], body.carried, written, outer_writes)
-    # The outer ones first: what sums of indices are called there is known further inside, too.
+    # The outer ones first, since their index computations are reused further inside.
     for slot in sorted(body.accumulators, key=lambda each: each.depth):
         with code.within(levels[slot.depth]):
             code.store(slot.start(), slot.address)
@@ -366,7 +366,7 @@ def _body_code(
 
 
 def fills(initial_values: Sequence[tuple[Node, Any]], pointers: Pointers) -> list[Item]:
-    """Return the body of a function that fills arrays with numbers."""
+    """Return the body of a function that fills arrays with their initial values."""
     code = Builder()
     for target, start in initial_values:
         _fill(code, target, start, pointers)
@@ -374,7 +374,7 @@ def fills(initial_values: Sequence[tuple[Node, Any]], pointers: Pointers) -> lis
 
 
 def _parallel_loop(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduction, ...]]:
-    """Return how many iterations of the parted loop may run at once, and what is added up along it."""
+    """Return the trip count of the loop that may run in parallel, 0 if none may, and the reductions along it."""
     if not bodies or not bodies[0].box:
         return 0, ()
     iterations, totals = 0, []
@@ -411,7 +411,7 @@ def _bodies_of(rows: Rows, pointers: Pointers, widths: Widths | None) -> list[_L
 
 
 def _bodies(nest: Nest, pointers: Pointers, widths: Widths | None) -> list[_LoweredBody]:
-    """Return the bodies for the parts of a nest's space."""
+    """Return the bodies of a nest, one for each box of its index space."""
     space = nest.writes[0].space
     if 0 in space:
         return []
@@ -445,7 +445,7 @@ def _bodies(nest: Nest, pointers: Pointers, widths: Widths | None) -> list[_Lowe
 
 
 def _loop_order(body: _Body, sizes: Shape) -> list[int]:
-    """Return the axes with that one last along which most elements are neighbours in memory."""
+    """Return the loop order: innermost the axis along which most accesses are contiguous."""
     costs = []
     for x, size in zip(body.variables, sizes, strict=True):
         strides = [abs(each.get(x, 0)) for each in body.values.strides]
@@ -459,14 +459,13 @@ def _loop_order(body: _Body, sizes: Shape) -> list[int]:
 
 
 _STRIDED_COST, _SHORT = 6, 8
-"""What a step over memory costs beside one to a neighbour; a loop of fewer iterations is no good innermost one."""
+"""The cost of a strided access relative to a contiguous one; the least trip count of a good innermost loop."""
 
 
 def _tiled_order(body: _Body, sizes: Shape, widths: Widths) -> list[int] | None:
-    """Return the axes with that of a sum last, behind the one along which several sums are to be taken at once.
+    """Return the loop order for tiling: the reduction is innermost, and the loop around it computes several at once.
 
-    This pays where what is needed for such sums are neighbours in memory, and where the terms of each lie together.
-    None: it does not.
+    The result is None unless accesses are contiguous across these reductions, and close to each other along each.
     """
     writes = body.nest.writes
     reductions = [(write.space, write.target.axes) for write in writes if isinstance(write.target, Reduction)]
@@ -488,11 +487,11 @@ def _tiled_order(body: _Body, sizes: Shape, widths: Widths) -> list[int] | None:
 
 
 _NEAR_STRIDE, _NEAR_EXTENT = 8, 2048
-"""Elements between two terms of a sum, or between the first and the last one, that lie together."""
+"""The greatest stride, and the greatest extent, of accesses that are close to each other, in elements."""
 
 
 def _split_at_boundaries(box: Box, body: _Body) -> list[Box]:
-    """Return the parts of a box between the places where arrays begin and end."""
+    """Return the boxes into which the boundaries of arrays split a box."""
     boxes: list[Box] = [()]
     for x, (start, stop) in zip(body.variables, box, strict=True):
         ends = [start, *sorted(body.values.boundaries.get(x, ())), stop]
@@ -501,7 +500,7 @@ def _split_at_boundaries(box: Box, body: _Body) -> list[Box]:
 
 
 def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
-    """Return whether all arrays of a nest are gone through as they lie in memory, so that one loop does."""
+    """Return whether a nest accesses all arrays in memory order, so that a single loop suffices."""
     space = squeezed(nest.writes[0].space)
     if len(space) < 2:
         return False
@@ -533,7 +532,7 @@ def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
 
 
 def _keeps_order(node: Remap) -> bool:
-    """Return whether an array is a number that is repeated, or another one with more or fewer axes of size 1."""
+    """Return whether a node only broadcasts a scalar, or adds and removes axes of size 1."""
     source = node.arguments[0]
     if node.bounds:
         return False
@@ -549,7 +548,7 @@ def _keeps_order(node: Remap) -> bool:
 
 
 def _initial_values(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any]]:
-    """Yield the arrays to which the loops add, and with what these are filled before."""
+    """Yield the arrays into which the loops accumulate, and their initial values."""
     for write in nest.writes:
         target = write.target
         if isinstance(target, Scatter):
@@ -559,7 +558,7 @@ def _initial_values(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node,
 
 
 def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
-    """Return whether each element of a reduction is stored once, and not added to."""
+    """Return whether each element of a reduction is stored once, without accumulation in memory."""
     if len(bodies) != 1:
         return False
     (body,) = bodies
@@ -570,7 +569,7 @@ def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
 
 
 def _fill(code: Builder, target: Node, start: int, pointers: Pointers) -> None:
-    """Append what fills an array with a number."""
+    """Append code that fills an array with a number."""
     if not target.size:
         return
     memory = pointers.at(target)
@@ -587,13 +586,13 @@ _FILL = Callee("@llvm.memset.p0.i64")
 
 
 _Loop = tuple[Variable, tuple[int, int]]
-"""The variable of a loop, and what it runs through."""
+"""A loop variable and its range."""
 
 
 def _shared_loops(
     code: Builder, body_codes: Sequence[_BodyCode], outer: int, in_chunks: bool, widths: Widths | None
 ) -> bool:
-    """Append pieces one after the other, in loops that all of them share, and return whether all loops are wide."""
+    """Append bodies in sequence within their shared loops; return whether all innermost loops are vectorized."""
     if not outer:
         are_vectorized = [_own_loops(code, body_code, 0, in_chunks, widths) for body_code in body_codes]
         return all(are_vectorized)
@@ -607,7 +606,7 @@ def _shared_loops(
 
 
 def _own_loops(code: Builder, body_code: _BodyCode, outer: int, in_chunks: bool, widths: Widths | None) -> bool:
-    """Append a piece in the loops that are its own, and return whether its innermost loop is wide."""
+    """Append a body within its own loops; return whether its innermost loop is vectorized."""
     body, levels, epilogue = body_code
     loops = body.loops[outer:]
     code.body += levels[outer]
@@ -635,14 +634,14 @@ def _own_loops(code: Builder, body_code: _BodyCode, outer: int, in_chunks: bool,
 def append_innermost(
     code: Builder, loop: Loop, widths: Widths | None, most: int, epilogue: Sequence[Item] = ()
 ) -> bool:
-    """Append an innermost loop, wide if it can be made so, and what is behind it, and return whether it is wide.
+    """Append an innermost loop, vectorized if possible, and its epilogue; return whether it is vectorized.
 
     Args:
-        code: where it goes.
+        code: the builder.
         loop: the loop.
-        widths: how many elements are computed at once; None: one.
-        most: how many iterations there are at most.
-        behind: what is behind it.
+        widths: the vector widths of the processor; None: no vectorization.
+        most: the maximal trip count.
+        epilogue: the code after the loop.
     """
     found = None if widths is None else widened(loop, widths, most)
     code.body += [loop] if found is None else found
@@ -651,7 +650,7 @@ def append_innermost(
 
 
 def _loop(code: Builder, each: Variable, ends: tuple[int, int], in_chunks: bool) -> Loop:
-    """Return a loop, which takes the iterations of a part if there are parts; what computes its ends is appended."""
+    """Return a loop, restricted to the range of a chunk if `in_chunks`; append the computation of its bounds."""
     start: Value = integer(ends[0])
     stop: Value = integer(ends[1])
     if in_chunks:
@@ -663,7 +662,7 @@ def _loop(code: Builder, each: Variable, ends: tuple[int, int], in_chunks: bool)
 
 @contextlib.contextmanager
 def _loop_within(code: Builder, loop: Loop) -> Iterator[None]:
-    """Append a loop, to whose body goes what is appended in the `with` block."""
+    """Append a loop, and append to its body within the `with` block."""
     code.body.append(loop)
     with code.within(loop.body):
         yield

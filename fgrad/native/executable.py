@@ -1,8 +1,8 @@
-"""A recorded program that runs as native code, with NumPy where there is none.
+"""Recorded programs compiled to native code, with NumPy for operations that have none.
 
-Executable(block)        compiles
+Executable(block)        compiles a program
 executable.ready()       waits until it is compiled
-executable.run(arrays)   takes what goes into the block, returns its results
+executable.run(arrays)   returns the results of the block for its inputs
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from fgrad.typing import Array, Shape
 empty = np.empty
 _NO_ARENA = (None, 0)
 _SEGMENT_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
-"""Of a segment's function: it takes a tuple of arrays, and the arena."""
+"""The type of a segment's function, whose parameters are a tuple of arrays, and the arena."""
 Values = dict[Node, Array]
 
 
 class Executable:
-    """The program of a graph, compiled.
+    """A compiled program.
 
     Args:
-        block: what is compiled.
-        options: how.
-        apart: each item of the plan is a stage of its own, so that it can be timed.
+        block: the program.
+        options: the options of the compilation.
+        separate_items: make each item of the plan a separate stage, so that it can be timed.
 
     Attributes:
-        block: the graph, with its loops found and tidied up.
-        program: the same as nodes.
-        plan: which arrays exist, and in which loops they are made.
-        stages: what runs, in order.
-        llvm: the native code, in LLVM's language.
+        block: the program after rerolling, unrolling and loop-invariant code motion.
+        program: the lowered program.
+        plan: the stored arrays, and the nests, routines and loops that compute them.
+        stages: the stages, in the order of execution.
+        llvm: the LLVM IR.
     """
 
     def __init__(self, block: Block, options: Options = DEFAULT, separate_items: bool = False) -> None:
@@ -84,13 +84,15 @@ class Executable:
         self._single = self._single_segment()
 
     def ready(self) -> tuple[float, float]:
-        """Wait until LLVM has compiled, and return the seconds that planning took, and LLVM."""
+        """Wait until LLVM has compiled, and return the seconds spent in planning and in LLVM."""
         return self._planning, 0.0 if self._module is None else self._module.ready()
 
     def _single_segment(self) -> tuple[Any, list[int], list[int] | None, int] | None:
-        """Return the only function, or None, and places: of its arguments, of results, of a failure.
+        """Return the function of the only stage, for the fast path of `run`; None if there are several stages.
 
-        None stands for the places of results that are just what the function returns.
+        With it are the positions of its operands among the inputs, and those of the results and of the failure flag
+        among its outputs. The positions of the results are None if they are just the outputs; that of the flag is -1
+        if there is none.
         """
         if len(self.stages) != 1 or any(self._aliased):
             return None
@@ -105,9 +107,9 @@ class Executable:
         return stage.call, operands, None if returns_all else results, failed
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
-        """Return the results that are no constants, for arrays in C order that fit the inputs.
+        """Return the results that are not constants, for arrays in C order with the inputs' shapes and dtypes.
 
-        None is returned where NumPy has to run the block.
+        The result is None if NumPy must run the block, because the run has failed.
         """
         if self._single is not None:
             call, operands, results, failed = self._single
@@ -124,18 +126,18 @@ class Executable:
         except Exception as error:
             if self._failed is None and not isinstance(error, errors.IntegerRangeError):
                 raise
-            return None  # what a void run has handed to NumPy's function may be the reason: NumPy's run will tell
+            return None  # a failed run may pass invalid values to NumPy; NumPy's own run raises if the error is real
         if self._failed and values[self._failed]:
             return None
         found = [_reshaped(values[memory_of(node)], node.shape) for node in self._results]
         return [x.copy() if is_aliased else x for x, is_aliased in zip(found, self._aliased, strict=True)]
 
     def initial_values(self, arrays: Sequence[Array]) -> Values:
-        """Return what is there before the first stage runs."""
+        """Return the arrays that are known before the first stage runs: inputs and constants."""
         return {**dict(zip(self._inputs, arrays, strict=True)), **self._constants}
 
     def memory(self) -> dict[str, int]:
-        """Return the bytes of arrays: results, the arena, what lies between stages, and constants."""
+        """Return the sizes in bytes: of results, the arena, arrays passed between stages, and constants."""
         results = {memory_of(node) for node in self._results}
         made: set[Node] = {part for stage in self.stages if isinstance(stage, NumpyStage) for part in stage.parts}
         made.update(node for stage in self.stages if isinstance(stage, NativeStage) for node in stage.segment.makes)
@@ -156,7 +158,7 @@ def _bytes(node: Node) -> int:
 
 
 def _aliased(results: list[Node]) -> list[bool]:
-    """Return which results lie in the memory of an input, or of a result before."""
+    """Return which results share the memory of an input, or of an earlier result."""
     seen: set[Node] = set()
     shared = []
     for node in results:
@@ -167,7 +169,7 @@ def _aliased(results: list[Node]) -> list[bool]:
 
 
 def _compiled(texts: tuple[str, str], functions: Functions, options: Options) -> Module:
-    """Return the code of a program, which may be in a cache."""
+    """Return the compiled module, from the cache if it is there."""
     text, unvectorized = texts
     linkage = functions.linkage
     if not isinstance(linkage, Cached):
@@ -179,14 +181,14 @@ def _compiled(texts: tuple[str, str], functions: Functions, options: Options) ->
 
 
 class NativeStage:
-    """A stage that runs a segment."""
+    """A stage that runs the native code of a segment."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self.needs = segment.needs
 
     def prepare(self, module: Module | None, shapes: dict[Node, Any]) -> None:
-        """Say where the function will be, and what it makes."""
+        """Set the module that contains the function, and the shapes of its outputs."""
         segment = self.segment
         self._module = module
         self._function: Any = None
@@ -195,26 +197,26 @@ class NativeStage:
         self._arena_size = segment.arena
 
     def _resolve(self) -> Any:
-        """Find the function, and wait until LLVM has compiled it."""
+        """Look up the function, waiting until LLVM has compiled it."""
         assert self._module is not None
         self._function = _SEGMENT_FUNCTION(self._module.address(self.segment.name))
         return self._function
 
     def run(self, values: Values) -> None:
-        """Run the function on new arrays."""
+        """Run the function, and add its outputs to the values."""
         made = self.call([values[node] for node in self.segment.needs])
         values.update(zip(self.segment.makes, made, strict=True))
 
     def call(self, given: Sequence[Array]) -> Sequence[Array]:
-        """Return new arrays that the function has written into."""
+        """Return the outputs of the function, which are new arrays."""
         made = [empty(*output) for output in self._outputs]
         arena = self._arena() if self._arena_size else _NO_ARENA
         try:
             function = self._function or self._resolve()
-            if function((*given, *made), arena[1]):  # the layout of an array in memory is not that of the code
+            if function((*given, *made), arena[1]):  # an operand is not aligned or not in C order
                 given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
                 function((*given, *made), arena[1])
-        except SystemError as error:  # a ufunc's loop has raised, as `scipy.special.errstate` lets it
+        except SystemError as error:  # a ufunc's inner loop has raised, as `scipy.special.errstate` allows
             raise error.__cause__ or error from None
         if self._arena_size:
             self._arenas.append(arena)
@@ -236,7 +238,7 @@ class NumpyStage:
         self.parts = parts
 
     def prepare(self, module: Module | None, shapes: dict[Node, Any]) -> None:
-        """Do nothing: it is Python."""
+        """Do nothing, since there is no native code."""
 
     def run(self, values: Values) -> None:
         """Run the equation."""
@@ -253,7 +255,7 @@ class NumpyStage:
 
 
 def _unaliased(found: Array, part: Projection, inputs: list[Any]) -> Array:
-    """Return a result of NumPy's as an array in C order, which shares no memory with what it was made of."""
+    """Return a NumPy result as an array in C order that shares no memory with the inputs."""
     array = np.ascontiguousarray(found, part.dtype).reshape(part.shape)
     is_aliased = any(type(x) is np.ndarray and np.may_share_memory(array, x) for x in inputs)
     return array.copy() if is_aliased else array
@@ -262,7 +264,7 @@ def _unaliased(found: Array, part: Projection, inputs: list[Any]) -> Array:
 def _stages_of(
     plan: Plan, constants: dict[Node, Any], roots: list[Node], functions: Functions, separate_items: bool
 ) -> tuple[dict[str, Segment], set[Node], list[NativeStage | NumpyStage]]:
-    """Return the native segments by name, the arrays that others than their makers read, and the stages in order."""
+    """Return the native segments by name, the arrays that are read outside their segments, and the stages."""
     parts = plan.parts()
     wanted = {memory_of(node) for node in roots}
     segments: dict[str, Segment] = {}
@@ -283,7 +285,7 @@ def _stages_of(
 def _llvm_texts(
     segments: dict[str, Segment], wanted: set[Node], functions: Functions, precise: bool
 ) -> tuple[str, str]:
-    """Return the code of segments in LLVM's language, and that of functions with loops to be made wide, if any."""
+    """Return the LLVM IR of segments, and that of functions with loops that LLVM vectorizes, if any."""
     if not segments:
         return "", ""
     check_layout()
@@ -294,7 +296,7 @@ def _llvm_texts(
 
 
 def _runs(plan: Plan, separate_items: bool) -> Iterator[list[Item] | NumpyStep]:
-    """Yield native items that follow each other, or each of them apart, and steps."""
+    """Yield runs of consecutive native items, or each item separately, and NumPy steps."""
     run: list[Item] = []
     for item in plan.items:
         if isinstance(item, NumpyStep):

@@ -1,10 +1,10 @@
-"""Programs as object files with a C interface, which need neither Python nor NumPy.
+"""Export of programs as object files with a C interface, which need neither Python nor NumPy.
 
     code = object_file(signature, block, target)      the code, the header and the description
-    write(code, folder)                               `model.h`, `model.o`, `model.json`, and a shared library
+    write(code, path, with_library)                   `model.h`, `model.o`, `model.json`, and a shared library
 
-A function `model` takes the addresses of its arguments and results, arrays in C order, and that of a workspace. It
-allocates nothing and keeps nothing, so threads with a workspace each can call it at the same time.
+The parameters of a function `model` are pointers to its arguments and results, which are arrays in C order, and to a
+workspace. It allocates no memory and has no state, so threads can call it concurrently, each with its own workspace.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment
 
 INTERFACE = 1
-"""The version of the C interface: a function, `_workspace_bytes`, `_description`."""
+"""The version of the C interface: the function, `_workspace_bytes` and `_description`."""
 _MOST_ON_STACK = 1024
-"""How many bytes of arrays a function keeps on its stack, where LLVM turns elements into registers."""
+"""The largest arena, in bytes, that is on the stack, where LLVM promotes elements to registers."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """An object file with what is said of it.
+    """An object file with its header and description.
 
     Attributes:
-        name: of the function.
+        name: the name of the function.
         binary: the object file.
         header: the C header.
-        description: the same for programs, as JSON.
-        symbols: functions of BLAS and LAPACK that the code calls.
+        description: the signature and requirements, as JSON.
+        symbols: the BLAS and LAPACK functions that the code calls.
     """
 
     name: str
@@ -68,12 +68,12 @@ class Code:
 
 
 def object_file(signature: Signature, block: Block, target: Target) -> Code:
-    """Return the code of a program.
+    """Return a program compiled to an object file.
 
     Args:
         signature: the names of inputs and outputs.
         block: the program; some outputs may be constants.
-        target: for which processor.
+        target: the target of the code.
 
     Raises:
         UnsupportedError: a NotImplementedError; an operation has no native code.
@@ -120,10 +120,10 @@ machine.emit_object(llvm.parse_assembly(text))
 
 @functools.cache
 def _check_processor(triple: str, cpu: str, features: str) -> None:
-    """Compile a function for a processor in a process of its own, which LLVM ends where it does not know one.
+    """Compile a trial function in a subprocess, since LLVM aborts the process for an unknown processor.
 
     Raises:
-        ParameterError: a ValueError; there is no such processor, or no such extension.
+        ParameterError: a ValueError; LLVM does not know the processor or an extension.
     """
     command = [sys.executable, "-c", _TRIAL, triple, cpu, features]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -137,7 +137,7 @@ def _check_processor(triple: str, cpu: str, features: str) -> None:
 
 
 def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
-    """Return the function that runs a program, and how many bytes of workspace it needs."""
+    """Return the LLVM IR of the function of a program, and the size of its workspace in bytes."""
     outputs = block.outputs
     block = tidied(spread(rolled(block)))
     program = lowered(block)
@@ -176,13 +176,13 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
 
 
 def _aligned(code: Builder, address: Value) -> Value:
-    """Append the next address that is a multiple of `ALIGNMENT`."""
+    """Append an address rounded up to a multiple of `ALIGNMENT`."""
     number = code.add(code.cast(Op.PTRTOINT, address, Type.I64), integer(ALIGNMENT - 1), flags="")
     return code.cast(Op.INTTOPTR, code.both(number, integer(-ALIGNMENT)), Type.PTR)
 
 
 def _check_native(program: Program, block: Block, linkage: Linkage) -> None:
-    """Raise for operations that NumPy computes, or the inner loop of a ufunc where that cannot be called."""
+    """Raise for operations that need NumPy, or the inner loop of a ufunc unless the linkage can call it."""
     reasons = dict(program.refused)
     for each in _all_nodes(program):
         if isinstance(each, LibraryCall) and each.routine == "ufunc" and not linkage.calls_ufuncs:
@@ -205,7 +205,7 @@ def _check_native(program: Program, block: Block, linkage: Linkage) -> None:
 
 
 def _all_nodes(program: Program) -> list[Node]:
-    """Return the nodes of a program, and those of the loops in it under the place of the loop."""
+    """Return the nodes of a program and of the loops in it; the latter get the equation of their loop."""
     found = []
     for node in program.all:
         found.append(node)
@@ -218,7 +218,7 @@ def _all_nodes(program: Program) -> list[Node]:
     return found
 
 
-# What is said of the code
+# Description and header
 
 
 def _workspace(name: str, size: int) -> str:
@@ -280,7 +280,7 @@ def _header(signature: Signature, workspace: int, symbols: Sequence[str]) -> str
     lines, parameters = [], []
     for each, direction in [*((x, "in ") for x in signature.arguments), *((x, "out") for x in signature.results)]:
         shape = " x ".join(map(str, each.shape)) or "one number"
-        path = each.path.replace("*/", "* /").replace("/*", "/ *")  # which would end the comment, or seem to begin one
+        path = each.path.replace("*/", "* /").replace("/*", "/ *")  # these would end the comment, or look like a start
         lines.append(f" * {direction} {each.name:<12} {shape}" + (f", {path}" if each.path != each.name else ""))
         parameters.append(f"{'const ' if direction == 'in ' else ''}{each.kind} *{each.name}")
     upper = signature.name.upper()
@@ -295,7 +295,7 @@ def _header(signature: Signature, workspace: int, symbols: Sequence[str]) -> str
 
 
 def compiler() -> list[str]:
-    """Return the command of a C compiler: that of `CC`, one of the system, or that of the package ziglang.
+    """Return the command of a C compiler: that of `CC`, a system compiler, or that of the package ziglang.
 
     Raises:
         ParameterError: a ValueError; there is none.
@@ -314,7 +314,7 @@ def compiler() -> list[str]:
 
 
 def write(code: Code, path: Path, with_library: bool) -> ExportedFiles:
-    """Write the files of some code, and link a shared library."""
+    """Write the files of exported code, and link a shared library if requested."""
     linker = compiler() if with_library else []
     header, binary, description = (path.with_name(f"{path.name}{end}") for end in (".h", ".o", ".json"))
     header.write_text(code.header, encoding="utf-8")

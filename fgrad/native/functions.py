@@ -1,9 +1,9 @@
-"""A recorded program as a function of arrays that all transforms can take: each of them runs native code.
+"""Recorded programs as functions that all transforms support with native code.
 
     function = Function(block, name)
-    function(leaves)                   the results for arrays, or for tensors that transforms follow
+    function(leaves)                   the results for arrays, or for tensors that transforms trace
 
-The derivatives of a program are programs (`fgrad.graphs.derived`), which are recorded on first use.
+The derivatives of a program are programs (`fgrad.graphs.derived`), which are derived on first use.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _MOST_DERIVED = 64
 
 
 class Function:
-    """A program, what runs it, and the programs of its derivatives.
+    """A program with its executable and the programs of its derivatives.
 
     Args:
         block: the program; its outputs are names.
-        name: what messages call it.
-        options: how it is compiled.
+        name: its name in messages.
+        options: the options of the compilation.
 
     Attributes:
-        has_derivative: which results have one: the floating-point and complex ones.
+        has_derivative: which results have a derivative: the floating-point and complex ones.
     """
 
     def __init__(self, block: Block, name: str, options: Options = DEFAULT) -> None:
@@ -57,7 +57,7 @@ class Function:
         self._derived: OrderedDict[Any, Any] = OrderedDict()
 
     def __call__(self, leaves: Leaves) -> list[Any]:
-        """Return the results."""
+        """Return the results for arrays or tensors."""
         leaves = [strip_ended(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
         if Tensor not in map(type, leaves):
             return self.run(leaves)
@@ -74,7 +74,7 @@ class Function:
                 break
         found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
-            return [np.array(self._checked(x)) for x in self.eager(leaves)]  # which may lie in the memory of leaves
+            return [np.array(self._checked(x)) for x in self.eager(leaves)]  # results may share memory with leaves
         return found if len(found) == len(self._outputs) else self._with_constants(found)
 
     def _checked(self, x: Any) -> Any:
@@ -82,24 +82,24 @@ class Function:
         return x
 
     def call(self, leaves: Leaves) -> list[Any]:
-        """Return the results for arrays of an engine, as such."""
+        """Return the results for arrays of an engine, as arrays of that engine."""
         return self._with_constants(self.executable().call(leaves))
 
     def _with_constants(self, found: list[Any]) -> list[Any]:
-        """Return all results, of which those that depend on something were found."""
+        """Return all results, given those that are not constants."""
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
 
     def arrays(self, leaves: Leaves) -> list[Any]:
-        """Return leaves as arrays of the forms that the program knows."""
+        """Convert leaves to arrays of the shapes and dtypes of the program's inputs."""
         return [_as_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
 
     def eager(self, leaves: Leaves) -> list[Any]:
-        """Return the results as NumPy and the transforms that run compute them."""
+        """Return the results computed by NumPy, operation by operation, under the active transforms."""
         return computed(self.block, leaves)
 
     def executable(self) -> Any:
-        """Return what runs the program, which is compiled on first use."""
+        """Return the executable of the program, which is compiled on first use."""
         if self._executable is None:
             with self._lock:
                 self._executable = self._executable or self.options.engine.executable(self.block, self.options)
@@ -107,31 +107,31 @@ class Function:
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
-        """Compile the program, as far as that needs no interpreter while other things run."""
+        """Compile the program while the `with` block runs, as far as LLVM does not need the interpreter."""
         executable = self.executable()
         try:
             yield
-        finally:  # also where these have failed: LLVM is not to run on when Python ends
+        finally:  # also after an error, since LLVM must not run when Python exits
             executable.ready()
 
     def _cached(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """Return what belongs to a key, which is made once."""
+        """Return the cached value of a key, which is computed on first use."""
         found = self._derived.get(key)
         if found is None:
             with self._lock:
                 found = self._derived.get(key)
                 if found is None:
                     found = self._derived[key] = make()
-                    if len(self._derived) > _MOST_DERIVED:  # one for each number of examples that there was
+                    if len(self._derived) > _MOST_DERIVED:  # there is one for each batch size
                         self._derived.popitem(last=False)
         return found
 
     # Derivatives
 
     def linearize(self, ours: Mask, remembers: bool, leaves: Leaves) -> Any:
-        """Return the results, the pullback and the pushforward, by those of the leaves that are `ours`.
+        """Return the results, the pullback and the pushforward, with respect to the leaves marked in `ours`.
 
-        Without a backward pass in sight, there is no pullback.
+        The pullback is None unless `remembers`, which means that there is a backward pass.
         """
         examples = list(map(first_example, leaves))
         ours = self._differentiable(ours, examples)
@@ -163,19 +163,19 @@ class Function:
         return results, pull, push
 
     def connected(self, ours: Mask, leaves: Leaves) -> Mask:
-        """Return which of the leaves that are `ours` lead to a result that has a derivative."""
+        """Return which of the leaves marked in `ours` affect a result that has a derivative."""
         examples = list(map(first_example, leaves))
         ours = self._differentiable(ours, examples)
         return self._vjp_programs(ours, examples).connected if any(ours) else ours
 
     def _differentiable(self, ours: Mask, examples: Leaves) -> Mask:
-        """Return which of the leaves that are `ours` may have a derivative."""
+        """Return which of the leaves marked in `ours` are differentiable: the floating-point and complex ones."""
         if not any(self.has_derivative):
             return (False,) * len(ours)
         return tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
 
     def _depending_results(self, ours: Mask) -> Mask:
-        """Return which results depend on the leaves that are `ours`, by operations that have derivatives."""
+        """Return which results depend on the leaves marked in `ours` through operations that have derivatives."""
         depending = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
         for equation in self.block.equations:
             passes = equation.direct or equation.primitive.jvp is not None
@@ -193,7 +193,7 @@ class Function:
         return self._like(Block(block.inputs, block.constants, block.equations, tangents))
 
     def _recorded_vjp(self, ours: Mask, examples: Leaves) -> _VjpPrograms:
-        """Return the program of the run, and that of the backward pass."""
+        """Return the programs of the forward pass and of the backward pass."""
         split = Directions(self.block, ours, self.has_derivative, examples).parted()
         return _VjpPrograms(self._like(split.forward), self._like(split.backward), split.places, split.connected)
 
@@ -201,11 +201,11 @@ class Function:
         return Function(block, self.__name__, self.options)
 
     def _zero_tangents(self, tangents: Leaves, variables: Variables) -> list[Any]:
-        """Return tangents of results that do not depend on what moves."""
+        """Return zero tangents, for results that do not depend on differentiable leaves."""
         return [ZERO] * len(self._outputs)
 
     def mapped(self, ours: Mask, leaves: Leaves) -> Function:
-        """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""
+        """Return the batched program; the examples are along the first axis of the leaves marked in `ours`."""
         size = next(leaf.shape[0] for leaf, own in zip(leaves, ours, strict=True) if own)
 
         def make() -> Function:
@@ -220,7 +220,7 @@ def _first_of(examples: Any) -> Any:
 
 
 def _as_array(x: Operand, name: Name) -> Any:
-    """Return a number, or what is like an array, as an array of the form that the program knows."""
+    """Convert an operand to an array of the input's shape and dtype; arrays are returned unchanged."""
     if type(x) is float or type(x) is np.float64:
         return np.array(x, name.dtype)
     x = strip_ended(x)
@@ -231,7 +231,7 @@ def _as_array(x: Operand, name: Name) -> Any:
 
 @dataclass
 class _VjpPrograms:
-    """A program in two parts, as `Parted`, that run."""
+    """The forward and the backward pass of a program, as functions; see `fgrad.graphs.derived.Parted`."""
 
     forward: Function
     backward: Function
@@ -239,7 +239,7 @@ class _VjpPrograms:
     connected: Mask
 
 
-# As a call that traces process
+# The rule by which traces process calls
 
 
 @dataclass(eq=False)
@@ -247,7 +247,7 @@ class _NativeRule(Rule):
     """The rule of a native function.
 
     Attributes:
-        found: returns the function for leaves, of which there is one for each number of examples.
+        function_for: returns the function for leaves; there is one for each batch size.
     """
 
     function_for: Callable[[Leaves], Function] = lambda leaves: Function(Block((), {}, (), ()), "")
@@ -259,7 +259,7 @@ class _NativeRule(Rule):
         def linearize(leaves: Leaves) -> Any:
             return self.function_for(leaves).linearize(ours, trace.remembers, leaves)
 
-        if trace.remembers:  # it is to see nothing of leaves that are not connected, for their gradients to be None
+        if trace.remembers:  # leaves that are not connected are hidden from it, so that their gradients are None
             inside = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
             connected = self.function_for(inside).connected(ours, inside)
             leaves = [leaf if own else x for leaf, x, own in zip(leaves, inside, connected, strict=True)]
@@ -277,7 +277,7 @@ class _NativeRule(Rule):
 
 
 def _never_called(leaves: Leaves) -> Any:
-    raise NotImplementedError  # `followed` knows by which leaves to linearize
+    raise NotImplementedError  # `followed` passes a function that depends on the traced leaves
 
 
 def _rule(name: str, function_for: Callable[[Leaves], Function]) -> _NativeRule:
