@@ -1,4 +1,4 @@
-"""Branches in a recording: each branch is a program, which runs if its condition holds.
+"""Branches in a recording: each branch is a loop of at most one iteration, which runs if its condition holds.
 
 in_program(conditions, functions, names, operands)    the result, or None if all branches should be computed
 """
@@ -27,7 +27,7 @@ class _Branch(NamedTuple):
     """One branch.
 
     Attributes:
-        graph: its program; the operands are constants in it, or tensors from outside.
+        graph: its program; the operands are constants in it, or captured tensors.
         result: zeros of the structure, shapes and dtypes of its result.
         kinds: the dtype and Python type of each leaf of the result.
     """
@@ -40,7 +40,7 @@ class _Branch(NamedTuple):
 def in_program(
     conditions: Sequence[Any], functions: Sequence[Callable[..., Any]], names: Sequence[str], operands: Sequence[Any]
 ) -> Any:
-    """Return the result of the function whose condition holds, as that of a program which runs only this one.
+    """Return the result of the function whose condition holds; the program runs only that function.
 
     The result is None if all functions should be computed instead: one of them assigns to variables, requests values,
     or draws random numbers; or together they are cheaper than the branch.
@@ -59,8 +59,8 @@ def in_program(
     known = [branch for branch in branches if branch is not None]
     if len(known) < len(branches) or all(is_slight(branch.graph.equations) for branch in known):
         return None
-    for place in range(1, len(known)):
-        combined(known[0].result, known[place].result, _neither, (names[0], names[place]))
+    for position in range(1, len(known)):
+        combined(known[0].result, known[position].result, _neither, (names[0], names[position]))
     dtypes = [reduce(_common, column) for column in zip(*(branch.kinds for branch in known), strict=True)]
     if any(kind[0] is WEAK for branch in known for kind in branch.kinds):
         again = [_recorded(function, operands, dtypes) for function in functions]

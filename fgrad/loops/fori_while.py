@@ -93,7 +93,7 @@ class _Loop:
         return as_loop(self._function, prepared, leaves, (), Along(), count, has_condition=True)
 
     def _any(self, running: Any, iteration: int, carry: object) -> bool:
-        """Return whether any example needs another iteration, as far as this is known."""
+        """Return whether any example needs another iteration; True if this is unknown in a recording."""
         if not is_of_program(running):
             return bool(np.any(raw_array(running)))
         if self._limit is None:
@@ -103,7 +103,7 @@ class _Loop:
 
     def _masked_iteration(self, form: Form, running: object, iteration: int, carry: object) -> Any:
         """Return the carry after another iteration, unchanged for finished examples."""
-        with np.errstate(all="ignore"):  # finished examples still compute
+        with np.errstate(all="ignore"):  # results of finished examples are discarded
             after = form.fitted(self._body(iteration, own(carry)))
         return chosen(running, after, carry, (name_of(self._function), "the iteration before"))
 
@@ -261,7 +261,7 @@ _CONDITION = "the condition of while_loop"
 
 
 def check_function(name: str, parameter: str, function: Callable[..., Any], *given: str) -> None:
-    """Raise if an argument of a loop is not a function of what it is called with, whose names are `given`.
+    """Raise if an argument of a loop is not a function of the arguments whose names are `given`.
 
     Raises:
         NotCallableError: a TypeError.

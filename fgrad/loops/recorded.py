@@ -1,6 +1,6 @@
 """Loops in a recording: one iteration is recorded, and the loop is one equation of the program.
 
-as_loop(iteration, carry, arrays, ...)    the results, or None if iterations must be recorded one by one
+as_loop(function, iteration, carry, arrays, ...)    the results, or None if iterations must be recorded one by one
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def leaf_kind(leaf: object) -> Kind:
 
 
 def _like_after(x: Any, after: Kind) -> Any:
-    """Return a leaf of the carry in the dtype that it has after an iteration, if it is a Python number before.
+    """Convert a Python number of the initial carry to the dtype that it has after an iteration.
 
     The result is None if the later type cannot represent the earlier value.
     """
@@ -153,11 +153,11 @@ def _run(
     is_weak: Sequence[bool],
     options: dict[str, Any],
 ) -> tuple[list[Any], list[Any]]:
-    """Return the results of a loop; values that iterations take from outside become inputs."""
+    """Return the results of a loop; values that iterations capture become inputs."""
     shared, names, constants, outputs = lifted(graph)
-    for place, x in enumerate(outputs):
-        if type(x) is not Name and place < len(carry) and is_weak[place]:
-            outputs[place] = x.item()
+    for position, x in enumerate(outputs):
+        if type(x) is not Name and position < len(carry) and is_weak[position]:
+            outputs[position] = x.item()
     names += graph.inputs
     if has_condition:
         options["condition"] = Block(names, constants, graph.equations, [outputs.pop()])
@@ -176,16 +176,16 @@ def _run(
 
 
 def lifted(graph: Graph) -> tuple[list[Any], list[Name], dict[Name, Any], list[Any]]:
-    """Return a program's values from outside, their names, its other constants, and its results."""
-    taken = {name: value for name, value in graph.constants.items() if type(strip_ended(value)) is Tensor}
+    """Return the values that a program captures, their names, its other constants, and its results."""
+    captured = {name: value for name, value in graph.constants.items() if type(strip_ended(value)) is Tensor}
     outputs = list(map(unboxed, graph.outputs))
-    for place, x in enumerate(map(strip_ended, outputs)):
+    for position, x in enumerate(map(strip_ended, outputs)):
         if type(x) is Tensor:
-            outputs[place] = Name(x, x._trace.is_weak(x))
-            taken[outputs[place]] = x
-    constants = {name: value for name, value in graph.constants.items() if name not in taken}
-    shared = [*taken.values(), *graph.variables.values()]
-    return list(map(strip_ended, shared)), [*taken, *graph.variables], constants, outputs
+            outputs[position] = Name(x, x._trace.is_weak(x))
+            captured[outputs[position]] = x
+    constants = {name: value for name, value in graph.constants.items() if name not in captured}
+    shared = [*captured.values(), *graph.variables.values()]
+    return list(map(strip_ended, shared)), [*captured, *graph.variables], constants, outputs
 
 
 def _array(x: Any) -> Any:

@@ -13,7 +13,7 @@ from fgrad.native.memory import Matrices
 from fgrad.native.scalars import Scalar, scalar_of
 
 FEW_ROWS = 4
-"""The most rows of a matrix for which `Body.exchange_by_values` is used."""
+"""The most rows of a matrix for which `Body.exchange_by_select` is used."""
 
 
 class Body(Builder):
@@ -103,7 +103,7 @@ class Body(Builder):
         self.store(second, one)
         self.store(first, other)
 
-    def exchange_by_values(self, row_at: Callable[[Value], Value], size: Value | int, row: Value, other: Value) -> None:
+    def exchange_by_select(self, row_at: Callable[[Value], Value], size: Value | int, row: Value, other: Value) -> None:
         """Append the exchange of rows `row` and `other` among `size` rows, by selects instead of addresses.
 
         No address depends on `other`, so that the elements of a small matrix can stay in registers.

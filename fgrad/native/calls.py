@@ -111,7 +111,7 @@ class Calls:
         self._plan, self._functions, self._projections = plan, functions, plan.parts()
         items = list(items)
         self.writes = [node for item in items for node in self._written(item)]
-        self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
+        self._calls = [self._call(f"{name}_{position}", item) for position, item in enumerate(items)]
         self.touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
         self.forms = plan.forms()
 
@@ -197,7 +197,7 @@ class _Loop:
         plan = planned(item.program.all, item.results)
         self._calls = Calls(name, plan.items, plan, functions)
         order = dict.fromkeys([*map(memory_of, item.arguments), *projections, item])
-        self.parameters = {node: Parameter(f"p{place}", is_alone=True) for place, node in enumerate(order)}
+        self.parameters = {node: Parameter(f"p{position}", is_alone=True) for position, node in enumerate(order)}
         self._results = {projection.place: self.parameters[projection] for projection in projections}
         self._item, self._size = item, 0
         self._code = Builder()  # the code before the first iteration, and then the loop
@@ -290,11 +290,11 @@ class _Loop:
     def _outputs(self, outputs: Sequence[Node]) -> list[tuple[Value, Node]]:
         """Let outputs be written into the rows of results; return those that must be copied there."""
         copies: list[tuple[Value, Node]] = []
-        for place, (node, along) in enumerate(
+        for position, (node, along) in enumerate(
             zip(outputs, self._iterations.writes, strict=True), self._iterations.carried
         ):
-            if place in self._results:
-                row = self._row(self._results[place], node, along)
+            if position in self._results:
+                row = self._row(self._results[position], node, along)
                 if isinstance(node, Input) or node in self._memory:
                     copies.append((row, node))
                 else:

@@ -143,7 +143,7 @@ class Captured:
             self._checks.append((what, _has_length(x)))
             return
         items = tuple(x)
-        self._waiting += [(f"{what}[{place}]", each) for place, each in enumerate(items)]
+        self._waiting += [(f"{what}[{position}]", each) for position, each in enumerate(items)]
         if not isinstance(x, (tuple, frozenset)):
             self._checks.append((what, lambda: len(x) == len(items) and all(map(_is_same, tuple(x), items))))
 

@@ -36,22 +36,24 @@ def _by_recording(program: Program, equation: Equation, arguments: list[Any]) ->
     """Return the nodes of an implementation's results; None if one of its operations cannot be lowered."""
     if equation.primitive.name not in COMPOSITES:
         return None
-    node_positions = [place for place, x in enumerate(arguments) if isinstance(x, Node)]
+    node_positions = [position for position, x in enumerate(arguments) if isinstance(x, Node)]
 
     def implementation(*given: Array) -> Any:
         inputs = list(arguments)
-        for place, x in zip(node_positions, given, strict=True):
-            inputs[place] = x
+        for position, x in zip(node_positions, given, strict=True):
+            inputs[position] = x
         return equation.primitive.implementation(*inputs, **equation.metadata)
 
-    examples = [np.ones(arguments[place].shape, arguments[place].dtype) for place in node_positions]
+    examples = [np.ones(arguments[position].shape, arguments[position].dtype) for position in node_positions]
     try:
         with np.errstate(all="ignore"):
             graph = trace(implementation)(*examples)
     except errors.ConcretizationError:  # it requests values of these arguments
         return None
     names = dict(program.names)
-    program.names.update({name: arguments[place] for name, place in zip(graph.inputs, node_positions, strict=True)})
+    program.names.update(
+        {name: arguments[position] for name, position in zip(graph.inputs, node_positions, strict=True)}
+    )
     program.names.update({name: program.array(value) for name, value in graph.constants.items()})
     refused = len(program.refused)
     for each in graph.equations:

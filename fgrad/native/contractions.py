@@ -103,8 +103,8 @@ def _untransposed(operand: Operand) -> Operand:
     """Return the array of which an operand is a transpose, with its labels."""
     node, labels = operand
     while isinstance(node, Remap) and not node.bounds and sorted(node.shape) == sorted(node.arguments[0].shape):
-        axes = [place.terms[0].axis if len(place.terms) == 1 else -1 for place in node.places]
-        are_same = all(place == axis_index(axis) for place, axis in zip(node.places, axes, strict=True))
+        axes = [index.terms[0].axis if len(index.terms) == 1 else -1 for index in node.places]
+        are_same = all(index == axis_index(axis) for index, axis in zip(node.places, axes, strict=True))
         if not are_same or sorted(axes) != list(range(len(labels))):
             break
         node, labels = node.arguments[0], "".join(labels[axis] for axis in axes)
@@ -121,8 +121,8 @@ def _contracted(
     if len(operands) != 2:
         return _as_loops(program, operands, output, dtype, guard)
     summed = [
-        _reduce_own_labels(program, operand, operands[1 - place].labels, output)
-        for place, operand in enumerate(operands)
+        _reduce_own_labels(program, operand, operands[1 - position].labels, output)
+        for position, operand in enumerate(operands)
     ]
     roles = _Roles.of(summed[0].labels, summed[1].labels, output)
     # Partial sums give other results for infinities than sums of products; NumPy may compute either.
@@ -169,8 +169,8 @@ def _pairwise(
             combinations(range(len(operands)), 2),
             key=lambda pair: sizes.of({*operands[pair[0]][1], *operands[pair[1]][1]}),
         )
-        chosen = [operands[place] for place in positions]
-        operands = [each for place, each in enumerate(operands) if place not in positions]
+        chosen = [operands[position] for position in positions]
+        operands = [each for position, each in enumerate(operands) if position not in positions]
         needed = set(output).union(*[each.labels for each in operands])
         kept = "".join(dict.fromkeys(label for each in chosen for label in each.labels if label in needed))
         kept = kept if operands else output
@@ -200,7 +200,7 @@ def _as_loops(
     broadcast = [_broadcast(program, operand, order, sizes) for operand in operands]
     product = broadcast[0]
     if guard is not None and len(broadcast) > 1:
-        others = [each for place, each in enumerate(broadcast) if place != guard]
+        others = [each for position, each in enumerate(broadcast) if position != guard]
         product = others[0]
         for each in others[1:]:
             product = program.pointwise("multiply", product, each)

@@ -70,7 +70,7 @@ class _Function(Body):
 
 
 def _gemm(f: _Function) -> None:
-    """Append c = op(a) @ op(b); arguments: (transa, transb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)."""
+    """Append c = op(a) @ op(b); arguments (transa, transb, m, n, k, 1, a, lda, b, ldb, 0, c, ldc)."""
     m, n, k, lda, ldb, ldc = map(f.size, (2, 3, 4, 7, 9, 12))
     is_transposed, b_is_transposed = f.is_letter(0, "T"), f.is_letter(1, "T")
     b_down, b_right = f.select(b_is_transposed, ldb, _ONE), f.select(b_is_transposed, _ONE, ldb)
@@ -91,7 +91,7 @@ def _gemm(f: _Function) -> None:
 
 
 def _gemv(f: _Function) -> None:
-    """Append y = op(a) @ x; arguments: (trans, m, n, 1, a, lda, x, incx, 0, y, incy)."""
+    """Append y = op(a) @ x; arguments (trans, m, n, 1, a, lda, x, incx, 0, y, incy)."""
     m, n, lda, stride = map(f.size, (1, 2, 5, 7))
     is_transposed = f.is_letter(0, "T")
 
@@ -160,7 +160,7 @@ class _Triangle:
 
 
 def _trsv(f: _Function) -> None:
-    """Append the solution of op(a) @ x = b in place of b; arguments: (uplo, trans, diag, n, a, lda, x, 1)."""
+    """Append the solution of op(a) @ x = b, in place; arguments (uplo, trans, diag, n, a, lda, x, 1)."""
 
     def x(index: Value) -> Value:
         return f.at(f.args[6], 0, (1, index))
@@ -175,7 +175,7 @@ def _trsv(f: _Function) -> None:
 
 
 def _trsm(f: _Function) -> None:
-    """Append the solution of x @ op(a) = b in place of b; arguments: ("R", uplo, trans, diag, m, n, 1, a, lda, b, ldb)."""
+    """Append the solution of x @ op(a) = b, in place; arguments ("R", uplo, trans, diag, m, n, 1, a, lda, b, ldb)."""
     rows, leading = f.size(4), f.size(10)
 
     def scale(column: Value, divisor: Value) -> None:
@@ -192,7 +192,7 @@ def _trsm(f: _Function) -> None:
 
 
 def _potrf(f: _Function) -> None:
-    """Append the Cholesky factorization a = transpose(u) @ u with upper u; arguments: ("U", n, a, lda, info)."""
+    """Append the Cholesky factorization a = transpose(u) @ u with upper u; arguments ("U", n, a, lda, info)."""
     n, leading = f.size(1), f.size(3)
     f.store(_SUCCESS, f.args[4])
     total = f.room(f.kind.type)
@@ -216,7 +216,7 @@ def _potrf(f: _Function) -> None:
 
 
 def _getrf(f: _Function) -> None:
-    """Append the LU factorization of a square matrix, with partial pivoting; arguments: (n, n, a, lda, pivots, info)."""
+    """Append the LU factorization of a square matrix with partial pivoting; arguments (n, n, a, lda, pivots, info)."""
     n, leading = f.size(0), f.size(3)
     f.store(_SUCCESS, f.args[5])
     best, best_row = f.room(f.kind.type), f.room(Type.I64)
@@ -237,7 +237,7 @@ def _getrf(f: _Function) -> None:
         has_few = f.compare("sle", n, integer(FEW_ROWS))
         with f.when(has_few), f.loop(n) as j:
             in_column = functools.partial(f.element, f.args[2], column=j, leading=leading)
-            f.exchange_by_values(in_column, n, k, pivot)
+            f.exchange_by_select(in_column, n, k, pivot)
         with f.when(f.negated(has_few)), f.loop(n) as j:
             f.exchange(*(f.element(f.args[2], row, j, leading) for row in (k, pivot)))
         divisor = f.read(f.element(f.args[2], k, k, leading))

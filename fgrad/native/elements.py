@@ -204,9 +204,9 @@ class Values:
                 inside = is_inside if inside is TRUE else self.code.both(inside, is_inside)
         source = node.arguments[0]
         source_index = []
-        for place, size in zip(node.places, source.shape, strict=True):
-            along = placed(place, tuple(clamped)) if size != 1 else ZERO
-            source_index.append(along if place.divisor == 1 else self._quotient(along, place.divisor))
+        for affine, size in zip(node.places, source.shape, strict=True):
+            along = placed(affine, tuple(clamped)) if size != 1 else ZERO
+            source_index.append(along if affine.divisor == 1 else self._quotient(along, affine.divisor))
         return inside, tuple(source_index)
 
     def _quotient(self, along: Affine, divisor: int) -> Affine:

@@ -141,7 +141,7 @@ class _Body:
         self.accumulators: list[_StackAccumulator] = []
         self.epilogue: list[Callable[[], None]] = []
         # Numbered from the outermost loop: terms of an index are added in this order, so that partial sums are hoisted.
-        own = [*shared, *(Variable(place) for place in range(len(shared), len(box)))]
+        own = [*shared, *(Variable(position) for position in range(len(shared), len(box)))]
         self.variables = [own[order.index(axis)] for axis in range(len(box))]
         ranges = {each: (start, stop - 1) for each, (start, stop) in zip(self.variables, box, strict=True)}
         self.values = Values(code, pointers, ranges)
@@ -386,7 +386,7 @@ def _parallel_loop(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Redu
             if isinstance(target, Scatter) or (isinstance(target, Scan) and len(body.loops) == 1):
                 return 0, ()
             if isinstance(target, Reduction):
-                reduced = {x for place in target.axes for x, _ in body.index(write.space)[place].terms}
+                reduced = {x for axis in target.axes for x, _ in body.index(write.space)[axis].terms}
                 if chunked_loop in reduced:
                     totals.append(target)
     return iterations, tuple(dict.fromkeys(totals))
@@ -400,7 +400,7 @@ def _bodies_of(rows: Rows, pointers: Pointers, widths: Widths | None) -> list[_L
     """Return the bodies of nests."""
     if not rows.outer:
         return _bodies(rows.nests[0], pointers, widths)
-    found, shared = [], [Variable(place) for place in range(rows.outer)]
+    found, shared = [], [Variable(position) for position in range(rows.outer)]
     for nest in rows.nests:
         code = Builder()
         box = tuple((0, size) for size in squeezed(nest.writes[0].space))
@@ -473,8 +473,8 @@ def _tiled_order(body: _Body, sizes: Shape, widths: Widths) -> list[int] | None:
         return None
     space, axes = reductions[0]
     is_reduced = [axis in axes for axis, size in enumerate(space) if size != 1]
-    reduced = [place for place, each in enumerate(is_reduced) if each]
-    kept = [place for place, each in enumerate(is_reduced) if not each]
+    reduced = [position for position, each in enumerate(is_reduced) if each]
+    kept = [position for position, each in enumerate(is_reduced) if not each]
     if len(reduced) != 1 or not kept or sizes[kept[-1]] < widths.lanes[64]:
         return None
     across, along = body.variables[kept[-1]], body.variables[reduced[0]]
@@ -541,8 +541,8 @@ def _keeps_order(node: Remap) -> bool:
     axes = [axis for axis, size in enumerate(node.shape) if size != 1]
     expected = iter(axes)
     return len(axes) == len(squeezed(source.shape)) and all(
-        place == axis_index(next(expected, -1))
-        for place, size in zip(node.places, source.shape, strict=True)
+        index == axis_index(next(expected, -1))
+        for index, size in zip(node.places, source.shape, strict=True)
         if size != 1
     )
 

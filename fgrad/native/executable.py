@@ -139,7 +139,9 @@ class Executable:
     def memory(self) -> dict[str, int]:
         """Return the sizes in bytes: of results, the arena, arrays passed between stages, and constants."""
         results = {memory_of(node) for node in self._results}
-        made: set[Node] = {part for stage in self.stages if isinstance(stage, NumpyStage) for part in stage.parts}
+        made: set[Node] = {
+            projection for stage in self.stages if isinstance(stage, NumpyStage) for projection in stage.projections
+        }
         made.update(node for stage in self.stages if isinstance(stage, NativeStage) for node in stage.segment.makes)
         return {
             "results": sum(map(_bytes, self._results)),
@@ -207,15 +209,15 @@ class NativeStage:
         made = self.call([values[node] for node in self.segment.needs])
         values.update(zip(self.segment.makes, made, strict=True))
 
-    def call(self, given: Sequence[Array]) -> Sequence[Array]:
+    def call(self, operands: Sequence[Array]) -> Sequence[Array]:
         """Return the outputs of the function, which are new arrays."""
         made = [empty(*output) for output in self._outputs]
         arena = self._arena() if self._arena_size else _NO_ARENA
         try:
             function = self._function or self._resolve()
-            if function((*given, *made), arena[1]):  # an operand is not aligned or not in C order
-                given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-                function((*given, *made), arena[1])
+            if function((*operands, *made), arena[1]):  # an operand is not aligned or not in C order
+                operands = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in operands]
+                function((*operands, *made), arena[1])
         except SystemError as error:  # a ufunc's inner loop has raised, as `scipy.special.errstate` allows
             raise error.__cause__ or error from None
         if self._arena_size:
@@ -233,9 +235,9 @@ class NativeStage:
 class NumpyStage:
     """A stage in which NumPy runs an equation."""
 
-    def __init__(self, node: NumpyStep, parts: list[Projection]) -> None:
+    def __init__(self, node: NumpyStep, projections: list[Projection]) -> None:
         self.equation, self._arguments = node.step
-        self.parts = parts
+        self.projections = projections
 
     def prepare(self, module: Module | None, shapes: dict[Node, Any]) -> None:
         """Do nothing, since there is no native code."""
@@ -250,13 +252,13 @@ class NumpyStage:
             inputs.append(in_pythons_way(value) if type(each) is Name and each.is_weak else value)
         found = self.equation.computed(inputs)
         check_holds(found[0], self.equation.primitive.name)
-        for part in self.parts:
-            values[part] = _unaliased(found[part.place], part, inputs)
+        for projection in self.projections:
+            values[projection] = _unaliased(found[projection.place], projection, inputs)
 
 
-def _unaliased(found: Array, part: Projection, inputs: list[Any]) -> Array:
+def _unaliased(found: Array, projection: Projection, inputs: list[Any]) -> Array:
     """Return a NumPy result as an array in C order that shares no memory with the inputs."""
-    array = np.ascontiguousarray(found, part.dtype).reshape(part.shape)
+    array = np.ascontiguousarray(found, projection.dtype).reshape(projection.shape)
     is_aliased = any(type(x) is np.ndarray and np.may_share_memory(array, x) for x in inputs)
     return array.copy() if is_aliased else array
 
@@ -265,14 +267,14 @@ def _stages_of(
     plan: Plan, constants: dict[Node, Any], roots: list[Node], functions: Functions, separate_items: bool
 ) -> tuple[dict[str, Segment], set[Node], list[NativeStage | NumpyStage]]:
     """Return the native segments by name, the arrays that are read outside their segments, and the stages."""
-    parts = plan.parts()
+    projections = plan.parts()
     wanted = {memory_of(node) for node in roots}
     segments: dict[str, Segment] = {}
     stages: list[NativeStage | NumpyStage] = []
     begun: set[Node] = set()
     for run in _runs(plan, separate_items):
         if isinstance(run, NumpyStep):
-            stages.append(NumpyStage(run, parts.get(run, [])))
+            stages.append(NumpyStage(run, projections.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
         segment = Segment(f"segment{len(segments)}", run, plan, constants, functions, begun)
