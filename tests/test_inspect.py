@@ -13,7 +13,7 @@ from fgrad.core.primitive import PRIMITIVES
 from fgrad.extend import defjvp, deflowering, defvjp, register_primitive
 from fgrad.graphs.record import recorded
 from fgrad.native import inspection
-from fgrad.native.executable import Native
+from fgrad.native.executable import NativeStage
 from fgrad.native.functions import Function
 from fgrad.native.reports import changes_between
 
@@ -348,12 +348,12 @@ def test_each_stage_is_measured_by_itself():
 def test_runs_that_others_hold_up_are_not_what_a_stage_takes(monkeypatch):
     clock = 0.0
 
-    def run(stage, values, run=Native.run):
+    def run(stage, values, run=NativeStage.run):
         nonlocal clock
         run(stage, values)
         clock += 0.064 if clock < 0.5 else 0.001  # as threads of BLAS that wait for each other on cores that are in use
 
-    monkeypatch.setattr(Native, "run", run)
+    monkeypatch.setattr(NativeStage, "run", run)
     monkeypatch.setattr(inspection, "time", types.SimpleNamespace(perf_counter=lambda: clock))
     stages = loss.inspect(P, X, 3, measure=True).stages
     assert [round(stage.seconds, 6) for stage in stages] == [0.001] * len(stages)
@@ -362,12 +362,12 @@ def test_runs_that_others_hold_up_are_not_what_a_stage_takes(monkeypatch):
 def test_what_takes_long_is_not_measured_ten_times(monkeypatch):
     clock, runs = 0.0, 0
 
-    def run(stage, values, run=Native.run):
+    def run(stage, values, run=NativeStage.run):
         nonlocal clock, runs
         run(stage, values)
         clock, runs = clock + 20.0, runs + 1
 
-    monkeypatch.setattr(Native, "run", run)
+    monkeypatch.setattr(NativeStage, "run", run)
     monkeypatch.setattr(inspection, "time", types.SimpleNamespace(perf_counter=lambda: clock))
     stages = loss.inspect(P, X, 3, measure=True).stages
     assert runs == len(stages) > 1

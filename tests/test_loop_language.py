@@ -244,7 +244,7 @@ def test_instructions_stand_as_deep_as_what_they_need():
     g = code.fadd(b, d)
     h = code.fadd(g, carried)
     k = code.store(h, c)
-    found = hoisted(code.body, [i, j], [carried], written={OUT}, before=({Q}, 1))
+    found = hoisted(code.body, [i, j], [carried], written={OUT}, outer_writes=({Q}, 1))
     assert found == [[e], [a, b, c, f], [d, g, h, k]]
 
 

@@ -11,7 +11,7 @@ import pytest
 import fgrad as fg
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.native import libraries
-from fgrad.native.executable import Executable, Step
+from fgrad.native.executable import Executable, NumpyStage
 from fgrad.native.nests import Rows
 from fgrad.native.nodes import LibraryCall, Remap
 from fgrad.native.options import Options
@@ -479,7 +479,7 @@ def test_cofactors_of_singular_matrices_are_left_to_numpy():
 def test_an_error_of_numpys_behind_a_void_run_is_not_its_answer():
     """What follows a matrix without factors gets NaN, and may complain of that."""
     executable = compiled(lambda a: np.linalg.eigh(np.linalg.cholesky(a))[0], np.eye(3))
-    assert any(isinstance(stage, Step) for stage in executable.stages)
+    assert any(isinstance(stage, NumpyStage) for stage in executable.stages)
     assert executable.run([-np.eye(3)]) is None
 
 

@@ -1,8 +1,8 @@
 """Loop invariants of trees: the structure, and the shape and dtype of each leaf.
 
     Form("the carry", "step", init).fitted(tree)    the tree itself, or an error that names the leaf that has changed
-    own(tree)                                       the same values, such that writes into them do not change the tree
-    combined(one, other, choose)                    a tree of selections from each pair of leaves of two trees
+    own(tree)                                       a copy of the tree, which a function may modify in place
+    combined(one, other, choose, names)             a tree of selections from each pair of leaves of two trees
 
 Python numbers take the dtype of the other operand, as in NumPy: a carry that starts as 0.0 may become an array of shape
 () and any dtype, and keeps that dtype.
@@ -39,7 +39,7 @@ _OF_DTYPES = {kind[1]: kind for kind in _KINDS.values() if kind[1] is not WEAK}
 
 
 def kind_of(leaf: Any) -> Kind | None:
-    """Return the shape and dtype of a leaf, or None if it is neither a number nor an array."""
+    """Return the shape and dtype of a leaf; None if it is neither a number nor an array."""
     kind = type(leaf)
     if kind in _PYTHONS or (kind is Tensor and leaf._trace.is_weak(leaf)):
         return (), WEAK
@@ -49,7 +49,7 @@ def kind_of(leaf: Any) -> Kind | None:
 
 
 def _is_alike(leaf: object, kind: Kind, trace: object) -> bool:
-    """Return whether a leaf has a shape and dtype, as far as a quick test shows.
+    """Return whether a leaf has a given shape and dtype, by a quick test that may miss matches.
 
     Args:
         leaf: a leaf of a tree.
@@ -82,14 +82,14 @@ class Form:
         self._what, self._function = what, function
         self.leaves, self.treedef = flatten(tree)
         self._outline = outline(tree)
-        self.kinds = [self._kind(leaf, place, tree) for place, leaf in enumerate(self.leaves)]
+        self.kinds = [self._kind(leaf, index, tree) for index, leaf in enumerate(self.leaves)]
         self.began_weak = [kind[1] is WEAK for kind in self.kinds]
         self._is_leaf = self.treedef == _LEAF
         self._is_tuple = type(tree) is tuple and all(child == _LEAF for child in self.treedef.children())
         self._trace: Any = None  # of a previous leaf, if its tensors have the shape and dtype of their payloads
 
     def fitted(self, tree: object) -> Any:
-        """Return a tree returned by the function, with Python numbers converted to the earlier dtype.
+        """Return the tree of an iteration, with Python numbers converted to the earlier dtype.
 
         Raises:
             StructureError: a TypeError; it has another structure, or a leaf is neither a number nor an array.
@@ -113,11 +113,11 @@ class Form:
         self._trace = next((x._trace for x in leaves if type(x) is Tensor and _shows_its_value(x._trace)), None)
         if [kind_of(leaf) for leaf in leaves] == self.kinds:
             return tree
-        self.leaves = [self._adapted(leaf, place, tree) for place, leaf in enumerate(leaves)]
+        self.leaves = [self._adapted(leaf, index, tree) for index, leaf in enumerate(leaves)]
         return unflatten(treedef, self.leaves)
 
     def _is_fitting(self, tree: object) -> bool:
-        """Return whether a tree is a plain tuple with the expected leaves, as far as a quick test shows."""
+        """Return whether a tree is a plain tuple with the expected leaves, by a quick test that may miss matches."""
         if type(tree) is not tuple or len(tree) != len(self.kinds):
             return False
         for leaf, kind in zip(tree, self.kinds, strict=True):
@@ -126,39 +126,39 @@ class Form:
         self.leaves = list(tree)
         return True
 
-    def _adapted(self, leaf: object, place: int, tree: object) -> Any:
+    def _adapted(self, leaf: object, index: int, tree: object) -> Any:
         """Return a leaf in the earlier dtype; if that was a Python number, the leaf's dtype is used from now on."""
-        kind, before = self._kind(leaf, place, tree), self.kinds[place]
+        kind, before = self._kind(leaf, index, tree), self.kinds[index]
         if kind[0] != before[0]:
             raise errors.ShapeError(
-                f"{self._path(place, tree)} had shape {before[0]}, and {name_of(self._function)} returns shape "
+                f"{self._path(index, tree)} had shape {before[0]}, and {name_of(self._function)} returns shape "
                 f"{kind[0]} for it.\nThe shapes of {self._what} must be the same in all iterations"
                 + (f": start with the later one, such as np.zeros({kind[0]})." if self._what == "the carry" else ".")
             )
         if before[1] is WEAK:
-            self.kinds[place] = kind
+            self.kinds[index] = kind
         elif kind[1] is WEAK and holds(before[1], leaf):
             return strong(leaf, before[1])
         elif kind[1] != before[1]:
             returned = _dtype_text(leaf, kind[1])
             raise errors.DtypeError(
-                f"{self._path(place, tree)} had dtype {before[1]}, and {name_of(self._function)} returns {returned} "
+                f"{self._path(index, tree)} had dtype {before[1]}, and {name_of(self._function)} returns {returned} "
                 f"for it.\nReturn x.astype({before[1]}), or start with {returned}; float32 is preserved in operations "
                 "with float32 arrays and Python numbers."
             )
         return leaf
 
-    def _kind(self, leaf: object, place: int, tree: object) -> Kind:
+    def _kind(self, leaf: object, index: int, tree: object) -> Kind:
         kind = kind_of(leaf)
         if kind is None:
             raise errors.StructureError(
-                f"{self._path(place, tree)} is {leaf!r:.100} of type {type(leaf).__name__}, which is neither a number "
+                f"{self._path(index, tree)} is {leaf!r:.100} of type {type(leaf).__name__}, which is neither a number "
                 "nor an array.\nA function can close over it instead."
             )
         return kind
 
-    def _path(self, place: int, tree: object) -> str:
-        return self._what.rpartition(" ")[2] + paths(tree)[place]
+    def _path(self, index: int, tree: object) -> str:
+        return self._what.rpartition(" ")[2] + paths(tree)[index]
 
 
 def _shows_its_value(trace: Any) -> bool:
@@ -167,13 +167,13 @@ def _shows_its_value(trace: Any) -> bool:
 
 
 def holds(dtype: Any, number: Any) -> bool:
-    """Return whether a Python number, or a weak tensor, takes a dtype in an operation with an array of it."""
+    """Return whether a Python number, or a weak tensor, is promoted to a dtype by an array of that dtype."""
     example = number.dtype.type(0).item() if type(number) is Tensor else number
     return bool(np.result_type(dtype, example) == dtype)
 
 
 def strong(leaf: Any, dtype: DTypeLike) -> Any:
-    """Return a Python number, or a weak tensor, in a dtype; other leaves unchanged."""
+    """Convert a Python number, or a weak tensor, to a dtype; return other leaves unchanged."""
     if type(leaf) in _PYTHONS:
         return np.asarray(leaf, dtype)[()]
     # A subtraction, since it preserves the sign of 0 and values that are not finite.
@@ -181,7 +181,7 @@ def strong(leaf: Any, dtype: DTypeLike) -> Any:
 
 
 def own(tree: object) -> Any:
-    """Return a tree on which a function may work in place: writes do not change the user's arrays and tensors."""
+    """Return a copy of a tree that a function may modify in place, without changing the user's arrays and tensors."""
     leaves, treedef = flatten(tree)
     return unflatten(treedef, map(_own_leaf, leaves))
 
@@ -215,8 +215,8 @@ def combined(one: object, other: Any, choose: Callable[[Any, Any], Any], names: 
             f"{names[0]} returns {outline(one)}, and {names[1]} returns {outline(other)}."
         )
     pairs = list(zip(leaves, others, strict=True))
-    for place, (x, y) in enumerate(pairs):
-        _check_alike(x, y, lambda place=place: "result" + paths(one)[place], names)  # type: ignore[misc]
+    for index, (x, y) in enumerate(pairs):
+        _check_alike(x, y, lambda index=index: "result" + paths(one)[index], names)  # type: ignore[misc]
     return unflatten(treedef, [x if _is_same(x, y) else choose(x, y) for x, y in pairs])
 
 

@@ -1,4 +1,4 @@
-"""Branches in a recording: each branch is a program, which runs if its condition holds.
+"""Branches in a recording: each branch is a loop of at most one iteration, which runs if its condition holds.
 
 in_program(conditions, functions, names, operands)    the result, or None if all branches should be computed
 """
@@ -20,15 +20,15 @@ from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.loop import Iterations, is_slight
 from fgrad.loops.avals import WEAK, combined, kind_of, strong
-from fgrad.loops.recorded import Kind, example_in_turn, kind_in_turn, lifted, recorded_iteration
+from fgrad.loops.recorded import Kind, leaf_example, leaf_kind, lifted, recorded_iteration
 from fgrad.loops.writes import own_operands
 
 
-class _Way(NamedTuple):
+class _Branch(NamedTuple):
     """One branch.
 
     Attributes:
-        graph: its program; the operands are constants in it, or tensors from outside.
+        graph: its program; the operands are constants in it, or captured tensors.
         result: zeros of the structure, shapes and dtypes of its result.
         kinds: the dtype and Python type of each leaf of the result.
     """
@@ -41,7 +41,7 @@ class _Way(NamedTuple):
 def in_program(
     conditions: Sequence[Any], functions: Sequence[Callable[..., Any]], names: Sequence[str], operands: Sequence[Any]
 ) -> Any:
-    """Return the result of the function whose condition holds, as that of a program which runs only this one.
+    """Return the result of the function whose condition holds; the program runs only that function.
 
     The result is None if all functions should be computed instead: one of them assigns to variables, requests values,
     or draws random numbers; or together they are cheaper than the branch.
@@ -56,20 +56,20 @@ def in_program(
         StructureError, DtypeError: TypeErrors; the structures or dtypes of results differ.
         ShapeError: a ValueError; the shapes differ.
     """
-    ways = [_recorded(function, operands) for function in functions]
-    known = [way for way in ways if way is not None]
-    if len(known) < len(ways) or all(is_slight(way.graph.equations) for way in known):
+    branches = [_recorded(function, operands) for function in functions]
+    known = [branch for branch in branches if branch is not None]
+    if len(known) < len(branches) or all(is_slight(branch.graph.equations) for branch in known):
         return None
-    for place in range(1, len(known)):
-        combined(known[0].result, known[place].result, _neither, (names[0], names[place]))
-    dtypes = [reduce(_common, column) for column in zip(*(way.kinds for way in known), strict=True)]
-    if any(kind[0] is WEAK for way in known for kind in way.kinds):
+    for position in range(1, len(known)):
+        combined(known[0].result, known[position].result, _neither, (names[0], names[position]))
+    dtypes = [reduce(_common, column) for column in zip(*(branch.kinds for branch in known), strict=True)]
+    if any(kind[0] is WEAK for branch in known for kind in branch.kinds):
         again = [_recorded(function, operands, dtypes) for function in functions]
-        known = [way for way in again if way is not None]
+        known = [branch for branch in again if branch is not None]
     leaves, treedef = flatten(known[0].result)
     carry: list[Any] = [np.zeros(x.shape, x.dtype) for x in leaves]
-    for condition, way in zip(conditions, known, strict=True):
-        carry = _run(way.graph, condition, carry)
+    for condition, branch in zip(conditions, known, strict=True):
+        carry = _run(branch.graph, condition, carry)
     return unflatten(treedef, carry)
 
 
@@ -99,7 +99,7 @@ def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequ
     results: list[Any] = []
     found: list[Kind] = []
 
-    def way(carry: object, elements: Sequence[Any]) -> Any:
+    def branch(carry: object, elements: Sequence[Any]) -> Any:
         with observed_by(_Claimed(strip_ended(elements[0])._trace)):
             leaves, treedef = flatten(function(*own_operands(tuple(operands))))
         if kinds is not None:
@@ -107,10 +107,10 @@ def _recorded(function: Callable[..., Any], operands: Sequence[Any], kinds: Sequ
         results[:] = [unflatten(treedef, map(_form, leaves))]
         return leaves, []
 
-    graph = recorded_iteration(function, way, [], [np.True_], found)
+    graph = recorded_iteration(function, branch, [], [np.True_], found)
     if graph is None or any(dtype is None for dtype, _ in found):
         return None
-    return _Way(graph, results[0], found)
+    return _Branch(graph, results[0], found)
 
 
 def _form(leaf: object) -> Any:
@@ -119,7 +119,7 @@ def _form(leaf: object) -> Any:
     if kind is None:
         return leaf
     shape, dtype = kind
-    return kind_in_turn(leaf)[1](0) if dtype is WEAK else np.zeros(shape, dtype)
+    return leaf_kind(leaf)[1](0) if dtype is WEAK else np.zeros(shape, dtype)
 
 
 class _Claimed(Observer):
@@ -157,7 +157,7 @@ def _run(graph: Graph, condition: object, carry: Sequence[Any]) -> list[Any]:
         len(carry),
         [],
         [],
-        [np.True_, *map(example_in_turn, [*shared, *map(strip_ended, carry)])],
+        [np.True_, *map(leaf_example, [*shared, *map(strip_ended, carry)])],
         condition=Block(inputs, {}, [], [flag]),
     )
     return list(iterations(strip_ended(condition), *shared, *carry))

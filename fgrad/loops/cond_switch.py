@@ -1,4 +1,4 @@
-"""Branches: one of several functions, selected by a value; without a single value, a selection of all results.
+"""Branches: one of several functions, selected by a value, or per example among the results of all.
 
 cond(pred, true_fun, false_fun, *operands)    one of two functions
 switch(index, branches, *operands)            one of several functions
@@ -40,7 +40,7 @@ def _check_functions(name: str, functions: Sequence[Any], called: Sequence[str],
     count = len(operands)
     for function, each in zip(functions, called, strict=True):
         if not plainly_takes(function, count):
-            given = ", ".join(["operand"] if count == 1 else [f"operand{place}" for place in range(count)])
+            given = ", ".join(["operand"] if count == 1 else [f"operand{position}" for position in range(count)])
             check_function(f"{each} of {name}", function, _NOT_CALLED)
             check_callback(f"{each} of {name}", function, f"{each}({given})", count)
 
@@ -126,26 +126,26 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object
     branches = list(branches)
     if not branches:
         raise errors.ParameterError("switch needs at least one function; branches is empty.")
-    _check_functions("switch", branches, [f"branches[{place}]" for place in range(len(branches))], operands)
+    _check_functions("switch", branches, [f"branches[{position}]" for position in range(len(branches))], operands)
     index = checked_truth(checked_integer(index, "the index of switch"), "the index of switch")
     if not is_undecided(index):
         return branches[min(max(operator.index(index), 0), len(branches) - 1)](*own(operands))
-    names = [f"branch {place} ({name_of(branch)})" for place, branch in enumerate(branches)]
+    names = [f"branch {position} ({name_of(branch)})" for position, branch in enumerate(branches)]
     if is_of_program(index):
-        found = in_program(_places(index, len(branches)), branches, names, operands)
+        found = in_program(_is_selected(index, len(branches)), branches, names, operands)
         if found is not None:
             return found
     results = _all_results(branches, names, operands)
-    taken, name = results[0], names[0]
-    for place in range(1, len(branches)):
-        taken = chosen(np.greater_equal(index, place), results[place], taken, (names[place], name))
-    return taken
+    result, name = results[0], names[0]
+    for position in range(1, len(branches)):
+        result = chosen(np.greater_equal(index, position), results[position], result, (names[position], name))
+    return result
 
 
 def _all_results(
     functions: Sequence[Callable[..., Any]], names: Sequence[str], operands: tuple[object, ...]
 ) -> list[Any]:
-    """Return the results of all functions, one of which is selected; the others are not to change anything."""
+    """Return the results of all functions, one of which is selected; the others may not have side effects."""
     results = []
     for function, name in zip(functions, names, strict=True):
         try:
@@ -156,9 +156,9 @@ def _all_results(
     return results
 
 
-def _places(index: Any, count: int) -> list[Any]:
-    """Return for each index whether it is selected."""
+def _is_selected(index: Any, count: int) -> list[Any]:
+    """Return a flag for each branch: whether the index selects it."""
     if count == 1:
         return [np.True_]
-    within = [np.equal(index, place) for place in range(1, count - 1)]
+    within = [np.equal(index, position) for position in range(1, count - 1)]
     return [np.less_equal(index, 0), *within, np.greater_equal(index, count - 1)]

@@ -42,30 +42,30 @@ class _Loop:
     def __init__(
         self,
         what: str,
-        goes_on: Callable[[int, Any], Any],
+        condition: Callable[[int, Any], Any],
         body: Callable[[int, Any], Any],
         function: Callable[..., Any],
         limit: int | None,
     ) -> None:
-        self._what, self._goes_on, self._body, self._limit = what, goes_on, body, limit
+        self._what, self._condition, self._body, self._limit = what, condition, body, limit
         self._function = function
 
     def run(self, init: Any) -> Any:
         """Return the carry after the last iteration."""
         carry = own(init)
-        leaves, nested = flatten(carry)
-        if is_recorded(leaves) and (found := self._as_program(leaves, nested)) is not None:
-            return unflatten(nested, found[0])
+        leaves, treedef = flatten(carry)
+        if is_recorded(leaves) and (found := self._as_program(leaves, treedef)) is not None:
+            return unflatten(treedef, found[0])
         form = Form("the carry", self._function, carry)
         running: Any = True  # or a mask of the running examples, once they differ
         iteration = 0
         while self._limit is None or iteration < self._limit:
-            holds = self._goes_on(iteration, carry)
+            holds = self._condition(iteration, carry)
             if running is not True or is_undecided(holds):
                 running = holds if running is True else np.logical_and(running, holds)
                 if not self._any(running, iteration, carry):
                     break
-                carry = self._turned(form, running, iteration, carry)
+                carry = self._masked_iteration(form, running, iteration, carry)
             elif holds:
                 carry = form.fitted(self._body(iteration, carry))
             else:
@@ -73,15 +73,15 @@ class _Loop:
             iteration += 1
         return carry
 
-    def _as_program(self, leaves: Sequence[Any], nested: optree.PyTreeSpec) -> tuple[list[Any], list[Any]] | None:
+    def _as_program(self, leaves: Sequence[Any], treedef: optree.PyTreeSpec) -> tuple[list[Any], list[Any]] | None:
         """Return the results of a recorded loop, the carry first; None if iterations are recorded separately."""
 
         def prepared(leaves: Sequence[Any]) -> Callable[[Any, Any], Any]:
-            form = Form("the carry", self._function, unflatten(nested, leaves))
+            form = Form("the carry", self._function, unflatten(treedef, leaves))
 
             def iteration(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
-                carry = own(unflatten(nested, leaves))
-                holds = self._goes_on(0, carry)
+                carry = own(unflatten(treedef, leaves))
+                holds = self._condition(0, carry)
                 after = form.fitted(self._body(0, carry))
                 return flatten(after)[0], [np.not_equal(holds, 0)]
 
@@ -93,7 +93,7 @@ class _Loop:
         return as_loop(self._function, prepared, leaves, (), Along(), count, has_condition=True)
 
     def _any(self, running: Any, iteration: int, carry: object) -> bool:
-        """Return whether any example needs another iteration, as far as this is known."""
+        """Return whether any example needs another iteration; True if this is unknown in a recording."""
         if not is_of_program(running):
             return bool(np.any(raw_array(running)))
         if self._limit is None:
@@ -101,9 +101,9 @@ class _Loop:
             raise errors.ConcretizationError(self._what, errors.users_line())
         return True
 
-    def _turned(self, form: Form, running: object, iteration: int, carry: object) -> Any:
+    def _masked_iteration(self, form: Form, running: object, iteration: int, carry: object) -> Any:
         """Return the carry after another iteration, unchanged for finished examples."""
-        with np.errstate(all="ignore"):  # finished examples still compute
+        with np.errstate(all="ignore"):  # results of finished examples are discarded
             after = form.fitted(self._body(iteration, own(carry)))
         return chosen(running, after, carry, (name_of(self._function), "the iteration before"))
 
@@ -163,13 +163,13 @@ def fori_loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], init: Any
 def _counted(lower: object, upper: Any, body: Callable[[Any, Any], Any], init: object) -> Any:
     """Return the carry after iterations whose number is computed in the program."""
 
-    def goes_on(iteration: int, carry: Any) -> Any:
+    def condition(iteration: int, carry: Any) -> Any:
         return carry[0] < upper
 
     def counting(iteration: int, carry: Any) -> Any:
         return carry[0] + 1, body(*carry)
 
-    return _Loop(_BOUND, goes_on, counting, body, None).run((lower, init))[1]
+    return _Loop(_BOUND, condition, counting, body, None).run((lower, init))[1]
 
 
 def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: object) -> Any:
@@ -184,18 +184,18 @@ def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: object) -> 
 
 def _as_program(numbers: range, body: Callable[[Any, Any], Any], init: object) -> Any:
     """Return the carry as a result of a recorded loop; None if iterations are recorded separately."""
-    leaves, nested = flatten(init)
+    leaves, treedef = flatten(init)
 
     def prepared(leaves: Sequence[Any]) -> Callable[[Any, Any], Any]:
-        form = Form("the carry", body, unflatten(nested, leaves))
+        form = Form("the carry", body, unflatten(treedef, leaves))
 
         def iteration(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
-            return flatten(form.fitted(body(elements[0], own(unflatten(nested, leaves)))))[0], []
+            return flatten(form.fitted(body(elements[0], own(unflatten(treedef, leaves)))))[0], []
 
         return iteration
 
     found = as_loop(body, prepared, leaves, [numbers], Along(), len(numbers))
-    return None if found is None else unflatten(nested, found[0])
+    return None if found is None else unflatten(treedef, found[0])
 
 
 _BOUND = "a bound of fori_loop"
@@ -261,7 +261,7 @@ _CONDITION = "the condition of while_loop"
 
 
 def check_function(name: str, parameter: str, function: Callable[..., Any], *given: str) -> None:
-    """Raise if an argument of a loop is not a function of what it is called with, whose names are `given`.
+    """Raise if an argument of a loop is not a function of the arguments whose names are `given`.
 
     Raises:
         NotCallableError: a TypeError.

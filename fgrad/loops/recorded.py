@@ -1,6 +1,6 @@
 """Loops in a recording: one iteration is recorded, and the loop is one equation of the program.
 
-as_loop(iteration, carry, arrays, ...)    the results, or None if iterations must be recorded one by one
+as_loop(function, iteration, carry, arrays, ...)    the results, or None if iterations must be recorded one by one
 """
 
 from __future__ import annotations
@@ -85,18 +85,18 @@ _TYPES = (bool, int, float, complex)
 """The types of Python numbers; each can represent values of those before it."""
 
 
-def kind_in_turn(leaf: object) -> Kind:
+def leaf_kind(leaf: object) -> Kind:
     """Return the dtype and the Python type of a leaf."""
     kind, dtype = kind_of(leaf), leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return (None if kind is None else kind[1]), type(np.zeros((), dtype).item())
 
 
 def _like_after(x: Any, after: Kind) -> Any:
-    """Return a leaf of the carry in the dtype that it has after an iteration, if it is a Python number before.
+    """Convert a Python number of the initial carry to the dtype that it has after an iteration.
 
     The result is None if the later type cannot represent the earlier value.
     """
-    (own, kind), (dtype, later) = kind_in_turn(x), after
+    (own, kind), (dtype, later) = leaf_kind(x), after
     if own is not WEAK or (dtype is WEAK and kind is later):
         return x
     if kind not in _TYPES or later not in _TYPES or _TYPES.index(kind) > _TYPES.index(later):
@@ -115,11 +115,11 @@ def recorded_iteration(
 
     def flat(*leaves: object) -> tuple[list[Any], list[Any]]:
         following, outputs = iteration(leaves[:count], leaves[count:])
-        kinds[:] = map(kind_in_turn, following)
+        kinds[:] = map(leaf_kind, following)
         return list(following), list(outputs)
 
     flat.__name__ = "loop"
-    examples = tuple(map(example_in_turn, [*carry, *elements]))
+    examples = tuple(map(leaf_example, [*carry, *elements]))
     with RandomStates(function).put_back(), no_outer_writes():
         try:
             trace = new_recording(lifts=True)
@@ -132,7 +132,7 @@ def recorded_iteration(
     return graph
 
 
-def example_in_turn(leaf: object) -> Any:
+def leaf_example(leaf: object) -> Any:
     """Return a number or array like a leaf, with which an iteration is recorded."""
     if type(leaf) is bool:
         return np.bool_(leaf)
@@ -154,11 +154,11 @@ def _run(
     is_weak: Sequence[bool],
     options: dict[str, Any],
 ) -> tuple[list[Any], list[Any]]:
-    """Return the results of a loop; values that iterations take from outside become inputs."""
+    """Return the results of a loop; values that iterations capture become inputs."""
     shared, names, constants, outputs = lifted(graph)
-    for place, x in enumerate(outputs):
-        if type(x) is not Name and place < len(carry) and is_weak[place]:
-            outputs[place] = x.item()
+    for position, x in enumerate(outputs):
+        if type(x) is not Name and position < len(carry) and is_weak[position]:
+            outputs[position] = x.item()
     names += graph.inputs
     if has_condition:
         options["condition"] = Block(names, constants, graph.equations, [outputs.pop()])
@@ -169,7 +169,7 @@ def _run(
         len(carry),
         [along] * len(arrays),
         [along] * (len(outputs) - len(carry)),
-        [example_in_turn(strip_ended(x)) for x in (*shared, *carry, *elements)],
+        [leaf_example(strip_ended(x)) for x in (*shared, *carry, *elements)],
         **options,
     )
     found = iterations(*shared, *carry, *map(_array, arrays))
@@ -177,16 +177,16 @@ def _run(
 
 
 def lifted(graph: Graph) -> tuple[list[Any], list[Name], dict[Name, Any], list[Any]]:
-    """Return a program's values from outside, their names, its other constants, and its results."""
-    taken = {name: value for name, value in graph.constants.items() if type(strip_ended(value)) is Tensor}
+    """Return the values that a program captures, their names, its other constants, and its results."""
+    captured = {name: value for name, value in graph.constants.items() if type(strip_ended(value)) is Tensor}
     outputs = list(map(unboxed, graph.outputs))
-    for place, x in enumerate(map(strip_ended, outputs)):
+    for position, x in enumerate(map(strip_ended, outputs)):
         if type(x) is Tensor:
-            outputs[place] = Name(x, x._trace.is_weak(x))
-            taken[outputs[place]] = x
-    constants = {name: value for name, value in graph.constants.items() if name not in taken}
-    shared = [*taken.values(), *graph.variables.values()]
-    return list(map(strip_ended, shared)), [*taken, *graph.variables], constants, outputs
+            outputs[position] = Name(x, x._trace.is_weak(x))
+            captured[outputs[position]] = x
+    constants = {name: value for name, value in graph.constants.items() if name not in captured}
+    shared = [*captured.values(), *graph.variables.values()]
+    return list(map(strip_ended, shared)), [*captured, *graph.variables], constants, outputs
 
 
 def _array(x: Any) -> Any:

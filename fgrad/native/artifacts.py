@@ -1,4 +1,4 @@
-"""What `Compiled.export` takes and returns."""
+"""Arguments and results of `Compiled.export`: the target, the C signature, the exported files."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Parameter:
     """An argument or result of the C function.
 
     Attributes:
-        name: in C.
-        path: what it is called in Python, such as `p['w']`.
-        dtype, shape: of the array.
+        name: the name in C.
+        path: the name in Python, such as `p['w']`.
+        dtype, shape: the dtype and shape of the array.
     """
 
     name: str
@@ -36,13 +36,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Target:
-    """For which processor code is made, and what it may call.
+    """The target of exported code, and whether it may call BLAS.
 
     Attributes:
-        triple: processor and system, in LLVM's words; None: those of this machine.
-        cpu: the kind of processor, "native" for that of this machine, "" for the oldest one.
-        features: extensions of the processor, as `+avx2,+fma`.
-        calls_blas: products and factors are those of BLAS and LAPACK, and not loops.
+        triple: LLVM's target triple; None: this machine.
+        cpu: the name of the processor; "native": that of this machine; "": the baseline of the target.
+        features: extensions of the processor, such as `+avx2,+fma`.
+        calls_blas: whether matrix products and factorizations call BLAS and LAPACK, instead of being loops.
     """
 
     triple: str | None = None
@@ -53,12 +53,12 @@ class Target:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a C function takes and gives.
+    """The signature of a C function.
 
     Attributes:
-        name: of the function.
+        name: the name of the function.
         arguments, results: its parameters, in order.
-        trees: how arguments and results are nested in Python, for the description.
+        trees: the structures of arguments and results in Python, for the description.
     """
 
     name: str
@@ -69,13 +69,13 @@ class Signature:
 
 @dataclass(frozen=True)
 class ExportedFiles:
-    """Where `Compiled.export` has put its files.
+    """The paths of the files that `Compiled.export` has written.
 
     Attributes:
-        header: for C and C++.
+        header: the header for C and C++.
         object: the object file.
-        description: the arguments and results, as JSON.
-        library: a shared library; None where there is none.
+        description: the description of arguments and results, as JSON.
+        library: the shared library, or None.
     """
 
     header: Path

@@ -1,4 +1,4 @@
-"""Functions that go through stacks of matrices, element by element or by routines of libraries."""
+"""Builder of functions that process batches of matrices, by loops over elements or by library routines."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from fgrad.native.memory import Matrices
 from fgrad.native.scalars import Scalar, scalar_of
 
 FEW_ROWS = 4
-"""Of matrices with at most so many, rows are exchanged by values."""
+"""The most rows of a matrix for which `Body.exchange_by_select` is used."""
 
 
 class Body(Builder):
-    """The body of a function that calls routines of libraries for the matrices of a stack.
+    """The body of a function that calls library routines for the matrices of a batch.
 
     Args:
-        dtype: of the numbers in the arrays.
-        linkage: how the routines are reached.
+        dtype: the dtype of the arrays.
+        linkage: how the routines are linked.
 
     Attributes:
-        kind: the kind of these numbers.
-        uses_threads: whether routines may use all cores by themselves.
+        kind: the scalar type of the arrays.
+        uses_threads: whether the routines may be multithreaded.
     """
 
     uses_threads = False
@@ -37,38 +37,38 @@ class Body(Builder):
         self._first: list[Item] = []
 
     def printed(self) -> tuple[str, Used]:
-        """Return the body, and the functions that it calls."""
+        """Return the IR of the body, and the functions that it calls."""
         return printed([*self._first, *self.body])
 
-    # What routines take: addresses of numbers
+    # Arguments of routines, which are passed by address
 
-    def _room_with(self, value: Constant) -> Value:
-        """Return memory that holds a number; it is taken once, and not in each iteration of a loop."""
+    def _constant_slot(self, value: Constant) -> Value:
+        """Return a stack slot that holds a constant; it is allocated and set at the start of the function."""
         assert value.type is not None
         with self.within(self._first):
-            place = self.room(value.type)
-            self.store(value, place)
-        return place
+            slot = self.room(value.type)
+            self.store(value, slot)
+        return slot
 
     def integer(self, value: int | Value) -> Value:
-        """Return the address of an integer."""
+        """Return the address of an integer argument."""
         if isinstance(value, int):
-            return self._room_with(integer(value, Type.I32))
+            return self._constant_slot(integer(value, Type.I32))
         with self.within(self._first):
-            place = self.room(Type.I32)
-        self.store(self.cast(Op.TRUNC, value, Type.I32), place)
-        return place
+            slot = self.room(Type.I32)
+        self.store(self.cast(Op.TRUNC, value, Type.I32), slot)
+        return slot
 
     def flag(self, letter: str) -> Value:
-        """Return the address of a letter."""
-        return self._room_with(integer(ord(letter), Type.I8))
+        """Return the address of a character argument."""
+        return self._constant_slot(integer(ord(letter), Type.I8))
 
     def number(self, value: float) -> Value:
-        """Return the address of a number."""
-        return self._room_with(Constant(self.kind.type, value))
+        """Return the address of a floating-point argument."""
+        return self._constant_slot(Constant(self.kind.type, value))
 
     def routine(self, name: str, *arguments: Value) -> None:
-        """Call a function of BLAS or LAPACK; its name is given without the first letter."""
+        """Append a call of a BLAS or LAPACK routine, whose name is given without the letter of the type."""
         callee = Callee(self._linkage.routine(self._letter + name, self.uses_threads), is_declared=False)
         self.do(Op.CALL, None, *arguments, attribute=callee)
 
@@ -76,37 +76,37 @@ class Body(Builder):
 
     @contextlib.contextmanager
     def loops(self, shape: Sequence[int | Value]) -> Iterator[list[Variable]]:
-        """Go through all indices of a shape."""
+        """Append loops over all indices of a shape, whose body is appended in the `with` block."""
         with contextlib.ExitStack() as stack:
             yield [stack.enter_context(self.loop(size)) for size in shape]
 
-    def at(self, pointer: Value, offset: int, *steps: tuple[int, Value], kind: Type | None = None) -> Value:
-        """Return the address of the element `offset + step * iteration + ...` behind an address."""
+    def at(self, pointer: Value, offset: int, *strides: tuple[int, Value], kind: Type | None = None) -> Value:
+        """Return the address of the element at `offset + stride * iteration + ...` from a pointer."""
         total: Value = integer(offset)
-        for step, iteration in steps:
-            total = self.add(total, self.mul(iteration, integer(step)))
+        for stride, iteration in strides:
+            total = self.add(total, self.mul(iteration, integer(stride)))
         return self.address(pointer, kind or self.kind.type, total, flags="")
 
     def matrix(
         self, pointer: Value, matrices: Matrices, iterations: Sequence[Value], kind: Type | None = None
     ) -> Value:
-        """Return the address of one matrix of a stack."""
+        """Return the address of one matrix of a batch."""
         return self.at(pointer, matrices.offset, *zip(matrices.steps, iterations, strict=True), kind=kind)
 
-    def read(self, place: Value, kind: Type | None = None) -> Value:
-        """Read a number."""
-        return self.load(kind or self.kind.type, place)
+    def read(self, address: Value, kind: Type | None = None) -> Value:
+        """Append the load of a number."""
+        return self.load(kind or self.kind.type, address)
 
     def exchange(self, one: Value, other: Value) -> None:
-        """Exchange the numbers at two addresses."""
+        """Append the exchange of the numbers at two addresses."""
         first, second = self.read(one), self.read(other)
         self.store(second, one)
         self.store(first, other)
 
-    def exchange_by_values(self, row_at: Callable[[Value], Value], size: Value | int, row: Value, other: Value) -> None:
-        """Exchange the numbers of two rows of `size`, where no address depends on `other`.
+    def exchange_by_select(self, row_at: Callable[[Value], Value], size: Value | int, row: Value, other: Value) -> None:
+        """Append the exchange of rows `row` and `other` among `size` rows, by selects instead of addresses.
 
-        So the numbers of a small matrix can stay in registers.
+        No address depends on `other`, so that the elements of a small matrix can stay in registers.
         """
         with self.loop(size) as each:
             is_other = self.compare("eq", each, other)

@@ -1,11 +1,11 @@
-"""Native code that is kept in files, so that the next process does not compile it again.
+"""Cache of native code in files, so that the next process need not compile it again.
 
-    cache = code_cache(folder)      None if nothing is to be kept
+    cache = code_cache(folder)
     cache.get(digest), cache.put(digest, code)
 
-A file is named for all that its code depends on: the program in LLVM's language, the processor, LLVM's version and the
-passes that run. It begins with a checksum of the code. Code runs with the rights of the user, so a folder is used only
-where other users cannot write.
+The name of a file is a digest of everything that determines its code: the LLVM IR, the processor, the version of LLVM
+and its passes. The file starts with a checksum of the code. Code runs with the rights of the user, so a folder is used
+only if other users cannot write into it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from typing import Any
 
 from fgrad import errors
 
-_LARGEST = 512 << 20
-"""Bytes that a folder may hold."""
+_MOST_BYTES = 512 << 20
+"""The maximal size of a folder in bytes."""
 _PREFIX = "fgrad-"
-"""What names of files begin with: others in the folder are the user's."""
+"""The prefix of names of files; other files in the folder are the user's."""
 _CHECKSUM = hashlib.sha256().digest_size
 
 
 def cache_folder(cache: bool | str | os.PathLike[str] | None) -> str | None:
-    """Return the folder for the argument `cache`; None: nothing is kept.
+    """Return the folder for the argument `cache`; None: no cache.
 
     Args:
-        cache: a folder; True: that of the user's caches; None: what the variable FGRAD_CACHE says, 1 for True. An empty
-            text is no folder.
+        cache: a folder; True: the user's cache folder; None: the value of the variable FGRAD_CACHE, where 1 means True.
+            An empty string means no cache.
 
     Raises:
-        MissingExtraError: an ImportError; platformdirs, which knows the folder, is not installed.
+        MissingExtraError: an ImportError; platformdirs, which finds the user's folder, is not installed.
     """
     if cache is None:
-        told = os.environ.get("FGRAD_CACHE", "")
-        cache = {"0": False, "1": True}.get(told, told)
+        setting = os.environ.get("FGRAD_CACHE", "")
+        cache = {"0": False, "1": True}.get(setting, setting)
     if isinstance(cache, bool):
         return _users_folder() if cache else None
     folder = os.fsdecode(cache)
@@ -61,7 +61,7 @@ def _users_folder() -> str:
 
 @functools.cache
 def code_cache(folder: str) -> CodeCache:
-    """Return the cache in a folder, which is made if it is not there."""
+    """Return the cache in a folder, which is created if necessary."""
     return CodeCache(Path(folder))
 
 
@@ -69,10 +69,10 @@ class CodeCache:
     """Files of native code in a folder.
 
     Args:
-        folder: made with access for the user alone, if it is not there.
+        folder: the folder; if it does not exist, it is created with access for the user only.
 
     Raises:
-        ParameterError: a ValueError; it is no folder, or others may write into it.
+        ParameterError: a ValueError; it is not a folder, or other users may write into it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -84,20 +84,20 @@ class CodeCache:
         _check_owned(folder)
 
     def get(self, digest: str) -> bytes | None:
-        """Return code, or None if there is none, or none that is whole and can be read."""
+        """Return the code of a digest, or None if it is missing, corrupt or unreadable."""
         path = self._path(digest)
         with contextlib.suppress(OSError):
             content = path.read_bytes()
             code = content[_CHECKSUM:]
             if hashlib.sha256(code).digest() == content[:_CHECKSUM]:
-                with contextlib.suppress(OSError):  # another process has dropped it, or it can only be read
+                with contextlib.suppress(OSError):  # another process has removed it, or it is read-only
                     os.utime(path)
                 return code
             path.unlink(missing_ok=True)
         return None
 
     def put(self, digest: str, code: bytes) -> None:
-        """Keep code; a reader sees all of it, or nothing. A full disk keeps nothing."""
+        """Store code atomically; do nothing if it cannot be written, as on a full disk."""
         with contextlib.suppress(OSError):
             handle, name = tempfile.mkstemp(dir=self._folder, prefix=f"{_PREFIX}new-")
             os.close(handle)
@@ -113,21 +113,21 @@ class CodeCache:
         return self._folder / f"{_PREFIX}{digest}.o"
 
     def _drop_oldest(self) -> None:
-        """Remove the files that were not used for longest, until the others are no more than a folder may hold.
+        """Remove the least recently used files, until the others do not exceed the maximal size.
 
-        Among them are those that a process has begun to write, and was ended.
+        Among them are unfinished files of processes that were killed.
         """
         files = [(path.stat(), path) for path in self._folder.glob(f"{_PREFIX}*")]
         total = sum(each.st_size for each, _ in files)
         for each, path in sorted(files, key=lambda pair: pair[0].st_mtime):
-            if total <= _LARGEST:
+            if total <= _MOST_BYTES:
                 return
             path.unlink(missing_ok=True)
             total -= each.st_size
 
 
 def _check_owned(folder: Path) -> None:
-    if not hasattr(os, "getuid"):  # where access is not said by bits, a user's folders are the user's
+    if not hasattr(os, "getuid"):  # systems without mode bits, where a user's folders are private
         return
     found = folder.stat()
     if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

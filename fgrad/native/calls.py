@@ -1,7 +1,7 @@
-"""Items of a plan as functions in LLVM's language, and the calls of them, in order.
+"""Functions of the items of a plan, as LLVM IR, and the calls of them in order.
 
-Calls(name, plan, ...)      a function for each item, equal ones once
-places(touched, temporary)  where temporary arrays lie in memory that they share
+Calls(name, items, plan, functions)        a function for each item, without duplicates
+arena_offsets(touched, temporary, forms)   offsets of temporary arrays in an arena
 """
 
 from __future__ import annotations
@@ -41,163 +41,166 @@ from fgrad.native.scalars import SCALARS, loaded, scalar_of
 ALIGNMENT = 64
 
 Pointer = tuple[Node, int]
-"""An array, and the element of it at which memory begins."""
+"""An array, and an offset into it in elements."""
 
 
-Written = Callable[[str], str]
-"""A function in LLVM's language, by the name that it is to have."""
+Definition = Callable[[str], str]
+"""The LLVM IR of a function, by the function's name."""
 
 
 class Functions:
     """The functions of a program's items.
 
     Args:
-        threads: on how many cores large nests run, in parts; 0: in one piece.
-        widths: how many elements are computed at once; None: LLVM decides.
-        linkage: how constants and routines are reached.
+        threads: the number of threads on which large nests run in chunks; 0: they run in the calling thread.
+        widths: the vector widths of the processor; None: LLVM vectorizes.
+        linkage: how constants and routines are linked.
 
     Attributes:
         threads, widths, linkage: the same.
-        known: the names of those that there are, by their text without a name; equal ones are written once.
-        texts: what is written of them.
-        narrow: those with loops that LLVM is to make wide; they form a separate module.
-        declarations: of the latter, for the module that calls them.
-        has_iterations: there are loops over programs, of which what stands in an iteration runs again and again.
-        used: the functions of libraries that they call.
+        known: the names of the functions, by their IR with an empty name; equal functions are emitted once.
+        texts: the IR of the functions.
+        unvectorized: the IR of functions with loops that LLVM vectorizes; they form a separate module.
+        declarations: declarations of the latter, for the module that calls them.
+        has_iterations: whether there are loops over programs, whose bodies run many times.
+        used: the library functions that they call.
     """
 
     def __init__(self, threads: int, widths: Widths | None, linkage: Linkage = IN_PROCESS) -> None:
         self.threads, self.widths, self.linkage = threads, widths, linkage
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
-        self.narrow: list[str] = []
+        self.unvectorized: list[str] = []
         self.declarations: list[str] = []
         self.has_iterations = False
         self.used: dict[str, tuple[str, ...]] = {}
 
-    def add(self, name: str, written: Written, used: Used, arguments: int, is_wide: bool = True) -> str:
-        """Return the name of a function of some addresses: of one that there is, if that does the same."""
+    def add(self, name: str, definition: Definition, used: Used, arguments: int, is_vectorized: bool = True) -> str:
+        """Add a function of a number of pointers; return its name, or that of an equal function."""
         self.used.update(used)
-        known = self.known.setdefault(written(""), name)
+        known = self.known.setdefault(definition(""), name)
         if known == name:
-            (self.texts if is_wide else self.narrow).append(written(name))
-            if not is_wide:
+            (self.texts if is_vectorized else self.unvectorized).append(definition(name))
+            if not is_vectorized:
                 self.declarations.append(f"declare {self.linkage.scope} void @{name}({', '.join(['ptr'] * arguments)})")
         return known
 
-    def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Written:
-        """Return a function that takes memory; `is_caller`: it does little but call others."""
+    def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Definition:
+        """Return the definition of a function of pointers; `is_caller`: it mostly calls other functions."""
         how, scope = self.linkage.callers if is_caller else self.linkage.nests, self.linkage.scope
-        given = taken(parameters)
-        return lambda name: f"define {scope} void @{name}({given}) {how} #0 {{\n{body}\n}}"
+        signature = taken(parameters)
+        return lambda name: f"define {scope} void @{name}({signature}) {how} #0 {{\n{body}\n}}"
 
 
 class Calls:
-    """The calls of items that follow each other.
+    """The calls of consecutive items.
 
     Args:
-        name: what those of the functions begin with.
+        name: the prefix of the functions' names.
         items: nests, routines and loops.
-        plan: says which arrays are stored.
-        functions: those that there are; more are added.
+        plan: the plan, for the stored arrays.
+        functions: the functions of the program, to which those of the items are added.
 
     Attributes:
         writes: the arrays that are written.
         touched: the arrays that each call reads or writes.
-        forms: the shapes in memory of arrays of which only some rows are there at a time.
+        forms: the shapes in memory of buffers, which hold only some rows of an array at a time.
     """
 
     def __init__(self, name: str, items: Iterable[Item], plan: Plan, functions: Functions) -> None:
-        self._plan, self._functions, self._parts = plan, functions, plan.parts()
+        self._plan, self._functions, self._projections = plan, functions, plan.parts()
         items = list(items)
         self.writes = [node for item in items for node in self._written(item)]
-        self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
+        self._calls = [self._call(f"{name}_{position}", item) for position, item in enumerate(items)]
         self.touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
         self.forms = plan.forms()
 
     def append(self, code: Builder, memory: Mapping[Node, Value]) -> None:
-        """Append the calls of the functions, with arrays that lie at given addresses."""
+        """Append the calls of the functions, for arrays at the addresses in `memory`."""
         for name, order in self._calls:
-            given = [
+            arguments = [
                 code.address(memory[node], scalar_of(node.dtype).stored, integer(offset), flags="")
                 if offset
                 else memory[node]
                 for node, offset in order
             ]
-            code.do(Op.CALL, None, *given, attribute=Callee(f"@{name}", is_declared=False))
+            code.do(Op.CALL, None, *arguments, attribute=Callee(f"@{name}", is_declared=False))
 
     def _written(self, item: Item) -> Iterable[Node]:
         if isinstance(item, LoopNode):
-            return [item, *self._parts.get(item, ())]
+            return [item, *self._projections.get(item, ())]
         return [write.target for write in item.writes] if isinstance(item, Rows) else [item]
 
     def _call(self, name: str, item: Item) -> tuple[str, list[Pointer]]:
-        """Return the name of a function that runs an item, and the memory that it takes."""
+        """Return the name of the function of an item, and its pointers."""
         if isinstance(item, LoopNode):
             self._functions.has_iterations = True
-            loop = _Loop(item, self._parts.get(item, []), name, self._functions)
+            loop = _Loop(item, self._projections.get(item, []), name, self._functions)
             body, used = printed(loop.body())
-            written = self._functions.definition(loop.given.values(), body)
-            return self._functions.add(name, written, used, len(loop.given)), [(node, 0) for node in loop.given]
-        pointers, is_wide = Pointers(self._plan.stored), True
+            definition = self._functions.definition(loop.parameters.values(), body)
+            arrays: list[Pointer] = [(node, 0) for node in loop.parameters]
+            return self._functions.add(name, definition, used, len(arrays)), arrays
+        pointers, is_vectorized = Pointers(self._plan.stored), True
         if isinstance(item, LibraryCall):
-            written, used = self._routine(item, pointers)
+            definition, used = self._routine(item, pointers)
         else:
             assert isinstance(item, Rows)
             function = nest_function(item, pointers, self._functions.widths)
             body, used = printed(function.body)
-            written, is_wide = self._functions.definition(pointers.order.values(), body), function.is_wide
+            definition = self._functions.definition(pointers.parameters.values(), body)
+            is_vectorized = function.is_vectorized
             if self._functions.threads and is_worth_parts(function):
-                written, used, is_wide = self._in_parts(item, function, pointers)
-        return self._functions.add(name, written, used, len(pointers.order), is_wide), list(pointers.order)
+                definition, used, is_vectorized = self._in_chunks(item, function, pointers)
+        parameters = list(pointers.parameters)
+        return self._functions.add(name, definition, used, len(parameters), is_vectorized), parameters
 
-    def _routine(self, item: LibraryCall, pointers: Pointers) -> tuple[Written, Used]:
-        """Return the functions that run a routine, large products in parts, and what they use."""
+    def _routine(self, item: LibraryCall, pointers: Pointers) -> tuple[Definition, Used]:
+        """Return the definition of a routine, with large products in chunks, and the functions that it uses."""
         threads, linkage = self._functions.threads, self._functions.linkage
         cut = cut_of(item) if threads else None
         if cut is None:
             body, used = ROUTINES[item.routine](item, pointers.at, linkage)
-            return self._functions.definition(pointers.order.values(), body, is_caller=True), used
+            return self._functions.definition(pointers.parameters.values(), body, is_caller=True), used
         arrays = [pointers.at(each) for each in (*item.arguments, item)]
-        parts = ProductParts(item, cut, pointers.order.values(), arrays, threads, linkage)
-        return parts.text, parts.used
+        chunks = ProductParts(item, cut, pointers.parameters.values(), arrays, threads, linkage)
+        return chunks.text, chunks.used
 
-    def _in_parts(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Written, Used, bool]:
-        """Return the functions that run a nest in parts, what they use, and whether their loops are wide."""
-        function = nest_function(item, pointers, self._functions.widths, in_parts=True)
-        totals = [list(pointers.order).index((total, 0)) for total in whole.totals]
-        begins = fills(function.begins, pointers)
-        parameters, threads = list(pointers.order.values()), self._functions.threads
+    def _in_chunks(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Definition, Used, bool]:
+        """Return the definition of a nest in chunks, the functions that it uses, and whether it is vectorized."""
+        function = nest_function(item, pointers, self._functions.widths, in_chunks=True)
+        totals = [list(pointers.parameters).index((total, 0)) for total in whole.totals]
+        fill_body = fills(function.initial_values, pointers)
+        parameters, threads = list(pointers.parameters.values()), self._functions.threads
         widths, linkage = self._functions.widths, self._functions.linkage
-        parts = Parts(function, begins, parameters, totals, threads, widths, linkage)
-        return parts.text, parts.used, function.is_wide
+        chunks = Parts(function, fill_body, parameters, totals, threads, widths, linkage)
+        return chunks.text, chunks.used, function.is_vectorized
 
 
 class _Loop:
-    """The function of a loop.
+    """The function of a loop over a program.
 
-    What an iteration hands to the next one stays where it has been written, and its address goes from iteration to
-    iteration; where that is not the row of a result, there are two places, used alternately.
+    The carry is not copied: iterations pass on its address. Where the carry is not a row of a result, it is
+    double-buffered.
 
     Args:
         item: the loop.
-        parts: those of its results that are used.
-        name: what the names of its functions begin with.
-        functions: those that there are.
+        projections: the results of the loop that are used.
+        name: the prefix of the functions' names.
+        functions: the functions of the program.
 
     Attributes:
-        given: what the function takes, by array: arguments, results, and memory to work in.
+        parameters: the function's parameters, by array: the arguments, the results, and the workspace.
     """
 
-    def __init__(self, item: LoopNode, parts: list[Projection], name: str, functions: Functions) -> None:
+    def __init__(self, item: LoopNode, projections: list[Projection], name: str, functions: Functions) -> None:
         self._iterations = iterations = item.iterations
         plan = planned(item.program.all, item.results)
         self._calls = Calls(name, plan.items, plan, functions)
-        order = dict.fromkeys([*map(memory_of, item.arguments), *parts, item])
-        self.given = {node: Parameter(f"p{place}", is_alone=True) for place, node in enumerate(order)}
-        self._made = {part.place: self.given[part] for part in parts}
+        order = dict.fromkeys([*map(memory_of, item.arguments), *projections, item])
+        self.parameters = {node: Parameter(f"p{position}", is_alone=True) for position, node in enumerate(order)}
+        self._results = {projection.place: self.parameters[projection] for projection in projections}
         self._item, self._size = item, 0
-        self._code = Builder()  # what runs before the first iteration, and then the loop
+        self._code = Builder()  # the code before the first iteration, and then the loop
         self._loop = While(Variable(), [], FALSE, [], [])
         self._functions = functions
         self._memory = self._constants(item.program)
@@ -207,7 +210,7 @@ class _Loop:
             plan = planned(program.all, [result])
             self._condition = program, Calls(f"{name}_c", plan.items, plan, functions), result
         inputs = [item.program.inputs[name] for name in iterations.body.inputs]
-        addresses = [self.given[memory_of(x)] for x in item.arguments]
+        addresses = [self.parameters[memory_of(x)] for x in item.arguments]
         pairs = list(zip(inputs, addresses, strict=True))
         middle = iterations.shared + iterations.carried
         self._shared, self._starts = pairs[: iterations.shared], pairs[iterations.shared : middle]
@@ -225,7 +228,7 @@ class _Loop:
         self._memory.update({node: each for (node, _), each in zip(self._starts, carried, strict=True)})
         copies = self._outputs(outputs)
         for slot, (node, each) in enumerate(zip(carry, carried, strict=True)):
-            each.next = self._next(slot, node, copies)
+            each.next = self._next_carry(slot, node, copies)
         loop.carried += carried
         self._memory.update(self._temporaries(self._calls, roots, self._memory))
         with code.within(loop.body):
@@ -233,16 +236,16 @@ class _Loop:
             for target, node in copies:
                 append_copy(code, target, self._memory[node], size_of(node))
         self._note_failure(roots[len(iterations.body.outputs) :])
-        loop.condition = self._goes_on()
+        loop.condition = self._append_condition()
         code.body.append(loop)
         for slot, ((node, _), each) in enumerate(zip(self._starts, carried, strict=True)):
-            if slot in self._made:
-                append_copy(code, self._made[slot], each.after, size_of(node))
+            if slot in self._results:
+                append_copy(code, self._results[slot], each.after, size_of(node))
         self._item.shape = (self._size,)
         return code.body
 
-    def _goes_on(self) -> Value:
-        """Append to the head what finds out whether there is another iteration."""
+    def _append_condition(self) -> Value:
+        """Append the condition to the head of the loop, and return it."""
         code, memory = self._code, {}
         if self._condition is not None:
             program, calls, result = self._condition
@@ -256,55 +259,55 @@ class _Loop:
                 return is_left
             calls.append(code, memory)
             is_left = code.both(is_left, loaded(code, SCALARS["bool"], memory[memory_of(result)]))
-            place = self._failed_at()  # the results of a void iteration may let the condition hold for ever
-            if place is None:
+            flag = self._failure_flag()  # after a failed iteration the condition may hold forever
+            if flag is None:
                 return is_left
-            return code.both(is_left, code.compare("eq", code.load(Type.I8, place), integer(0, Type.I8)))
+            return code.both(is_left, code.compare("eq", code.load(Type.I8, flag), integer(0, Type.I8)))
 
-    def _failed_at(self) -> Value | None:
-        """Return where it stands whether an iteration was void, if that can be."""
-        return self._made.get(len(self._iterations.body.outputs))
+    def _failure_flag(self) -> Value | None:
+        """Return the address of the flag that an iteration has failed; None if none can fail."""
+        return self._results.get(len(self._iterations.body.outputs))
 
-    # Where arrays lie
+    # Addresses of arrays
 
     def _constants(self, program: Program) -> dict[Node, Value]:
         constant = self._functions.linkage.constant
         return {node: Symbol(constant(array)) for node, array in program.constants.items()}
 
     def _row(self, array: Value, node: Node, along: Along) -> Value:
-        """Append the address of an iteration's place along an array."""
+        """Append the address of an iteration's row of an array."""
         code, size = self._code, size_of(node)
         with code.within(self._loop.body):
             offset = code.add(code.mul(self._loop.variable, integer(along.step * size)), integer(along.start * size))
             return code.address(array, Type.I8, offset, flags="")
 
-    def _room(self, size: int) -> Value:
-        """Append the address of memory to work in."""
-        place = self._code.address(self.given[self._item], Type.I8, integer(self._size), flags="")
+    def _workspace(self, size: int) -> Value:
+        """Append the address of a new part of the workspace."""
+        address = self._code.address(self.parameters[self._item], Type.I8, integer(self._size), flags="")
         self._size += size
-        return place
+        return address
 
     def _outputs(self, outputs: Sequence[Node]) -> list[tuple[Value, Node]]:
-        """Let arrays be written into the rows of results; return what is to be copied there."""
+        """Let outputs be written into the rows of results; return those that must be copied there."""
         copies: list[tuple[Value, Node]] = []
-        for place, (node, along) in enumerate(
+        for position, (node, along) in enumerate(
             zip(outputs, self._iterations.writes, strict=True), self._iterations.carried
         ):
-            if place in self._made:
-                row = self._row(self._made[place], node, along)
+            if position in self._results:
+                row = self._row(self._results[position], node, along)
                 if isinstance(node, Input) or node in self._memory:
                     copies.append((row, node))
                 else:
                     self._memory[node] = row
         return copies
 
-    def _next(self, slot: int, node: Node, copies: list[tuple[Value, Node]]) -> Value:
-        """Return where the carry lies for the next iteration."""
+    def _next_carry(self, slot: int, node: Node, copies: list[tuple[Value, Node]]) -> Value:
+        """Return the address of a carried array for the next iteration."""
         is_carried = node in [each for each, _ in self._starts]
         if node in self._memory and (not is_carried or node is self._starts[slot][0]):
             return self._memory[node]
-        size = room_for(node)
-        one, other = Carried(self._room(size)), Carried(self._room(size))
+        size = aligned_size(node)
+        one, other = Carried(self._workspace(size)), Carried(self._workspace(size))
         one.next, other.next = other, one
         self._loop.carried += [one, other]
         if is_carried:
@@ -314,9 +317,9 @@ class _Loop:
         return one
 
     def _temporaries(self, calls: Calls, read: list[Node], memory: Mapping[Node, Value]) -> dict[Node, Value]:
-        """Return memory for what is needed within one iteration alone; some is read behind all calls."""
-        offsets, size = places([*calls.touched, read], set(calls.writes) - memory.keys(), calls.forms)
-        begin = self._room(size)
+        """Return the addresses of temporaries of an iteration; those in `read` are used after all calls."""
+        offsets, size = arena_offsets([*calls.touched, read], set(calls.writes) - memory.keys(), calls.forms)
+        begin = self._workspace(size)
         known = {
             offset: self._code.address(begin, Type.I8, integer(offset), flags="")
             for offset in sorted(set(offsets.values()))
@@ -324,14 +327,14 @@ class _Loop:
         return {node: known[offset] for node, offset in offsets.items()}
 
     def _note_failure(self, failed: Sequence[Node]) -> None:
-        """Keep in mind that an iteration was void."""
-        code, place = self._code, self._failed_at()
-        for node in failed if place is not None else ():
-            assert place is not None
-            code.store(integer(0, Type.I8), place)
+        """Append the update of the flag that an iteration has failed."""
+        code, flag = self._code, self._failure_flag()
+        for node in failed if flag is not None else ():
+            assert flag is not None
+            code.store(integer(0, Type.I8), flag)
             with code.within(self._loop.body):
                 now = code.load(Type.I8, self._memory[node])
-                code.store(code.either(now, code.load(Type.I8, place)), place)
+                code.store(code.either(now, code.load(Type.I8, flag)), flag)
 
 
 def append_copy(code: Builder, target: Value, source: Value, size: int) -> None:
@@ -340,47 +343,49 @@ def append_copy(code: Builder, target: Value, source: Value, size: int) -> None:
         code.do(Op.CALL, None, target, source, integer(size), FALSE, attribute=Callee("@llvm.memcpy.p0.p0.i64"))
 
 
-def places(
+def arena_offsets(
     touched: list[list[Node]], temporary: Iterable[Node], forms: Mapping[Node, Shape]
 ) -> tuple[dict[Node, int], int]:
-    """Return a place in an arena for each temporary array, and its size: arrays that live apart in time may share.
+    """Return the offset of each temporary array in an arena, and the arena's size in bytes.
+
+    Arrays whose live ranges do not overlap may share memory.
 
     Args:
         touched: the arrays that each item reads and writes, in order.
-        temporary: those that want a place.
-        forms: the shapes of those that have another one in memory.
+        temporary: the arrays to allocate.
+        forms: the shapes in memory of arrays for which it differs from their shape.
     """
     wanted = set(temporary)
-    rooms = {node: room_for(node, forms.get(node)) for node in wanted}
+    sizes = {node: aligned_size(node, forms.get(node)) for node in wanted}
     lives: dict[Node, list[int]] = {}
     for time, nodes in enumerate(touched):
         for node in nodes:
             if node in wanted:
                 lives.setdefault(node, [time, time])[1] = time
     offsets: dict[Node, int] = {}
-    taken: list[tuple[int, int, int, int]] = []
-    for node in sorted(lives, key=lambda node: -rooms[node]):
+    occupied: list[tuple[int, int, int, int]] = []
+    for node in sorted(lives, key=lambda node: -sizes[node]):
         begin, end = lives[node]
         offset = 0
-        for start, stop, first, last in sorted(taken):
-            if first <= end and begin <= last and start < offset + rooms[node] and offset < stop:
+        for start, stop, first, last in sorted(occupied):
+            if first <= end and begin <= last and start < offset + sizes[node] and offset < stop:
                 offset = stop
         offsets[node] = offset
-        taken.append((offset, offset + rooms[node], begin, end))
-    return offsets, max((stop for _, stop, _, _ in taken), default=0)
+        occupied.append((offset, offset + sizes[node], begin, end))
+    return offsets, max((stop for _, stop, _, _ in occupied), default=0)
 
 
 def size_of(node: Node) -> int:
-    """Return how many bytes an array has."""
+    """Return the size of an array in bytes."""
     return node.size * node.dtype.itemsize
 
 
-def room_for(node: Node, form: Shape | None = None) -> int:
-    """Return how many bytes an array takes, so that the next begins where processors like.
+def aligned_size(node: Node, form: Shape | None = None) -> int:
+    """Return the size of an array in memory, in bytes, rounded up to a multiple of the alignment.
 
     Args:
         node: the array.
-        form: its shape in memory, if that is another one.
+        form: its shape in memory, if that differs from its shape.
     """
     size = size_of(node) if form is None else math.prod(form) * node.dtype.itemsize
     return max(-(-size // ALIGNMENT) * ALIGNMENT, ALIGNMENT)

@@ -1,14 +1,14 @@
-"""What a program has taken from around its function: numbers, arrays, and the objects that names stand for.
+"""Detection of changes in the values that a recorded function captures: globals, closures, attributes, arrays.
 
     captured = Captured(function, others)
-    captured.change()               what is another now, as `self.k`; an empty text if nothing is
-    captured.leave_out_changed()    what the function itself changes as it runs is of no account
+    captured.change()            the name of a value that has changed, such as `self.k`; empty if none has
+    captured.forget_changed()    ignore values that the function itself changes
 
-A program is what the function did when it was recorded. So it holds as long as all that the function refers to is what
-it was then: its cells and defaults, the names of its module, attributes, items, functions that it calls, and what these
-refer to. Of objects those attributes count whose names occur in the code: others may change each time.
-Names and items are compared by identity, and numbers and texts by value; arrays by what they hold. Of large ones
-fingerprints are compared, and of what can only be read nothing. Variables are inputs of programs.
+A program is valid as long as the values to which the function refers are unchanged since the recording: its closure
+cells and defaults, globals, attributes, items, the functions that it calls, and the values to which these refer. Only
+attributes whose names occur in the code are compared, since others may change in each call.
+Objects are compared by identity, numbers and strings by value, arrays by their elements; large arrays by fingerprints,
+and read-only arrays not at all. Variables are inputs of programs, so they are not compared.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ from fgrad.errors.places import is_library
 from fgrad.rules.names import names_in
 from fgrad.transforms.calls import Transformed
 
-_MOST = 10_000
-"""How many objects are looked at."""
+_MOST_OBJECTS = 10_000
+"""The maximal number of objects that are visited."""
 _NOTHING, _CONTENTS = object(), "contents"
 _VALUES = (int, float, complex, str, bytes, np.generic)
 _MAPPINGS = (dict, types.MappingProxyType, collections.ChainMap, collections.UserDict)
 _CONTAINERS = (*_MAPPINGS, list, tuple, set, frozenset, collections.deque, collections.UserList)
-_FREE = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
-"""Names in code that may ask for any attribute."""
+_DYNAMIC_ACCESS = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
+"""Names in code that may access any attribute."""
 
 Check = Callable[[], bool]
 
 
 class Captured:
-    """What a function refers to, as it is now.
+    """The current values to which a function refers.
 
     Args:
-        function: the user's.
-        others: more that the program depends on, such as arguments that are no inputs.
+        function: the user's function.
+        others: further values on which the program depends, such as static arguments.
     """
 
     def __init__(self, function: Callable[..., Any], others: Sequence[Any] = ()) -> None:
@@ -58,44 +58,44 @@ class Captured:
         self._open: list[tuple[str, Mapping[str, Any]]] = []
         self._seen: dict[int, Any] = {}
         self._waiting: list[tuple[str, Any]] = [("", function), *(("an argument", x) for x in others)]
-        self._places: dict[int, _Places] = {}
-        self._known: list[tuple[str, Check]] = []
-        while self._waiting and len(self._seen) < _MOST:
+        self._bindings: dict[int, _Bindings] = {}
+        self._checks: list[tuple[str, Check]] = []
+        while self._waiting and len(self._seen) < _MOST_OBJECTS:
             self._visit(*self._waiting.pop())
         self._seen.clear()
         self._open.clear()
         self._waiting.clear()
-        self._found = _Found(self._places.values())
+        self._identities = _Identities(self._bindings.values())
 
     def change(self) -> str:
-        """Return what to call something that is another than it was; an empty text if there is nothing."""
-        if self._places and not self._found.are_identical():
-            for place in self._places.values():
-                if changed := place.change():
+        """Return the name of a value that has changed; an empty string if none has."""
+        if self._bindings and not self._identities.are_identical():
+            for binding in self._bindings.values():
+                if changed := binding.change():
                     return changed
-        for what, holds in self._known:
+        for what, holds in self._checks:
             if not holds():
                 return what or "what it refers to"
         return ""
 
-    def leave_out_changed(self) -> None:
-        """Forget what is another now, since the function itself has changed it: it notes its calls, or counts them."""
-        for each in self._places.values():
-            each.leave_out_changed()
-        self._found = _Found(self._places.values())
-        self._known = [(what, holds) for what, holds in self._known if holds()]
+    def forget_changed(self) -> None:
+        """Forget values that have changed, since the function itself changes them, as when it counts its calls."""
+        for each in self._bindings.values():
+            each.forget_changed()
+        self._identities = _Identities(self._bindings.values())
+        self._checks = [(what, holds) for what, holds in self._checks if holds()]
 
-    # What there is
+    # Traversal of the captured values
 
     def _visit(self, what: str, x: Any) -> None:
         kind = type(x)
         if isinstance(x, _VALUES) or x is None or id(x) in self._seen:
             return
-        self._seen[id(x)] = x  # so that no other object gets its id
+        self._seen[id(x)] = x  # keeps it alive, so that no other object gets its id
         if kind is Tensor:
-            self._known.append((what, _as_before(x)))
+            self._checks.append((what, _tensor_check(x)))
         elif isinstance(x, np.ndarray):
-            self._known.extend(() if is_read_only(x) else [(what, _holds(x))])
+            self._checks.extend(() if is_read_only(x) else [(what, _array_check(x))])
         elif (visit := self._visits.get(kind)) is not None:
             visit(self, what, x)
         elif isinstance(x, Transformed):
@@ -104,27 +104,27 @@ class Captured:
             self._visit_items(what, x)
         elif isinstance(x, Variable):
             pass
-        elif not _is_librarys(x):
+        elif not _is_of_library(x):
             self._visit_object(what, x)
         elif not isinstance(x, (type, types.ModuleType)) and not type(x).__module__.startswith("fgrad."):
-            self._visit_librarys(what, x)
+            self._visit_library_object(what, x)
 
     def _visit_function(self, what: str, x: types.FunctionType) -> None:
         if is_library(x.__code__.co_filename) and _is_of_its_module(x):
             return
         for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
-            self._place(_Cell(cell), _CONTENTS, _Cell(cell).get(_CONTENTS), name)
+            self._bind(_Cell(cell), _CONTENTS, _Cell(cell).get(_CONTENTS), name)
         for default in (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()):
             self._waiting.append((f"a default of {x.__name__}", default))
         if is_library(x.__code__.co_filename):
             return
         names = names_in(x.__code__)
         for name in names & x.__globals__.keys():
-            self._place(x.__globals__, name, x.__globals__[name], name)
+            self._bind(x.__globals__, name, x.__globals__[name], name)
         new = names - self._names
         self._names |= new
         for owner, attributes in self._open if new else ():
-            self._place_attributes(owner, attributes, new)
+            self._bind_attributes(owner, attributes, new)
 
     def _visit_method(self, what: str, x: types.MethodType) -> None:
         self._waiting += [("self", x.__self__), (what, x.__func__)]
@@ -139,46 +139,46 @@ class Captured:
     def _visit_items(self, what: str, x: Any) -> None:
         if isinstance(x, _MAPPINGS):
             for key, value in x.items():
-                self._place(x, key, value, f"{what}[{key!r:.30}]")
-            self._known.append((what, _has_length(x)))
+                self._bind(x, key, value, f"{what}[{key!r:.30}]")
+            self._checks.append((what, _has_length(x)))
             return
         items = tuple(x)
-        self._waiting += [(f"{what}[{place}]", each) for place, each in enumerate(items)]
+        self._waiting += [(f"{what}[{position}]", each) for position, each in enumerate(items)]
         if not isinstance(x, (tuple, frozenset)):
-            self._known.append((what, lambda: len(x) == len(items) and all(map(_is_same, tuple(x), items))))
+            self._checks.append((what, lambda: len(x) == len(items) and all(map(_is_same, tuple(x), items))))
 
     def _visit_object(self, what: str, x: Any) -> None:
-        """Note the attributes of an object, its class, or a module of the user's."""
+        """Record the attributes of an object and its class, or of a user's module."""
         kinds = x.__mro__ if isinstance(x, type) else type(x).__mro__
         attributes = getattr(x, "__dict__", {})
-        self._known.append((what, _has_length(attributes)))  # a new one would come before that of the class
+        self._checks.append((what, _has_length(attributes)))  # a new attribute would hide that of the class
         slots = (
             [name for kind in kinds for name in kind.__dict__.get("__slots__", ())] if not isinstance(x, type) else []
         )
         for each in [
             attributes,
-            *([_Slots(x, slots)] if slots else ()),
-            *(kind.__dict__ for kind in kinds if not _is_librarys(kind)),
+            *([_SlotAttributes(x, slots)] if slots else ()),
+            *(kind.__dict__ for kind in kinds if not _is_of_library(kind)),
         ]:
             self._open.append((what, each))
-            self._place_attributes(what, each, self._names)
+            self._bind_attributes(what, each, self._names)
 
-    def _visit_librarys(self, what: str, x: Any) -> None:
-        """Note the attributes of a library's object, such as a namespace or a model; it may add others as it likes."""
+    def _visit_library_object(self, what: str, x: Any) -> None:
+        """Record the attributes of a library's object, such as a namespace or a model, which may add further ones."""
         attributes = getattr(x, "__dict__", None)
         if isinstance(attributes, dict):
             self._open.append((what, attributes))
-            self._place_attributes(what, attributes, self._names)
+            self._bind_attributes(what, attributes, self._names)
 
-    def _place_attributes(self, owner: str, attributes: Mapping[str, Any], names: set[str] | frozenset[str]) -> None:
+    def _bind_attributes(self, owner: str, attributes: Mapping[str, Any], names: set[str] | frozenset[str]) -> None:
         for name, value in list(attributes.items()):
             is_special = name == "__call__" and names is self._names
-            if name in names or is_special or (names & _FREE and not name.startswith("__")):
-                self._place(attributes, name, value, f"{owner}.{name}")
+            if name in names or is_special or (names & _DYNAMIC_ACCESS and not name.startswith("__")):
+                self._bind(attributes, name, value, f"{owner}.{name}")
 
-    def _place(self, owner: object, key: str, value: object, what: str) -> None:
-        """Note that a value is found under a key, and what it refers to."""
-        self._places.setdefault(id(owner), _Places(owner)).known[key] = value, what
+    def _bind(self, owner: object, key: str, value: object, what: str) -> None:
+        """Record that a key has a value, and visit the value."""
+        self._bindings.setdefault(id(owner), _Bindings(owner)).known[key] = value, what
         self._waiting.append((what, value))
 
     _visits: ClassVar[dict[type, Callable[..., None]]] = {
@@ -194,12 +194,12 @@ def _has_length(x: Any) -> Check:
     return lambda: len(x) == count
 
 
-class _Places:
-    """Values under some keys of a mapping.
+class _Bindings:
+    """The recorded values of some keys of a mapping.
 
     Attributes:
         owner: the mapping.
-        known: by key, the value, and what to call it.
+        known: for each key, the value and its name in messages.
     """
 
     def __init__(self, owner: Any) -> None:
@@ -207,27 +207,27 @@ class _Places:
         self.known: dict[Any, tuple[Any, str]] = {}
 
     def change(self) -> str:
-        """Return what to call a value that is another one; an empty text if there is none."""
+        """Return the name of a value that has changed; an empty string if none has."""
         return next((what for key, (value, what) in self.known.items() if not _is_same(self._get(key), value)), "")
 
-    def leave_out_changed(self) -> None:
-        """Forget values that are others now."""
+    def forget_changed(self) -> None:
+        """Forget values that have changed."""
         self.known = {key: each for key, each in self.known.items() if _is_same(self._get(key), each[0])}
 
     def _get(self, key: object) -> Any:
         return self.owner.get(key, _NOTHING)
 
 
-class _Found:
-    """The values in all places, which are compared without a step of Python's for each of them."""
+class _Identities:
+    """The recorded values of all mappings, compared by identity without a Python-level loop."""
 
-    def __init__(self, places: Iterable[_Places]) -> None:
-        places = [each for each in places if each.known]
-        self._owners = [each.owner for each in places]
-        # The key of a single value is there twice: without a second one there would be no tuple.
-        keys = [[*each.known, *each.known] if len(each.known) == 1 else [*each.known] for each in places]
+    def __init__(self, bindings: Iterable[_Bindings]) -> None:
+        bindings = [each for each in bindings if each.known]
+        self._owners = [each.owner for each in bindings]
+        # A single key is repeated, since itemgetter returns a tuple only for several keys.
+        keys = [[*each.known, *each.known] if len(each.known) == 1 else [*each.known] for each in bindings]
         self._getters = [operator.itemgetter(*each) for each in keys]
-        self._values = [place.known[key][0] for place, own in zip(places, keys, strict=True) for key in own]
+        self._values = [binding.known[key][0] for binding, own in zip(bindings, keys, strict=True) for key in own]
 
     def are_identical(self) -> bool:
         """Return whether all values are the same objects as before."""
@@ -238,47 +238,47 @@ class _Found:
             return False
 
 
-class _Slots(dict[str, Any]):
-    """The attributes of an object that lie in slots, as a mapping.
+class _SlotAttributes(dict[str, Any]):
+    """The attributes of an object in slots, as a mapping.
 
     Args:
         owner: the object.
-        names: of its slots.
+        names: the names of its slots.
     """
 
     def __init__(self, owner: Any, names: Sequence[str]) -> None:
         super().__init__({name: getattr(owner, name, _NOTHING) for name in names})
         try:
-            self._owner: Callable[[], Any] = weakref.ref(owner)  # which the program is not to keep alive
+            self._owner: Callable[[], Any] = weakref.ref(owner)  # the program must not keep it alive
         except TypeError:
             self._owner = lambda: owner
 
     @override
     def get(self, key: str, nothing: object = None) -> Any:
-        """Return what is there now."""
+        """Return the current value of a slot."""
         return getattr(self._owner(), key, _NOTHING)
 
     __getitem__ = get
 
 
 class _Cell:
-    """A cell of a function as a mapping of one value."""
+    """A closure cell, as a mapping of one value."""
 
     def __init__(self, cell: types.CellType) -> None:
         self._cell = cell
 
     def get(self, key: str, nothing: object = None) -> Any:
-        """Return what is in it."""
+        """Return the current content of the cell."""
         try:
             return self._cell.cell_contents
-        except ValueError:  # nothing yet
+        except ValueError:  # it is empty
             return _NOTHING
 
     __getitem__ = get
 
 
 def _is_same(found: object, value: object) -> bool:
-    """Return whether two values are the same for a program: 0.0 is not -0.0, and nan is nan."""
+    """Return whether two values are equal for a program: 0.0 differs from -0.0, and nan equals nan."""
     if found is value:
         return True
     if type(found) is not type(value) or not isinstance(value, _VALUES):
@@ -286,8 +286,8 @@ def _is_same(found: object, value: object) -> bool:
     return repr(found) == repr(value)
 
 
-def _holds(array: Any) -> Check:
-    """Return what finds out whether an array holds what it holds now."""
+def _array_check(array: Any) -> Check:
+    """Return a check that an array still has its current elements, shape, strides and dtype."""
     form = array.shape, array.strides, array.dtype
     if array.dtype.hasobject:
         items = array.ravel().tolist()
@@ -299,30 +299,30 @@ def _holds(array: Any) -> Check:
     return lambda: (array.shape, array.strides, array.dtype) == form and fingerprint(array) == before
 
 
-def _as_before(tensor: Tensor) -> Check:
-    """Return what finds out whether a tensor stands for what it stands for now: a write makes it stand for another."""
+def _tensor_check(tensor: Tensor) -> Check:
+    """Return a check that a tensor still has its current value; a write into it replaces the value."""
     before = own_handle(tensor)
 
     def holds() -> bool:
-        now = own_handle(tensor)  # what was written to is not at hand in the tensor itself
+        now = own_handle(tensor)  # the tensor itself does not hold the value after writes
         return now._payload is before._payload and now._trace is before._trace and now._mark is before._mark
 
     return holds
 
 
 def _is_of_its_module(function: types.FunctionType) -> bool:
-    """Return whether a function is what its module has under its name, so that it is the same in every call."""
+    """Return whether a function is the module attribute of its name, so that it is the same in each call."""
     return getattr(sys.modules.get(function.__module__), function.__qualname__, None) is function
 
 
-def _is_librarys(x: object) -> bool:
-    """Return whether something is a module or class of a library or of Python's, or an object of such a class."""
+def _is_of_library(x: object) -> bool:
+    """Return whether an object is a module or class of a library or of Python, or an instance of such a class."""
     name = x.__name__ if type(x) is types.ModuleType else (x if isinstance(x, type) else type(x)).__module__
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
     if module is None or name == "__main__":
         return False
-    return file is None or is_library(file) or "site-packages" in file or file.startswith(_PYTHONS)
+    return file is None or is_library(file) or "site-packages" in file or file.startswith(_PYTHON_PREFIX)
 
 
-_PYTHONS = sys.base_prefix
+_PYTHON_PREFIX = sys.base_prefix

@@ -1,4 +1,4 @@
-"""`fgrad.compile`: a function of the user's, recorded once for each form of its arguments, and run as native code."""
+"""`fgrad.compile`: a function is recorded once for each form of its arguments, and runs as native code."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ R = TypeVar("R")
 
 
 class Compiled(Transformed, Generic[P, R]):
-    """The function that `compile` returns: called, it does what the function does, as native code.
+    """The function that `compile` returns; it computes the results of the original function by native code.
 
     Args:
-        function: the user's.
-        options: of `compile`.
-        programs: those that there are already, for a method of one object.
+        function: the user's function.
+        options: the options of `compile`.
+        programs: existing programs, for a bound method.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -59,7 +59,7 @@ class Compiled(Transformed, Generic[P, R]):
         self._of_instances = OfInstances(lambda: Programs(**options))
 
     def __call__(self, *args: P.args, **keywords: P.kwargs) -> R:
-        if not running.watches and running.call is None:  # the usual case, in the shortest time
+        if not running.watches and running.call is None:  # fast path for the common case
             leaves: Sequence[Any] = args
             program = None if keywords else self._programs.known.get(tuple([form_of(x) for x in args]))
             if program is None:
@@ -71,23 +71,23 @@ class Compiled(Transformed, Generic[P, R]):
 
     @property
     def programs(self) -> Programs:
-        """The programs so far, for callers that run them without the transforms of this function."""
+        """The programs compiled so far, for callers that run them without this function's transforms."""
         return self._programs
 
     def inspect(self, *args: object, measure: bool = False, **keywords: object) -> Inspection:
-        """Return what the program for these arguments consists of; it is compiled if there is none yet.
+        """Return a report on the program for these arguments, which is compiled if necessary.
 
         Args:
-            args, keywords: as the function is called with them.
+            args, keywords: arguments of the function.
             measure: time each stage for these arguments, by running all of them ten times or more, and a call of the
-                compiled function and of the function itself, unless it assigns to variables.
+                compiled function and of the original function, unless it assigns to variables.
 
         Returns:
-            A report; printed, it lists the loops and routines with the user's lines, what NumPy runs and why, flops,
-            bytes and memory.
+            A report; printed, it lists loops and routines with the user's lines, the operations that NumPy runs with
+            the reasons, flops, bytes and memory.
 
         Raises:
-            FgradError: what a call raises, too.
+            FgradError: any error that a call raises.
         """
         options = {"programs": self._programs, "measure": measure}
         call = Transformed(_run_inspect, self._function, options, is_kept=False)
@@ -101,22 +101,22 @@ class Compiled(Transformed, Generic[P, R]):
         """Write the program for these arguments as a C function, which needs neither Python nor NumPy.
 
         `export("build/model", x)` writes `model.h`, `model.o`, `model.json` and a shared library into the folder
-        `build`. The function `model` takes the addresses of arguments and results, arrays in C order, and that of a
-        workspace of `model_workspace_bytes()` bytes. It returns 0, or 1 where an argument has no result, such as an
-        index out of range or a singular matrix, and where infinities or NaN are in products or factors of matrices, for
-        which NumPy's own code may be needed. It allocates nothing and keeps nothing: threads with a workspace each may
-        call it at once. Results and workspace share no memory with each other, nor with arguments.
-        Variables are part of the code, with the values that they have now. `load_exported` loads the library.
+        `build`. The parameters of the function `model` are pointers to arguments and results, which are arrays in C
+        order, and to a workspace of `model_workspace_bytes()` bytes. It returns 0, or 1 if the result is undefined, as
+        for an index out of range or a singular matrix, or if infinities or NaN are in matrix products or
+        factorizations, for which NumPy's own code may be needed. It allocates no memory and has no state: threads may
+        call it concurrently, each with its own workspace. Results and workspace must not overlap with each other, nor
+        with arguments. Variables become constants with their current values. `load_exported` loads the library.
 
         Args:
-            path: folder and name; the name is that of the function in C.
-            args, keywords: arguments of the function; their shapes and dtypes are those that the C function takes.
-            results: what to call the results: one name, or one for each item of a tuple, list or dict.
-            target: the processor and system in LLVM's words, such as "aarch64-unknown-linux-gnu"; None: this machine.
-                For another one there is no shared library.
-            cpu: the kind of processor, as gcc's `-march`; "native" for that of this machine; "" for any.
+            path: folder and name; the name is that of the C function.
+            args, keywords: arguments of the function; the C function has their shapes and dtypes.
+            results: the names of the results: one name, or one for each item of a tuple, list or dict.
+            target: LLVM's target triple, such as "aarch64-unknown-linux-gnu"; None: this machine. For another target
+                there is no shared library.
+            cpu: the name of the processor, as for gcc's `-march`; "native" for that of this machine; "" for any.
             features: extensions of the processor, such as "+avx2,+fma".
-            blas: call BLAS and LAPACK for products, solutions and factors, in place of loops.
+            blas: call BLAS and LAPACK for matrix products, solves and factorizations, instead of emitting loops.
             library: link a shared library, with the C compiler of the variable `CC`, or cc, gcc or clang.
 
         Returns:
@@ -124,9 +124,9 @@ class Compiled(Transformed, Generic[P, R]):
 
         Raises:
             UnsupportedError: a NotImplementedError; an operation has no native code; the message names it and its line.
-                Or an argument or result is complex, or a container of a class of the user's that is no dataclass.
-            ParameterError: a ValueError; a name is none in C, there is no such target, or no C compiler.
-            FgradError: what a call raises, too.
+                Or an argument or result is complex, or a container of a user-defined class that is not a dataclass.
+            ParameterError: a ValueError; a name is not a C identifier, there is no such target, or no C compiler.
+            FgradError: any error that a call raises.
 
         Example:
             >>> import pathlib, tempfile, numpy as np, fgrad as fg
@@ -147,28 +147,28 @@ class Compiled(Transformed, Generic[P, R]):
     def low_level(self, signature: str, *args: object, keywords: Mapping[str, Any] | None = None) -> Any:
         """Return the program for these arguments as a C function, for libraries that call one in their inner loops.
 
-        `scipy.LowLevelCallable(f)` is made of it, Numba calls it in compiled functions, and `f.address` is for other
-        libraries: `ffi.cast("double (*)(double)", f.address)` is a function of cffi. Variables are part of the code,
-        with the values that they have now.
+        `scipy.LowLevelCallable(f)` accepts it, Numba calls it in compiled functions, and `f.address` is for other
+        libraries: `ffi.cast("double (*)(double)", f.address)` is a cffi function. Variables become constants with their
+        current values.
 
         Args:
             signature: "double (double)" and "double (double, void *)", as `scipy.integrate.quad` calls them;
                 "double (int, double *)" and "double (int, double *, void *)", as `nquad` does;
                 "int (double *, intptr_t, double *, void *)", as `scipy.ndimage.generic_filter` does;
                 "int (intptr_t *, double *, int, int, void *)", as `geometric_transform` does;
-                "void (double *, double *)", of one array from one vector, such as a gradient;
+                "void (double *, double *)", a function from a vector to an array, such as a gradient;
                 "void (double, double *, double *, double *)", as numbalsoda calls the right-hand side of an equation:
-                time, state, result and parameters. It is for Jacobians of such a function, too.
-            args, keywords: arguments of the function: one floating-point number by default; for addresses one vector,
-                or so many numbers; for the right-hand side the time, the state, and the parameters as one vector or so
-                many numbers. They are integers of 64 bits for `intptr_t *`. Numbers in `keywords` and in dicts lie in
-                the order of their names.
+                time, state, result and parameters. It is also for Jacobians of such a function.
+            args, keywords: arguments of the function: one floating-point number by default; for pointers one vector,
+                or several numbers; for the right-hand side the time, the state, and the parameters as one vector or
+                several numbers. For `intptr_t *` they are 64-bit integers. Numbers in `keywords` and in dicts are
+                ordered by their names.
 
         Returns:
-            A function of `ctypes`, with its `address`. The code exists as long as the function does. Where the
-            arguments have no result, or their count is another than in the example, it returns NaN, or 0 for failure,
-            or writes NaN. Arrays are in C order, and the result shares no memory with arguments. The two signatures of
-            `void` functions pass no counts: there the arrays must be as large as those of the example.
+            A `ctypes` function with an attribute `address`. The code exists as long as the function. If the result is
+            undefined, or the number of arguments differs from the example, it returns NaN, or 0 for failure, or writes
+            NaN. Arrays are in C order, and the result must not overlap with arguments. The two signatures of `void`
+            functions pass no counts: their arrays must be as large as those of the example.
 
         Raises:
             UnsupportedError: a NotImplementedError; an operation has no native code, or the program needs much memory.
@@ -205,7 +205,7 @@ def _run_compile(
         return program.with_arrays(inputs)
     form = Form(function, programs.static, args, keywords)
     if recording() is not None or any(trace.wants_python for trace in followers(form.inputs)):
-        return call_users(function, args, keywords)  # it becomes part of the program around it
+        return call_users(function, args, keywords)  # it becomes part of the enclosing program
     program, form = programs.for_form(function, form)
     if program.closes_over_traced:
         programs.forget(form)
@@ -222,7 +222,7 @@ def _run_compile(
     except errors.GraphInputError:
         if int not in map(type, form.inputs):
             raise
-    # A result has another form for these integers, such as a power with a negative exponent: they become constants.
+    # The dtype of a result depends on the integers, as that of a power with a negative exponent: they become constants.
     program, form = programs.for_form_with_integers_fixed(function, form)
     return program(form.inputs)
 
@@ -247,7 +247,7 @@ def _run_export(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs, path: Path,
     results: str | Sequence[str] | None, target: Target, library: bool,
 ) -> ExportedFiles:  # fmt: skip
-    exporting: Any = importlib.import_module("fgrad.native.exporting")  # which few ask for
+    exporting: Any = importlib.import_module("fgrad.native.exporting")  # rarely used
     if library:
         exporting.compiler()
     program, form = _program_alone(function, args, keywords, programs)
@@ -270,7 +270,7 @@ def _run_low_level(
 def _program_alone(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
 ) -> tuple[Program, Form]:
-    """Return the program for arguments, to be run without this process's Python."""
+    """Return the program for arguments, for code that runs without Python."""
     if not programs.is_native:
         raise errors.ParameterError("a C function is native code, and this function runs on another engine.")
     program, form = programs.for_form(function, Form(function, programs.static, args, keywords))
@@ -283,7 +283,7 @@ def _program_alone(
 def _run_python(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
 ) -> Any:
-    """Run the function itself, on tensors as when it is recorded, for observers of its operations."""
+    """Run the original function on tensors, as in a recording, for observers of its operations."""
     form = Form(function, programs.static, args, keywords)
     inputs = [x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs]
     args, keywords = form.outline.whole(inputs)
@@ -329,57 +329,57 @@ def compile(
     cache: bool | str | os.PathLike[str] | None = None,
     reroll: bool = True,
 ) -> Any:
-    """Return a function that does the same as native code.
+    """Return a function that computes the same results by native code.
 
-    The first call with arguments of a form records what `function` computes, as `trace` does, and compiles that.
-    Slices, elementwise operations and reductions become loops, which make no arrays on the way; products of matrices,
-    and what is solved with them, call the libraries; the rest is left to NumPy. Further calls run the code alone, none
-    of the function's Python.
+    The first call with arguments of a given form records the operations of `function`, as `trace` does, and compiles
+    them. Slices, elementwise operations and reductions are fused into loops without intermediate arrays; matrix
+    products, solves and factorizations call BLAS and LAPACK; NumPy runs the remaining operations. Further calls run
+    the compiled code only, without the function's Python code.
 
-    Arrays, tensors and Python's numbers are inputs of the program. Other values are part of it, and so are integers
-    whose value is used, as by `range(n)`: there is a program for each combination of shapes, dtypes, structure, and
-    values that are part of it. What the function refers to is part of it, too: where a number, an array or an attribute
-    is another than it was, which each call looks at, the function is recorded anew. Variables are read when the program
-    runs, and assignments to them are carried out when it has ended, all of them or none.
+    Arrays, tensors and Python numbers are inputs of the program. Other values are constants of it, and so are integers
+    whose value is used, as by `range(n)`: there is a program for each combination of shapes, dtypes, containers and
+    constants. Values that the function refers to are constants, too: each call checks whether a number, an array or an
+    attribute has changed, and then the function is recorded again. Variables are read when the program runs, and
+    assignments to them take effect when it has finished, either all or none.
 
-    A loop of Python's is recorded iteration by iteration, and found again: alike iterations are one native loop.
-    `scan`, `fori_loop`, `while_loop` and `map` are loops at once, of which one iteration is recorded. `inspect` says
-    which loops there are.
+    A Python loop is recorded iteration by iteration, and rerolled: repeated iterations become one native loop.
+    `scan`, `fori_loop`, `while_loop` and `map` record a single iteration of a loop. `inspect` reports the loops.
 
-    Transforms take a compiled function as any other, and run native code for derivatives and batches; and a gradient
-    function can be compiled, which is the usual way.
+    Transforms apply to a compiled function, and run native code for derivatives and batches. The usual way is to
+    compile a gradient function.
 
     Args:
-        function: takes and returns arrays, numbers or containers of them. It cannot ask for values that depend on its
-            arguments (`if x > 0`).
-        static: names or positions of arguments that are part of the program, arrays and floats too.
-        threads: on how many cores large loops and products run; by default what FGRAD_NUM_THREADS or OMP_NUM_THREADS
-            says, or all that there are. The result does not depend on it.
-        precise: elementary functions are the C library's, one number at a time, and correct to one unit in the last
-            place, where the processor has longer numbers for those that are not, as x86 has, and else to a few; by
-            default several at once, to four.
-        backend: "native", or "jax": JAX compiles the program, and runs it on a CPU, GPU or TPU, in the dtypes that
-            NumPy has. Given arrays of JAX's, which may be spread over devices, the function returns such.
-        device: where JAX runs it for arrays of NumPy's: "cpu", "gpu", "tpu", or a device of `jax.devices()`; by default
-            the first that JAX prefers.
-        cache: keep native code in files, so that the next process does not compile it again: True for the user's
-            folder of caches, or a folder, into which other users cannot write. By default what the variable FGRAD_CACHE
-            says: 1, or a folder. A program that calls the code of SciPy's functions, such as `gammaln`, is not kept.
-        reroll: find loops of Python's again in what is recorded. Without it they are compiled as they were recorded,
-            which takes longer; `scan` and its kin are loops all the same.
+        function: a function of arrays, numbers or containers of them, which returns the same kinds of values. It cannot
+            request values that depend on its arguments (`if x > 0`).
+        static: names or positions of arguments that are constants of the program, including arrays and floats.
+        threads: the number of threads for large loops and products; by default that of FGRAD_NUM_THREADS or
+            OMP_NUM_THREADS, or the number of cores. The result does not depend on it.
+        precise: compute elementary functions by the scalar functions of the C library, correct to one unit in the last
+            place on processors with an extended precision, such as x86, and to a few units on others. By default they
+            are vectorized, and correct to four units.
+        backend: "native", or "jax": JAX compiles the program, and runs it on a CPU, GPU or TPU, with NumPy's dtypes.
+            For JAX arrays, which may be sharded over devices, the function returns JAX arrays.
+        device: the device on which JAX runs it for NumPy arrays: "cpu", "gpu", "tpu", or one of `jax.devices()`; by
+            default JAX's default device.
+        cache: store native code in files, so that the next process need not compile it again: True for the user's
+            cache folder, or a folder into which other users cannot write. By default the value of the variable
+            FGRAD_CACHE: 1, or a folder. A program that calls the code of a SciPy function, such as `gammaln`, is not
+            stored.
+        reroll: find Python loops in the recorded program. Otherwise their iterations are compiled one by one, which
+            takes longer; `scan`, `fori_loop`, `while_loop` and `map` are loops in either case.
 
     Returns:
-        A function of the same arguments, with Tensors for arrays and numbers in what it returns.
+        A function of the same arguments, which returns Tensors for arrays and numbers.
 
     Raises:
         MissingExtraError: an ImportError, from a call; llvmlite is not installed: `pip install 'fgrad[compile]'`; or
             JAX is not: `pip install 'fgrad[jax]'`.
         NotLoweredError: a NotImplementedError, from a call; JAX has no counterpart of an operation.
-        ConcretizationError: a TypeError, from a call; `function` asks for a value.
+        ConcretizationError: a TypeError, from a call; `function` requests a value.
         FrozenValueError: a RuntimeError, from a call; `function` uses a value that changes from call to call, such as a
-            random number, and is not among its arguments.
-        ParameterError: a ValueError; `threads` is no positive integer, there is no such backend, or an option is one of
-            another backend, or others may write into the folder of the cache.
+            random number, and that is not one of its arguments.
+        ParameterError: a ValueError; `threads` is not a positive integer, there is no such backend, an option belongs
+            to another backend, or other users may write into the cache folder.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:
@@ -405,7 +405,7 @@ def compile(
 
 
 def _check_backend(backend: str, threads: int | None, precise: bool, device: object) -> None:
-    """Refuse what is no backend, and options that it does not have.
+    """Raise for an unknown backend, and for options that it does not support.
 
     Raises:
         ParameterError: a ValueError.

@@ -1,7 +1,7 @@
-"""Primitives that are made of others: their implementation is recorded, and lowered in their place.
+"""Lowering of composite primitives: their implementation is recorded, and its operations are lowered.
 
-An implementation is plain NumPy, so it can be recorded like a user's function. Here stand the names of those that
-compute the same for tensors and for arrays, and ask for no values.
+An implementation is plain NumPy code, so it can be recorded like a user's function. `COMPOSITES` lists the primitives
+whose implementation computes the same for tensors and arrays, and requests no values.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ COMPOSITES = {
 
 
 def _by_recording(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
-    """Return the nodes of what an implementation computes; None where a part of it would be left to NumPy."""
+    """Return the nodes of an implementation's results; None if one of its operations cannot be lowered."""
     if equation.primitive.name not in COMPOSITES:
         return None
-    places = [place for place, x in enumerate(arguments) if isinstance(x, Node)]
+    node_positions = [position for position, x in enumerate(arguments) if isinstance(x, Node)]
 
     def implementation(*given: Array) -> Any:
         inputs = list(arguments)
-        for place, x in zip(places, given, strict=True):
-            inputs[place] = x
+        for position, x in zip(node_positions, given, strict=True):
+            inputs[position] = x
         return equation.primitive.implementation(*inputs, **equation.metadata)
 
-    examples = [np.ones(arguments[place].shape, arguments[place].dtype) for place in places]
+    examples = [np.ones(arguments[position].shape, arguments[position].dtype) for position in node_positions]
     try:
         with np.errstate(all="ignore"):
             graph = trace(implementation)(*examples)
-    except errors.ConcretizationError:  # it asks for values of such arguments
+    except errors.ConcretizationError:  # it requests values of these arguments
         return None
     names = dict(program.names)
-    program.names.update({name: arguments[place] for name, place in zip(graph.inputs, places, strict=True)})
+    program.names.update(
+        {name: arguments[position] for name, position in zip(graph.inputs, node_positions, strict=True)}
+    )
     program.names.update({name: program.array(value) for name, value in graph.constants.items()})
     refused = len(program.refused)
     for each in graph.equations:

@@ -1,9 +1,9 @@
-"""Nests of loops, from arrays to the loop language.
+"""Lowering of loop nests from arrays to the loop language.
 
-    nest_function(rows, pointers)      a function that runs nests
+    nest_function(rows, pointers)      the function of some nests
 
-Where an array begins or ends within the space of a nest, the loops are parted, so that they need not ask where they
-are.
+Where an array begins or ends within the index space of a nest, the loops are split, so that their bodies need no
+bounds checks.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from fgrad.native.tiling import MOST_VECTORS, tiled
 from fgrad.native.vectorization import widened
 from fgrad.native.verifier import verify_reads
 
-# What is accumulated
+# Accumulation
 
 _IDENTITIES = {"sum": 0, "prod": 1, "any": False, "all": True}
 
 
 def identity(kind: str, dtype: np.dtype[Any]) -> Any:
-    """Return what changes no sum, product, ..."""
+    """Return the identity element of a reduction."""
     if kind in _IDENTITIES:
         return _IDENTITIES[kind]
     if dtype.kind == "f":
@@ -61,10 +61,10 @@ def identity(kind: str, dtype: np.dtype[Any]) -> Any:
     return limits.min if kind == "max" else limits.max
 
 
-def accumulated(
+def append_accumulation(
     code: Builder, kind: str, scalar: Scalar, total: Value, value: Value, in_order: bool = False
 ) -> Instruction:
-    """Append one step of a sum, product, ...; the order is the compiler's to choose, or not."""
+    """Append the accumulation of a value into a reduction; unless `in_order`, LLVM may reassociate it."""
     if kind in ("sum", "prod"):
         if scalar.is_float:
             return code.binary(Op.FADD if kind == "sum" else Op.FMUL, total, value, "" if in_order else "reassoc")
@@ -76,19 +76,19 @@ def accumulated(
     return code.intrinsic(f"{'s' if scalar.family == 'signed' else 'u'}{kind}", total, value)
 
 
-def _summed_as(target: Reduction) -> Scalar:
-    """Return the kind of number in which a sum is taken: short ones lose digits where very many are added in a row."""
+def _accumulator_type(target: Reduction) -> Scalar:
+    """Return the accumulator's type: float64 for floating-point sums, since long float32 sums lose precision."""
     kind = scalar_of(target.dtype)
     return SCALARS["float64"] if target.kind == "sum" and kind.is_float else kind
 
 
-class _Cell(NamedTuple):
-    """A number that lives on from one run of the innermost loop to the next.
+class _StackAccumulator(NamedTuple):
+    """An accumulator on the stack, which is preserved between runs of the innermost loop.
 
     Attributes:
-        address: where it lies.
-        depth: how many loops are around all of these runs, in front of which it is set.
-        start: appends its first value.
+        address: its address.
+        depth: the number of loops around its initialization.
+        start: appends the computation of its initial value.
     """
 
     address: Instruction
@@ -97,30 +97,30 @@ class _Cell(NamedTuple):
 
 
 Box = tuple[tuple[int, int], ...]
-"""What the loops run through: beginnings and ends."""
+"""The ranges of loops: start and stop of each."""
 
 
 class _Body:
-    """The body of loops over a part of a nest's space: all writes at one index.
+    """The body of the loops over a box of a nest's index space: all writes at one index.
 
     Args:
-        nest: what is written.
-        pointers: the memory of arrays.
-        code: where instructions go.
-        box: what the loops run through, by axis of the space.
+        nest: the nest.
+        pointers: the arrays in memory.
+        code: the builder to which instructions are appended.
+        box: the ranges of the loops, by axis of the space.
         order: the axes, from the outermost loop to the innermost.
-        is_part: whether other loops run through other parts of the space.
-        is_flat: whether one loop runs through all elements as they lie in memory.
-        shared: the variables of the outermost loops that are around other nests, too.
-        tile: how many elements the last loop but one is to take at once, at most; 0 if it is a plain loop.
+        is_partial: whether the box is only a part of the space, so that other loops cover the rest.
+        is_flat: whether a single loop iterates over all elements in memory order.
+        shared: the variables of the outermost loops, if other nests share these.
+        tile: the maximal tile size of the second innermost loop, in elements; 0 if it is not tiled.
 
     Attributes:
-        variables: of the loops, by axis of the space.
-        loops: the variables of the loops from the outermost on, and what they run through.
+        variables: the loop variables, by axis of the space.
+        loops: the loop variables and their ranges, from the outermost loop to the innermost.
         inner: the variable of the innermost loop, unless that is shared.
-        carried: what goes from iteration to iteration of the innermost loop.
-        cells: the numbers that live on from one run of it to the next.
-        behind: append what happens behind it.
+        carried: the values carried between iterations of the innermost loop.
+        accumulators: the accumulators that are preserved between runs of the innermost loop.
+        epilogue: functions that append the code after the innermost loop.
     """
 
     def __init__(
@@ -130,18 +130,18 @@ class _Body:
         code: Builder,
         box: Box,
         order: Sequence[int],
-        is_part: bool = False,
+        is_partial: bool = False,
         is_flat: bool = False,
         shared: Sequence[Variable] = (),
         tile: int = 0,
     ) -> None:
-        self.nest, self.code, self.box, self._is_part, self.is_flat = nest, code, box, is_part, is_flat
+        self.nest, self.code, self.box, self._is_partial, self.is_flat = nest, code, box, is_partial, is_flat
         self.tile = tile
         self.carried: list[Carried] = []
-        self.cells: list[_Cell] = []
-        self.behind: list[Callable[[], None]] = []
-        # By the order of the loops, in which sums of indices are taken: what inner loops need not do comes first.
-        own = [*shared, *(Variable(place) for place in range(len(shared), len(box)))]
+        self.accumulators: list[_StackAccumulator] = []
+        self.epilogue: list[Callable[[], None]] = []
+        # Numbered from the outermost loop: terms of an index are added in this order, so that partial sums are hoisted.
+        own = [*shared, *(Variable(position) for position in range(len(shared), len(box)))]
         self.variables = [own[order.index(axis)] for axis in range(len(box))]
         ranges = {each: (start, stop - 1) for each, (start, stop) in zip(self.variables, box, strict=True)}
         self.values = Values(code, pointers, ranges)
@@ -152,8 +152,8 @@ class _Body:
             self._write(write)
 
     @property
-    def parted(self) -> int:
-        """The place of the loop that may run in parts: the first one, or that along sums if there are few of them."""
+    def chunked_loop(self) -> int:
+        """The position of the loop that may be split into chunks: the first, or the reduction loop if that is short."""
         has_few = len(self.loops) == 2 and self.loops[0][1][1] < MOST_PARTS * self.tile
         return int(has_few and self.loops[1][1][1] > MOST_PARTS)
 
@@ -169,14 +169,14 @@ class _Body:
         if isinstance(target, Reduction):
             self._reduce(target, write.value, index)
         elif isinstance(target, Scan):
-            self._run(target, write.value, index)
+            self._scan(target, write.value, index)
         elif isinstance(target, Scatter):
             self._scatter(target, write.value, index)
         else:
-            place = list(index)
+            position = list(index)
             if write.offset:
-                place[write.axis] = plus(place[write.axis], Affine(write.offset))
-            self.values.store(target, tuple(place), self.values.at(write.value, index))
+                position[write.axis] = plus(position[write.axis], Affine(write.offset))
+            self.values.store(target, tuple(position), self.values.at(write.value, index))
 
     def _carry(self, start: Value) -> Carried:
         made = Carried(start)
@@ -186,53 +186,61 @@ class _Body:
     def _reduce(self, target: Reduction, source: Node, index: Index) -> None:
         kind = scalar_of(target.dtype)
         kept = tuple(each for axis, each in enumerate(index) if axis not in target.axes)
-        gone = {x for axis in target.axes for x, _ in index[axis].terms}
+        reduced = {x for axis in target.axes for x, _ in index[axis].terms}
         value = self.values.at(source, index)
-        if not gone:
-            if target.kind == "sum" and kind.is_float:  # NumPy's begins at 0.0, which makes 0.0 of -0.0
+        if not reduced:
+            if target.kind == "sum" and kind.is_float:  # NumPy starts at 0.0, so that -0.0 becomes 0.0
                 value = self.code.fadd(value, real(0.0, kind.type))
             self.values.store(target, kept, value)
-        elif self.inner in gone:
-            wide = _summed_as(target)
-            total = self._carry(Constant(wide.type, identity(target.kind, target.dtype)))
-            total.next = accumulated(self.code, target.kind, wide, total, convert(self.code, value, kind, wide))
-            if gone == {self.inner} and not self._is_part:
-                self.behind.append(lambda: self.values.store(target, kept, convert(self.code, total.after, wide, kind)))
+        elif self.inner in reduced:
+            acc_type = _accumulator_type(target)
+            total = self._carry(Constant(acc_type.type, identity(target.kind, target.dtype)))
+            total.next = append_accumulation(
+                self.code, target.kind, acc_type, total, convert(self.code, value, kind, acc_type)
+            )
+            if reduced == {self.inner} and not self._is_partial:
+                self.epilogue.append(
+                    lambda: self.values.store(target, kept, convert(self.code, total.after, acc_type, kind))
+                )
             else:
-                self._add_rows(target, kept, total.after, gone)
+                self._accumulate_runs(target, kept, total.after, reduced)
         else:
             before = self.values.load(target, kept)
-            self.values.store(target, kept, accumulated(self.code, target.kind, kind, before, value))
+            self.values.store(target, kept, append_accumulation(self.code, target.kind, kind, before, value))
 
-    def _add_rows(self, target: Reduction, kept: Index, row: Value, gone: Collection[Value]) -> None:
-        """Add up what runs of the innermost loop have found.
+    def _accumulate_runs(self, target: Reduction, kept: Index, run_total: Value, reduced: Collection[Value]) -> None:
+        """Append the accumulation of the totals of several runs of the innermost loop.
 
-        Short numbers lose digits here as well: where such runs follow each other, their sum stays a long number.
+        Across consecutive runs the total stays in the accumulator's type, since float32 would lose precision here too.
         """
         code, values = self.code, self.values
-        kind, wide = scalar_of(target.dtype), _summed_as(target)
+        kind, acc_type = scalar_of(target.dtype), _accumulator_type(target)
         depth = len(self.loops) - 1
-        while depth and self.loops[depth - 1][0] in gone:
+        while depth and self.loops[depth - 1][0] in reduced:
             depth -= 1
-        cell: Instruction | None = None
-        if wide != kind and depth < len(self.loops) - 1:
-            cell = Builder().room(wide.type)
-            self.cells.append(_Cell(cell, depth, lambda: convert(code, values.load(target, kept), kind, wide)))
+        slot: Instruction | None = None
+        if acc_type != kind and depth < len(self.loops) - 1:
+            slot = Builder().room(acc_type.type)
+            self.accumulators.append(
+                _StackAccumulator(slot, depth, lambda: convert(code, values.load(target, kept), kind, acc_type))
+            )
 
         def end() -> None:
-            before = code.load(wide.type, cell) if cell else convert(code, values.load(target, kept), kind, wide)
-            total = accumulated(code, target.kind, wide, before, row)
-            if cell:
-                code.store(total, cell)
-            values.store(target, kept, convert(code, total, wide, kind))
+            before = (
+                code.load(acc_type.type, slot) if slot else convert(code, values.load(target, kept), kind, acc_type)
+            )
+            total = append_accumulation(code, target.kind, acc_type, before, run_total)
+            if slot:
+                code.store(total, slot)
+            values.store(target, kept, convert(code, total, acc_type, kind))
 
-        self.behind.append(end)
+        self.epilogue.append(end)
 
-    def _run(self, target: Scan, source: Node, index: Index) -> None:
+    def _scan(self, target: Scan, source: Node, index: Index) -> None:
         value = self.values.at(source, index)
         if self.inner in [x for x, _ in index[-1].terms]:
             kind = scalar_of(target.dtype)
-            # What is added to the first element is -0.0, because 0.0 would make 0.0 of -0.0.
+            # The initial value is -0.0, since adding 0.0 to a first element of -0.0 gives 0.0.
             start = -0.0 if target.kind == "sum" and kind.is_float else identity(target.kind, target.dtype)
             total = self._carry(literal(start, target.dtype))
             name = {"sum": "add", "prod": "multiply"}[target.kind]
@@ -242,15 +250,17 @@ class _Body:
     def _scatter(self, target: Scatter, values: Node, index: Index) -> None:
         indices = target.arguments[1:]
         count = len(indices[0].shape)
-        places = [self.values.integer(each, index[:count]) for each in indices]
-        place = (*places, *index[count:])
+        positions = [self.values.integer(each, index[:count]) for each in indices]
+        position = (*positions, *index[count:])
         value = self.values.at(values, index)
-        before = self.values.load(target, place)
-        self.values.store(target, place, accumulated(self.code, "sum", scalar_of(target.dtype), before, value))
+        before = self.values.load(target, position)
+        self.values.store(
+            target, position, append_accumulation(self.code, "sum", scalar_of(target.dtype), before, value)
+        )
 
 
 def flat_index(shape: Shape, x: Variable) -> Index:
-    """Return an index that goes through all elements as they lie in memory."""
+    """Return the index of the element at position `x` in memory order."""
     last = max(axis for axis, size in enumerate(shape) if size != 1)
     return tuple(variable(x) if axis == last else ZERO for axis in range(len(shape)))
 
@@ -261,139 +271,147 @@ _MOST_BOXES = 27
 
 
 class NestFunction(NamedTuple):
-    """A function that runs a nest.
+    """The function of some nests.
 
     Attributes:
-        body: in the loop language.
-        work: about how many instructions it runs, those of elementary functions included.
-        iterations: of the loop that may run in parts at once, which is the outermost or `_Body.parted`; 0 if none may.
-        step: of how many iterations a part is to have a multiple.
-        totals: the reductions along that loop, which such parts take for themselves.
-        begins: the other arrays that are filled with a number before the loops run.
-        is_wide: its innermost loops compute several elements at once already.
+        body: the body, in the loop language.
+        work: the approximate number of instructions that it executes, including those of elementary functions.
+        iterations: the trip count of the loop that may run in parallel chunks, `_Body.chunked_loop`; 0 if none may.
+        chunk_multiple: a number that divides the trip count of each chunk but the last.
+        totals: the reductions along that loop; each chunk computes its own partial results of them.
+        initial_values: the other arrays that are filled before the loops run, with their fill values.
+        is_vectorized: whether all innermost loops are vectorized already.
     """
 
     body: list[Item]
     work: int
     iterations: int
-    step: int
+    chunk_multiple: int
     totals: tuple[Reduction, ...]
-    begins: tuple[tuple[Node, Any], ...]
-    is_wide: bool
+    initial_values: tuple[tuple[Node, Any], ...]
+    is_vectorized: bool
 
 
-_OF_FUNCTION = 16
-"""Instructions of an elementary function."""
+_FUNCTION_WORK = 16
+"""The approximate number of instructions of an elementary function."""
 
-PART = (Parameter("row", Type.I64), Parameter("lo", Type.I64), Parameter("hi", Type.I64))
-"""What a function that runs a part of a nest takes besides: its number, and what the outermost loop runs through."""
+CHUNK = (Parameter("row", Type.I64), Parameter("lo", Type.I64), Parameter("hi", Type.I64))
+"""Additional parameters of the function of a chunk: its number, and start and stop of the chunked loop."""
 
 
-def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
-    """Return the function that runs nests, or a part of their outermost loop; `PART` says which."""
-    pointers.buffers = {array: (_row(rows.buffers[array], in_parts), form) for array, form in rows.forms().items()}
+def nest_function(
+    rows: Rows, pointers: Pointers, widths: Widths | None = None, in_chunks: bool = False
+) -> NestFunction:
+    """Return the function of some nests, or with `in_chunks` that of one chunk, with the parameters `CHUNK`."""
+    pointers.buffers = {
+        array: (_buffer_index(rows.buffers[array], in_chunks), form) for array, form in rows.forms().items()
+    }
     bodies = _bodies_of(rows, pointers, widths)
     code = Builder()
-    iterations, totals = _parallel(rows, [body for body, _ in bodies])
-    beginnings = [each for nest in rows.nests for each in _beginnings(nest, [x for x, _ in bodies if x.nest is nest])]
-    for target, start in [each for each in beginnings if each[0] in totals] if in_parts else beginnings:
+    iterations, totals = _parallel_loop(rows, [body for body, _ in bodies])
+    initial = [each for nest in rows.nests for each in _initial_values(nest, [x for x, _ in bodies if x.nest is nest])]
+    for target, start in [each for each in initial if each[0] in totals] if in_chunks else initial:
         _fill(code, target, start, pointers)
-    written = pointers.all_of([write.target for write in rows.writes])
-    pieces = [_piece(body, inner, pointers, (written, rows.outer)) for body, inner in bodies]
-    code.body += [cell.address for piece in pieces for cell in piece.body.cells]
-    is_wide = _shared_loops(code, pieces, rows.outer, in_parts, widths)
+    written = pointers.parameters_of([write.target for write in rows.writes])
+    body_codes = [_body_code(body, inner, pointers, (written, rows.outer)) for body, inner in bodies]
+    code.body += [slot.address for body_code in body_codes for slot in body_code.body.accumulators]
+    is_vectorized = _shared_loops(code, body_codes, rows.outer, in_chunks, widths)
     pointers.note_writes(write.target for write in rows.writes)
     verify_reads(code.body)
     work = sum(
         math.prod(stop - start for start, stop in body.box) * sum(map(_work_of, inner)) for body, inner in bodies
     )
-    begins = tuple(each for each in beginnings if each[0] not in totals)
-    step = max([body.tile for body, _ in bodies if len(body.loops) == 2 and not body.parted], default=0) or 1
-    return NestFunction(code.body, work, iterations, step, totals, begins, is_wide)
+    initial_values = tuple(each for each in initial if each[0] not in totals)
+    chunk_multiple = (
+        max([body.tile for body, _ in bodies if len(body.loops) == 2 and not body.chunked_loop], default=0) or 1
+    )
+    return NestFunction(code.body, work, iterations, chunk_multiple, totals, initial_values, is_vectorized)
 
 
 def _work_of(each: Instruction) -> int:
-    """Return about how many instructions one runs: a call of `exp` and its like runs many."""
+    """Return the approximate number of instructions that are executed: a call of `exp`, for example, executes many."""
     is_function = isinstance(each.attribute, Callee) and not each.attribute.name.startswith("@llvm.")
-    return _OF_FUNCTION if is_function else 1
+    return _FUNCTION_WORK if is_function else 1
 
 
-def _row(loops: tuple[int, ...], in_parts: bool) -> tuple[Affine | None, ...]:
-    """Return what stands for each axis along which there is one row at a time; each part has its own."""
-    first = variable(PART[0]) if in_parts else ZERO
+def _buffer_index(loops: tuple[int, ...], in_chunks: bool) -> tuple[Affine | None, ...]:
+    """Return the index of a buffer's row along shared axes, None for other axes; each chunk has its own rows."""
+    first = variable(CHUNK[0]) if in_chunks else ZERO
     return tuple(None if loop < 0 else ZERO if loop else first for loop in loops)
 
 
-class _Piece(NamedTuple):
-    """The code of a body: the instructions by the number of loops around them, and what is behind the innermost."""
+class _BodyCode(NamedTuple):
+    """The code of a body: its instructions by the number of enclosing loops, and the epilogue of the innermost loop."""
 
     body: _Body
     levels: list[list[Item]]
-    behind: list[Item]
+    epilogue: list[Item]
 
 
-def _piece(body: _Body, inner: list[Instruction], pointers: Pointers, before: tuple[Collection[Value], int]) -> _Piece:
+def _body_code(
+    body: _Body, inner: list[Instruction], pointers: Pointers, outer_writes: tuple[Collection[Value], int]
+) -> _BodyCode:
     code = body.code
-    written = pointers.all_of([write.target for write in body.nest.writes])
-    levels = hoisted(inner, [each for each, _ in body.loops], body.carried, written, before)
-    # The outer ones first: what sums of indices are called there is known further inside, too.
-    for cell in sorted(body.cells, key=lambda each: each.depth):
-        with code.within(levels[cell.depth]):
-            code.store(cell.start(), cell.address)
-    behind: list[Item] = []
-    with code.within(behind):
-        for each in body.behind:
+    written = pointers.parameters_of([write.target for write in body.nest.writes])
+    levels = hoisted(inner, [each for each, _ in body.loops], body.carried, written, outer_writes)
+    # The outer ones first, since their index computations are reused further inside.
+    for slot in sorted(body.accumulators, key=lambda each: each.depth):
+        with code.within(levels[slot.depth]):
+            code.store(slot.start(), slot.address)
+    epilogue: list[Item] = []
+    with code.within(epilogue):
+        for each in body.epilogue:
             each()
-    return _Piece(body, levels, behind)
+    return _BodyCode(body, levels, epilogue)
 
 
-def fills(begins: Sequence[tuple[Node, Any]], pointers: Pointers) -> list[Item]:
-    """Return the body of a function that fills arrays with numbers."""
+def fills(initial_values: Sequence[tuple[Node, Any]], pointers: Pointers) -> list[Item]:
+    """Return the body of a function that fills arrays with their initial values."""
     code = Builder()
-    for target, start in begins:
+    for target, start in initial_values:
         _fill(code, target, start, pointers)
     return code.body
 
 
-def _parallel(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduction, ...]]:
-    """Return how many iterations of the parted loop may run at once, and what is added up along it."""
+def _parallel_loop(rows: Rows, bodies: Sequence[_Body]) -> tuple[int, tuple[Reduction, ...]]:
+    """Return the trip count of the loop that may run in parallel, 0 if none may, and the reductions along it."""
     if not bodies or not bodies[0].box:
         return 0, ()
     iterations, totals = 0, []
     for body in bodies:
-        parted = body.loops[body.parted][0]
-        iterations = max(iterations, body.box[body.variables.index(parted)][1])
+        chunked_loop = body.loops[body.chunked_loop][0]
+        iterations = max(iterations, body.box[body.variables.index(chunked_loop)][1])
         for write in body.nest.writes:
             target = write.target
             if isinstance(target, Scatter) or (isinstance(target, Scan) and len(body.loops) == 1):
                 return 0, ()
             if isinstance(target, Reduction):
-                gone = {x for place in target.axes for x, _ in body.index(write.space)[place].terms}
-                if parted in gone:
+                reduced = {x for axis in target.axes for x, _ in body.index(write.space)[axis].terms}
+                if chunked_loop in reduced:
                     totals.append(target)
     return iterations, tuple(dict.fromkeys(totals))
 
 
-_Coded = tuple[_Body, list[Instruction]]
+_LoweredBody = tuple[_Body, list[Instruction]]
 """A body with its instructions."""
 
 
-def _bodies_of(rows: Rows, pointers: Pointers, widths: Widths | None) -> list[_Coded]:
+def _bodies_of(rows: Rows, pointers: Pointers, widths: Widths | None) -> list[_LoweredBody]:
     """Return the bodies of nests."""
     if not rows.outer:
         return _bodies(rows.nests[0], pointers, widths)
-    found, shared = [], [Variable(place) for place in range(rows.outer)]
+    found, shared = [], [Variable(position) for position in range(rows.outer)]
     for nest in rows.nests:
         code = Builder()
         box = tuple((0, size) for size in squeezed(nest.writes[0].space))
         body = _Body(nest, pointers, code, box, range(len(box)), shared=shared)
-        assert not any(body.values.cuts.values())
+        assert not any(body.values.boundaries.values())
         found.append((body, list(instructions_of(code.body))))
     return found
 
 
-def _bodies(nest: Nest, pointers: Pointers, widths: Widths | None) -> list[_Coded]:
-    """Return the bodies for the parts of a nest's space."""
+def _bodies(nest: Nest, pointers: Pointers, widths: Widths | None) -> list[_LoweredBody]:
+    """Return the bodies of a nest, one for each box of its index space."""
     space = nest.writes[0].space
     if 0 in space:
         return []
@@ -401,38 +419,38 @@ def _bodies(nest: Nest, pointers: Pointers, widths: Widths | None) -> list[_Code
     if is_flat:
         sizes = (math.prod(sizes),)
     waiting: list[Box] = [tuple((0, size) for size in sizes)]
-    can_be_cut = not any(isinstance(write.target, Scan) for write in nest.writes)
-    found: list[_Coded] = []
+    can_be_split = not any(isinstance(write.target, Scan) for write in nest.writes)
+    found: list[_LoweredBody] = []
     is_whole = True
     order = list(range(len(sizes)))
-    is_settled, tile = not can_be_cut or len(sizes) < 2, 0
+    is_settled, tile = not can_be_split or len(sizes) < 2, 0
     while waiting:
         box, code = waiting.pop(0), Builder()
         body = _Body(nest, pointers, code, box, order, not is_whole, is_flat, tile=tile)
         if not is_settled:
-            of_tiles = None if widths is None else _order_of_tiles(body, sizes, widths)
-            better = of_tiles or _order(body, sizes)
-            is_settled, tile = True, MOST_VECTORS * widths.lanes[64] if widths is not None and of_tiles else 0
+            tiled_order = None if widths is None else _tiled_order(body, sizes, widths)
+            better = tiled_order or _loop_order(body, sizes)
+            is_settled, tile = True, MOST_VECTORS * widths.lanes[64] if widths is not None and tiled_order else 0
             if better != order:
                 order = better
                 waiting.insert(0, box)
                 continue
             body.tile = tile
-        parts = _cut(box, body) if can_be_cut else [box]
-        if len(parts) > 1 and len(parts) + len(waiting) + len(found) <= _MOST_BOXES:
-            waiting, is_whole = parts + waiting, False
+        boxes = _split_at_boundaries(box, body) if can_be_split else [box]
+        if len(boxes) > 1 and len(boxes) + len(waiting) + len(found) <= _MOST_BOXES:
+            waiting, is_whole = boxes + waiting, False
         else:
             found.append((body, list(instructions_of(code.body))))
     return found
 
 
-def _order(body: _Body, sizes: Shape) -> list[int]:
-    """Return the axes with that one last along which most elements are neighbours in memory."""
+def _loop_order(body: _Body, sizes: Shape) -> list[int]:
+    """Return the loop order: innermost the axis along which most accesses are contiguous."""
     costs = []
     for x, size in zip(body.variables, sizes, strict=True):
-        steps = [abs(each.get(x, 0)) for each in body.values.steps]
-        cost = sum(_FAR if step > 1 else step for step in steps) + 1
-        costs.append(cost if size >= _SHORT else cost * _FAR)
+        strides = [abs(each.get(x, 0)) for each in body.values.strides]
+        cost = sum(_STRIDED_COST if stride > 1 else stride for stride in strides) + 1
+        costs.append(cost if size >= _SHORT else cost * _STRIDED_COST)
     axes = list(range(len(sizes)))
     best = min(axes, key=lambda axis: (costs[axis], -axis))
     if costs[best] > 0.7 * costs[-1]:
@@ -440,50 +458,49 @@ def _order(body: _Body, sizes: Shape) -> list[int]:
     return [*(axis for axis in axes if axis != best), best]
 
 
-_FAR, _SHORT = 6, 8
-"""What a step over memory costs beside one to a neighbour; a loop of fewer iterations is no good innermost one."""
+_STRIDED_COST, _SHORT = 6, 8
+"""The cost of a strided access relative to a contiguous one; the least trip count of a good innermost loop."""
 
 
-def _order_of_tiles(body: _Body, sizes: Shape, widths: Widths) -> list[int] | None:
-    """Return the axes with that of a sum last, behind the one along which several sums are to be taken at once.
+def _tiled_order(body: _Body, sizes: Shape, widths: Widths) -> list[int] | None:
+    """Return the loop order for tiling: the reduction is innermost, and the loop around it computes several at once.
 
-    This pays where what is needed for such sums are neighbours in memory, and where the terms of each lie together.
-    None: it does not.
+    The result is None unless accesses are contiguous across these reductions, and close to each other along each.
     """
     writes = body.nest.writes
     reductions = [(write.space, write.target.axes) for write in writes if isinstance(write.target, Reduction)]
-    if body.values.cuts or len(reductions) < len(writes) or len({*reductions}) > 1:
+    if body.values.boundaries or len(reductions) < len(writes) or len({*reductions}) > 1:
         return None
     space, axes = reductions[0]
-    is_gone = [axis in axes for axis, size in enumerate(space) if size != 1]
-    gone = [place for place, each in enumerate(is_gone) if each]
-    kept = [place for place, each in enumerate(is_gone) if not each]
-    if len(gone) != 1 or not kept or sizes[kept[-1]] < widths.lanes[64]:
+    is_reduced = [axis in axes for axis, size in enumerate(space) if size != 1]
+    reduced = [position for position, each in enumerate(is_reduced) if each]
+    kept = [position for position, each in enumerate(is_reduced) if not each]
+    if len(reduced) != 1 or not kept or sizes[kept[-1]] < widths.lanes[64]:
         return None
-    across, along = body.variables[kept[-1]], body.variables[gone[0]]
-    for steps in body.values.steps:
-        step = abs(steps.get(along, 0))
-        allowed = (0, 1) if step <= _NEAR or step * sizes[gone[0]] <= _FEW else (0,)
-        if steps.get(across, 0) not in allowed or not steps.keys() <= {*body.variables}:
+    across, along = body.variables[kept[-1]], body.variables[reduced[0]]
+    for strides in body.values.strides:
+        stride = abs(strides.get(along, 0))
+        allowed = (0, 1) if stride <= _NEAR_STRIDE or stride * sizes[reduced[0]] <= _NEAR_EXTENT else (0,)
+        if strides.get(across, 0) not in allowed or not strides.keys() <= {*body.variables}:
             return None
-    return [*kept, *gone]
+    return [*kept, *reduced]
 
 
-_NEAR, _FEW = 8, 2048
-"""Elements between two terms of a sum, or between the first and the last one, that lie together."""
+_NEAR_STRIDE, _NEAR_EXTENT = 8, 2048
+"""The greatest stride, and the greatest extent, of accesses that are close to each other, in elements."""
 
 
-def _cut(box: Box, body: _Body) -> list[Box]:
-    """Return the parts of a box between the places where arrays begin and end."""
-    parts: list[Box] = [()]
+def _split_at_boundaries(box: Box, body: _Body) -> list[Box]:
+    """Return the boxes into which the boundaries of arrays split a box."""
+    boxes: list[Box] = [()]
     for x, (start, stop) in zip(body.variables, box, strict=True):
-        ends = [start, *sorted(body.values.cuts.get(x, ())), stop]
-        parts = [(*part, piece) for part in parts for piece in pairwise(ends)]
-    return parts
+        ends = [start, *sorted(body.values.boundaries.get(x, ())), stop]
+        boxes = [(*prefix, span) for prefix in boxes for span in pairwise(ends)]
+    return boxes
 
 
 def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
-    """Return whether all arrays of a nest are gone through as they lie in memory, so that one loop does."""
+    """Return whether a nest accesses all arrays in memory order, so that a single loop suffices."""
     space = squeezed(nest.writes[0].space)
     if len(space) < 2:
         return False
@@ -491,9 +508,9 @@ def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
     waiting: list[Node] = []
     for write in nest.writes:
         target = write.target
-        gone = target.axes if isinstance(target, Reduction) else frozenset()
+        reduced = target.axes if isinstance(target, Reduction) else frozenset()
         is_total = isinstance(target, Reduction) and all(
-            axis in gone for axis, size in enumerate(write.space) if size != 1
+            axis in reduced for axis, size in enumerate(write.space) if size != 1
         )
         if not (target is write.value or is_total):
             return False
@@ -515,7 +532,7 @@ def is_flat_nest(nest: Nest, pointers: Pointers) -> bool:
 
 
 def _keeps_order(node: Remap) -> bool:
-    """Return whether an array is a number that is repeated, or another one with more or fewer axes of size 1."""
+    """Return whether a node only broadcasts a scalar, or adds and removes axes of size 1."""
     source = node.arguments[0]
     if node.bounds:
         return False
@@ -524,14 +541,14 @@ def _keeps_order(node: Remap) -> bool:
     axes = [axis for axis, size in enumerate(node.shape) if size != 1]
     expected = iter(axes)
     return len(axes) == len(squeezed(source.shape)) and all(
-        place == axis_index(next(expected, -1))
-        for place, size in zip(node.places, source.shape, strict=True)
+        index == axis_index(next(expected, -1))
+        for index, size in zip(node.places, source.shape, strict=True)
         if size != 1
     )
 
 
-def _beginnings(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any]]:
-    """Yield the arrays to which the loops add, and with what these are filled before."""
+def _initial_values(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any]]:
+    """Yield the arrays into which the loops accumulate, and their initial values."""
     for write in nest.writes:
         target = write.target
         if isinstance(target, Scatter):
@@ -541,18 +558,18 @@ def _beginnings(nest: Nest, bodies: Sequence[_Body]) -> Iterator[tuple[Node, Any
 
 
 def _is_stored_whole(write: Write, bodies: Sequence[_Body]) -> bool:
-    """Return whether each element of a reduction is stored once, and not added to."""
+    """Return whether each element of a reduction is stored once, without accumulation in memory."""
     if len(bodies) != 1:
         return False
     (body,) = bodies
     sizes = [axis for axis, size in enumerate(write.space) if size != 1]
     assert isinstance(write.target, Reduction)
-    gone = [axis for axis in sizes if axis in write.target.axes]
-    return body.is_flat or not gone or [body.variables[sizes.index(axis)] for axis in gone] == [body.inner]
+    reduced = [axis for axis in sizes if axis in write.target.axes]
+    return body.is_flat or not reduced or [body.variables[sizes.index(axis)] for axis in reduced] == [body.inner]
 
 
 def _fill(code: Builder, target: Node, start: int, pointers: Pointers) -> None:
-    """Append what fills an array with a number."""
+    """Append code that fills an array with a number."""
     if not target.size:
         return
     memory = pointers.at(target)
@@ -561,88 +578,92 @@ def _fill(code: Builder, target: Node, start: int, pointers: Pointers) -> None:
         code.do(Op.CALL, None, memory, integer(0, Type.I8), size, FALSE, attribute=_FILL)
         return
     kind = scalar_of(target.dtype)
-    with code.loop(target.size) as place:
-        code.store(Constant(kind.stored, start), code.address(memory, kind.stored, place))
+    with code.loop(target.size) as position:
+        code.store(Constant(kind.stored, start), code.address(memory, kind.stored, position))
 
 
 _FILL = Callee("@llvm.memset.p0.i64")
 
 
 _Loop = tuple[Variable, tuple[int, int]]
-"""The variable of a loop, and what it runs through."""
+"""A loop variable and its range."""
 
 
-def _shared_loops(code: Builder, pieces: Sequence[_Piece], outer: int, in_parts: bool, widths: Widths | None) -> bool:
-    """Append pieces one after the other, in loops that all of them share, and return whether all loops are wide."""
+def _shared_loops(
+    code: Builder, body_codes: Sequence[_BodyCode], outer: int, in_chunks: bool, widths: Widths | None
+) -> bool:
+    """Append bodies in sequence within their shared loops; return whether all innermost loops are vectorized."""
     if not outer:
-        are_wide = [_own_loops(code, piece, 0, in_parts, widths) for piece in pieces]
-        return all(are_wide)
-    levels = [[item for piece in pieces for item in piece.levels[depth]] for depth in range(outer)]
+        are_vectorized = [_own_loops(code, body_code, 0, in_chunks, widths) for body_code in body_codes]
+        return all(are_vectorized)
+    levels = [[item for body_code in body_codes for item in body_code.levels[depth]] for depth in range(outer)]
     with contextlib.ExitStack() as stack:
-        for place, (each, ends) in enumerate(pieces[0].body.loops[:outer]):
-            code.body += levels[place]
-            stack.enter_context(_loop_within(code, _loop(code, each, ends, in_parts and not place)))
-        are_wide = [_own_loops(code, piece, outer, False, widths) for piece in pieces]
-    return all(are_wide)
+        for level, (each, ends) in enumerate(body_codes[0].body.loops[:outer]):
+            code.body += levels[level]
+            stack.enter_context(_loop_within(code, _loop(code, each, ends, in_chunks and not level)))
+        are_vectorized = [_own_loops(code, body_code, outer, False, widths) for body_code in body_codes]
+    return all(are_vectorized)
 
 
-def _own_loops(code: Builder, piece: _Piece, outer: int, in_parts: bool, widths: Widths | None) -> bool:
-    """Append a piece in the loops that are its own, and return whether its innermost loop is wide."""
-    body, levels, behind = piece
+def _own_loops(code: Builder, body_code: _BodyCode, outer: int, in_chunks: bool, widths: Widths | None) -> bool:
+    """Append a body within its own loops; return whether its innermost loop is vectorized."""
+    body, levels, epilogue = body_code
     loops = body.loops[outer:]
     code.body += levels[outer]
     if not loops:
-        code.body += behind
+        code.body += epilogue
         return True
-    parted = body.parted if in_parts else -1
+    chunked_loop = body.chunked_loop if in_chunks else -1
     each, ends = loops[-1]
-    inner = _loop(code, each, ends, parted == len(loops) - 1)
+    inner = _loop(code, each, ends, chunked_loop == len(loops) - 1)
     inner.body, inner.carried = levels[-1], body.carried
     with contextlib.ExitStack() as stack:
-        for place, (around, its_ends) in enumerate(loops[:-1]):
-            loop = _loop(code, around, its_ends, place == parted)
-            if body.tile and widths is not None and place == len(loops) - 2:
-                whole = replace(loop, body=[*levels[-2], inner, *behind])
+        for depth, (around, its_ends) in enumerate(loops[:-1]):
+            loop = _loop(code, around, its_ends, depth == chunked_loop)
+            if body.tile and widths is not None and depth == len(loops) - 2:
+                whole = replace(loop, body=[*levels[-2], inner, *epilogue])
                 tiles = tiled(whole, widths, its_ends[1] - its_ends[0])
                 if tiles is not None:
                     code.body += tiles
                     return True
             stack.enter_context(_loop_within(code, loop))
-            code.body += levels[outer + place + 1]
-        return append_innermost(code, inner, widths, ends[1] - ends[0], behind)
+            code.body += levels[outer + depth + 1]
+        return append_innermost(code, inner, widths, ends[1] - ends[0], epilogue)
 
 
-def append_innermost(code: Builder, loop: Loop, widths: Widths | None, most: int, behind: Sequence[Item] = ()) -> bool:
-    """Append an innermost loop, wide if it can be made so, and what is behind it, and return whether it is wide.
+def append_innermost(
+    code: Builder, loop: Loop, widths: Widths | None, most: int, epilogue: Sequence[Item] = ()
+) -> bool:
+    """Append an innermost loop, vectorized if possible, and its epilogue; return whether it is vectorized.
 
     Args:
-        code: where it goes.
+        code: the builder.
         loop: the loop.
-        widths: how many elements are computed at once; None: one.
-        most: how many iterations there are at most.
-        behind: what is behind it.
+        widths: the vector widths of the processor; None: no vectorization.
+        most: the maximal trip count.
+        epilogue: the code after the loop.
     """
     found = None if widths is None else widened(loop, widths, most)
     code.body += [loop] if found is None else found
-    code.body += behind
+    code.body += epilogue
     return found is not None
 
 
-def _loop(code: Builder, each: Variable, ends: tuple[int, int], in_parts: bool) -> Loop:
-    """Return a loop, which takes the iterations of a part if there are parts; what computes its ends is appended."""
+def _loop(code: Builder, each: Variable, ends: tuple[int, int], in_chunks: bool) -> Loop:
+    """Return a loop, restricted to the range of a chunk if `in_chunks`; append the computation of its bounds."""
     start: Value = integer(ends[0])
     stop: Value = integer(ends[1])
-    if in_parts:
-        _, low, high = PART
+    if in_chunks:
+        _, low, high = CHUNK
         start = code.select(code.compare("sgt", low, start), low, start)
         stop = code.select(code.compare("slt", high, stop), high, stop)
-        stop = code.select(code.compare("slt", start, stop), stop, start)  # a part outside of the box has no iterations
-    return Loop(each, start, stop, may_be_empty=in_parts)
+        stop = code.select(code.compare("slt", start, stop), stop, start)  # a chunk outside of the box is empty
+    return Loop(each, start, stop, may_be_empty=in_chunks)
 
 
 @contextlib.contextmanager
 def _loop_within(code: Builder, loop: Loop) -> Iterator[None]:
-    """Append a loop, to whose body goes what is appended in the `with` block."""
+    """Append a loop, and append to its body within the `with` block."""
     code.body.append(loop)
     with code.within(loop.body):
         yield

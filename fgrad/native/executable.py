@@ -1,8 +1,8 @@
-"""A recorded program that runs as native code, with NumPy where there is none.
+"""Recorded programs compiled to native code, with NumPy for operations that have none.
 
-Executable(block)        compiles
+Executable(block)        compiles a program
 executable.ready()       waits until it is compiled
-executable.run(arrays)   takes what goes into the block, returns its results
+executable.run(arrays)   returns the results of the block for its inputs
 """
 
 from __future__ import annotations
@@ -37,117 +37,121 @@ from fgrad.typing import Array, Shape
 
 empty = np.empty
 _NO_ARENA = (None, 0)
-_TYPE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
-"""Of a segment's function: it takes a tuple of arrays, and the arena."""
+_SEGMENT_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)
+"""The type of a segment's function, whose parameters are a tuple of arrays, and the arena."""
 Values = dict[Node, Array]
 
 
 class Executable:
-    """The program of a graph, compiled.
+    """A compiled program.
 
     Args:
-        block: what is compiled.
-        options: how.
-        apart: each item of the plan is a stage of its own, so that it can be timed.
+        block: the program.
+        options: the options of the compilation.
+        separate_items: make each item of the plan a separate stage, so that it can be timed.
 
     Attributes:
-        block: the graph, with its loops rerolled and simplified.
-        program: the same as nodes.
-        plan: which arrays exist, and in which loops they are made.
-        stages: what runs, in order.
-        llvm: the native code, in LLVM's language.
+        block: the program after rerolling, unrolling and loop-invariant code motion.
+        program: the lowered program.
+        plan: the stored arrays, and the nests, routines and loops that compute them.
+        stages: the stages, in the order of execution.
+        llvm: the LLVM IR.
     """
 
-    def __init__(self, block: Block, options: Options = DEFAULT, apart: bool = False) -> None:
+    def __init__(self, block: Block, options: Options = DEFAULT, separate_items: bool = False) -> None:
         start = time.perf_counter()
         self.block = block = simplified(unrolled(rerolled(block)) if options.finds_loops else block)
         self.program = lowered(block)
         self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
-        self._shared = _shared(self._results)
+        self._aliased = _aliased(self._results)
         self._failed = any_failure(self.program)
         roots = [*self._results, *([self._failed] if self._failed else [])]
         self.plan = planned(self.program.all, roots)
         self._inputs: list[Node] = [self.program.inputs[name] for name in block.inputs]
-        known: dict[Node, Any] = dict(self.program.constants)
-        self._known = known
+        constants: dict[Node, Any] = dict(self.program.constants)
+        self._constants = constants
         threads = default_threads() if options.threads is None else options.threads
         linkage = IN_PROCESS if options.cache is None else Cached()
         functions = Functions(threads, Machine.this().widths(options.precise), linkage)
-        segments, wanted, self.stages = _parted(self.plan, known, roots, functions, apart)
-        texts = _texts(segments, wanted, functions, options.precise)
+        segments, wanted, self.stages = _stages_of(self.plan, constants, roots, functions, separate_items)
+        texts = _llvm_texts(segments, wanted, functions, options.precise)
         self.llvm = "\n".join(filter(None, texts))
         self._planning = time.perf_counter() - start
         self._module = _compiled(texts, functions, options) if segments else None
-        forms = {memory_of(node): node.shape for node in self._results}
+        shapes = {memory_of(node): node.shape for node in self._results}
         for stage in self.stages:
-            stage.prepare(self._module, forms)
-        self._direct = self._places_in_one_segment()
+            stage.prepare(self._module, shapes)
+        self._single = self._single_segment()
 
     def ready(self) -> tuple[float, float]:
-        """Wait until LLVM has compiled, and return the seconds that planning took, and LLVM."""
+        """Wait until LLVM has compiled, and return the seconds spent in planning and in LLVM."""
         return self._planning, 0.0 if self._module is None else self._module.ready()
 
-    def _places_in_one_segment(self) -> tuple[Any, list[int], list[int] | None, int] | None:
-        """Return the only function, or None, and places: of its arguments, of results, of a failure.
+    def _single_segment(self) -> tuple[Any, list[int], list[int] | None, int] | None:
+        """Return the function of the only stage, for the fast path of `run`; None if there are several stages.
 
-        None stands for the places of results that are just what the function returns.
+        With it are the positions of its operands among the inputs, and those of the results and of the failure flag
+        among its outputs. The positions of the results are None if they are just the outputs; that of the flag is -1
+        if there is none.
         """
-        if len(self.stages) != 1 or any(self._shared):
+        if len(self.stages) != 1 or any(self._aliased):
             return None
         (stage,) = self.stages
-        if not isinstance(stage, Native) or not set(stage.needs) <= set(self._inputs):
+        if not isinstance(stage, NativeStage) or not set(stage.needs) <= set(self._inputs):
             return None
-        places: dict[Node, int] = {node: place for place, node in enumerate(self._inputs)}
-        taken = [places[node] for node in stage.needs]
-        made = [stage.segment.makes.index(memory_of(node)) for node in self._results]
+        positions: dict[Node, int] = {node: position for position, node in enumerate(self._inputs)}
+        operands = [positions[node] for node in stage.needs]
+        results = [stage.segment.makes.index(memory_of(node)) for node in self._results]
         failed = -1 if self._failed is None else stage.segment.makes.index(self._failed)
-        is_just_that = failed < 0 and made == list(range(len(stage.segment.makes)))
-        return stage.called, taken, None if is_just_that else made, failed
+        returns_all = failed < 0 and results == list(range(len(stage.segment.makes)))
+        return stage.call, operands, None if returns_all else results, failed
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
-        """Return the results that are no constants, for arrays in C order that fit the inputs.
+        """Return the results that are not constants, for arrays in C order with the inputs' shapes and dtypes.
 
-        None is returned where NumPy has to run the block.
+        The result is None if NumPy must run the block, because the run has failed.
         """
-        if self._direct is not None:
-            called, taken, results, failed = self._direct
-            made = called([arrays[place] for place in taken])
+        if self._single is not None:
+            call, operands, results, failed = self._single
+            made = call([arrays[position] for position in operands])
             if results is None:
                 return made  # type: ignore[no-any-return]
             if failed >= 0 and made[failed]:
                 return None
-            return [made[place] for place in results]
-        values = self.given(arrays)
+            return [made[position] for position in results]
+        values = self.initial_values(arrays)
         try:
             for stage in self.stages:
                 stage.run(values)
         except Exception as error:
             if self._failed is None and not isinstance(error, errors.IntegerRangeError):
                 raise
-            return None  # what a void run has handed to NumPy's function may be the reason: NumPy's run will tell
+            return None  # a failed run may pass invalid values to NumPy; NumPy's own run raises if the error is real
         if self._failed and values[self._failed]:
             return None
-        found = [_under(values[memory_of(node)], node.shape) for node in self._results]
-        return [x.copy() if is_shared else x for x, is_shared in zip(found, self._shared, strict=True)]
+        found = [_reshaped(values[memory_of(node)], node.shape) for node in self._results]
+        return [x.copy() if is_aliased else x for x, is_aliased in zip(found, self._aliased, strict=True)]
 
-    def given(self, arrays: Sequence[Array]) -> Values:
-        """Return what is there before the first stage runs."""
-        return {**dict(zip(self._inputs, arrays, strict=True)), **self._known}
+    def initial_values(self, arrays: Sequence[Array]) -> Values:
+        """Return the arrays that are known before the first stage runs: inputs and constants."""
+        return {**dict(zip(self._inputs, arrays, strict=True)), **self._constants}
 
     def memory(self) -> dict[str, int]:
-        """Return the bytes of arrays: results, the arena, what lies between stages, and constants."""
+        """Return the sizes in bytes: of results, the arena, arrays passed between stages, and constants."""
         results = {memory_of(node) for node in self._results}
-        made: set[Node] = {part for stage in self.stages if isinstance(stage, Step) for part in stage.parts}
-        made.update(node for stage in self.stages if isinstance(stage, Native) for node in stage.segment.makes)
+        made: set[Node] = {
+            projection for stage in self.stages if isinstance(stage, NumpyStage) for projection in stage.projections
+        }
+        made.update(node for stage in self.stages if isinstance(stage, NativeStage) for node in stage.segment.makes)
         return {
             "results": sum(map(_bytes, self._results)),
-            "arena": sum(stage.segment.arena for stage in self.stages if isinstance(stage, Native)),
+            "arena": sum(stage.segment.arena for stage in self.stages if isinstance(stage, NativeStage)),
             "between stages": sum(map(_bytes, made - results)),
-            "constants": sum(array.nbytes for array in self._known.values()),
+            "constants": sum(array.nbytes for array in self._constants.values()),
         }
 
 
-def _under(array: Array, shape: Shape) -> Array:
+def _reshaped(array: Array, shape: Shape) -> Array:
     return array if array.shape == shape else array.reshape(shape)
 
 
@@ -155,8 +159,8 @@ def _bytes(node: Node) -> int:
     return node.size * node.dtype.itemsize
 
 
-def _shared(results: list[Node]) -> list[bool]:
-    """Return which results lie in the memory of an input, or of a result before."""
+def _aliased(results: list[Node]) -> list[bool]:
+    """Return which results share the memory of an input, or of an earlier result."""
     seen: set[Node] = set()
     shared = []
     for node in results:
@@ -167,52 +171,54 @@ def _shared(results: list[Node]) -> list[bool]:
 
 
 def _compiled(texts: tuple[str, str], functions: Functions, options: Options) -> Module:
-    """Return the code of a program, which may be in a cache."""
-    text, narrow = texts
+    """Return the compiled module, from the cache if it is there."""
+    text, unvectorized = texts
     linkage = functions.linkage
     if not isinstance(linkage, Cached):
-        return Machine.this().compiled(text, narrow, functions.has_iterations)
-    kept = code_cache(options.cache) if options.cache and linkage.is_complete else None
-    return Machine.this().compiled(f"{linkage.text()}\n{text}", narrow, functions.has_iterations, linkage.symbols, kept)
+        return Machine.this().compiled(text, unvectorized, functions.has_iterations)
+    cache = code_cache(options.cache) if options.cache and linkage.is_complete else None
+    return Machine.this().compiled(
+        f"{linkage.text()}\n{text}", unvectorized, functions.has_iterations, linkage.symbols, cache
+    )
 
 
-class Native:
-    """A stage that runs a segment."""
+class NativeStage:
+    """A stage that runs the native code of a segment."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
         self.needs = segment.needs
 
-    def prepare(self, module: Module | None, forms: dict[Node, Any]) -> None:
-        """Say where the function will be, and what it makes."""
+    def prepare(self, module: Module | None, shapes: dict[Node, Any]) -> None:
+        """Set the module that contains the function, and the shapes of its outputs."""
         segment = self.segment
         self._module = module
         self._function: Any = None
-        self._made = [(forms.get(node, node.shape), node.dtype) for node in segment.makes]
+        self._outputs = [(shapes.get(node, node.shape), node.dtype) for node in segment.makes]
         self._arenas: list[Any] = []
         self._arena_size = segment.arena
 
-    def _found(self) -> Any:
-        """Find the function, and wait until LLVM has compiled it."""
+    def _resolve(self) -> Any:
+        """Look up the function, waiting until LLVM has compiled it."""
         assert self._module is not None
-        self._function = _TYPE(self._module.address(self.segment.name))
+        self._function = _SEGMENT_FUNCTION(self._module.address(self.segment.name))
         return self._function
 
     def run(self, values: Values) -> None:
-        """Run the function on new arrays."""
-        made = self.called([values[node] for node in self.segment.needs])
+        """Run the function, and add its outputs to the values."""
+        made = self.call([values[node] for node in self.segment.needs])
         values.update(zip(self.segment.makes, made, strict=True))
 
-    def called(self, given: Sequence[Array]) -> Sequence[Array]:
-        """Return new arrays that the function has written into."""
-        made = [empty(*form) for form in self._made]
+    def call(self, operands: Sequence[Array]) -> Sequence[Array]:
+        """Return the outputs of the function, which are new arrays."""
+        made = [empty(*output) for output in self._outputs]
         arena = self._arena() if self._arena_size else _NO_ARENA
         try:
-            function = self._function or self._found()
-            if function((*given, *made), arena[1]):  # the layout of an array in memory is not that of the code
-                given = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in given]
-                function((*given, *made), arena[1])
-        except SystemError as error:  # a ufunc's loop has raised, as `scipy.special.errstate` lets it
+            function = self._function or self._resolve()
+            if function((*operands, *made), arena[1]):  # an operand is not aligned or not in C order
+                operands = [np.require(x, requirements=["C", "ALIGNED"]).reshape(x.shape) for x in operands]
+                function((*operands, *made), arena[1])
+        except SystemError as error:  # a ufunc's inner loop has raised, as `scipy.special.errstate` allows
             raise error.__cause__ or error from None
         if self._arena_size:
             self._arenas.append(arena)
@@ -226,15 +232,15 @@ class Native:
             return arena, -(-arena.ctypes.data // 64) * 64
 
 
-class Step:
+class NumpyStage:
     """A stage in which NumPy runs an equation."""
 
-    def __init__(self, node: NumpyStep, parts: list[Projection]) -> None:
+    def __init__(self, node: NumpyStep, projections: list[Projection]) -> None:
         self.equation, self._arguments = node.step
-        self.parts = parts
+        self.projections = projections
 
-    def prepare(self, module: Module | None, forms: dict[Node, Any]) -> None:
-        """Do nothing: it is Python."""
+    def prepare(self, module: Module | None, shapes: dict[Node, Any]) -> None:
+        """Do nothing, since there is no native code."""
 
     def run(self, values: Values) -> None:
         """Run the equation."""
@@ -242,55 +248,57 @@ class Step:
         inputs = []
         for each in self.equation.inputs:
             node = next(given)
-            value = each if node is None else _under(values[memory_of(node)], node.shape)[()]
+            value = each if node is None else _reshaped(values[memory_of(node)], node.shape)[()]
             inputs.append(in_pythons_way(value) if type(each) is Name and each.is_weak else value)
         found = self.equation.computed(inputs)
         check_holds(found[0], self.equation.primitive.name)
-        for part in self.parts:
-            values[part] = _own_array(found[part.place], part, inputs)
+        for projection in self.projections:
+            values[projection] = _unaliased(found[projection.place], projection, inputs)
 
 
-def _own_array(found: Array, part: Projection, inputs: list[Any]) -> Array:
-    """Return a result of NumPy's as an array in C order, which shares no memory with what it was made of."""
-    array = np.ascontiguousarray(found, part.dtype).reshape(part.shape)
-    is_shared = any(type(x) is np.ndarray and np.may_share_memory(array, x) for x in inputs)
-    return array.copy() if is_shared else array
+def _unaliased(found: Array, projection: Projection, inputs: list[Any]) -> Array:
+    """Return a NumPy result as an array in C order that shares no memory with the inputs."""
+    array = np.ascontiguousarray(found, projection.dtype).reshape(projection.shape)
+    is_aliased = any(type(x) is np.ndarray and np.may_share_memory(array, x) for x in inputs)
+    return array.copy() if is_aliased else array
 
 
-def _parted(
-    plan: Plan, known: dict[Node, Any], roots: list[Node], functions: Functions, apart: bool
-) -> tuple[dict[str, Segment], set[Node], list[Native | Step]]:
-    """Return the native segments by name, the arrays that others than their makers read, and the stages in order."""
-    parts = plan.parts()
+def _stages_of(
+    plan: Plan, constants: dict[Node, Any], roots: list[Node], functions: Functions, separate_items: bool
+) -> tuple[dict[str, Segment], set[Node], list[NativeStage | NumpyStage]]:
+    """Return the native segments by name, the arrays that are read outside their segments, and the stages."""
+    projections = plan.parts()
     wanted = {memory_of(node) for node in roots}
     segments: dict[str, Segment] = {}
-    stages: list[Native | Step] = []
+    stages: list[NativeStage | NumpyStage] = []
     begun: set[Node] = set()
-    for run in _runs(plan, apart):
+    for run in _runs(plan, separate_items):
         if isinstance(run, NumpyStep):
-            stages.append(Step(run, parts.get(run, [])))
+            stages.append(NumpyStage(run, projections.get(run, [])))
             wanted.update(map(memory_of, run.arguments))
             continue
-        segment = Segment(f"segment{len(segments)}", run, plan, known, functions, begun)
+        segment = Segment(f"segment{len(segments)}", run, plan, constants, functions, begun)
         segments[segment.name] = segment
         wanted.update(segment.needs)
-        stages.append(Native(segment))
+        stages.append(NativeStage(segment))
     return segments, wanted, stages
 
 
-def _texts(segments: dict[str, Segment], wanted: set[Node], functions: Functions, precise: bool) -> tuple[str, str]:
-    """Return the code of segments in LLVM's language, and that of functions with loops to be made wide, if any."""
+def _llvm_texts(
+    segments: dict[str, Segment], wanted: set[Node], functions: Functions, precise: bool
+) -> tuple[str, str]:
+    """Return the LLVM IR of segments, and that of functions with loops that LLVM vectorizes, if any."""
     if not segments:
         return "", ""
     check_layout()
     texts = [segment.finished(wanted) for segment in segments.values()]
     declarations = Machine.this().declarations(functions.used, precise)
-    narrow = "\n".join([declarations, *functions.narrow]) if functions.narrow else ""
-    return "\n".join([declarations, *functions.declarations, *functions.texts, *texts]), narrow
+    unvectorized = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
+    return "\n".join([declarations, *functions.declarations, *functions.texts, *texts]), unvectorized
 
 
-def _runs(plan: Plan, apart: bool) -> Iterator[list[Item] | NumpyStep]:
-    """Yield native items that follow each other, or each of them apart, and steps."""
+def _runs(plan: Plan, separate_items: bool) -> Iterator[list[Item] | NumpyStep]:
+    """Yield runs of consecutive native items, or each item separately, and NumPy steps."""
     run: list[Item] = []
     for item in plan.items:
         if isinstance(item, NumpyStep):
@@ -298,7 +306,7 @@ def _runs(plan: Plan, apart: bool) -> Iterator[list[Item] | NumpyStep]:
                 yield run
             yield item
             run = []
-        elif apart:
+        elif separate_items:
             yield [item]
         else:
             run.append(item)

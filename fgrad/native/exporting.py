@@ -1,10 +1,10 @@
-"""Programs as object files with a C interface, which need neither Python nor NumPy.
+"""Export of programs as object files with a C interface, which need neither Python nor NumPy.
 
     code = object_file(signature, block, target)      the code, the header and the description
-    write(code, folder)                               `model.h`, `model.o`, `model.json`, and a shared library
+    write(code, path, with_library)                   `model.h`, `model.o`, `model.json`, and a shared library
 
-A function `model` takes the addresses of its arguments and results, arrays in C order, and that of a workspace. It
-allocates nothing and keeps nothing, so threads with a workspace each can call it at the same time.
+The parameters of a function `model` are pointers to its arguments and results, which are arrays in C order, and to a
+workspace. It allocates no memory and has no state, so threads can call it concurrently, each with its own workspace.
 """
 
 from __future__ import annotations
@@ -43,21 +43,21 @@ from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment
 
 INTERFACE = 1
-"""The version of the C interface: a function, `_workspace_bytes`, `_description`."""
-_ON_STACK = 1024
-"""How many bytes of arrays a function keeps on its stack, where LLVM turns elements into registers."""
+"""The version of the C interface: the function, `_workspace_bytes` and `_description`."""
+_MOST_ON_STACK = 1024
+"""The largest arena, in bytes, that is on the stack, where LLVM promotes elements to registers."""
 
 
 @dataclass(frozen=True)
 class Code:
-    """An object file with what is said of it.
+    """An object file with its header and description.
 
     Attributes:
-        name: of the function.
+        name: the name of the function.
         binary: the object file.
         header: the C header.
-        description: the same for programs, as JSON.
-        symbols: functions of BLAS and LAPACK that the code calls.
+        description: the signature and requirements, as JSON.
+        symbols: the BLAS and LAPACK functions that the code calls.
     """
 
     name: str
@@ -68,12 +68,12 @@ class Code:
 
 
 def object_file(signature: Signature, block: Block, target: Target) -> Code:
-    """Return the code of a program.
+    """Return a program compiled to an object file.
 
     Args:
         signature: the names of inputs and outputs.
         block: the program; some outputs may be constants.
-        target: for which processor.
+        target: the target of the code.
 
     Raises:
         UnsupportedError: a NotImplementedError; an operation has no native code.
@@ -86,8 +86,8 @@ def object_file(signature: Signature, block: Block, target: Target) -> Code:
     functions.used.update(used)
     description = _description(signature, machine, workspace, list(linkage.symbols))
     whole = [
-        outside, machine.declarations(functions.used), *functions.texts, *functions.narrow, text,
-        _workspace(signature.name, workspace), _told(signature.name, description),
+        outside, machine.declarations(functions.used), *functions.texts, *functions.unvectorized, text,
+        _workspace(signature.name, workspace), _description_global(signature.name, description),
     ]  # fmt: skip
     header = _header(signature, workspace, list(linkage.symbols))
     return Code(signature.name, machine.object_code("\n".join(whole)), header, description, list(linkage.symbols))
@@ -120,24 +120,24 @@ machine.emit_object(llvm.parse_assembly(text))
 
 @functools.cache
 def _check_processor(triple: str, cpu: str, features: str) -> None:
-    """Compile a function for a processor in a process of its own, which LLVM ends where it does not know one.
+    """Compile a trial function in a subprocess, since LLVM aborts the process for an unknown processor.
 
     Raises:
-        ParameterError: a ValueError; there is no such processor, or no such extension.
+        ParameterError: a ValueError; LLVM does not know the processor or an extension.
     """
     command = [sys.executable, "-c", _TRIAL, triple, cpu, features]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     unknown = [line for line in done.stderr.splitlines() if "not a recognized" in line]
     if done.returncode or unknown:
-        told = (unknown or done.stderr.strip().splitlines() or ["it ended"])[-1]
+        message = (unknown or done.stderr.strip().splitlines() or ["it ended"])[-1]
         raise errors.ParameterError(
-            f"LLVM makes no code for cpu={cpu!r} and features={features!r} on {triple}: {told:.300}\n"
+            f"LLVM makes no code for cpu={cpu!r} and features={features!r} on {triple}: {message:.300}\n"
             "cpu is a name as gcc's -march, such as 'haswell', and features are such as '+avx2,+fma'."
         )
 
 
 def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
-    """Return the function that runs a program, and how many bytes of workspace it needs."""
+    """Return the LLVM IR of the function of a program, and the size of its workspace in bytes."""
     outputs = block.outputs
     block = simplified(unrolled(rerolled(block)))
     program = lowered(block)
@@ -166,7 +166,7 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
     if failed:
         memory[failed] = code.room(Type.I8)
     segment.place({memory_of(node) for node in roots})
-    on_stack = segment.arena <= _ON_STACK
+    on_stack = segment.arena <= _MOST_ON_STACK
     segment.append(code, memory, code.room(Type.I64, segment.arena // 8) if on_stack else _aligned(code, workspace))
     for copy in copies:
         append_copy(code, *copy)
@@ -176,13 +176,13 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
 
 
 def _aligned(code: Builder, address: Value) -> Value:
-    """Append the next address that is a multiple of `ALIGNMENT`."""
+    """Append an address rounded up to a multiple of `ALIGNMENT`."""
     number = code.add(code.cast(Op.PTRTOINT, address, Type.I64), integer(ALIGNMENT - 1), flags="")
     return code.cast(Op.INTTOPTR, code.both(number, integer(-ALIGNMENT)), Type.PTR)
 
 
 def _check_native(program: Program, block: Block, linkage: Linkage) -> None:
-    """Raise for operations that NumPy computes, or the inner loop of a ufunc where that cannot be called."""
+    """Raise for operations that need NumPy, or the inner loop of a ufunc unless the linkage can call it."""
     reasons = dict(program.refused)
     for each in _all_nodes(program):
         if isinstance(each, LibraryCall) and each.routine == "ufunc" and not linkage.calls_ufuncs:
@@ -193,19 +193,19 @@ def _check_native(program: Program, block: Block, linkage: Linkage) -> None:
             reasons.setdefault(each.equation, "an operation has no native code")
     if not reasons:
         return
-    told = []
+    lines = []
     for place, reason in sorted(reasons.items()):
         line = block.equations[place].place if 0 <= place < len(block.equations) else None
-        told.append(f"  {reason}" + (f", at {errors.line_at(line)}" if line else ""))
+        lines.append(f"  {reason}" + (f", at {errors.line_at(line)}" if line else ""))
     raise errors.UnsupportedError(
         "a C function runs without Python, and these operations have no code for that:\n"
-        + "\n".join(dict.fromkeys(told))
+        + "\n".join(dict.fromkeys(lines))
         + "\nLeave them to the program that calls the function, or write them with operations that have native code."
     )
 
 
 def _all_nodes(program: Program) -> list[Node]:
-    """Return the nodes of a program, and those of the loops in it under the place of the loop."""
+    """Return the nodes of a program and of the loops in it; the latter get the equation of their loop."""
     found = []
     for node in program.all:
         found.append(node)
@@ -218,25 +218,25 @@ def _all_nodes(program: Program) -> list[Node]:
     return found
 
 
-# What is said of the code
+# Description and header
 
 
 def _workspace(name: str, size: int) -> str:
     return f"define i64 @{name}_workspace_bytes() #0 {{\n  ret i64 {size}\n}}"
 
 
-def _told(name: str, description: str) -> str:
+def _description_global(name: str, description: str) -> str:
     return f"@{name}_description = constant {literal(description.encode() + bytes(1))}"
 
 
 def _description(signature: Signature, machine: Machine, workspace: int, symbols: Sequence[str]) -> str:
-    def told(parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
+    def entries(parameters: Sequence[Parameter]) -> list[dict[str, Any]]:
         return [{**vars(each), "shape": list(each.shape)} for each in parameters]
 
     whole = {
         "interface": INTERFACE, "name": signature.name, "target": machine.triple, "cpu": machine.cpu,
         "features": machine.features, "workspace_bytes": workspace, "symbols": symbols,
-        "arguments": told(signature.arguments), "results": told(signature.results), **signature.trees,
+        "arguments": entries(signature.arguments), "results": entries(signature.results), **signature.trees,
     }  # fmt: skip
     return json.dumps(whole, indent=1)
 
@@ -244,7 +244,7 @@ def _description(signature: Signature, machine: Machine, workspace: int, symbols
 _HEADER = """\
 /* {name}: a function exported by fgrad. Arrays are in C order; bool is one byte, 0 or 1.
  *
-{told}
+{lines}
  * workspace    {workspace} bytes, as {name}_workspace_bytes() says; any address. Each thread needs its own.
  *
  * Results and workspace share no memory with each other, nor with arguments.
@@ -277,15 +277,15 @@ extern const char {name}_description[];
 
 def _header(signature: Signature, workspace: int, symbols: Sequence[str]) -> str:
     """Return the C header."""
-    told, parameters = [], []
-    for each, word in [*((x, "in ") for x in signature.arguments), *((x, "out") for x in signature.results)]:
+    lines, parameters = [], []
+    for each, direction in [*((x, "in ") for x in signature.arguments), *((x, "out") for x in signature.results)]:
         shape = " x ".join(map(str, each.shape)) or "one number"
-        path = each.path.replace("*/", "* /").replace("/*", "/ *")  # which would end the comment, or seem to begin one
-        told.append(f" * {word} {each.name:<12} {shape}" + (f", {path}" if each.path != each.name else ""))
-        parameters.append(f"{'const ' if word == 'in ' else ''}{each.kind} *{each.name}")
+        path = each.path.replace("*/", "* /").replace("/*", "/ *")  # these would end the comment, or look like a start
+        lines.append(f" * {direction} {each.name:<12} {shape}" + (f", {path}" if each.path != each.name else ""))
+        parameters.append(f"{'const ' if direction == 'in ' else ''}{each.kind} *{each.name}")
     upper = signature.name.upper()
     return _HEADER.format(
-        name=signature.name, told="\n".join(told), workspace=workspace, upper=upper, guard=f"{upper}_H",
+        name=signature.name, lines="\n".join(lines), workspace=workspace, upper=upper, guard=f"{upper}_H",
         interface=INTERFACE, parameters=", ".join([*parameters, "void *workspace"]),
         symbols=f", and with BLAS and LAPACK for {', '.join(symbols)}" if symbols else "",
     )  # fmt: skip
@@ -295,7 +295,7 @@ def _header(signature: Signature, workspace: int, symbols: Sequence[str]) -> str
 
 
 def compiler() -> list[str]:
-    """Return the command of a C compiler: that of `CC`, one of the system, or that of the package ziglang.
+    """Return the command of a C compiler: that of `CC`, a system compiler, or that of the package ziglang.
 
     Raises:
         ParameterError: a ValueError; there is none.
@@ -314,7 +314,7 @@ def compiler() -> list[str]:
 
 
 def write(code: Code, path: Path, with_library: bool) -> ExportedFiles:
-    """Write the files of some code, and link a shared library."""
+    """Write the files of exported code, and link a shared library if requested."""
     linker = compiler() if with_library else []
     header, binary, description = (path.with_name(f"{path.name}{end}") for end in (".h", ".o", ".json"))
     header.write_text(code.header, encoding="utf-8")

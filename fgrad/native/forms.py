@@ -1,8 +1,8 @@
-"""The form of arguments: what decides which program is for a call.
+"""The form of arguments, which determines the program of a call.
 
 form = Form(function, static, args, keywords)
-form.key, form.inputs               calls with the same key have the same program, which takes the inputs
-form.outline.whole(inputs)          arguments and keywords again
+form.key, form.inputs               the key of the program, and its inputs
+form.outline.whole(inputs)          arguments and keywords, rebuilt from inputs
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from fgrad.native.static_arguments import Static
 from fgrad.transforms.calls import select
 
 _INPUT = object()
-"""What stands for a leaf that goes into the program."""
+"""The placeholder of a leaf that is an input."""
 
 _SIMPLE = {np.ndarray, np.float64, Tensor, float}
-"""The types of arguments of the usual calls, which are no containers."""
+"""The types of common arguments that are not containers."""
 
 
 class Form:
-    """What decides which program is for a call.
+    """The form of the arguments of a call: the structure, which leaves are inputs, and the other values.
 
     Attributes:
-        key: calls with the same one have the same program.
-        inputs: the leaves that go into the program.
-        is_input: which they are.
-        inside: what the function sees of containers, besides leaves.
-        outline: what the others are.
+        key: the key of the program; calls with equal keys have the same program.
+        inputs: the leaves that are inputs of the program.
+        is_input: for each leaf, whether it is an input.
+        inside: the properties of containers that the function can see, besides their leaves.
+        outline: the arguments without their inputs.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Form:
         if static in ((), None):
             kinds = [_kind(leaf) for leaf in self._leaves]
         else:
-            fixed = _fixed(function, static, args, keywords)
+            fixed = _is_static(function, static, args, keywords)
             kinds = [None if is_fixed else _kind(leaf) for leaf, is_fixed in zip(self._leaves, fixed, strict=True)]
         self._is_simple = not keywords and all(type(x) in _SIMPLE for x in args)
         self.inside = () if self._is_simple else inside((args, keywords))
@@ -70,18 +70,18 @@ class Form:
             self.key = self._treedef, self.inside, self.key, fixed
 
     def described(self, function: Callable[..., Any], names: Sequence[Name]) -> list[tuple[str, str]]:
-        """Return what to call each leaf, and its form by the name of its input, or its value."""
+        """Return a description of each leaf, and the shape and dtype of its input, or its value."""
         rest = iter(names)
         forms = [kind_of(next(rest)) if own else shown(x) for x, own in zip(self._leaves, self.is_input, strict=True)]
         return list(zip(texts_of(function, *unflatten(self._treedef, self._leaves)), forms, strict=True))
 
     def fixed(self) -> list[Any]:
-        """Return what is part of the program: leaves, and what objects of registered classes are besides children."""
+        """Return the constants of the program: static leaves, and the metadata of objects of registered classes."""
         metadata = [x.value for x in self.inside if type(x) is Static]
         return [*(x for x in self.outline.leaves if x is not _INPUT), *metadata]
 
     def with_integers_fixed(self) -> Form:
-        """Return the form in which Python's integers are part of the program."""
+        """Return the form in which Python integers are constants of the program."""
         form = copy.copy(self)
         form._fill([None if kind is int else kind for kind in self._kinds])
         return form
@@ -89,28 +89,30 @@ class Form:
 
 @dataclass
 class _Outline:
-    """Arguments without those that go into the program: these are not kept.
+    """Arguments without their inputs, so that these are not kept alive.
 
     Attributes:
-        treedef: how all of them are nested.
-        leaves: `_INPUT` for those that go into it.
+        treedef: the structure of the arguments.
+        leaves: the leaves, `_INPUT` in place of inputs.
     """
 
     treedef: Any
     leaves: list[Any]
 
     def whole(self, inputs: Sequence[Any]) -> Any:
-        """Return arguments and keywords with the given inputs."""
+        """Return the arguments and keywords with given inputs."""
         rest = iter(inputs)
         return unflatten(self.treedef, [next(rest) if leaf is _INPUT else leaf for leaf in self.leaves])
 
 
-def _fixed(function: Callable[..., Any], static: Any, args: tuple[Any, ...], keywords: dict[str, Any]) -> list[bool]:
-    """Return which leaves are part of the program because the user says so."""
+def _is_static(
+    function: Callable[..., Any], static: Any, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> list[bool]:
+    """Return which leaves belong to arguments that the user declared static."""
     try:
         names = set(select(function, static, args, keywords)[0])
     except errors.ParameterError:
-        inspect.signature(function).bind(*args, **keywords)  # what is missing is Python's to say
+        inspect.signature(function).bind(*args, **keywords)  # Python's error, if an argument is missing
         raise
     fixed: list[bool] = []
     places: list[tuple[Any, Any]] = [*enumerate(args), *((name, keywords[name]) for name in sorted(keywords))]
@@ -120,13 +122,13 @@ def _fixed(function: Callable[..., Any], static: Any, args: tuple[Any, ...], key
 
 
 def _kind(leaf: Any) -> Any:
-    """Return what programs depend on, of a leaf that goes into them; None if it is part of the program itself."""
+    """Return the part of the key for a leaf: shape and dtype, or a Python type; None if the leaf is a constant."""
     kind = type(leaf)
     if kind is np.ndarray or kind is Tensor:
         return (leaf.shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
     if kind is float or kind is complex or (kind is int and abs(leaf) < LARGEST):
         return kind
-    refuse_labelled(leaf)  # which could be written to later, and the program would not see it
+    refuse_labelled(leaf)  # later writes to it would not affect the program
     if kind in BOXES or not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind not in "biufc":
-        return None  # among others a variable, which is read when the program runs
+        return None  # for example a variable, which is read when the program runs
     return leaf.shape, leaf.dtype

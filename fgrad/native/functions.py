@@ -1,9 +1,9 @@
-"""A recorded program as a function of arrays that all transforms can take: each of them runs native code.
+"""Recorded programs as functions that all transforms support with native code.
 
     function = Function(block, name)
-    function(leaves)                   the results for arrays, or for tensors that transforms follow
+    function(leaves)                   the results for arrays, or for tensors that transforms trace
 
-The derivatives of a program are programs (`fgrad.graphs.derived`), which are recorded on first use.
+The derivatives of a program are programs (`fgrad.graphs.derived`), which are derived on first use.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from fgrad.rules.closures import followers
 from fgrad.rules.rule import Leaves, Rule, Variables
 from fgrad.typing import Operand
 
-Places = tuple[bool, ...]
+Mask = tuple[bool, ...]
 
 _MOST_DERIVED = 64
 
 
 class Function:
-    """A program, what runs it, and the programs of its derivatives.
+    """A program with its executable and the programs of its derivatives.
 
     Args:
         block: the program; its outputs are names.
-        name: what messages call it.
-        options: how it is compiled.
+        name: its name in messages.
+        options: the options of the compilation.
 
     Attributes:
-        has_derivative: which results have one: the floating-point and complex ones.
+        has_derivative: which results have a derivative: the floating-point and complex ones.
     """
 
     def __init__(self, block: Block, name: str, options: Options = DEFAULT) -> None:
@@ -57,7 +57,7 @@ class Function:
         self._derived: OrderedDict[Any, Any] = OrderedDict()
 
     def __call__(self, leaves: Leaves) -> list[Any]:
-        """Return the results."""
+        """Return the results for arrays or tensors."""
         leaves = [strip_ended(leaf) if type(leaf) in BOXES else leaf for leaf in leaves]
         if Tensor not in map(type, leaves):
             return self.run(leaves)
@@ -74,32 +74,32 @@ class Function:
                 break
         found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
-            return [np.array(self._held(x)) for x in self.eager(leaves)]  # which may lie in the memory of leaves
+            return [np.array(self._checked(x)) for x in self.eager(leaves)]  # results may share memory with leaves
         return found if len(found) == len(self._outputs) else self._with_constants(found)
 
-    def _held(self, x: Any) -> Any:
+    def _checked(self, x: Any) -> Any:
         check_holds(x, self.__name__)
         return x
 
     def call(self, leaves: Leaves) -> list[Any]:
-        """Return the results for arrays of an engine, as such."""
+        """Return the results for arrays of an engine, as arrays of that engine."""
         return self._with_constants(self.executable().call(leaves))
 
     def _with_constants(self, found: list[Any]) -> list[Any]:
-        """Return all results, of which those that depend on something were found."""
+        """Return all results, given those that are not constants."""
         rest = iter(found)
         return [next(rest) if type(each) is Name else each.copy() for each in self._outputs]
 
     def arrays(self, leaves: Leaves) -> list[Any]:
-        """Return leaves as arrays of the forms that the program knows."""
-        return [_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
+        """Convert leaves to arrays of the shapes and dtypes of the program's inputs."""
+        return [_as_array(x, name) for x, name in zip(leaves, self.block.inputs, strict=True)]
 
     def eager(self, leaves: Leaves) -> list[Any]:
-        """Return the results as NumPy and the transforms that run compute them."""
+        """Return the results computed by NumPy, operation by operation, under the active transforms."""
         return computed(self.block, leaves)
 
     def executable(self) -> Any:
-        """Return what runs the program, which is compiled on first use."""
+        """Return the executable of the program, which is compiled on first use."""
         if self._executable is None:
             with self._lock:
                 self._executable = self._executable or self.options.engine.executable(self.block, self.options)
@@ -107,118 +107,120 @@ class Function:
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
-        """Compile the program, as far as that needs no interpreter while other things run."""
+        """Compile the program while the `with` block runs, as far as LLVM does not need the interpreter."""
         executable = self.executable()
         try:
             yield
-        finally:  # also where these have failed: LLVM is not to run on when Python ends
+        finally:  # also after an error, since LLVM must not run when Python exits
             executable.ready()
 
-    def _once(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
-        """Return what belongs to a key, which is made once."""
+    def _cached(self, key: tuple[Any, ...], make: Callable[[], Any]) -> Any:
+        """Return the cached value of a key, which is computed on first use."""
         found = self._derived.get(key)
         if found is None:
             with self._lock:
                 found = self._derived.get(key)
                 if found is None:
                     found = self._derived[key] = make()
-                    if len(self._derived) > _MOST_DERIVED:  # one for each number of examples that there was
+                    if len(self._derived) > _MOST_DERIVED:  # there is one for each batch size
                         self._derived.popitem(last=False)
         return found
 
     # Derivatives
 
-    def linearize(self, ours: Places, remembers: bool, leaves: Leaves) -> Any:
-        """Return the results, the pullback and the pushforward, by those of the leaves that are `ours`.
+    def linearize(self, ours: Mask, remembers: bool, leaves: Leaves) -> Any:
+        """Return the results, the pullback and the pushforward, with respect to the leaves marked in `ours`.
 
-        Without a backward pass in sight, there is no pullback.
+        The pullback is None unless `remembers`, which means that there is a backward pass.
         """
         examples = list(map(first_example, leaves))
-        ours = self._moving_ones(ours, examples)
+        ours = self._differentiable(ours, examples)
         if not any(ours):
-            return self(leaves), lambda cotangents, variables: [None] * len(ours), self._unmoved
+            return self(leaves), lambda cotangents, variables: [None] * len(ours), self._zero_tangents
 
         def push(tangents: Leaves, variables: Variables) -> list[Any]:
-            pushed: Function = self._once(("push", ours), lambda: self._pushed(ours, examples))
+            pushed: Function = self._cached(("push", ours), lambda: self._pushforward(ours, examples))
             rest = iter(pushed([*leaves, *chosen(tangents, ours)]))
             found = [next(rest) if own else ZERO for own in self.has_derivative]
             return [
-                x if moves else ZERO
-                for x, moves in zip(found, self._once(("moved", ours), lambda: self._moved_by(ours)), strict=True)
+                x if depends else ZERO
+                for x, depends in zip(
+                    found, self._cached(("moved", ours), lambda: self._depending_results(ours)), strict=True
+                )
             ]
 
         if not remembers:
             return self(leaves), None, push
-        parts = self._in_parts(ours, examples)
-        found = parts.forward(leaves)
-        results, kept = found[: len(self._outputs)], found[len(self._outputs) :]
-        known = [*kept, *(leaves[place] for place in parts.places)]
+        programs = self._vjp_programs(ours, examples)
+        found = programs.forward(leaves)
+        results, residuals = found[: len(self._outputs)], found[len(self._outputs) :]
+        known = [*residuals, *(leaves[place] for place in programs.places)]
 
         def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
-            rest = iter(parts.backward([*known, *chosen(cotangents, self.has_derivative)]))
-            return [next(rest) if own else None for own in parts.connected]
+            rest = iter(programs.backward([*known, *chosen(cotangents, self.has_derivative)]))
+            return [next(rest) if own else None for own in programs.connected]
 
         return results, pull, push
 
-    def connected(self, ours: Places, leaves: Leaves) -> Places:
-        """Return which of the leaves that are `ours` lead to a result that has a derivative."""
+    def connected(self, ours: Mask, leaves: Leaves) -> Mask:
+        """Return which of the leaves marked in `ours` affect a result that has a derivative."""
         examples = list(map(first_example, leaves))
-        ours = self._moving_ones(ours, examples)
-        return self._in_parts(ours, examples).connected if any(ours) else ours
+        ours = self._differentiable(ours, examples)
+        return self._vjp_programs(ours, examples).connected if any(ours) else ours
 
-    def _moving_ones(self, ours: Places, examples: Leaves) -> Places:
-        """Return which of the leaves that are `ours` may have a derivative."""
+    def _differentiable(self, ours: Mask, examples: Leaves) -> Mask:
+        """Return which of the leaves marked in `ours` are differentiable: the floating-point and complex ones."""
         if not any(self.has_derivative):
             return (False,) * len(ours)
         return tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
 
-    def _moved_by(self, ours: Places) -> Places:
-        """Return which results depend on the leaves that are `ours`, by operations that have derivatives."""
-        moving = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
+    def _depending_results(self, ours: Mask) -> Mask:
+        """Return which results depend on the leaves marked in `ours` through operations that have derivatives."""
+        depending = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
         for equation in self.block.equations:
             passes = equation.direct or equation.primitive.jvp is not None
-            if passes and not moving.isdisjoint(x for x in equation.inputs if type(x) is Name):
-                moving.update(equation.outputs)
-        return tuple(type(x) is Name and x in moving for x in self.block.outputs)
+            if passes and not depending.isdisjoint(x for x in equation.inputs if type(x) is Name):
+                depending.update(equation.outputs)
+        return tuple(type(x) is Name and x in depending for x in self.block.outputs)
 
-    def _in_parts(self, ours: Places, examples: Leaves) -> _Parts:
-        return self._once(("pull", ours), lambda: self._parted(ours, examples))  # type: ignore[no-any-return]
+    def _vjp_programs(self, ours: Mask, examples: Leaves) -> _VjpPrograms:
+        return self._cached(("pull", ours), lambda: self._recorded_vjp(ours, examples))  # type: ignore[no-any-return]
 
-    def _pushed(self, ours: Places, examples: Leaves) -> Function:
+    def _pushforward(self, ours: Mask, examples: Leaves) -> Function:
         """Return the program of the tangents."""
         block = Directions(self.block, ours, self.has_derivative, examples).pushed()
         tangents = block.outputs[len(self._outputs) :]
         return self._like(Block(block.inputs, block.constants, block.equations, tangents))
 
-    def _parted(self, ours: Places, examples: Leaves) -> _Parts:
-        """Return the program of the run, and that of the backward pass."""
-        parted = Directions(self.block, ours, self.has_derivative, examples).parted()
-        return _Parts(self._like(parted.forward), self._like(parted.backward), parted.places, parted.connected)
+    def _recorded_vjp(self, ours: Mask, examples: Leaves) -> _VjpPrograms:
+        """Return the programs of the forward pass and of the backward pass."""
+        split = Directions(self.block, ours, self.has_derivative, examples).parted()
+        return _VjpPrograms(self._like(split.forward), self._like(split.backward), split.places, split.connected)
 
     def _like(self, block: Block) -> Function:
         return Function(block, self.__name__, self.options)
 
-    def _unmoved(self, tangents: Leaves, variables: Variables) -> list[Any]:
-        """Return tangents of results that do not depend on what moves."""
+    def _zero_tangents(self, tangents: Leaves, variables: Variables) -> list[Any]:
+        """Return zero tangents, for results that do not depend on differentiable leaves."""
         return [ZERO] * len(self._outputs)
 
-    def mapped(self, ours: Places, leaves: Leaves) -> Function:
-        """Return the program for many examples, which lie along the first axis of those leaves that are `ours`."""
+    def mapped(self, ours: Mask, leaves: Leaves) -> Function:
+        """Return the batched program; the examples are along the first axis of the leaves marked in `ours`."""
         size = next(leaf.shape[0] for leaf, own in zip(leaves, ours, strict=True) if own)
 
         def make() -> Function:
             axes = tuple(0 if own else None for own in ours)
             return self._like(mapped(self.block, axes, list(map(first_example, leaves))))
 
-        return self._once(("map", ours, size), make)  # type: ignore[no-any-return]
+        return self._cached(("map", ours, size), make)  # type: ignore[no-any-return]
 
 
-def _first(examples: Any) -> Any:
+def _first_of(examples: Any) -> Any:
     return examples[0] if len(examples) else np.ones(examples.shape[1:], examples.dtype)
 
 
-def _array(x: Operand, name: Name) -> Any:
-    """Return a number, or what is like an array, as an array of the form that the program knows."""
+def _as_array(x: Operand, name: Name) -> Any:
+    """Convert an operand to an array of the input's shape and dtype; arrays are returned unchanged."""
     if type(x) is float or type(x) is np.float64:
         return np.array(x, name.dtype)
     x = strip_ended(x)
@@ -228,16 +230,16 @@ def _array(x: Operand, name: Name) -> Any:
 
 
 @dataclass
-class _Parts:
-    """A program in two parts, as `Parted`, that run."""
+class _VjpPrograms:
+    """The forward and the backward pass of a program, as functions; see `fgrad.graphs.derived.Parted`."""
 
     forward: Function
     backward: Function
     places: list[int]
-    connected: Places
+    connected: Mask
 
 
-# As a call that traces process
+# The rule by which traces process calls
 
 
 @dataclass(eq=False)
@@ -245,42 +247,42 @@ class _NativeRule(Rule):
     """The rule of a native function.
 
     Attributes:
-        found: returns the function for leaves, of which there is one for each number of examples.
+        function_for: returns the function for leaves; there is one for each batch size.
     """
 
-    found: Callable[[Leaves], Function] = lambda leaves: Function(Block((), {}, (), ()), "")
+    function_for: Callable[[Leaves], Function] = lambda leaves: Function(Block((), {}, (), ()), "")
 
     @override
     def followed(self, trace: Trace, leaves: Leaves) -> list[Any]:
         ours = tuple(trace.follows(leaf) for leaf in leaves)
 
         def linearize(leaves: Leaves) -> Any:
-            return self.found(leaves).linearize(ours, trace.remembers, leaves)
+            return self.function_for(leaves).linearize(ours, trace.remembers, leaves)
 
-        if trace.remembers:  # it is to see nothing of leaves that are not connected, for their gradients to be None
+        if trace.remembers:  # leaves that are not connected are hidden from it, so that their gradients are None
             inside = [leaf._payload if own else leaf for leaf, own in zip(leaves, ours, strict=True)]
-            connected = self.found(inside).connected(ours, inside)
+            connected = self.function_for(inside).connected(ours, inside)
             leaves = [leaf if own else x for leaf, x, own in zip(leaves, inside, connected, strict=True)]
         return Rule.followed(replace(self, linearize=linearize), trace, leaves)
 
     @override
     def mapped(self, ours: Sequence[bool], trace: object = None) -> _NativeRule:
-        places = tuple(ours)
+        mask = tuple(ours)
 
-        def found(leaves: Leaves) -> Function:
-            one = [_first(first_example(leaf)) if own else leaf for leaf, own in zip(leaves, places, strict=True)]
-            return self.found(one).mapped(places, leaves)
+        def function_for(leaves: Leaves) -> Function:
+            one = [_first_of(first_example(leaf)) if own else leaf for leaf, own in zip(leaves, mask, strict=True)]
+            return self.function_for(one).mapped(mask, leaves)
 
-        return _rule(self.name, found)
-
-
-def _nothing(leaves: Leaves) -> Any:
-    raise NotImplementedError  # `followed` knows by which leaves to linearize
+        return _rule(self.name, function_for)
 
 
-def _rule(name: str, found: Callable[[Leaves], Function]) -> _NativeRule:
+def _never_called(leaves: Leaves) -> Any:
+    raise NotImplementedError  # `followed` passes a function that depends on the traced leaves
+
+
+def _rule(name: str, function_for: Callable[[Leaves], Function]) -> _NativeRule:
     def compute(leaves: Leaves) -> Leaves:
-        return found(leaves)(leaves)
+        return function_for(leaves)(leaves)
 
     compute.__name__ = name
-    return _NativeRule(compute, compute, _nothing, found=found)
+    return _NativeRule(compute, compute, _never_called, function_for=function_for)

@@ -1,8 +1,8 @@
-"""Where in a nest of loops an instruction stands: no deeper than what it needs changes.
+"""Loop-invariant code motion: each instruction is placed in the outermost loop that its operands allow.
 
-    hoisted(instructions, loops, carried, written, before)      the instructions by depth, the innermost last
+    hoisted(instructions, loops, carried, written, outer_writes)      the instructions by depth, the innermost last
 
-LLVM could do this by itself, but to look for it takes more of the time of a compilation than to know it.
+LLVM's pass does the same, but takes longer, since it must analyze the loops.
 """
 
 from __future__ import annotations
@@ -17,38 +17,37 @@ def hoisted(
     loops: Sequence[Value],
     carried: Collection[Value],
     written: Collection[Value],
-    before: tuple[Collection[Value], int] = ((), 0),
+    outer_writes: tuple[Collection[Value], int] = ((), 0),
 ) -> list[list[Item]]:
-    """Return the instructions of an iteration by the number of loops around them.
+    """Return the instructions of an iteration by their depth, the number of enclosing loops.
 
-    The depth of an instruction is the greatest depth of its arguments. A write is innermost, and a read of memory that
-    is written is no further outside than the writes are.
+    The depth of an instruction is the greatest depth of its operands. Stores are innermost, and loads of memory that is
+    written have at least the depth of the stores.
 
     Args:
-        instructions: each behind those that it needs.
-        loops: the variables of the loops, from the outermost to the innermost.
-        carried: what goes from iteration to iteration of the innermost loop.
-        written: the memory into which the nest writes.
-        before: the memory into which others write before it in iterations of loops around them all, and how many of
-            these there are.
+        instructions: the instructions, operands first.
+        loops: the loop variables, from the outermost loop to the innermost.
+        carried: the values carried between iterations of the innermost loop.
+        written: the memory to which the nest stores.
+        outer_writes: the memory to which other nests store within shared outer loops, and the number of these loops.
     """
     depths: dict[Value, int] = {variable: depth for depth, variable in enumerate(loops, 1)}
     depths.update(dict.fromkeys(carried, len(loops)))
-    least = {**dict.fromkeys(before[0], before[1]), **dict.fromkeys(written, len(loops))}
+    least = {**dict.fromkeys(outer_writes[0], outer_writes[1]), **dict.fromkeys(written, len(loops))}
     levels: list[list[Item]] = [[] for _ in range(len(loops) + 1)]
-    for each in instructions:
-        depth = max([depths.get(arg, 0) for arg in each.args], default=0)
-        if each.op is Op.LOAD:
-            depth = max(depth, least.get(base_of(each.args[0]), 0))
-        if each.type is None:  # a write
+    for instruction in instructions:
+        depth = max([depths.get(arg, 0) for arg in instruction.args], default=0)
+        if instruction.op is Op.LOAD:
+            depth = max(depth, least.get(base_of(instruction.args[0]), 0))
+        if instruction.type is None:  # a store
             depth = len(loops)
-        depths[each] = depth
-        levels[depth].append(each)
+        depths[instruction] = depth
+        levels[depth].append(instruction)
     return levels
 
 
 def base_of(address: Value) -> Value:
-    """Return the memory in which an address lies."""
+    """Return the pointer from which an address is computed."""
     while isinstance(address, Instruction) and address.op is Op.ADDRESS:
         address = address.args[0]
     return address

@@ -231,7 +231,7 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
         rest: what only the function that was compiled knows; see `Inspection`.
     """
     executable, block = function.executable(), function.block
-    apart = executable if arrays is None else Executable(block, function.options, apart=True)
+    apart = executable if arrays is None else Executable(block, function.options, separate_items=True)
     reader = _Reader(apart.block, apart.program, apart.plan)
     stages = [reader.stage(item) for item in apart.plan.items]
     if arrays is not None:
@@ -293,7 +293,7 @@ def _timed(executable: Executable, arrays: Sequence[Any]) -> list[float]:
     matrices wait for each other for hundreds of times as long as they compute, for a second on end. Which is why a
     stage is timed at different moments.
     """
-    values = executable.given(arrays)
+    values = executable.initial_values(arrays)
     best, rounds = [math.inf] * len(executable.stages), 0
     begun = time.perf_counter()
     enough, now = begun + _TIMED * len(best), begun

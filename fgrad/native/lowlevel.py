@@ -106,7 +106,7 @@ def low_level(block: Block, name: str, signature: str) -> Any:
             f"{name} needs {workspace} bytes to work in, and a C function takes at most {_MOST_ON_STACK} of the stack."
         )
     declarations = machine.declarations(functions.used)
-    narrow = "\n".join([declarations, *functions.narrow]) if functions.narrow else ""
+    narrow = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
     texts = [
         linkage.text()[0],
         declarations,

@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import cast
 
 from fgrad.native.body import Body
-from fgrad.native.emission import PART, NestFunction, accumulated, append_innermost, identity
+from fgrad.native.emission import CHUNK, NestFunction, append_accumulation, append_innermost, identity
 from fgrad.native.ir import (
     NULL,
     Builder,
@@ -76,7 +76,7 @@ class Parts:
     """The functions that run a nest in parts.
 
     Args:
-        function: runs a part; see `emission.PART`.
+        function: runs a part; see `emission.CHUNK`.
         fills: the body of a function that fills arrays before.
         parameters: the memory that it takes.
         places: which of these is the memory of each total.
@@ -99,7 +99,7 @@ class Parts:
         linkage: Linkage,
     ) -> None:
         self._function, self._parameters, self._places = function, list(parameters), list(places)
-        self._units = -(-function.iterations // function.step)
+        self._units = -(-function.iterations // function.chunk_multiple)
         self._count, self._widths = min(MOST_PARTS, self._units), widths
         self._run = _Run(self._count, threads, linkage)
         self._stride = sum(map(_bytes, function.totals))
@@ -113,7 +113,7 @@ class Parts:
         given = taken(self._parameters)
         functions = {
             f"internal void @{name}_fill({given}) noinline": self._fills[0],
-            f"internal void @{name}_part({given}, {taken(PART)}) noinline": self._part[0],
+            f"internal void @{name}_part({given}, {taken(CHUNK)}) noinline": self._part[0],
             f"internal void @{name}_job({taken([_SHARED, _NUMBER])})": printed(self._job(name))[0],
             f"hidden void @{name}({given}) noinline": printed(self._whole(name))[0],
         }
@@ -124,7 +124,7 @@ class Parts:
         code, function = Builder(), self._function
         *arrays, partial = _shared(code, len(self._parameters) + 1)
         with code.when(code.compare("slt", _NUMBER, integer(self._count))):
-            ends = [code.mul(each, integer(function.step)) for each in _ends(code, self._units, self._count)]
+            ends = [code.mul(each, integer(function.chunk_multiple)) for each in _ends(code, self._units, self._count)]
             base = code.address(partial, Type.I8, code.mul(_NUMBER, integer(self._stride)))
             given = list(arrays)
             for place, offset in zip(self._places, self._offsets, strict=True):
@@ -154,7 +154,7 @@ class Parts:
         with code.loop(self._count) as part:
             place = code.add(code.mul(part, integer(self._stride)), integer(offset))
             value = loaded(code, kind, code.address(partial, Type.I8, place))
-            sum_.next = accumulated(code, total.kind, kind, sum_, value, in_order=True)
+            sum_.next = append_accumulation(code, total.kind, kind, sum_, value, in_order=True)
         cast(Loop, code.body[-1]).carried.append(sum_)
         store(code, kind, sum_.after, target)
 
@@ -166,7 +166,7 @@ class Parts:
         with code.within(loop.body):
             first, *others = [loaded(code, kind, code.address(base, kind.stored, loop.variable)) for base in parts]
             for value in others:
-                first = accumulated(code, total.kind, kind, first, value, in_order=True)
+                first = append_accumulation(code, total.kind, kind, first, value, in_order=True)
             store(code, kind, first, code.address(target, kind.stored, loop.variable))
         append_innermost(code, loop, self._widths, total.size)
 

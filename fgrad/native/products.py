@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fgrad.native.contractions import Side, contraction, fails_unless_finite
+from fgrad.native.contractions import Operand, contraction, fail_unless_finite
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.nodes import AffineIndex, AffineTerm, Concatenation, Node, Reduction, Remap, axis_index
 from fgrad.native.shapes import sliced
@@ -20,11 +20,11 @@ def _matmul(program: Program, out: Name, x: Node, y: Node, guard: int | None = N
     letters = "".join(chr(ord("a") + axis) for axis in range(max(stacks)))
     rows, columns = "X" * (len(x.shape) > 1), "Z" * (len(y.shape) > 1)
     left, right = (letters[len(letters) - count :] for count in stacks)
-    sides = [
-        Side(program.cast(x, out.dtype), left + rows + "Y"),
-        Side(program.cast(y, out.dtype), f"{right}Y{columns}"),
+    labelled = [
+        Operand(program.cast(x, out.dtype), left + rows + "Y"),
+        Operand(program.cast(y, out.dtype), f"{right}Y{columns}"),
     ]
-    return contraction(program, sides, letters + rows + columns, out.dtype, guard)
+    return contraction(program, labelled, letters + rows + columns, out.dtype, guard)
 
 
 @lowers("einsum", "einsum_guarded")
@@ -35,8 +35,8 @@ def _einsum(
     nodes = [program.cast(x, out.dtype) for x in operands]
     if not _lowers_einsum(inputs.split(","), nodes):
         return None
-    sides = [Side(node, labels) for node, labels in zip(nodes, inputs.split(","), strict=True)]
-    return contraction(program, sides, output, out.dtype, guard)
+    labelled = [Operand(node, labels) for node, labels in zip(nodes, inputs.split(","), strict=True)]
+    return contraction(program, labelled, output, out.dtype, guard)
 
 
 def _lowers_einsum(terms: list[str], nodes: list[Node]) -> bool:
@@ -66,7 +66,7 @@ def _convolve(
     is_safe = out.dtype.kind != "f" or (kept.shape[-1] <= a.shape[-1] and guard is None)
     done = _valid(program, kept, sliced(program, v, (Ellipsis, slice(None, None, -1))), out.shape)
     if not is_safe:
-        fails_unless_finite(program, done)
+        fail_unless_finite(program, done)
     return done
 
 

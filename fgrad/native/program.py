@@ -105,7 +105,7 @@ class Program:
                 check_repeats(flat, examples, self.graph, self.assigned, trace)
             self.seconds += time.perf_counter() - start
         self._warn_of_long_recording(runs)
-        self._captured.leave_out_changed()
+        self._captured.forget_changed()
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph knows `flat`, and is not to keep the object of a method
         self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]

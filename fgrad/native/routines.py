@@ -258,7 +258,7 @@ def _exchange(body: Body, how: Solution, x: Value, pivots: Value) -> None:
                 return body.at(x, 0, (how.columns, row), (1, column))
 
             if how.size <= FEW_ROWS:
-                body.exchange_by_values(row_at, how.size, row, other)
+                body.exchange_by_select(row_at, how.size, row, other)
             else:
                 body.exchange(row_at(row), row_at(other))
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.native.calls import Calls, Functions, places
+from fgrad.native.calls import Calls, Functions, arena_offsets
 from fgrad.native.ir import Builder, Op, Parameter, Symbol, Type, Value, integer
 from fgrad.native.llvm_text import printed, taken
 from fgrad.native.nodes import Node
@@ -108,7 +108,7 @@ class Segment:
 
     def place(self, wanted: set[Node]) -> None:
         """Find places in the arena for the arrays that it makes, but for those that others read, `wanted`."""
-        self._offsets, self.arena = places(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
+        self._offsets, self.arena = arena_offsets(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
 
     def append(self, code: Builder, memory: dict[Node, Value], arena: Value) -> None:
         """Append the items.
