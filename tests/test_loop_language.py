@@ -39,7 +39,7 @@ from fgrad.native.tiling import tiled
 from fgrad.native.vectorization import widened
 from fgrad.native.verifier import VerificationError, verify, verify_reads
 
-P, Q, OUT, TOTALS = (Parameter(name, is_alone=True) for name in ("p", "q", "out", "totals"))
+P, Q, OUT, TOTALS = (Parameter(name, is_noalias=True) for name in ("p", "q", "out", "totals"))
 WIDTHS = Widths({64: 4, 32: 8}, frozenset(["exp"]))
 SIZE = 112
 EXACT = ("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs", "square", "sign", "fmax")

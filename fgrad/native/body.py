@@ -46,7 +46,7 @@ class Body(Builder):
         """Return memory that holds a number; it is taken once, and not in each iteration of a loop."""
         assert value.type is not None
         with self.within(self._first):
-            place = self.room(value.type)
+            place = self.alloca(value.type)
             self.store(value, place)
         return place
 
@@ -55,7 +55,7 @@ class Body(Builder):
         if isinstance(value, int):
             return self._room_with(integer(value, Type.I32))
         with self.within(self._first):
-            place = self.room(Type.I32)
+            place = self.alloca(Type.I32)
         self.store(self.cast(Op.TRUNC, value, Type.I32), place)
         return place
 

@@ -33,8 +33,8 @@ from fgrad.native.llvm_text import Used, printed, taken
 from fgrad.native.lowering import Program
 from fgrad.native.nests import Rows, memory_of
 from fgrad.native.nodes import Input, LibraryCall, LoopNode, Node, Projection, Shape
-from fgrad.native.parallel import Parts, ProductParts, cut_of, is_worth_parts
-from fgrad.native.plan import Item, Plan, planned
+from fgrad.native.parallel import ChunkedNest, ChunkedProducts, is_worth_chunks, split_of
+from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import SCALARS, loaded, scalar_of
 
@@ -60,7 +60,7 @@ class Functions:
         threads, widths, linkage: the same.
         known: the names of those that there are, by their text without a name; equal ones are written once.
         texts: what is written of them.
-        narrow: those with loops that LLVM is to make wide; they form a separate module.
+        unvectorized: those with loops that LLVM is to make wide; they form a separate module.
         declarations: of the latter, for the module that calls them.
         has_iterations: there are loops over programs, of which what stands in an iteration runs again and again.
         used: the functions of libraries that they call.
@@ -70,7 +70,7 @@ class Functions:
         self.threads, self.widths, self.linkage = threads, widths, linkage
         self.known: dict[str, str] = {}
         self.texts: list[str] = []
-        self.narrow: list[str] = []
+        self.unvectorized: list[str] = []
         self.declarations: list[str] = []
         self.has_iterations = False
         self.used: dict[str, tuple[str, ...]] = {}
@@ -80,7 +80,7 @@ class Functions:
         self.used.update(used)
         known = self.known.setdefault(written(""), name)
         if known == name:
-            (self.texts if is_wide else self.narrow).append(written(name))
+            (self.texts if is_wide else self.unvectorized).append(written(name))
             if not is_wide:
                 self.declarations.append(f"declare {self.linkage.scope} void @{name}({', '.join(['ptr'] * arguments)})")
         return known
@@ -108,7 +108,7 @@ class Calls:
     """
 
     def __init__(self, name: str, items: Iterable[Item], plan: Plan, functions: Functions) -> None:
-        self._plan, self._functions, self._parts = plan, functions, plan.parts()
+        self._plan, self._functions, self._parts = plan, functions, plan.projections()
         items = list(items)
         self.writes = [node for item in items for node in self._written(item)]
         self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
@@ -147,19 +147,19 @@ class Calls:
             function = nest_function(item, pointers, self._functions.widths)
             body, used = printed(function.body)
             written, is_wide = self._functions.definition(pointers.order.values(), body), function.is_wide
-            if self._functions.threads and is_worth_parts(function):
+            if self._functions.threads and is_worth_chunks(function):
                 written, used, is_wide = self._in_parts(item, function, pointers)
         return self._functions.add(name, written, used, len(pointers.order), is_wide), list(pointers.order)
 
     def _routine(self, item: LibraryCall, pointers: Pointers) -> tuple[Written, Used]:
         """Return the functions that run a routine, large products in parts, and what they use."""
         threads, linkage = self._functions.threads, self._functions.linkage
-        cut = cut_of(item) if threads else None
+        cut = split_of(item) if threads else None
         if cut is None:
             body, used = ROUTINES[item.routine](item, pointers.at, linkage)
             return self._functions.definition(pointers.order.values(), body, is_caller=True), used
         arrays = [pointers.at(each) for each in (*item.arguments, item)]
-        parts = ProductParts(item, cut, pointers.order.values(), arrays, threads, linkage)
+        parts = ChunkedProducts(item, cut, pointers.order.values(), arrays, threads, linkage)
         return parts.text, parts.used
 
     def _in_parts(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Written, Used, bool]:
@@ -169,7 +169,7 @@ class Calls:
         begins = fills(function.begins, pointers)
         parameters, threads = list(pointers.order.values()), self._functions.threads
         widths, linkage = self._functions.widths, self._functions.linkage
-        parts = Parts(function, begins, parameters, totals, threads, widths, linkage)
+        parts = ChunkedNest(function, begins, parameters, totals, threads, widths, linkage)
         return parts.text, parts.used, function.is_wide
 
 
@@ -191,10 +191,10 @@ class _Loop:
 
     def __init__(self, item: LoopNode, parts: list[Projection], name: str, functions: Functions) -> None:
         self._iterations = iterations = item.iterations
-        plan = planned(item.program.all, item.results)
+        plan = make_plan(item.program.all, item.results)
         self._calls = Calls(name, plan.items, plan, functions)
         order = dict.fromkeys([*map(memory_of, item.arguments), *parts, item])
-        self.given = {node: Parameter(f"p{place}", is_alone=True) for place, node in enumerate(order)}
+        self.given = {node: Parameter(f"p{place}", is_noalias=True) for place, node in enumerate(order)}
         self._made = {part.place: self.given[part] for part in parts}
         self._item, self._size = item, 0
         self._code = Builder()  # what runs before the first iteration, and then the loop
@@ -204,7 +204,7 @@ class _Loop:
         self._condition: tuple[Program, Calls, Node] | None = None
         if item.condition is not None:
             program, result = item.condition
-            plan = planned(program.all, [result])
+            plan = make_plan(program.all, [result])
             self._condition = program, Calls(f"{name}_c", plan.items, plan, functions), result
         inputs = [item.program.inputs[name] for name in iterations.body.inputs]
         addresses = [self.given[memory_of(x)] for x in item.arguments]

@@ -134,8 +134,8 @@ def _contracted(program: Program, sides: list[Side], output: str, dtype: DTypeLi
 
 def fails_unless_finite(program: Program, x: Node) -> None:
     """Say that a run is void where an array holds an infinity or NaN."""
-    is_finite = program.pointwise("isfinite", x, dtype=np.bool_)
-    program.fails(program.pointwise("logical_not", is_finite, dtype=np.bool_))
+    is_finite = program.elementwise("isfinite", x, dtype=np.bool_)
+    program.add_failure(program.elementwise("logical_not", is_finite, dtype=np.bool_))
 
 
 def _summed_alone(program: Program, side: Side, others: str, output: str) -> Side:
@@ -188,19 +188,19 @@ def _looped(
         others = [each for place, each in enumerate(spread) if place != guard]
         product = others[0]
         for each in others[1:]:
-            product = program.pointwise("multiply", product, each)
-        product = program.pointwise("scale", spread[guard], product)
+            product = program.elementwise("multiply", product, each)
+        product = program.elementwise("scale", spread[guard], product)
     else:
         for each in spread[1:]:
-            product = program.pointwise("multiply", product, each)
-    product = program.repeat(product, tuple(sizes[label] for label in order))
+            product = program.elementwise("multiply", product, each)
+    product = program.broadcast(product, tuple(sizes[label] for label in order))
     gone = [axis for axis, label in enumerate(order) if label not in output]
     kind = "any" if np.dtype(dtype).kind == "b" else "sum"
     done = product
     if gone:
         done = program.add(Reduction(kind, product, gone, dtype))
     elif not is_view and np.dtype(dtype).kind == "f":  # a sum of one product begins at 0.0, which makes 0.0 of -0.0
-        done = program.pointwise("add", product, program.add(Literal(0, dtype)))
+        done = program.elementwise("add", product, program.add(Literal(0, dtype)))
     left = [label for label in order if label in output]
     return program.permuted(done, [left.index(label) for label in output])
 

@@ -192,7 +192,7 @@ def _potrf(f: _Function) -> None:
     """Factor a matrix as the transpose of an upper triangle and this, from ("U", n, a, lda, info)."""
     n, leading = f.size(1), f.size(3)
     f.store(_SUCCESS, f.given[4])
-    total = f.room(f.kind.type)
+    total = f.alloca(f.kind.type)
     with f.loop(n) as j:
         with f.loop(f.sub(n, j)) as further:
             i = f.add(j, further)
@@ -216,7 +216,7 @@ def _getrf(f: _Function) -> None:
     """Factor a square matrix by LU with partial pivoting, from (n, n, a, lda, pivots, info)."""
     n, leading = f.size(0), f.size(3)
     f.store(_SUCCESS, f.given[5])
-    best, where = f.room(f.kind.type), f.room(Type.I64)
+    best, where = f.alloca(f.kind.type), f.alloca(Type.I64)
     with f.loop(n) as k:
         f.store(f.intrinsic("fabs", f.read(f.element(f.given[2], k, k, leading))), best)
         f.store(k, where)

@@ -44,7 +44,7 @@ class Pointers:
         """Return an array's memory, from an element on."""
         key = memory_of(node), offset
         if key not in self.order:
-            self.order[key] = Parameter(f"p{len(self.order)}", is_alone=True)
+            self.order[key] = Parameter(f"p{len(self.order)}", is_noalias=True)
         return self.order[key]
 
     def all_of(self, nodes: Iterable[Node]) -> set[Parameter]:
@@ -57,7 +57,7 @@ class Pointers:
         for node in nodes:
             parameters = self.all_of([node])
             for each in parameters if len(parameters) > 1 else ():
-                each.is_alone = False
+                each.is_noalias = False
 
 
 class Values:

@@ -216,7 +216,7 @@ class _Body:
             depth -= 1
         cell: Instruction | None = None
         if wide != kind and depth < len(self.loops) - 1:
-            cell = Builder().room(wide.type)
+            cell = Builder().alloca(wide.type)
             self.cells.append(_Cell(cell, depth, lambda: convert(code, values.load(target, kept), kind, wide)))
 
         def end() -> None:

@@ -30,7 +30,7 @@ from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Input, Node, NumpyStep, Projection
 from fgrad.native.options import DEFAULT, Options
 from fgrad.native.parallel import default_threads
-from fgrad.native.plan import Item, Plan, planned
+from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment, check_layout
 from fgrad.typing import Array, Shape
@@ -66,7 +66,7 @@ class Executable:
         self._shared = _shared(self._results)
         self._failed = any_failure(self.program)
         roots = [*self._results, *([self._failed] if self._failed else [])]
-        self.plan = planned(self.program.all, roots)
+        self.plan = make_plan(self.program.all, roots)
         self._inputs: list[Node] = [self.program.inputs[name] for name in block.inputs]
         known: dict[Node, Any] = dict(self.program.constants)
         self._known = known
@@ -168,12 +168,14 @@ def _shared(results: list[Node]) -> list[bool]:
 
 def _compiled(texts: tuple[str, str], functions: Functions, options: Options) -> Module:
     """Return the code of a program, which may be in a cache."""
-    text, narrow = texts
+    text, unvectorized = texts
     linkage = functions.linkage
     if not isinstance(linkage, Cached):
-        return Machine.this().compiled(text, narrow, functions.has_iterations)
+        return Machine.this().compiled(text, unvectorized, functions.has_iterations)
     kept = code_cache(options.cache) if options.cache and linkage.is_complete else None
-    return Machine.this().compiled(f"{linkage.text()}\n{text}", narrow, functions.has_iterations, linkage.symbols, kept)
+    return Machine.this().compiled(
+        f"{linkage.text()}\n{text}", unvectorized, functions.has_iterations, linkage.symbols, kept
+    )
 
 
 class Native:
@@ -261,7 +263,7 @@ def _parted(
     plan: Plan, known: dict[Node, Any], roots: list[Node], functions: Functions, apart: bool
 ) -> tuple[dict[str, Segment], set[Node], list[Native | Step]]:
     """Return the native segments by name, the arrays that others than their makers read, and the stages in order."""
-    parts = plan.parts()
+    parts = plan.projections()
     wanted = {memory_of(node) for node in roots}
     segments: dict[str, Segment] = {}
     stages: list[Native | Step] = []
@@ -285,8 +287,8 @@ def _texts(segments: dict[str, Segment], wanted: set[Node], functions: Functions
     check_layout()
     texts = [segment.finished(wanted) for segment in segments.values()]
     declarations = Machine.this().declarations(functions.used, precise)
-    narrow = "\n".join([declarations, *functions.narrow]) if functions.narrow else ""
-    return "\n".join([declarations, *functions.declarations, *functions.texts, *texts]), narrow
+    unvectorized = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
+    return "\n".join([declarations, *functions.declarations, *functions.texts, *texts]), unvectorized
 
 
 def _runs(plan: Plan, apart: bool) -> Iterator[list[Item] | NumpyStep]:

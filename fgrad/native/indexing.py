@@ -52,11 +52,11 @@ def in_range(program: Program, index: Node, size: int, wraps: bool = True) -> No
     index = program.cast(index, _INTEGER)
     low, high = (program.add(Literal(each, _INTEGER)) for each in (0, size - 1))
     if wraps:
-        is_negative = program.pointwise("less", index, low, dtype=np.bool_)
+        is_negative = program.elementwise("less", index, low, dtype=np.bool_)
         length = program.add(Literal(size, _INTEGER))
-        index = program.pointwise("select", is_negative, program.pointwise("add", index, length), index)
-    kept = program.pointwise("minimum", program.pointwise("maximum", index, low), high)
-    program.fails(program.pointwise("not_equal", kept, index, dtype=np.bool_))
+        index = program.elementwise("select", is_negative, program.elementwise("add", index, length), index)
+    kept = program.elementwise("minimum", program.elementwise("maximum", index, low), high)
+    program.add_failure(program.elementwise("not_equal", kept, index, dtype=np.bool_))
     return kept
 
 
@@ -95,8 +95,8 @@ def places_of(program: Program, template: Sequence[Any], arrays: Sequence[Node],
     for item in items:
         if item is ARRAY:
             index = in_range(program, next(rest), shape[axis])
-            part = program.pointwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
-            total = part if total is None else program.pointwise("add", total, part)
+            part = program.elementwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
+            total = part if total is None else program.elementwise("add", total, part)
         elif isinstance(item, slice):
             _, _, start, step = view[axis]
             lengths.append(len(range(*item.indices(shape[axis]))))
@@ -109,9 +109,9 @@ def places_of(program: Program, template: Sequence[Any], arrays: Sequence[Node],
             offsets = offsets + view[axis][1] * strides[axis]
         axis += item is not None
     assert total is not None
-    total = program.reshaped(program.repeat(total, own), (*own, *[1] * (count - before)))
-    total = program.pointwise("add", total, program.array(offsets))
-    return program.repeat(total, (*lengths[:before], *own, *lengths[before:]))
+    total = program.reshaped(program.broadcast(total, own), (*own, *[1] * (count - before)))
+    total = program.elementwise("add", total, program.array(offsets))
+    return program.broadcast(total, (*lengths[:before], *own, *lengths[before:]))
 
 
 def _without_masks(
@@ -154,7 +154,7 @@ def gathered(program: Program, x: Node, template: tuple[Any, ...], arrays: Seque
             return None
         own = broadcast_shapes(*[program.node(each).shape for each in arrays])
         indices = [
-            program.repeat(in_range(program, program.node(each), size), own)
+            program.broadcast(in_range(program, program.node(each), size), own)
             for each, size in zip(arrays, x.shape, strict=False)
         ]
         return program.add(Gather(x, indices))
@@ -175,7 +175,7 @@ def _scatter(
     if not arrays:
         return put_into(program, values, template, shape, program.add(Literal(0, out.dtype)))
     places = _key(program, template, arrays, shape)
-    return places and _added(program, program.repeat(values, places.shape), places, shape)
+    return places and _added(program, program.broadcast(values, places.shape), places, shape)
 
 
 def _added(program: Program, values: Node, places: Node, shape: Shape) -> Node:
@@ -221,7 +221,7 @@ def _masked(program: Program, x: Node, value: Node, mask: Node) -> Node | None:
     if len(value.shape) > rest or mask.shape != x.shape[: len(mask.shape)]:
         return None
     mask = program.reshaped(mask, (*mask.shape, *[1] * rest))
-    return program.pointwise("select", mask, value, x)
+    return program.elementwise("select", mask, value, x)
 
 
 def put(program: Program, x: Node, values: Node, places: Node) -> Node:
@@ -229,7 +229,7 @@ def put(program: Program, x: Node, values: Node, places: Node) -> Node:
     known = constant_of(program, places)
     while len(values.shape) > len(places.shape):  # NumPy lets a value have more axes of one element in front
         values = program.reshaped(values, values.shape[1:])
-    values = program.spread(values, places.shape)
+    values = program.broadcast_operand(values, places.shape)
     if known is None:
         return program.add(LibraryCall("put", x.shape, x.dtype, [x, values, places]))
     order = np.full(x.size, -1, _INTEGER)
@@ -238,7 +238,7 @@ def put(program: Program, x: Node, values: Node, places: Node) -> Node:
     if values.shape and known.size:
         values = program.reshaped(values, (values.size,))
         values = program.add(Gather(values, [program.array(np.maximum(order, 0))]))
-    return program.pointwise("select", program.array(order >= 0), values, x) if known.size else x
+    return program.elementwise("select", program.array(order >= 0), values, x) if known.size else x
 
 
 def _put(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
@@ -264,12 +264,12 @@ def _along(program: Program, x: Node, order: Node, axis: int) -> Node:
     axis %= len(x.shape)
     strides = [math.prod(x.shape[each + 1 :]) for each in range(len(x.shape))]
     index = in_range(program, order, x.shape[axis])
-    total = program.pointwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
+    total = program.elementwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
     offsets = np.zeros((), _INTEGER)
     for each, size in enumerate(x.shape):
         line = np.arange(size if each != axis else 1) * strides[each] * (each != axis)
         offsets = offsets + line.reshape((-1, *[1] * (len(x.shape) - each - 1)))
-    return program.pointwise("add", total, program.array(offsets))
+    return program.elementwise("add", total, program.array(offsets))
 
 
 @lowers("permute")
@@ -277,7 +277,7 @@ def _permute(program: Program, out: Name, x: Node, order: Any, axis: int) -> Nod
     order = program.node(order)
     if 0 in x.shape or 0 in out.shape:
         return program.zeros(out.shape, out.dtype) if 0 in out.shape else None
-    places = program.repeat(_along(program, x, order, axis), out.shape)
+    places = program.broadcast(_along(program, x, order, axis), out.shape)
     return program.add(Gather(program.reshaped(x, (x.size,)), [places]))
 
 
@@ -285,7 +285,7 @@ def _permute(program: Program, out: Name, x: Node, order: Any, axis: int) -> Nod
 def _unpermute(program: Program, out: Name, x: Node, order: object, axis: int) -> Node | None:
     if 0 in x.shape:
         return program.zeros(out.shape, out.dtype)
-    places = program.repeat(_along(program, x, program.node(order), axis), x.shape)
+    places = program.broadcast(_along(program, x, program.node(order), axis), x.shape)
     return put(program, program.zeros(x.shape, x.dtype), x, places)
 
 
@@ -294,4 +294,4 @@ def _tally(program: Program, out: Name, weights: Node, places: Any, length: int)
     if out.shape != (length,) or 0 in (length, weights.size):
         return program.zeros(out.shape, out.dtype)
     places = in_range(program, program.node(places), length, wraps=False)
-    return _added(program, program.cast(weights, out.dtype), program.repeat(places, weights.shape), out.shape)
+    return _added(program, program.cast(weights, out.dtype), program.broadcast(places, weights.shape), out.shape)

@@ -38,7 +38,7 @@ from fgrad.native.nodes import (
     Scan,
     Scatter,
 )
-from fgrad.native.plan import Item, Plan, planned
+from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.reports import Inspection, Stage
 
 _TIMED = 0.02
@@ -76,7 +76,7 @@ class _Reader:
     def _iterations(self, loop: LoopNode) -> Stage:
         """Return what all iterations of a loop do together."""
         iterations: Iterations = loop.iterations
-        plan = planned(loop.program.all, loop.results)
+        plan = make_plan(loop.program.all, loop.results)
         reader = _Reader(iterations.body, loop.program, plan)
         stages = [reader.stage(item) for item in plan.items]
         operations: Counter[str] = Counter()

@@ -26,9 +26,9 @@ def _check(program: Program, equation: Equation, arguments: list[Any]) -> None:
 def _check_range(program: Program, x: Node, dtype: DTypeLike) -> None:
     """Make runs void in which an array of the dtype does not hold an integer."""
     info = np.iinfo(dtype)
-    program.fails(program.pointwise("less", x, program.cast(int(info.min), np.int64), dtype=np.bool_))
+    program.add_failure(program.elementwise("less", x, program.cast(int(info.min), np.int64), dtype=np.bool_))
     if info.max < LARGEST:
-        program.fails(program.pointwise("greater", x, program.cast(int(info.max), np.int64), dtype=np.bool_))
+        program.add_failure(program.elementwise("greater", x, program.cast(int(info.max), np.int64), dtype=np.bool_))
 
 
 def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
@@ -36,18 +36,20 @@ def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
     nodes = [program.cast(x, np.int64) for x in arguments]
     if name in DIVIDE:
         zero = program.cast(0, np.int64)
-        program.fails(program.pointwise("equal", nodes[1], zero, dtype=np.bool_))
+        program.add_failure(program.elementwise("equal", nodes[1], zero, dtype=np.bool_))
     if name in GROW:
         floats = [program.cast(x, np.float64) for x in nodes]
-        _check_size(program, program.pointwise(name, *floats), LARGEST)
+        _check_size(program, program.elementwise(name, *floats), LARGEST)
     if name == "divide":
         for each in nodes:
             _check_size(program, program.cast(each, np.float64), EXACT)
 
 
 def _check_size(program: Program, x: Node, limit: int) -> None:
-    size = program.pointwise("abs", x)
-    program.fails(program.pointwise("greater_equal", size, program.cast(float(limit), np.float64), dtype=np.bool_))
+    size = program.elementwise("abs", x)
+    program.add_failure(
+        program.elementwise("greater_equal", size, program.cast(float(limit), np.float64), dtype=np.bool_)
+    )
 
 
 CHECKS.append(_check)

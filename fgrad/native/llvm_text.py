@@ -47,7 +47,7 @@ def printed(body: Sequence[Item], result: Value | None = None) -> tuple[str, Use
 
 def taken(parameters: Iterable[Parameter]) -> str:
     """Return the parameters of a function as they are declared."""
-    return ", ".join(f"{each.type}{' noalias' if each.is_alone else ''} %{each.name}" for each in parameters)
+    return ", ".join(f"{each.type}{' noalias' if each.is_noalias else ''} %{each.name}" for each in parameters)
 
 
 class _Printer:
@@ -111,7 +111,7 @@ class _Printer:
         if item.type is None:
             self.lines.append(f"  {text}")
             return
-        lines = self.rooms if item.op is Op.ROOM else self.lines
+        lines = self.rooms if item.op is Op.ALLOCA else self.lines
         lines.append(f"  {self._new(item)} = {text}")
 
     def _joined(self, item: Instruction) -> str:
@@ -279,8 +279,8 @@ _WRITERS: dict[Op, Callable[[_Printer, Instruction], str]] = {
     Op.LOAD: _Printer._load,
     Op.STORE: _Printer._store,
     Op.ATOMIC: _Printer._atomic,
-    Op.ROOM: _Printer._room,
-    Op.SPREAD: _Printer._spread,
+    Op.ALLOCA: _Printer._room,
+    Op.SPLAT: _Printer._spread,
     Op.EXTRACT: _Printer._extract,
     Op.INSERT: _Printer._insert,
     Op.REDUCE: _Printer._reduce,

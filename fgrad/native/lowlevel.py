@@ -106,7 +106,7 @@ def low_level(block: Block, name: str, signature: str) -> Any:
             f"{name} needs {workspace} bytes to work in, and a C function takes at most {_MOST_ON_STACK} of the stack."
         )
     declarations = machine.declarations(functions.used)
-    narrow = "\n".join([declarations, *functions.narrow]) if functions.narrow else ""
+    unvectorized = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
     texts = [
         linkage.text()[0],
         declarations,
@@ -114,7 +114,9 @@ def low_level(block: Block, name: str, signature: str) -> Any:
         *functions.texts,
         text,
     ]
-    module = machine.compiled("\n".join([*texts, _wrapper(block, form, workspace)]), narrow, functions.has_iterations)
+    module = machine.compiled(
+        "\n".join([*texts, _wrapper(block, form, workspace)]), unvectorized, functions.has_iterations
+    )
     made: Any = ctypes.CFUNCTYPE(form.result, *form.parameters)(module.address("outer"))
     made.module, made.address = module, module.address("outer")
     return made
@@ -169,10 +171,10 @@ def _wrapper(block: Block, form: _Form, workspace: int) -> str:
     arrays: list[Value] = [parameters[place] for place in form.given]
     for place, number in enumerate(arrays):
         if number.type is Type.F64:
-            arrays[place] = code.room(Type.F64)
+            arrays[place] = code.alloca(Type.F64)
             code.store(number, arrays[place])
-    result = code.room(Type.F64) if form.made < 0 else parameters[form.made]
-    work, state = code.room(Type.I8, max(workspace, 1)), code.room(Type.I32)
+    result = code.alloca(Type.F64) if form.made < 0 else parameters[form.made]
+    work, state = code.alloca(Type.I8, max(workspace, 1)), code.alloca(Type.I32)
     code.store(integer(1, Type.I32), state)
     with code.when(_fits(code, block, form, parameters)):
         last = len(arrays) - 1  # numbers behind each other

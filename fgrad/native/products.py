@@ -90,5 +90,5 @@ def _valid(program: Program, a: Node, v: Node, shape: tuple[int, ...]) -> Node:
         first = axis - (len(each.shape) - 1)
         places = [axis_index(first + own, size) for own, size in enumerate(each.shape[:-1])]
         sides.append(program.add(Remap(each, space, [*places, AffineIndex(0, last)])))
-    product = program.pointwise("multiply", *sides)
+    product = program.elementwise("multiply", *sides)
     return program.add(Reduction("sum", product, [j], a.dtype))

@@ -37,7 +37,7 @@ for _kind in ("sum", "prod", "max", "min", "any", "all"):
 @lowers("mean")
 def _mean(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False) -> Node:
     total = program.reduced("sum", program.cast(x, out.dtype), axis, keepdims, out.dtype)
-    return program.pointwise("divide", total, program.add(Literal(count_of(x.shape, axis), out.dtype)))
+    return program.elementwise("divide", total, program.add(Literal(count_of(x.shape, axis), out.dtype)))
 
 
 def _extremum_of_numbers(kind: str, worst: float) -> Rule:
@@ -46,11 +46,11 @@ def _extremum_of_numbers(kind: str, worst: float) -> Rule:
     def rule(program: Program, out: object, x: Node, axis: Axes = None, keepdims: bool = False) -> Node | None:
         if x.dtype.kind != "f":
             return _reduction_of(kind)(program, out, x, axis, keepdims)
-        unknown = program.pointwise("isnan", x, dtype=np.bool_)
-        kept = program.pointwise("select", unknown, program.add(Literal(worst, x.dtype)), x)
+        unknown = program.elementwise("isnan", x, dtype=np.bool_)
+        kept = program.elementwise("select", unknown, program.add(Literal(worst, x.dtype)), x)
         found = program.reduced(kind, kept, axis, keepdims, x.dtype)
         nothing = program.reduced("all", unknown, axis, keepdims, np.bool_)
-        return program.pointwise("select", nothing, program.add(Literal(np.nan, x.dtype)), found)
+        return program.elementwise("select", nothing, program.add(Literal(np.nan, x.dtype)), found)
 
     return rule
 
@@ -87,14 +87,14 @@ def _chosen(kind: str) -> Callable[..., Any]:
         if x.shape[along] > _LONGEST_ROW:
             return None
         best = program.reduced(kind, x, along, True, x.dtype)
-        wanted = program.pointwise("equal", x, best, dtype=np.bool_)
+        wanted = program.elementwise("equal", x, best, dtype=np.bool_)
         if x.dtype.kind == "f":
-            wanted = program.pointwise(
-                "logical_or", wanted, program.pointwise("isnan", x, dtype=np.bool_), dtype=np.bool_
+            wanted = program.elementwise(
+                "logical_or", wanted, program.elementwise("isnan", x, dtype=np.bool_), dtype=np.bool_
             )
         size = x.shape[along]
         numbers = program.array(np.arange(size, dtype=np.int64).reshape((-1, *[1] * (len(x.shape) - along - 1))))
-        places = program.pointwise("select", wanted, numbers, program.add(Literal(size - 1, np.int64)))
+        places = program.elementwise("select", wanted, numbers, program.add(Literal(size - 1, np.int64)))
         return program.reshaped(program.reduced("min", places, along, False, np.int64), out.shape)
 
     return rule
@@ -124,10 +124,10 @@ def _logsumexp(program: Program, out: Name, x: Node, axis: Axes = None, keepdims
     if x.dtype.kind != "f" or x.dtype != out.dtype:
         return None
     largest = program.reduced("max", x, axis, True, x.dtype)
-    total = program.reduced("sum", program.pointwise("share", x, largest), axis, True, x.dtype)
+    total = program.reduced("sum", program.elementwise("share", x, largest), axis, True, x.dtype)
     # The largest element adds 1 to the total; where it is minus infinity, the total is 0, and of no account.
-    total = program.pointwise("maximum", total, program.add(Literal(1, x.dtype)))
-    found = program.pointwise("add", program.pointwise("log", total), largest)
+    total = program.elementwise("maximum", total, program.add(Literal(1, x.dtype)))
+    found = program.elementwise("add", program.elementwise("log", total), largest)
     return program.reshaped(found, out.shape)
 
 
@@ -137,11 +137,11 @@ def _cross(program: Program, out: Name, a: Node, b: Node) -> Node:
     for first, second in ((1, 2), (2, 0), (0, 1)):
         x, y = program.cast(a, out.dtype), program.cast(b, out.dtype)
         left, right = (
-            program.pointwise("multiply", *(sliced(program, each, (..., place)) for each, place in pair))
+            program.elementwise("multiply", *(sliced(program, each, (..., place)) for each, place in pair))
             for pair in (((x, first), (y, second)), ((x, second), (y, first)))
         )
-        part = program.pointwise("subtract", left, right)
-        parts.append(program.repeat(program.reshaped(part, (*part.shape, 1)), (*out.shape[:-1], 1)))
+        part = program.elementwise("subtract", left, right)
+        parts.append(program.broadcast(program.reshaped(part, (*part.shape, 1)), (*out.shape[:-1], 1)))
     return joined(program, parts, -1)
 
 
@@ -173,12 +173,12 @@ def _segment_sums(program: Program, out: Name, x: Node, starts: Sequence[int], a
 
 @lowers("abs_squared")
 def _abs_squared(program: Program, out: object, x: Node) -> Node | None:
-    return program.pointwise("square", x) if x.dtype.kind == "f" else None
+    return program.elementwise("square", x) if x.dtype.kind == "f" else None
 
 
 @lowers("hypot_squared")
 def _hypot_squared(program: Program, out: Name, x: Any, y: Any) -> Node | None:
     if out.dtype.kind != "f":
         return None
-    length = program.pointwise("hypot", program.cast(x, out.dtype), program.cast(y, out.dtype))
-    return program.pointwise("square", length)
+    length = program.elementwise("hypot", program.cast(x, out.dtype), program.cast(y, out.dtype))
+    return program.elementwise("square", length)

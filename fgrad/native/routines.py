@@ -285,7 +285,7 @@ def _cholesky(body: Body, item: LibraryCall, matrix: Value, result: Value) -> No
     """The lower triangle in C order is the upper one in Fortran's."""
     how: Factors = item.options
     body.uses_threads = how.size >= _LARGE
-    upper, size, state = body.flag("U"), body.integer(how.size), body.room(Type.I32)
+    upper, size, state = body.flag("U"), body.integer(how.size), body.alloca(Type.I32)
     into = Matrices(0, _steps(how.stack, how.size**2), False, how.size)
     with body.loops(how.stack) as iterations:
         factor = body.matrix(result, into, iterations)
@@ -304,7 +304,7 @@ def _lu(body: Body, item: LibraryCall, matrix: Value, result: Value) -> None:
     """The factors by columns, and one more column: the rows that were exchanged with each, counted from 0."""
     how: Factors = item.options
     body.uses_threads = how.size >= _LARGE
-    size, state = body.integer(how.size), body.room(Type.I32)
+    size, state = body.integer(how.size), body.alloca(Type.I32)
     into = Matrices(0, _steps(how.stack, how.size * (how.size + 1)), False, how.size)
     turned = how.matrices._replace(is_turned=not how.matrices.is_turned)
     with body.loops(how.stack) as iterations:

@@ -97,8 +97,8 @@ class Cost(IntEnum):
     """What an operation costs: a cycle or two, some more, though not more than memory, or a function's time."""
 
     CHEAP = 0
-    MIDDLING = 1
-    DEAR = 2
+    MODERATE = 1
+    EXPENSIVE = 2
 
 
 class ScalarOperation(NamedTuple):
@@ -113,7 +113,7 @@ class ScalarOperation(NamedTuple):
     """
 
     emit: Emit
-    cost: Cost = Cost.DEAR
+    cost: Cost = Cost.EXPENSIVE
     is_for_floats: bool = False
     jax: str | None = "numpy"
 
@@ -374,11 +374,11 @@ def _invert(code: Builder, kind: Scalar, a: Value) -> Value:
 
 # The table
 
-_CHEAP, _MIDDLING = Cost.CHEAP, Cost.MIDDLING
+_CHEAP, _MODERATE = Cost.CHEAP, Cost.MODERATE
 _SPECIAL = "scipy.special"
 
 
-def _of_floats(emit: Emit, cost: Cost = Cost.DEAR, jax: str | None = "numpy") -> ScalarOperation:
+def _of_floats(emit: Emit, cost: Cost = Cost.EXPENSIVE, jax: str | None = "numpy") -> ScalarOperation:
     return ScalarOperation(emit, cost, True, jax)
 
 
@@ -400,7 +400,7 @@ SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "add": _cheap(_arithmetic(Op.FADD, Op.ADD, Op.OR)),
     "subtract": _cheap(_arithmetic(Op.FSUB, Op.SUB)),
     "multiply": _cheap(_multiply),
-    "divide": _of_floats(_arithmetic(Op.FDIV, None), _MIDDLING),
+    "divide": _of_floats(_arithmetic(Op.FDIV, None), _MODERATE),
     "fmod": _of_floats(_arithmetic(Op.FREM, None)),
     "bitwise_and": _cheap(_arithmetic(None, Op.AND, Op.AND)),
     "bitwise_or": _cheap(_arithmetic(None, Op.OR, Op.OR)),
@@ -419,18 +419,18 @@ SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "positive": _cheap(lambda code, kind, a: a),
     "abs": _cheap(_absolute),
     "fabs": _of_floats(_absolute, _CHEAP),
-    "sign": ScalarOperation(_sign, _MIDDLING, jax=None),
+    "sign": ScalarOperation(_sign, _MODERATE, jax=None),
     "square": _cheap(_square),
-    "reciprocal": _of_floats(_reciprocal, _MIDDLING),
-    "sqrt": _of_floats(_intrinsic("sqrt"), _MIDDLING),
-    "floor": _of_floats(_floor, _MIDDLING),
-    "ceil": _of_floats(_intrinsic("ceil"), _MIDDLING),
-    "trunc": _of_floats(_intrinsic("trunc"), _MIDDLING),
-    "rint": _of_floats(_intrinsic("rint"), _MIDDLING),
+    "reciprocal": _of_floats(_reciprocal, _MODERATE),
+    "sqrt": _of_floats(_intrinsic("sqrt"), _MODERATE),
+    "floor": _of_floats(_floor, _MODERATE),
+    "ceil": _of_floats(_intrinsic("ceil"), _MODERATE),
+    "trunc": _of_floats(_intrinsic("trunc"), _MODERATE),
+    "rint": _of_floats(_intrinsic("rint"), _MODERATE),
     "copysign": _of_floats(_copysign, _CHEAP),
     "remainder": _of_floats(_remainder, jax=None),
     "floor_divide": _of_floats(_floor_divide, jax=None),
-    "heaviside": _of_floats(_heaviside, _MIDDLING, jax=None),
+    "heaviside": _of_floats(_heaviside, _MODERATE, jax=None),
     "scale": _of_floats(_scale, _CHEAP, jax=None),
     "share": _of_floats(_share(_exp), jax=None),
     "share_of_2": _of_floats(_share(_exp2), jax=None),

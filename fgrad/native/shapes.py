@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @lowers("broadcast_to")
 def _broadcast_to(program: Program, out: Name, x: Node, shape: tuple[int, ...]) -> Node:
-    return program.repeat(program.node(x), out.shape)
+    return program.broadcast(program.node(x), out.shape)
 
 
 @lowers("reshape")
@@ -51,7 +51,7 @@ def _same(program: Program, out: Name, x: Node, *others: object, **metadata: obj
 @lowers("where")
 def _where(program: Program, out: Name, condition: Node, a: object, b: object) -> Node:
     chosen = program.cast(a, out.dtype), program.cast(b, out.dtype)
-    return program.pointwise("select", program.cast(condition, np.bool_), *chosen, dtype=out.dtype)
+    return program.elementwise("select", program.cast(condition, np.bool_), *chosen, dtype=out.dtype)
 
 
 # Keys
@@ -100,7 +100,7 @@ def sliced(program: Program, x: Node, template: tuple[Any, ...]) -> Node:
 def put_into(program: Program, values: Node, template: tuple[Any, ...], shape: Shape, fill: Node) -> Node:
     """Return an array with `values` at a key of slices and integers, and `fill` elsewhere: a number, or an array."""
     axes, view = view_of(template, shape)
-    values = program.repeat(values, view)
+    values = program.broadcast(values, view)
     places = [AffineIndex(0, ())] * len(view)
     bounds = []
     for axis, (kind, first, start, step) in enumerate(axes):
@@ -166,7 +166,7 @@ def _difference(program: Program, out: object, x: Node, axis: int) -> Node | Non
         return None
     lead = (slice(None),) * (axis % len(x.shape))
     ends = [sliced(program, x, (*lead, each)) for each in (slice(1, None), slice(None, -1))]
-    return program.pointwise("subtract", *ends)
+    return program.elementwise("subtract", *ends)
 
 
 # Diagonals and windows
@@ -227,8 +227,8 @@ def _round(program: Program, out: object, x: Node, decimals: int = 0) -> Node | 
         return x if decimals >= 0 else None
     power = program.add(Literal(10.0 ** abs(decimals), x.dtype))
     forth, back = ("multiply", "divide") if decimals >= 0 else ("divide", "multiply")
-    whole = program.pointwise("rint", program.pointwise(forth, x, power) if decimals else x)
-    return program.pointwise(back, whole, power) if decimals else whole
+    whole = program.elementwise("rint", program.elementwise(forth, x, power) if decimals else x)
+    return program.elementwise(back, whole, power) if decimals else whole
 
 
 _MOST_COEFFICIENTS = 32
@@ -244,5 +244,5 @@ def _polyval(program: Program, out: Name, p: Node, x: Any) -> Node | None:
     x, found = program.cast(x, out.dtype), program.add(Literal(0, out.dtype))
     for place in range(p.shape[0]):
         coefficient = program.cast(sliced(program, p, (place,)), out.dtype)
-        found = program.pointwise("add", program.pointwise("multiply", found, x), coefficient)
-    return program.repeat(found, out.shape)
+        found = program.elementwise("add", program.elementwise("multiply", found, x), coefficient)
+    return program.broadcast(found, out.shape)

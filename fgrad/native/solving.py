@@ -50,12 +50,12 @@ def _diagonal(program: Program, x: Node) -> Node:
 def _fails_at_marks(program: Program, factors: Node) -> None:
     """Say that a run is void where the first number of a matrix is NaN."""
     first = _part(program, factors, ("at", 0), ("at", 0))
-    program.fails(program.pointwise("isnan", first, dtype=np.bool_))
+    program.add_failure(program.elementwise("isnan", first, dtype=np.bool_))
 
 
 def _fails_at_zeros(program: Program, x: Node) -> None:
     """Say that a run is void where a number is 0."""
-    program.fails(program.pointwise("equal", x, program.add(Literal(0, x.dtype)), dtype=np.bool_))
+    program.add_failure(program.elementwise("equal", x, program.add(Literal(0, x.dtype)), dtype=np.bool_))
 
 
 # Factors
@@ -80,8 +80,8 @@ def _lu(program: Program, a: Node) -> tuple[Node, Node]:
     *stack, size, _ = a.shape
     both = program.add(LibraryCall("lu", (*stack, size + 1, size), a.dtype, [root], Factors(tuple(stack), size, lies)))
     factors = _turned(program, _part(program, both, ("to", size), ("to", size)))
-    are_finite = program.pointwise("isfinite", _diagonal(program, factors), dtype=np.bool_)
-    program.fails(program.pointwise("logical_not", are_finite, dtype=np.bool_))
+    are_finite = program.elementwise("isfinite", _diagonal(program, factors), dtype=np.bool_)
+    program.add_failure(program.elementwise("logical_not", are_finite, dtype=np.bool_))
     return factors, _part(program, both, ("at", size), ("to", size))
 
 
@@ -113,10 +113,12 @@ def _solved(
     """Return the solutions of triangular equations, one after the other; stacks are broadcast."""
     stack = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     size, columns = b.shape[-2:]
-    (matrix, lies), (side, stands) = (matrices_of(program.repeat(each, (*stack, *each.shape[-2:]))) for each in (a, b))
+    (matrix, lies), (side, stands) = (
+        matrices_of(program.broadcast(each, (*stack, *each.shape[-2:]))) for each in (a, b)
+    )
     arguments, found = [matrix, side], None
     if pivots is not None:
-        root, found = matrices_of(program.repeat(pivots, (*stack, size, 1)))
+        root, found = matrices_of(program.broadcast(pivots, (*stack, size, 1)))
         arguments.append(root)
     how = Solution(stack, size, columns, lies, stands, triangles, swaps, found)
     return program.add(LibraryCall("solve", (*stack, size, columns), b.dtype, arguments, how))
@@ -186,11 +188,11 @@ def _sign_and_logarithm(program: Program, a: Node) -> tuple[Node, Node]:
     factors, pivots = _lu(program, a)
     diagonal = _diagonal(program, factors)
     own = np.arange(a.shape[-1], dtype=a.dtype)
-    kept = program.pointwise("equal", pivots, program.array(own), dtype=np.bool_)
+    kept = program.elementwise("equal", pivots, program.array(own), dtype=np.bool_)
     one, minus = (program.add(Literal(value, a.dtype)) for value in (1, -1))
-    signs = program.pointwise("select", kept, one, minus)
-    signs = program.pointwise("multiply", signs, program.pointwise("sign", diagonal))
-    logarithms = program.pointwise("log", program.pointwise("abs", diagonal))
+    signs = program.elementwise("select", kept, one, minus)
+    signs = program.elementwise("multiply", signs, program.elementwise("sign", diagonal))
+    logarithms = program.elementwise("log", program.elementwise("abs", diagonal))
     axis = len(diagonal.shape) - 1
     sign, logarithm = Reduction("prod", signs, [axis], a.dtype), Reduction("sum", logarithms, [axis], a.dtype)
     return program.add(sign), program.add(logarithm)
@@ -206,7 +208,7 @@ def _det(program: Program, out: object, a: Node) -> Node | None:
     if not _has_factors(a):
         return None
     sign, logarithm = _sign_and_logarithm(program, a)
-    return program.pointwise("multiply", sign, program.pointwise("exp", logarithm))
+    return program.elementwise("multiply", sign, program.elementwise("exp", logarithm))
 
 
 @lowers("cofactors")
@@ -217,10 +219,10 @@ def _cofactors(program: Program, out: object, a: Node, *directions: Node) -> Nod
     if det is None or inverse is None:
         return None
     axes = (-2, -1)
-    sizes = [program.reduced("max", program.pointwise("abs", x), axes, False, a.dtype) for x in (a, inverse)]
+    sizes = [program.reduced("max", program.elementwise("abs", x), axes, False, a.dtype) for x in (a, inverse)]
     limit = a.shape[-1] * np.sqrt(np.finfo(a.dtype).eps)
-    condition = program.pointwise("multiply", *sizes)
-    is_regular = program.pointwise("less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_)
-    program.fails(program.pointwise("logical_not", is_regular, dtype=np.bool_))
+    condition = program.elementwise("multiply", *sizes)
+    is_regular = program.elementwise("less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_)
+    program.add_failure(program.elementwise("logical_not", is_regular, dtype=np.bool_))
     scaled = program.reshaped(det, (*det.shape, 1, 1))
-    return program.pointwise("multiply", scaled, _turned(program, inverse))
+    return program.elementwise("multiply", scaled, _turned(program, inverse))

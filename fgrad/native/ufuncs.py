@@ -110,7 +110,7 @@ def _by_inner_loop(program: Program, equation: Equation, arguments: list[Any]) -
         return None
     shape = equation.outputs[0].shape
     nodes = [program.cast(x, dtype) for x, dtype in zip(arguments, dtypes, strict=False)]
-    nodes = [program.spread(x, shape) for x in nodes]
+    nodes = [program.broadcast_operand(x, shape) for x in nodes]
     made = dtypes[ufunc.nin :]
     if len(made) > 1 and len(set(made)) == 1:
         found = _called(program, inner_loop(ufunc, dtypes, -1), nodes, (len(made), *shape), made[0])
@@ -137,13 +137,17 @@ def _call(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage)
     shape, width = item.shape[1:] if loop.wanted < 0 else item.shape, item.dtype.itemsize
     size, code = math.prod(shape), Builder()
     every = [(pointer(x), x.dtype.itemsize if x.shape == shape else 0) for x in item.arguments]
-    result, scratch = pointer(item), code.room(Type.I64, 2)
+    result, scratch = pointer(item), code.alloca(Type.I64, 2)
     for place in range(loop.outputs):
         if loop.wanted < 0:
             every.append((code.address(result, Type.I8, integer(place * size * width)), width))
         else:
             every.append((result, width) if place == loop.wanted else (scratch, 0))
-    addresses, steps, count = code.room(Type.PTR, len(every)), code.room(Type.I64, len(every)), code.room(Type.I64)
+    addresses, steps, count = (
+        code.alloca(Type.PTR, len(every)),
+        code.alloca(Type.I64, len(every)),
+        code.alloca(Type.I64),
+    )
     code.store(integer(size), count)
     for place, (address, step) in enumerate(every):
         code.store(address, code.address(addresses, Type.PTR, integer(place)))

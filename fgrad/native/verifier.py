@@ -73,7 +73,7 @@ def _check_reads(body: Sequence[Item], before: dict[Value, Value | None]) -> Non
 def _memory_of(address: Value) -> Value | None:
     """Return the memory in which an address lies; None for all to which several parameters lead."""
     base = base_of(address)
-    return base if not isinstance(base, Parameter) or base.is_alone else None
+    return base if not isinstance(base, Parameter) or base.is_noalias else None
 
 
 def _require(holds: bool, what: str) -> None:
@@ -179,11 +179,11 @@ def _is_well_typed(item: Instruction) -> bool:
         return args[0].lanes == lanes
     if op in _OF_VECTORS:
         return all(each.type is type for each in args) and _OF_VECTORS[op](item)
-    return op in (Op.CALL, Op.ROOM)
+    return op in (Op.CALL, Op.ALLOCA)
 
 
 _OF_VECTORS = {
-    Op.SPREAD: lambda item: item.args[0].lanes == 1 < item.lanes,
+    Op.SPLAT: lambda item: item.args[0].lanes == 1 < item.lanes,
     Op.EXTRACT: lambda item: item.args[0].lanes > item.attribute and item.lanes == 1,
     Op.INSERT: lambda item: item.lanes > item.attribute and item.args[-1].lanes == 1,
     Op.REDUCE: lambda item: item.args[-1].lanes > 1 == item.lanes,
