@@ -91,7 +91,7 @@ class Body(Builder):
         self, pointer: Value, matrices: Matrices, iterations: Sequence[Value], kind: Type | None = None
     ) -> Value:
         """Return the address of one matrix of a stack."""
-        return self.at(pointer, matrices.offset, *zip(matrices.steps, iterations, strict=True), kind=kind)
+        return self.at(pointer, matrices.offset, *zip(matrices.strides, iterations, strict=True), kind=kind)
 
     def read(self, place: Value, kind: Type | None = None) -> Value:
         """Read a number."""

@@ -29,7 +29,7 @@ from fgrad.native.ir import (
 )
 from fgrad.native.lanes import Widths
 from fgrad.native.linkage import IN_PROCESS, Linkage
-from fgrad.native.llvm_text import Used, printed, taken
+from fgrad.native.llvm_text import Used, parameter_list, printed
 from fgrad.native.lowering import Program
 from fgrad.native.nests import Rows, memory_of
 from fgrad.native.nodes import Input, LibraryCall, LoopNode, Node, Projection, Shape
@@ -88,7 +88,7 @@ class Functions:
     def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Written:
         """Return a function that takes memory; `is_caller`: it does little but call others."""
         how, scope = self.linkage.callers if is_caller else self.linkage.nests, self.linkage.scope
-        given = taken(parameters)
+        given = parameter_list(parameters)
         return lambda name: f"define {scope} void @{name}({given}) {how} #0 {{\n{body}\n}}"
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from fgrad.native.body import FEW_ROWS, Body
 from fgrad.native.ir import Constant, Op, Parameter, Type, Value, integer
 from fgrad.native.libraries import LETTERS
-from fgrad.native.llvm_text import taken
+from fgrad.native.llvm_text import parameter_list
 
 _SUM = Op.FADD, "reassoc nsz"
 _DIFFERENCE = Op.FSUB, "reassoc nsz"
@@ -281,6 +281,6 @@ def definitions(names: Iterable[str]) -> tuple[list[str], dict[str, tuple[str, .
         write(function)
         body, called = function.printed()
         used.update(called)
-        head = f"define internal void @fgrad.own_{name}({taken(function.given)}) alwaysinline #0"
+        head = f"define internal void @fgrad.own_{name}({parameter_list(function.given)}) alwaysinline #0"
         texts.append(f"{head} {{\n{body}\n}}")
     return texts, used

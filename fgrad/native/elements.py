@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 
 import numpy as np
 
-from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed, plus, variable
+from fgrad.native.indices import ZERO, Affine, Index, append_index, interval, plus, source_index, variable
 from fgrad.native.ir import FALSE, TRUE, Builder, Constant, Op, Parameter, Value, Variable, integer
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Bound, Elementwise, Gather, Input, Literal, Node, Remap, Shape
@@ -173,7 +173,7 @@ class Values:
         return self.code.address(pointer, scalar_of(node.dtype).stored, self._sum(flat))
 
     def _sum(self, affine: Affine) -> Value:
-        return in_code(self.code, affine, self._sums)
+        return append_index(self.code, affine, self._sums)
 
     def load(self, node: Node, index: Index) -> Value:
         """Read an element anew."""
@@ -204,7 +204,7 @@ class Values:
         source = node.arguments[0]
         moved = []
         for place, size in zip(node.places, source.shape, strict=True):
-            along = placed(place, tuple(fixed)) if size != 1 else ZERO
+            along = source_index(place, tuple(fixed)) if size != 1 else ZERO
             moved.append(along if place.divisor == 1 else self._quotient(along, place.divisor))
         return inside, tuple(moved)
 

@@ -1,4 +1,4 @@
-"""Integers of Python's in native code: runs are void that have no room for one (`fgrad.graphs.integers`)."""
+"""Python integers in native code: a run with an overflow fails (`fgrad.graphs.integers`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _check(program: Program, equation: Equation, arguments: list[Any]) -> None:
 
 
 def _check_range(program: Program, x: Node, dtype: DTypeLike) -> None:
-    """Make runs void in which an array of the dtype does not hold an integer."""
+    """Let a run fail if an integer does not fit the dtype of an array."""
     info = np.iinfo(dtype)
     program.add_failure(program.elementwise("less", x, program.cast(int(info.min), np.int64), dtype=np.bool_))
     if info.max < LARGEST:
@@ -32,7 +32,7 @@ def _check_range(program: Program, x: Node, dtype: DTypeLike) -> None:
 
 
 def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
-    """Make runs void in which Python's own arithmetic raises, or has a result with too many bits."""
+    """Let a run fail where Python's arithmetic raises, or a result has too many bits."""
     nodes = [program.cast(x, np.int64) for x in arguments]
     if name in DIVIDE:
         zero = program.cast(0, np.int64)

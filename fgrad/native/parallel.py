@@ -36,11 +36,11 @@ from fgrad.native.ir import (
 from fgrad.native.lanes import Widths
 from fgrad.native.libraries import runs_in_one_thread
 from fgrad.native.linkage import Linkage
-from fgrad.native.llvm_text import Used, printed, taken
+from fgrad.native.llvm_text import Used, parameter_list, printed
 from fgrad.native.nests import MOST_PARTS
 from fgrad.native.nodes import LibraryCall, Reduction
 from fgrad.native.pool import run_parts
-from fgrad.native.routines import Product, Share, write_products
+from fgrad.native.routines import Chunk, Product, write_products
 from fgrad.native.scalars import literal, loaded, scalar_of, store
 
 _WORTH_CHUNKS = 1_000_000
@@ -111,11 +111,11 @@ class ChunkedNest:
 
     def text(self, name: str) -> str:
         """Return the functions as LLVM IR; the one with the given name executes all chunks."""
-        given = taken(self._parameters)
+        given = parameter_list(self._parameters)
         functions = {
             f"internal void @{name}_fill({given}) noinline": self._fills[0],
-            f"internal void @{name}_chunk({given}, {taken(PART)}) noinline": self._chunk[0],
-            f"internal void @{name}_job({taken([_SHARED, _NUMBER])})": printed(self._job(name))[0],
+            f"internal void @{name}_chunk({given}, {parameter_list(PART)}) noinline": self._chunk[0],
+            f"internal void @{name}_job({parameter_list([_SHARED, _NUMBER])})": printed(self._job(name))[0],
             f"hidden void @{name}({given}) noinline": printed(self._whole(name))[0],
         }
         return _defined(functions)
@@ -203,7 +203,7 @@ class ChunkedProducts:
         given: dict[Value, Value] = dict(zip(self._parameters, _shared(job, len(self._parameters)), strict=True))
         with job.when(job.compare("slt", _NUMBER, integer(count))):
             low, high = _ends(job, size, count)
-            write_products(job, item.options, [given[x] for x in arrays], Share(axis, low, job.sub(high, low)))
+            write_products(job, item.options, [given[x] for x in arrays], Chunk(axis, low, job.sub(high, low)))
         self._job, self.used = job.printed()
 
     def text(self, name: str) -> str:
@@ -211,8 +211,8 @@ class ChunkedProducts:
         code = Builder()
         self._run.append(code, f"{name}_job", self._parameters)
         functions = {
-            f"internal void @{name}_job({taken([_SHARED, _NUMBER])})": self._job,
-            f"hidden void @{name}({taken(self._parameters)}) noinline": printed(code.body)[0],
+            f"internal void @{name}_job({parameter_list([_SHARED, _NUMBER])})": self._job,
+            f"hidden void @{name}({parameter_list(self._parameters)}) noinline": printed(code.body)[0],
         }
         return _defined(functions)
 

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fgrad.native.indices import ZERO, Index, placed, variable
+from fgrad.native.indices import ZERO, Index, source_index, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
     Concatenation,
@@ -205,7 +205,8 @@ def _index_of(node: Node, place: int, index: Index) -> Index:
     argument = node.arguments[place]
     if isinstance(node, Remap) and place == 0:
         along = [
-            placed(each, index) if size != 1 else ZERO for each, size in zip(node.places, argument.shape, strict=True)
+            source_index(each, index) if size != 1 else ZERO
+            for each, size in zip(node.places, argument.shape, strict=True)
         ]
         pairs = zip(along, node.places, strict=True)
         return tuple([x if each.divisor == 1 else variable(f"{x}/{each.divisor}") for x, each in pairs])

@@ -38,7 +38,7 @@ from fgrad.native.ir import (
     integer,
 )  # fmt: skip
 from fgrad.native.linkage import IN_PROCESS
-from fgrad.native.llvm_text import Used, printed, taken
+from fgrad.native.llvm_text import Used, parameter_list, printed
 from fgrad.native.machine import Machine
 from fgrad.native.nests import MOST_PARTS
 
@@ -104,7 +104,7 @@ def _text(memory: Value) -> str:
     for head, body, result in (
         ("void @fgrad_take()", _take(memory), None),
         ("ptr @fgrad_help(ptr %unused)", _help(memory), NULL),
-        (f"void @fgrad_run_parts({taken(_GIVEN)})", _run_parts(memory), None),
+        (f"void @fgrad_run_parts({parameter_list(_GIVEN)})", _run_parts(memory), None),
         ("void @fgrad_end()", _end(memory), None),
     ):
         text, needed = printed(body, result)

@@ -1,4 +1,4 @@
-"""How sums along axes and their kin are lowered."""
+"""Lowering of reductions, scans and extrema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
 from fgrad.native.nodes import Literal, Node, Scan, Scatter
-from fgrad.native.shapes import joined, sliced
+from fgrad.native.shapes import concatenated, sliced
 from fgrad.typing import Axes
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _mean(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: boo
 
 
 def _extremum_of_numbers(kind: str, worst: float) -> Rule:
-    """Return how an extremum is lowered that leaves NaNs out, and is NaN where there is nothing else."""
+    """Return the lowering rule of an extremum that ignores NaN, and is NaN if all elements are."""
 
     def rule(program: Program, out: object, x: Node, axis: Axes = None, keepdims: bool = False) -> Node | None:
         if x.dtype.kind != "f":
@@ -60,7 +60,7 @@ LOWERINGS["nanmin"] = _extremum_of_numbers("min", np.inf)
 
 
 def _last(ndim: int, axis: int) -> list[int]:
-    """Return the axes of an array with one of them behind the others."""
+    """Return the axes with one of them moved to the end."""
     return [*(each for each in range(ndim) if each != axis), axis]
 
 
@@ -68,11 +68,11 @@ _LONGEST_ROW = 4096
 
 
 def _chosen(kind: str) -> Callable[..., Any]:
-    """Return how the place of an extremum is lowered: the first of equals, or the first NaN.
+    """Return the lowering rule of the index of an extremum: the first of equal elements, or the first NaN.
 
-    The extremum itself comes first, and then the least place where it stands: two loops that take several numbers at
-    once, where one that remembers the place takes them one by one. The places are in memory; of long rows they would
-    take more than the numbers do, and NumPy is faster.
+    The extremum is computed first, and then the smallest index where it occurs: two vectorized loops, faster than one
+    scalar loop that tracks the index. The indices are a constant in memory; for long rows they would be larger than the
+    data, and NumPy is faster.
     """
 
     def rule(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False, **others: object) -> Any:
@@ -125,7 +125,7 @@ def _logsumexp(program: Program, out: Name, x: Node, axis: Axes = None, keepdims
         return None
     largest = program.reduced("max", x, axis, True, x.dtype)
     total = program.reduced("sum", program.elementwise("share", x, largest), axis, True, x.dtype)
-    # The largest element adds 1 to the total; where it is minus infinity, the total is 0, and of no account.
+    # The largest element adds 1 to the total, so this changes it only where all elements are minus infinity.
     total = program.elementwise("maximum", total, program.add(Literal(1, x.dtype)))
     found = program.elementwise("add", program.elementwise("log", total), largest)
     return program.reshaped(found, out.shape)
@@ -142,7 +142,7 @@ def _cross(program: Program, out: Name, a: Node, b: Node) -> Node:
         )
         part = program.elementwise("subtract", left, right)
         parts.append(program.broadcast(program.reshaped(part, (*part.shape, 1)), (*out.shape[:-1], 1)))
-    return joined(program, parts, -1)
+    return concatenated(program, parts, -1)
 
 
 _FEW = 16
@@ -150,7 +150,7 @@ _FEW = 16
 
 @lowers("segment_sums")
 def _segment_sums(program: Program, out: Name, x: Node, starts: Sequence[int], axis: int) -> Node | None:
-    """Return sums from each start to the next; from one that is not before the next, only its own element."""
+    """Return the sums from each start to the next; where the next start is not larger, the element at the start."""
     (axis,), starts = axes_of(x.shape, axis), [int(each) for each in starts]
     ends = [*starts[1:], x.shape[axis]]
     if x.dtype != out.dtype or 0 in x.shape or not starts:
@@ -161,7 +161,7 @@ def _segment_sums(program: Program, out: Name, x: Node, starts: Sequence[int], a
             program.reduced("sum", sliced(program, x, (*lead, slice(a, max(b, a + 1)))), axis, True, x.dtype)
             for a, b in zip(starts, ends, strict=True)
         ]
-        return joined(program, parts, axis)
+        return concatenated(program, parts, axis)
     if any(a >= b for a, b in zip(starts, ends, strict=True)):
         return None
     order = [axis, *(each for each in range(len(x.shape)) if each != axis)]

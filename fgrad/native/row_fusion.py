@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from fgrad.native.indices import ZERO, Affine, Index, placed, plus, variable
+from fgrad.native.indices import ZERO, Affine, Index, plus, source_index, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
     Concatenation,
@@ -279,4 +279,6 @@ def _source_index(node: Remap, index: Index | None) -> Index | None:
     if index is None or node.bounds or any(place.divisor != 1 for place in node.places):
         return None
     sizes = node.arguments[0].shape
-    return tuple(placed(place, index) if size != 1 else ZERO for place, size in zip(node.places, sizes, strict=True))
+    return tuple(
+        source_index(place, index) if size != 1 else ZERO for place, size in zip(node.places, sizes, strict=True)
+    )

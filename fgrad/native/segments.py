@@ -13,7 +13,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.native.calls import Calls, Functions, places
 from fgrad.native.ir import Builder, Op, Parameter, Symbol, Type, Value, integer
-from fgrad.native.llvm_text import printed, taken
+from fgrad.native.llvm_text import parameter_list, printed
 from fgrad.native.nodes import Node
 from fgrad.native.plan import Item, Plan
 
@@ -128,7 +128,9 @@ class Segment:
         """Return the function as LLVM IR."""
         body, used = printed(code.body, result)
         self._functions.used.update(used)
-        return f"define i32 @{self.name}({taken(parameters)}) {self._functions.linkage.callers} #0 {{\n{body}\n}}"
+        return (
+            f"define i32 @{self.name}({parameter_list(parameters)}) {self._functions.linkage.callers} #0 {{\n{body}\n}}"
+        )
 
 
 def _are_in_order(code: Builder, objects: Sequence[Value]) -> Value:
