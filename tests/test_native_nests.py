@@ -536,7 +536,7 @@ def test_an_array_of_which_a_part_is_written_elsewhere_is_whole_in_memory(axis, 
         parts = [np.linalg.solve(2 * np.eye(300), x), 3 * x]
         return np.concatenate(parts if is_first else parts[::-1], axis=axis) + 1
 
-    assert executable(function, x).plan.forms() == {}  # otherwise the run would write beyond memory
+    assert executable(function, x).plan.memory_shapes() == {}  # otherwise the run would write beyond memory
     check(function, x)
 
 

@@ -647,7 +647,7 @@ def test_large_factorizations_use_threads_of_lapack():
 
 
 def test_without_a_library_of_its_own_native_code_calls_the_users(monkeypatch):
-    monkeypatch.setattr(libraries, "_loaded_again", lambda path: ctypes.CDLL("no such file"))
+    monkeypatch.setattr(libraries, "_second_copy", lambda path: ctypes.CDLL("no such file"))
     for each in (libraries.address, libraries._own_library):
         each.cache_clear()
     try:

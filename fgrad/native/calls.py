@@ -113,7 +113,7 @@ class Calls:
         self.writes = [node for item in items for node in self._written(item)]
         self._calls = [self._call(f"{name}_{place}", item) for place, item in enumerate(items)]
         self.touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
-        self.forms = plan.forms()
+        self.forms = plan.memory_shapes()
 
     def append(self, code: Builder, memory: Mapping[Node, Value]) -> None:
         """Append the calls of the functions, with arrays that lie at given addresses."""
@@ -195,7 +195,7 @@ class _Loop:
         self._calls = Calls(name, plan.items, plan, functions)
         order = dict.fromkeys([*map(memory_of, item.arguments), *parts, item])
         self.given = {node: Parameter(f"p{place}", is_noalias=True) for place, node in enumerate(order)}
-        self._made = {part.place: self.given[part] for part in parts}
+        self._made = {part.position: self.given[part] for part in parts}
         self._item, self._size = item, 0
         self._code = Builder()  # what runs before the first iteration, and then the loop
         self._loop = While(Variable(), [], FALSE, [], [])

@@ -101,8 +101,8 @@ def _unturned(side: Side) -> Side:
     """Return an array of which an operand is a transpose, with the labels in its order."""
     node, labels = side
     while isinstance(node, Remap) and not node.bounds and sorted(node.shape) == sorted(node.arguments[0].shape):
-        axes = [place.terms[0].axis if len(place.terms) == 1 else -1 for place in node.places]
-        are_same = all(place == axis_index(axis) for place, axis in zip(node.places, axes, strict=True))
+        axes = [place.terms[0].axis if len(place.terms) == 1 else -1 for place in node.index_map]
+        are_same = all(place == axis_index(axis) for place, axis in zip(node.index_map, axes, strict=True))
         if not are_same or sorted(axes) != list(range(len(labels))):
             break
         node, labels = node.arguments[0], "".join(labels[axis] for axis in axes)

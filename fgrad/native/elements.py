@@ -203,7 +203,7 @@ class Values:
                 inside = here if inside is TRUE else self.code.both(inside, here)
         source = node.arguments[0]
         moved = []
-        for place, size in zip(node.places, source.shape, strict=True):
+        for place, size in zip(node.index_map, source.shape, strict=True):
             along = source_index(place, tuple(fixed)) if size != 1 else ZERO
             moved.append(along if place.divisor == 1 else self._quotient(along, place.divisor))
         return inside, tuple(moved)

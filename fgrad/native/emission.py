@@ -291,7 +291,9 @@ PART = (Parameter("row", Type.I64), Parameter("lo", Type.I64), Parameter("hi", T
 
 def nest_function(rows: Rows, pointers: Pointers, widths: Widths | None = None, in_parts: bool = False) -> NestFunction:
     """Return the function that runs nests, or a part of their outermost loop; `PART` says which."""
-    pointers.buffers = {array: (_row(rows.buffers[array], in_parts), form) for array, form in rows.forms().items()}
+    pointers.buffers = {
+        array: (_row(rows.buffers[array], in_parts), form) for array, form in rows.memory_shapes().items()
+    }
     bodies = _bodies_of(rows, pointers, widths)
     code = Builder()
     iterations, totals = _parallel(rows, [body for body, _ in bodies])
@@ -525,7 +527,7 @@ def _keeps_order(node: Remap) -> bool:
     expected = iter(axes)
     return len(axes) == len(squeezed(source.shape)) and all(
         place == axis_index(next(expected, -1))
-        for place, size in zip(node.places, source.shape, strict=True)
+        for place, size in zip(node.index_map, source.shape, strict=True)
         if size != 1
     )
 

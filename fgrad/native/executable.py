@@ -249,7 +249,7 @@ class Step:
         found = self.equation.computed(inputs)
         check_holds(found[0], self.equation.primitive.name)
         for part in self.parts:
-            values[part] = _own_array(found[part.place], part, inputs)
+            values[part] = _own_array(found[part.position], part, inputs)
 
 
 def _own_array(found: Array, part: Projection, inputs: list[Any]) -> Array:

@@ -41,13 +41,13 @@ from fgrad.native.nodes import (
 from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.reports import Inspection, Stage
 
-_TIMED = 0.02
+_SECONDS_PER_STAGE = 0.02
 """Average seconds per stage for which stages are timed."""
-_FEWEST = 10
-"""Least number of runs of each stage, unless all of them have taken `_LONGEST` seconds in total."""
-_LONGEST = 10.0
+_LEAST_RUNS = 10
+"""Least number of runs of each stage, unless all of them have taken `_MOST_SECONDS` seconds in total."""
+_MOST_SECONDS = 10.0
 """Seconds after which timing ends in any case."""
-_MOST = 1000
+_MOST_RUNS = 1000
 """Most runs of a call."""
 _FREE = {"cast", "select"}
 """Elementwise operations that are not arithmetic."""
@@ -253,12 +253,12 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
 def seconds_of(call: Callable[[], Any]) -> float:
     """Return the shortest time of a call."""
     best, begun = math.inf, time.perf_counter()
-    for rounds in range(_MOST):
+    for rounds in range(_MOST_RUNS):
         start = time.perf_counter()
         call()
         now = time.perf_counter()
         best = min(best, now - start)
-        if now > begun + (_TIMED if rounds >= _FEWEST else _LONGEST):
+        if now > begun + (_SECONDS_PER_STAGE if rounds >= _LEAST_RUNS else _MOST_SECONDS):
             break
     return best
 
@@ -295,9 +295,9 @@ def _timed(executable: Executable, arrays: Sequence[Any]) -> list[float]:
     values = executable.given(arrays)
     best, rounds = [math.inf] * len(executable.stages), 0
     begun = time.perf_counter()
-    enough, now = begun + _TIMED * len(best), begun
+    enough, now = begun + _SECONDS_PER_STAGE * len(best), begun
     with np.errstate(all="ignore"):
-        while now < begun + _LONGEST and (rounds < _FEWEST or now < enough):
+        while now < begun + _MOST_SECONDS and (rounds < _LEAST_RUNS or now < enough):
             for place, stage in enumerate(executable.stages):
                 start = time.perf_counter()
                 stage.run(values)

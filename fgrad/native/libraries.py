@@ -55,7 +55,7 @@ def _own_library() -> ctypes.CDLL | None:
     if len(files) != 1 or not hasattr(os, "memfd_create") or not _capsules():
         return None
     try:
-        library = _loaded_again(files[0])
+        library = _second_copy(files[0])
         library.scipy_openblas_set_num_threads(1)
         library.blas_thread_shutdown_()
     except (OSError, AttributeError):  # memory files are not executable here, or another version of OpenBLAS
@@ -70,7 +70,7 @@ def _folders() -> list[Path]:
     return [Path(place).parent / "scipy.libs" for place in places]
 
 
-def _loaded_again(path: Path) -> ctypes.CDLL:
+def _second_copy(path: Path) -> ctypes.CDLL:
     """Load a second copy of a loaded library, from a memory file: a path is loaded only once."""
     copy = os.memfd_create(path.name)
     try:

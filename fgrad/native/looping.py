@@ -59,7 +59,7 @@ CALLS.append(_loop)
 def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
     """Return the source of an array whose rows are rows of the source, and the rows that the iterations read there."""
     while isinstance(node, Remap) and not node.bounds and _has_rows_of(node, node.arguments[0]):
-        first, step = node.places[0], node.places[0].terms[0].coefficient
+        first, step = node.index_map[0], node.index_map[0].terms[0].coefficient
         node, along = node.arguments[0], Along(first.offset + step * along.start, step * along.step)
     return node, along
 
@@ -67,7 +67,7 @@ def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
 def _has_rows_of(node: Remap, source: Node) -> bool:
     if not source.shape or source.shape[1:] != node.shape[1:]:
         return False
-    first, *others = node.places
+    first, *others = node.index_map
     own = [axis_index(axis, size) for axis, size in enumerate(node.shape)][1:]
     return others == own and first.divisor == 1 and [term.axis for term in first.terms] == [0]
 

@@ -45,7 +45,7 @@ from fgrad.typing import Array, Axes, DTypeLike
 LOWERINGS: dict[str, Callable[..., Any]] = {}
 """Lowering rules, by primitive."""
 
-OTHERWISE: list[Callable[[Program, Equation, list[Any]], Any]] = []
+FALLBACKS: list[Callable[[Program, Equation, list[Any]], Any]] = []
 """Fallbacks for equations without a lowering rule, in order: each returns nodes, or None."""
 
 CALLS: list[Callable[[Program, Equation, list[Any]], Any]] = []
@@ -88,7 +88,7 @@ class Program(Nodes):
         self.failures: list[Node] = []
         self.refused: dict[int, str] = {}
         self._arrays: dict[Any, Input] = {}
-        self._by_index: dict[Node, Node] = {}
+        self._comparisons: dict[Node, Node] = {}
 
     # Building blocks of rules
 
@@ -100,9 +100,8 @@ class Program(Nodes):
         """Return an array converted to a dtype."""
         dtype = np.dtype(dtype)
         if not isinstance(x, Node):
-            return self.add(
-                Literal(np.asarray(x).astype(dtype), dtype)
-            )  # NumPy has refused invalid casts while recording
+            # NumPy has refused invalid casts while recording.
+            return self.add(Literal(np.asarray(x).astype(dtype), dtype))
         if x.dtype == dtype:
             return x
         if isinstance(x, Literal):
@@ -163,9 +162,8 @@ class Program(Nodes):
         """Return a reduction along axes."""
         axes = axes_of(x.shape, axis)
         if not axes and kind == "sum" and np.dtype(dtype).kind in "fc":
-            return self.elementwise(
-                "add", x, self.add(Literal(0, dtype))
-            )  # NumPy's sum starts at 0.0: -0.0 becomes 0.0
+            # NumPy's sum starts at 0.0: -0.0 becomes 0.0.
+            return self.elementwise("add", x, self.add(Literal(0, dtype)))
         if not axes and kind in ("sum", "prod", "max", "min", "any", "all"):
             return x
         done = self.add(Reduction(kind, x, axes, dtype))
@@ -186,7 +184,7 @@ class Program(Nodes):
             self.add(given)
         return self._arrays[key]
 
-    def by_index(self, x: Any) -> Any:
+    def by_index_comparison(self, x: Any) -> Any:
         """Return an operand of an elementwise operation; a constant with one nonzero per row becomes index comparisons.
 
         Such constants are seeds of Jacobians and Hessians. Comparing indices takes less time than loading the elements.
@@ -194,16 +192,16 @@ class Program(Nodes):
         value = self.constants.get(x) if isinstance(x, Input) else None
         if value is None or value.ndim < 2 or value.size < _LEAST_BY_INDEX:
             return x
-        if x not in self._by_index:
+        if x not in self._comparisons:
             found = _single_in_rows(value)
-            self._by_index[x] = x if found is None else self._chosen(x, *found)
-        return self._by_index[x]
+            self._comparisons[x] = x if found is None else self._selected_by_index(x, *found)
+        return self._comparisons[x]
 
-    def _chosen(self, x: Node, columns: Any, numbers: Any) -> Node:
+    def _selected_by_index(self, x: Node, columns: Any, numbers: Any) -> Node:
         """Return an array with `numbers` at `columns`, which have one element per row, and zeros elsewhere."""
         here = self.broadcast(self.array(np.arange(x.shape[-1])), x.shape)
-        is_it = self.elementwise("equal", here, self.array(columns), dtype=np.bool_)
-        return self.elementwise("select", is_it, self.array(numbers), self.node(0, x.dtype), dtype=x.dtype)
+        is_selected = self.elementwise("equal", here, self.array(columns), dtype=np.bool_)
+        return self.elementwise("select", is_selected, self.array(numbers), self.node(0, x.dtype), dtype=x.dtype)
 
     def zeros(self, shape: Shape, dtype: DTypeLike) -> Node:
         """Return an array of zeros."""
@@ -245,9 +243,9 @@ class Program(Nodes):
                 return found  # type: ignore[no-any-return]
             reason = "a function with a custom derivative, which runs as a whole"
         elif equation.primitive in USERS:
-            stand_in = USERS[equation.primitive]
-            if stand_in is not None:
-                return self._of_users(stand_in, equation, arguments)
+            implementation = USERS[equation.primitive]
+            if implementation is not None:
+                return self._user_defined(implementation, equation, arguments)
             reason = f"{name} is an operation of the user's, which has no native code"
         else:
             found = self._by_rule(name, equation, arguments)
@@ -257,9 +255,11 @@ class Program(Nodes):
         self.refused[self.equation] = reason
         return self.step(equation, arguments)
 
-    def _of_users(self, stand_in: Callable[..., Any], equation: Equation, arguments: list[Any]) -> Sequence[Node]:
+    def _user_defined(
+        self, implementation: Callable[..., Any], equation: Equation, arguments: list[Any]
+    ) -> Sequence[Node]:
         """Return the results of the NumPy operations that implement a user-defined primitive."""
-        block = _stand_in(stand_in, equation)
+        block = _recorded_implementation(implementation, equation)
         given = [node for node, x in zip(arguments, equation.inputs, strict=True) if _is_array(x)]
         self.names.update(zip(block.inputs, given, strict=True))
         for name, value in block.constants.items():
@@ -275,8 +275,8 @@ class Program(Nodes):
         found = rule(self, out, *arguments, **equation.metadata) if rule else None
         if found is None and name in SCALAR_OPERATIONS and len(equation.outputs) == 1 and not equation.metadata:
             found = self._operation(name, equation, arguments)
-        for otherwise in OTHERWISE:
-            found = otherwise(self, equation, arguments) if found is None else found
+        for fallback in FALLBACKS:
+            found = fallback(self, equation, arguments) if found is None else found
         if found is None:
             return None
         if isinstance(found, tuple):
@@ -296,11 +296,13 @@ class Program(Nodes):
             dtype = np.dtype(np.bool_) if name in LOGICAL else out.dtype
         if SCALAR_OPERATIONS[name].is_for_floats and dtype.kind != "f":
             return None
-        if dtype.kind == "b" and name not in _OF_TRUTHS:
+        if dtype.kind == "b" and name not in _ON_BOOLEANS:
             return None
         if not is_native(dtype):
             return None
-        return self.elementwise(name, *[self.cast(self.by_index(x), dtype) for x in arguments], dtype=out.dtype)
+        return self.elementwise(
+            name, *[self.cast(self.by_index_comparison(x), dtype) for x in arguments], dtype=out.dtype
+        )
 
     def step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Add a step in which NumPy executes an equation, and return its results."""
@@ -334,7 +336,7 @@ def _single_in_rows(value: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     return np.where(is_any, columns, -1), np.where(is_any, numbers, value[is_there][0])
 
 
-def _stand_in(function: Callable[..., Any], equation: Equation) -> Block:
+def _recorded_implementation(function: Callable[..., Any], equation: Equation) -> Block:
     """Record the implementation of a user-defined primitive.
 
     Raises:
@@ -365,7 +367,7 @@ def _example(x: Any) -> Any:
     return in_pythons_way(np.ones((), x.dtype)[()]) if x.is_weak else np.ones(x.shape, x.dtype)
 
 
-_OF_TRUTHS = LOGICAL | COMPARISONS.keys() | {
+_ON_BOOLEANS = LOGICAL | COMPARISONS.keys() | {
     "add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "fmax", "fmin",
 }  # fmt: skip
 

@@ -105,16 +105,16 @@ class Module:
         apart(self._engine.close)
 
 
-def _made() -> Machine:
+def _new_machine() -> Machine:
     with STEADY:
         return Machine()
 
 
-def _lock_of_llvm() -> Any:
+def _llvm_lock() -> Any:
     return getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
 
 
-ALSO_STEADY.append(_lock_of_llvm)
+ALSO_STEADY.append(_llvm_lock)
 
 
 class Machine:
@@ -163,7 +163,7 @@ class Machine:
             MissingExtraError: llvmlite is not installed.
         """
         try:
-            return apart(_made)
+            return apart(_new_machine)
         except ImportError as error:  # raised in this thread, which has the user's line
             raise errors.MissingExtraError(
                 "fgrad.compile needs llvmlite, which is not installed.\nInstall it: pip install 'fgrad[compile]'."

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Elementwise, Input, Node, Remap, Shape
-from fgrad.native.plan import WRITTEN
+from fgrad.native.plan import ALWAYS_STORED
 
 Along = tuple[int, tuple[int, ...]]
 """An affine index along an axis: a constant, and a coefficient for each index."""
@@ -50,9 +50,9 @@ def _through(node: Node) -> View:
     """Return the view through slices, transposes and broadcasts to their source."""
     count = len(node.shape)
     along: list[Along] = [(0, tuple(int(axis == own) for own in range(count))) for axis in range(count)]
-    while isinstance(node, Remap) and not node.bounds and all(place.divisor == 1 for place in node.places):
+    while isinstance(node, Remap) and not node.bounds and all(place.divisor == 1 for place in node.index_map):
         source: list[Along] = []
-        for place in node.places:
+        for place in node.index_map:
             offset = place.offset + sum(along[axis][0] * factor for axis, factor in place.terms)
             terms = [sum(along[axis][1][own] * factor for axis, factor in place.terms) for own in range(count)]
             source.append((offset, tuple(terms)))
@@ -80,7 +80,7 @@ def matrices_of(node: Node) -> tuple[Node, Matrices]:
     It is the stack itself if neither rows nor columns are contiguous, or if a larger array would be stored for it.
     """
     view = _through(node)
-    exists = isinstance(memory_of(view.root), (Input, *WRITTEN))
+    exists = isinstance(memory_of(view.root), (Input, *ALWAYS_STORED))
     if exists or view.root.size <= node.size:
         found = _matrices(node.shape, view)
         if found is not None:

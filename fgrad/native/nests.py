@@ -55,7 +55,7 @@ class Rows:
     outer: int = 0
     buffers: dict[Node, tuple[int, ...]] = field(default_factory=dict)
 
-    def forms(self) -> dict[Node, Shape]:
+    def memory_shapes(self) -> dict[Node, Shape]:
         """Return the shapes of buffers in memory: one row for each chunk of the outermost loop."""
         return {
             array: tuple(

@@ -118,27 +118,27 @@ class Elementwise(Node):
 
 
 class Remap(Node):
-    """Elements of another array: `source[places]` where all bounds hold, and the fill value elsewhere.
+    """Elements of another array: `source[index_map]` where all bounds hold, and the fill value elsewhere.
 
     The fill value is the second operand: a scalar, or an array of the shape of the result.
     """
 
-    __slots__ = ("places", "bounds")
+    __slots__ = ("index_map", "bounds")
 
     def __init__(
         self,
         source: Node,
         shape: Shape,
-        places: Sequence[AffineIndex],
+        index_map: Sequence[AffineIndex],
         bounds: Sequence[Bound] = (),
         fill: Node | None = None,
     ) -> None:
         super().__init__(shape, source.dtype, (source,) if fill is None else (source, fill))
-        self.places, self.bounds = tuple(places), tuple(bounds)
+        self.index_map, self.bounds = tuple(index_map), tuple(bounds)
 
     def key(self) -> Any:
         """Return the index map and its bounds."""
-        return self.places, self.bounds
+        return self.index_map, self.bounds
 
     def is_identity(self) -> bool:
         """Return whether the result equals the source, element by element."""
@@ -147,8 +147,8 @@ class Remap(Node):
             not self.bounds
             and self.arguments[0].shape == self.shape
             and all(
-                place in (each, axis_index(axis))
-                for axis, (place, each) in enumerate(zip(self.places, own, strict=True))
+                found in (each, axis_index(axis))
+                for axis, (found, each) in enumerate(zip(self.index_map, own, strict=True))
             )
         )
 
@@ -291,11 +291,11 @@ class LoopNode(Node):
 class Projection(Node):
     """One result of a `NumpyStep` or of a `LoopNode`."""
 
-    __slots__ = ("place",)
+    __slots__ = ("position",)
 
-    def __init__(self, maker: NumpyStep | LoopNode, place: int, shape: Shape, dtype: DTypeLike) -> None:
+    def __init__(self, maker: NumpyStep | LoopNode, position: int, shape: Shape, dtype: DTypeLike) -> None:
         super().__init__(shape, dtype, (maker,))
-        self.place = place
+        self.position = position
 
 
 @dataclass

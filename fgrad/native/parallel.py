@@ -107,7 +107,7 @@ class ChunkedNest:
         self._offsets = [0, *accumulate(map(_bytes, function.totals))][:-1]
 
         self._fills, self._chunk = printed(fills), printed(function.body)
-        self.used: Used = {**self._fills[1], **self._chunk[1], **printed(self._whole(""))[1]}
+        self.used: Used = {**self._fills[1], **self._chunk[1], **printed(self._all_chunks(""))[1]}
 
     def text(self, name: str) -> str:
         """Return the functions as LLVM IR; the one with the given name executes all chunks."""
@@ -116,27 +116,27 @@ class ChunkedNest:
             f"internal void @{name}_fill({given}) noinline": self._fills[0],
             f"internal void @{name}_chunk({given}, {parameter_list(PART)}) noinline": self._chunk[0],
             f"internal void @{name}_job({parameter_list([_SHARED, _NUMBER])})": printed(self._job(name))[0],
-            f"hidden void @{name}({given}) noinline": printed(self._whole(name))[0],
+            f"hidden void @{name}({given}) noinline": printed(self._all_chunks(name))[0],
         }
-        return _defined(functions)
+        return _definitions(functions)
 
     def _job(self, name: str) -> list[Item]:
         """Return the function that executes one chunk, with the array addresses in `_SHARED`."""
         code, function = Builder(), self._function
         *arrays, partial = _shared(code, len(self._parameters) + 1)
         with code.when(code.compare("slt", _NUMBER, integer(self._count))):
-            ends = [code.mul(each, integer(function.step)) for each in _ends(code, self._units, self._count)]
+            ends = [code.mul(each, integer(function.step)) for each in _chunk_bounds(code, self._units, self._count)]
             base = code.address(partial, Type.I8, code.mul(_NUMBER, integer(self._stride)))
             given = list(arrays)
             for place, offset in zip(self._places, self._offsets, strict=True):
                 given[place] = code.address(base, Type.I8, integer(offset))
-            code.do(Op.CALL, None, *given, _NUMBER, *ends, attribute=_own(f"{name}_chunk"))
+            code.do(Op.CALL, None, *given, _NUMBER, *ends, attribute=_local_callee(f"{name}_chunk"))
         return code.body
 
-    def _whole(self, name: str) -> list[Item]:
+    def _all_chunks(self, name: str) -> list[Item]:
         """Return the function that executes all chunks and combines their partial results."""
         code = Builder()
-        code.do(Op.CALL, None, *self._parameters, attribute=_own(f"{name}_fill"))
+        code.do(Op.CALL, None, *self._parameters, attribute=_local_callee(f"{name}_fill"))
         partial: Value = NULL
         if self._stride:
             partial = code.call("malloc", integer(self._stride * self._count), result=Type.PTR)
@@ -202,7 +202,7 @@ class ChunkedProducts:
         job = Body(item.dtype, linkage)
         given: dict[Value, Value] = dict(zip(self._parameters, _shared(job, len(self._parameters)), strict=True))
         with job.when(job.compare("slt", _NUMBER, integer(count))):
-            low, high = _ends(job, size, count)
+            low, high = _chunk_bounds(job, size, count)
             write_products(job, item.options, [given[x] for x in arrays], Chunk(axis, low, job.sub(high, low)))
         self._job, self.used = job.printed()
 
@@ -214,7 +214,7 @@ class ChunkedProducts:
             f"internal void @{name}_job({parameter_list([_SHARED, _NUMBER])})": self._job,
             f"hidden void @{name}({parameter_list(self._parameters)}) noinline": printed(code.body)[0],
         }
-        return _defined(functions)
+        return _definitions(functions)
 
 
 _WORTH_CHUNKS_OF_PRODUCTS, _WORTH_MANY_CHUNKS = 1 << 22, 1 << 33
@@ -260,7 +260,7 @@ class _Run:
             code.store(each, code.address(shared, Type.PTR, integer(place)))
         if self._run_parts is None:
             with code.loop(self._count) as part:
-                code.do(Op.CALL, None, shared, part, attribute=_own(job))
+                code.do(Op.CALL, None, shared, part, attribute=_local_callee(job))
         else:
             code.call_at(Symbol(self._run_parts), Symbol(f"@{job}"), shared, integer(self._workers))
 
@@ -270,18 +270,18 @@ def _shared(code: Builder, count: int) -> list[Value]:
     return [code.load(Type.PTR, code.address(_SHARED, Type.PTR, integer(place))) for place in range(count)]
 
 
-def _ends(code: Builder, size: int, count: int) -> list[Value]:
+def _chunk_bounds(code: Builder, size: int, count: int) -> list[Value]:
     """Return the bounds of a chunk of an axis."""
     low = code.mul(_NUMBER, integer(size))
     return [code.binary(Op.SDIV, each, integer(count)) for each in (low, code.add(low, integer(size)))]
 
 
-def _defined(functions: Mapping[str, str]) -> str:
+def _definitions(functions: Mapping[str, str]) -> str:
     """Return function definitions as LLVM IR, from their heads and bodies."""
     return "\n".join(f"define {head} #0 {{\n{body}\n}}" for head, body in functions.items())
 
 
-def _own(name: str) -> Callee:
+def _local_callee(name: str) -> Callee:
     return Callee(f"@{name}", is_declared=False)
 
 

@@ -36,9 +36,9 @@ from fgrad.native.nodes import (
 from fgrad.native.row_fusion import fuse_rows
 from fgrad.native.scalars import Cost, cost_of
 
-WRITTEN = (Reduction, Scan, Concatenation, Scatter, LibraryCall, NumpyStep, LoopNode, Projection)
+ALWAYS_STORED = (Reduction, Scan, Concatenation, Scatter, LibraryCall, NumpyStep, LoopNode, Projection)
 """Nodes that are always stored, and complete before any element is read."""
-WHOLE = (LibraryCall, NumpyStep, LoopNode)
+ON_WHOLE_ARRAYS = (LibraryCall, NumpyStep, LoopNode)
 """Nodes that read whole arrays."""
 
 _EXPENSIVE = 16
@@ -67,9 +67,11 @@ class Plan:
     items: list[Item]
     stored: set[Node]
 
-    def forms(self) -> dict[Node, Shape]:
+    def memory_shapes(self) -> dict[Node, Shape]:
         """Return the shapes in memory of arrays of which only some rows are stored at a time."""
-        return {node: form for item in self.items if isinstance(item, Rows) for node, form in item.forms().items()}
+        return {
+            node: form for item in self.items if isinstance(item, Rows) for node, form in item.memory_shapes().items()
+        }
 
     def projections(self) -> dict[Node, list[Projection]]:
         """Return the used results of each NumPy step and each loop, in order."""
@@ -104,9 +106,9 @@ def _needed(nodes: Sequence[Node], outputs: list[Node]) -> list[Node]:
 def _stored(needed: list[Node], outputs: list[Node]) -> set[Node]:
     stored = {memory_of(node) for node in outputs}
     for node in needed:
-        if isinstance(node, WRITTEN):
+        if isinstance(node, ALWAYS_STORED):
             stored.add(node)
-        if isinstance(node, WHOLE):
+        if isinstance(node, ON_WHOLE_ARRAYS):
             stored.update(map(memory_of, node.arguments))
         elif isinstance(node, Reshape):
             stored.add(memory_of(node))
@@ -150,10 +152,10 @@ def _costs(needed: list[Node], stored: set[Node]) -> dict[Node, int]:
     costs: dict[Node, int] = {}
     for node in needed:
         if isinstance(node, (Input, Literal, Reshape)) or node in stored:
-            costs[node] = 0 if isinstance(node, (Input, Literal, Reshape, *WRITTEN)) else _own_cost(node)
+            costs[node] = 0 if isinstance(node, (Input, Literal, Reshape, *ALWAYS_STORED)) else _own_cost(node)
         else:
             costs[node] = _own_cost(node)
-        if not isinstance(node, (*WRITTEN, Reshape)):
+        if not isinstance(node, (*ALWAYS_STORED, Reshape)):
             costs[node] += sum([0 if each in stored else costs[each] for each in node.arguments])
         costs[node] = min(costs[node], 1 << 20)
     return costs
@@ -165,7 +167,7 @@ _Context = tuple[int, Shape, Index]
 
 def _with_expensive(needed: list[Node], stored: set[Node]) -> set[Node]:
     """Add the nodes that several nests or indices use and that are expensive to recompute."""
-    levels = _rough_levels(needed)
+    levels = _depths(needed)
     costs = _costs(needed, stored)
     contexts: dict[Node, dict[_Context, None]] = {node: {} for node in needed}  # in order, each once
     for node in reversed(needed):
@@ -173,17 +175,17 @@ def _with_expensive(needed: list[Node], stored: set[Node]) -> set[Node]:
         if node not in stored and not isinstance(node, (Input, Literal, Reshape, Remap)):
             again = min(len(contexts[node]), _MOST_CONTEXTS) - 1
             is_expensive = costs[node] >= _EXPENSIVE or (costs[node] and _is_in_windows(contexts[node]))
-            if costs[node] * again > _WORTH_STORING or (is_expensive and _is_repeated(node, contexts[node])):
+            if costs[node] * again > _WORTH_STORING or (is_expensive and _is_expanded(node, contexts[node])):
                 stored.add(node)
             elif len(contexts[node]) > _MOST_CONTEXTS:
                 contexts[node] = dict.fromkeys(list(contexts[node])[:_MOST_CONTEXTS])
-        if isinstance(node, (*WHOLE, Projection, Input, Literal, Reshape)):
+        if isinstance(node, (*ON_WHOLE_ARRAYS, Projection, Input, Literal, Reshape)):
             continue
         for place, argument in enumerate(node.arguments):
             if isinstance(argument, (Input, Literal)) or argument in stored:
                 continue
             if node in stored:
-                space = node.arguments[0].shape if isinstance(node, WRITTEN) else node.shape
+                space = node.arguments[0].shape if isinstance(node, ALWAYS_STORED) else node.shape
                 space = argument.shape if isinstance(node, Concatenation) else space
                 at: Iterable[_Context] = [(levels[node], squeezed(space), _own_index(space))]
             else:
@@ -206,16 +208,16 @@ def _index_of(node: Node, place: int, index: Index) -> Index:
     if isinstance(node, Remap) and place == 0:
         along = [
             source_index(each, index) if size != 1 else ZERO
-            for each, size in zip(node.places, argument.shape, strict=True)
+            for each, size in zip(node.index_map, argument.shape, strict=True)
         ]
-        pairs = zip(along, node.places, strict=True)
+        pairs = zip(along, node.index_map, strict=True)
         return tuple([x if each.divisor == 1 else variable(f"{x}/{each.divisor}") for x, each in pairs])
     if isinstance(node, (Gather, Scatter)) and place:
         return index[: len(argument.shape)]
     return index if len(argument.shape) == len(index) else ()
 
 
-def _is_repeated(node: Node, contexts: Iterable[_Context]) -> bool:
+def _is_expanded(node: Node, contexts: Iterable[_Context]) -> bool:
     """Return whether an array is computed in an index space of at least twice its size."""
     return any(math.prod(space) >= 2 * node.size for _, space, _ in contexts)
 
@@ -225,11 +227,11 @@ def _is_in_windows(contexts: Iterable[_Context]) -> bool:
     return any(len(along.terms) > 1 for _, _, index in contexts for along in index)
 
 
-def _rough_levels(needed: list[Node]) -> dict[Node, int]:
-    """Return the number of `WRITTEN` nodes on the longest path to each node."""
+def _depths(needed: list[Node]) -> dict[Node, int]:
+    """Return the number of `ALWAYS_STORED` nodes on the longest path to each node."""
     levels: dict[Node, int] = {}
     for node in needed:
-        waits = [levels[each] + isinstance(memory_of(each), WRITTEN) for each in node.arguments]
+        waits = [levels[each] + isinstance(memory_of(each), ALWAYS_STORED) for each in node.arguments]
         levels[node] = max(waits, default=0)
     return levels
 
@@ -242,14 +244,14 @@ class _Levels:
 
     Attributes:
         done: the level at which each stored node is written.
-        pulled: for other nodes, the first level at which a nest over the node's shape can compute its elements.
+        earliest: for other nodes, the first level at which a nest over the node's shape can compute its elements.
         latest: for other nodes, the last level of their stored dependences; -1 for none.
     """
 
     def __init__(self, stored: set[Node]) -> None:
         self._stored = stored
         self.done: dict[Node, int] = {}
-        self.pulled: dict[Node, int] = {}
+        self.earliest: dict[Node, int] = {}
         self.latest: dict[Node, int] = {}
 
     def last(self, node: Node) -> int:
@@ -264,20 +266,20 @@ class _Levels:
         if isinstance(node, Reshape) or squeezed(node.shape) != squeezed(space):
             return self.last(node) + 1
         if node in self._stored:
-            return self.done[node] + isinstance(node, WRITTEN)
-        return self.pulled[node]
+            return self.done[node] + isinstance(node, ALWAYS_STORED)
+        return self.earliest[node]
 
     def note(self, node: Node) -> None:
         """Set the level of a node, whose operands have theirs."""
         if isinstance(node, (Input, Literal)):
             self.latest[node] = -1
-            self.pulled[node] = 0
+            self.earliest[node] = 0
             if node in self._stored:
                 self.done[node] = 0
             return
         if isinstance(node, Reshape):
             return
-        if isinstance(node, WHOLE):
+        if isinstance(node, ON_WHOLE_ARRAYS):
             level = max([self.last(each) + 1 for each in node.arguments], default=0)
         elif isinstance(node, Projection):
             level = self.done[node.arguments[0]]
@@ -286,7 +288,7 @@ class _Levels:
         if node in self._stored:
             self.done[node] = level
         else:
-            self.pulled[node] = level
+            self.earliest[node] = level
             self.latest[node] = max([self.last(each) for each in node.arguments], default=-1)
 
     def _levels_of_arguments(self, node: Node) -> list[int]:
@@ -315,21 +317,21 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | LibraryCall | N
     def write(level: int, each: Write) -> None:
         # A sum over windows reads little memory, and is fastest in its own nest.
         is_alone = isinstance(each.target, Reduction) and any(
-            map(_has_overlapping_windows, _with_body(each, stored, set()))
+            map(_has_overlapping_windows, _add_body(each, stored, set()))
         )
         key = level, squeezed(each.space), each.target if is_alone else None
         if key not in nests or len(bodies[key]) > _LARGEST_BODY:
             nests[key], bodies[key] = Nest(), set()
             found.setdefault(level, []).append(nests[key])
         nests[key].writes.append(each)
-        _with_body(each, stored, bodies[key])
+        _add_body(each, stored, bodies[key])
 
     for node in needed:
         levels.note(node)
         if node not in stored or isinstance(node, Projection):
             continue
         level = levels.done[node]
-        if isinstance(node, WHOLE):
+        if isinstance(node, ON_WHOLE_ARRAYS):
             found.setdefault(level, []).append(node)
         elif isinstance(node, Concatenation):
             for each in _writes_of(node):
@@ -342,7 +344,7 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | LibraryCall | N
     return order
 
 
-def _with_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:
+def _add_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:
     """Add the nodes computed for a write to the body of a nest, and return the body."""
     waiting = [write.value]
     while waiting:
@@ -356,7 +358,7 @@ def _with_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:
 
 def _has_overlapping_windows(node: Node) -> bool:
     """Return whether a node reads overlapping windows of its source."""
-    return isinstance(node, Remap) and any(len(place.terms) > 1 for place in node.places)
+    return isinstance(node, Remap) and any(len(place.terms) > 1 for place in node.index_map)
 
 
 def _writes_of(node: Concatenation) -> list[Write]:

@@ -33,13 +33,13 @@ def _einsum(
 ) -> Node | None:
     inputs, output = subscripts.split("->")
     nodes = [program.cast(x, out.dtype) for x in operands]
-    if not _lowers_einsum(inputs.split(","), nodes):
+    if not _has_consistent_sizes(inputs.split(","), nodes):
         return None
     sides = [Side(node, labels) for node, labels in zip(nodes, inputs.split(","), strict=True)]
     return contraction(program, sides, output, out.dtype, guard)
 
 
-def _lowers_einsum(terms: list[str], nodes: list[Node]) -> bool:
+def _has_consistent_sizes(terms: list[str], nodes: list[Node]) -> bool:
     """Return whether repeated labels of an operand have one size, so that NumPy does not broadcast."""
     for labels, node in zip(terms, nodes, strict=True):
         pairs = {*zip(labels, node.shape, strict=True)}

@@ -54,8 +54,8 @@ def check_repeats(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
             "longer than a call.\nCreate variables outside of the compiled function."
         )
-    same = _same(first, before, second)
-    if first.treedef != treedef or not all(map(same.values, first.outputs, outputs)):
+    comparison = _same(first, before, second)
+    if first.treedef != treedef or not all(map(comparison.values, first.outputs, outputs)):
         raise errors.FrozenValueError(_message(first, None))
 
 
@@ -69,11 +69,11 @@ def _same(first: Graph, before: RecordTrace, second: Recording) -> _Same:
         return _Same((), first, first)
     graph = second.graph()
     names = zip((*first.inputs, *first.variables), (*graph.inputs, *graph.variables), strict=True)
-    same = _Same(names, first, graph)
+    comparison = _Same(names, first, graph)
     for one, other in zip_longest(first.equations, graph.equations):
-        if one is None or other is None or not same.equations(one, other):
+        if one is None or other is None or not comparison.equations(one, other):
             raise errors.FrozenValueError(_message(first, other or one))
-    return same
+    return comparison
 
 
 def _variables(read: Iterable[Variable], assigned: Iterable[Variable], outputs: Iterable[Any]) -> list[list[int]]:
@@ -144,17 +144,17 @@ class _Repeat(RecordTrace):
                 return False
         known = equation.metadata
         return metadata is known or (
-            metadata.keys() == known.keys() and all([_alike(x, known[key]) for key, x in metadata.items()])  # noqa: C419
+            metadata.keys() == known.keys() and all([_equivalent(x, known[key]) for key, x in metadata.items()])  # noqa: C419
         )
 
     def _is_constant(self, value: Array | float, first: Any) -> bool:
         """Return whether a value is the constant of the first recording that an equation has inline or by name."""
         known = self._constants_first.get(first) if type(first) is Name else None
-        if known is not None and _alike(known, value):  # no copy is needed
+        if known is not None and _equivalent(known, value):  # no copy is needed
             self.constants[first] = known
             return True
         own = self._constant(value)
-        return type(own) is not Name and _alike(first, own)
+        return type(own) is not Name and _equivalent(first, own)
 
     def _outputs(self, equation: Equation, ans: Any) -> tuple[Tensor, ...]:
         """Return results under the names of an equation; empty if their shapes or dtypes differ."""
@@ -190,7 +190,7 @@ class _Same:
             one.primitive.name == other.primitive.name
             and len(one.inputs) == len(other.inputs)
             and all(map(self.values, one.inputs, other.inputs))
-            and _alike(dict(one.metadata), dict(other.metadata))
+            and _equivalent(dict(one.metadata), dict(other.metadata))
             and _same_loops(iterations_of(one), iterations_of(other))
         )
         self._names.update(zip(one.outputs, other.outputs, strict=False))
@@ -200,12 +200,12 @@ class _Same:
         """Return whether two constants or names are equal."""
         if type(one) is Name and type(other) is Name:
             if one in self._constants[0] and other in self._constants[1]:
-                return _alike(self._constants[0][one], self._constants[1][other])
+                return _equivalent(self._constants[0][one], self._constants[1][other])
             return self._names.get(one, one) is other
-        return _alike(one, other)
+        return _equivalent(one, other)
 
 
-def _alike(one: Any, other: Any) -> bool:
+def _equivalent(one: Any, other: Any) -> bool:
     """Return whether two constants or metadata entries are equal."""
     if one is other:
         return True
@@ -217,11 +217,11 @@ def _alike(one: Any, other: Any) -> bool:
     if FOREIGN[type(one)]:
         return is_lazy(one) and bool(one.__dask_tokenize__() == other.__dask_tokenize__())  # elements are not loaded
     if isinstance(one, (tuple, list)):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(_equivalent, one, other))
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_alike(x, other[key]) for key, x in one.items())
+        return one.keys() == other.keys() and all(_equivalent(x, other[key]) for key, x in one.items())
     if isinstance(one, slice):
-        return _alike((one.start, one.stop, one.step), (other.start, other.stop, other.step))
+        return _equivalent((one.start, one.stop, one.step), (other.start, other.stop, other.step))
     if isinstance(one, (float, complex)):
         return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
     return bool(type(one).__eq__ in _BY_IDENTITY or one == other)
@@ -243,9 +243,9 @@ def _same_loops(one: Iterations | None, other: Iterations | None) -> bool:
 def _same_blocks(one: Block, other: Any) -> bool:
     if len(one.inputs) != len(other.inputs) or len(one.equations) != len(other.equations):
         return False
-    same = _Same(zip(one.inputs, other.inputs, strict=True), one, other)
-    return all(map(same.equations, one.equations, other.equations)) and all(
-        map(same.values, one.outputs, other.outputs)
+    comparison = _Same(zip(one.inputs, other.inputs, strict=True), one, other)
+    return all(map(comparison.equations, one.equations, other.equations)) and all(
+        map(comparison.values, one.outputs, other.outputs)
     )
 
 

@@ -59,7 +59,7 @@ LOWERINGS["nanmax"] = _extremum_of_numbers("max", -np.inf)
 LOWERINGS["nanmin"] = _extremum_of_numbers("min", np.inf)
 
 
-def _last(ndim: int, axis: int) -> list[int]:
+def _moved_to_end(ndim: int, axis: int) -> list[int]:
     """Return the axes with one of them moved to the end."""
     return [*(each for each in range(ndim) if each != axis), axis]
 
@@ -67,7 +67,7 @@ def _last(ndim: int, axis: int) -> list[int]:
 _LONGEST_ROW = 4096
 
 
-def _chosen(kind: str) -> Callable[..., Any]:
+def _index_of_extremum(kind: str) -> Callable[..., Any]:
     """Return the lowering rule of the index of an extremum: the first of equal elements, or the first NaN.
 
     The extremum is computed first, and then the smallest index where it occurs: two vectorized loops, faster than one
@@ -100,15 +100,15 @@ def _chosen(kind: str) -> Callable[..., Any]:
     return rule
 
 
-LOWERINGS["argmax"] = _chosen("max")
-LOWERINGS["argmin"] = _chosen("min")
+LOWERINGS["argmax"] = _index_of_extremum("max")
+LOWERINGS["argmin"] = _index_of_extremum("min")
 
 
 def _cumulative(kind: str) -> Callable[..., Any]:
     def rule(program: Program, out: Name, x: Node, axis: int) -> Node | None:
         if out.dtype.kind == "b":
             return None
-        order = _last(len(x.shape), axis % len(x.shape))
+        order = _moved_to_end(len(x.shape), axis % len(x.shape))
         found = program.add(Scan(kind, program.permuted(program.cast(x, out.dtype), order)))
         return program.permuted(found, np.argsort(order).tolist())
 

@@ -276,9 +276,9 @@ def _visited(nest: Nest, stored: Set[Node]) -> Iterator[tuple[Node, Index | None
 
 def _source_index(node: Remap, index: Index | None) -> Index | None:
     """Return the index of an element in the source of a remap, unless bounds decide it."""
-    if index is None or node.bounds or any(place.divisor != 1 for place in node.places):
+    if index is None or node.bounds or any(place.divisor != 1 for place in node.index_map):
         return None
     sizes = node.arguments[0].shape
     return tuple(
-        source_index(place, index) if size != 1 else ZERO for place, size in zip(node.places, sizes, strict=True)
+        source_index(place, index) if size != 1 else ZERO for place, size in zip(node.index_map, sizes, strict=True)
     )

@@ -109,7 +109,7 @@ def _lu_factors(program: Program, out: object, a: Node, warns: bool) -> tuple[No
 # Solutions
 
 
-def _solved(
+def _solve_triangles(
     program: Program, a: Node, b: Node, triangles: tuple[Triangle, ...], swaps: int = 0, pivots: Node | None = None
 ) -> Node:
     """Return the solutions of triangular systems in sequence; stacks are broadcast."""
@@ -130,7 +130,7 @@ def _with_factors(program: Program, factors: Node, pivots: Node, b: Node, of_tra
     """Return the solutions of systems with LU factors."""
     lower, upper = Triangle(True, of_transpose, has_ones=True), Triangle(False, of_transpose)
     triangles = (upper, lower) if of_transpose else (lower, upper)
-    return _solved(program, factors, b, triangles, -1 if of_transpose else 1, pivots)
+    return _solve_triangles(program, factors, b, triangles, -1 if of_transpose else 1, pivots)
 
 
 @lowers("solve_factored")
@@ -144,10 +144,10 @@ def _solve_factored(
         return _with_factors(program, program.cast(factors[0], out.dtype), factors[1], b, of_transpose)
     if method == "cholesky":
         factor = program.cast(factors[0], out.dtype)
-        return _solved(program, factor, b, (Triangle(True, False), Triangle(True, True)))
+        return _solve_triangles(program, factor, b, (Triangle(True, False), Triangle(True, True)))
     a = program.cast(a, out.dtype)
     _fail_at_zeros(program, _diagonal(program, a))
-    return _solved(program, a, b, (Triangle(method == "lower", of_transpose),))
+    return _solve_triangles(program, a, b, (Triangle(method == "lower", of_transpose),))
 
 
 def _solution(program: Program, a: Node, b: Node) -> Node:

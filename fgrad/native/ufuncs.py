@@ -19,7 +19,7 @@ from fgrad.graphs.integers import promoted
 from fgrad.native.ir import Builder, Callee, Op, Symbol, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed
-from fgrad.native.lowering import OTHERWISE, Program
+from fgrad.native.lowering import FALLBACKS, Program
 from fgrad.native.nodes import LibraryCall, Node
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import is_native
@@ -128,7 +128,7 @@ def _called(program: Program, loop: Inner | None, nodes: list[Node], shape: Any,
     return loop and program.add(LibraryCall("ufunc", shape, dtype, nodes, loop))
 
 
-OTHERWISE.append(_by_inner_loop)
+FALLBACKS.append(_by_inner_loop)
 
 
 def _call(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:

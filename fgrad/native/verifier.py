@@ -177,12 +177,12 @@ def _is_well_typed(item: Instruction) -> bool:
         return is_typed and condition.lanes == a.lanes == b.lanes == lanes
     if op in CASTS or op is Op.FNEG:
         return args[0].lanes == lanes
-    if op in _OF_VECTORS:
-        return all(each.type is type for each in args) and _OF_VECTORS[op](item)
+    if op in _LANE_CONDITIONS:
+        return all(each.type is type for each in args) and _LANE_CONDITIONS[op](item)
     return op in (Op.CALL, Op.ALLOCA)
 
 
-_OF_VECTORS = {
+_LANE_CONDITIONS = {
     Op.SPLAT: lambda item: item.args[0].lanes == 1 < item.lanes,
     Op.EXTRACT: lambda item: item.args[0].lanes > item.attribute and item.lanes == 1,
     Op.INSERT: lambda item: item.lanes > item.attribute and item.args[-1].lanes == 1,
