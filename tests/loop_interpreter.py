@@ -111,10 +111,10 @@ class Interpreter:
         if op is Op.CALL:
             name = item.attribute.name.removeprefix("@").removeprefix("llvm.").split(".")[0]
             return FUNCTIONS[name.rpartition("_")[2]](*args)
-        if op is Op.ROOM:
+        if op is Op.ALLOCA:
             type_, count = item.attribute
             return np.zeros(count * size_of(type_), np.uint8), 0
-        if op is Op.SPREAD:
+        if op is Op.SPLAT:
             return np.full(item.lanes, args[0])
         if op is Op.EXTRACT:
             return args[0][item.attribute]

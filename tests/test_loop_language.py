@@ -32,14 +32,14 @@ from fgrad.native.ir import (
     real,
 )
 from fgrad.native.lanes import Widths
-from fgrad.native.llvm_text import printed, taken
+from fgrad.native.llvm_text import parameter_list, printed
 from fgrad.native.machine import Machine
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, loaded, store
 from fgrad.native.tiling import tiled
 from fgrad.native.vectorization import widened
 from fgrad.native.verifier import VerificationError, verify, verify_reads
 
-P, Q, OUT, TOTALS = (Parameter(name, is_alone=True) for name in ("p", "q", "out", "totals"))
+P, Q, OUT, TOTALS = (Parameter(name, is_noalias=True) for name in ("p", "q", "out", "totals"))
 WIDTHS = Widths({64: 4, 32: 8}, frozenset(["exp"]))
 SIZE = 112
 EXACT = ("add", "subtract", "multiply", "maximum", "minimum", "negative", "abs", "square", "sign", "fmax")
@@ -103,7 +103,7 @@ def interpreted(body, dtype, seed):
 def compiled(body, dtype, seed):
     text, used = printed(body)
     machine, parameters = Machine.this(), [P, Q, OUT, TOTALS]
-    whole = f"{machine.declarations(used)}\ndefine void @run({taken(parameters)}) #0 {{\n{text}\n}}"
+    whole = f"{machine.declarations(used)}\ndefine void @run({parameter_list(parameters)}) #0 {{\n{text}\n}}"
     module = machine.compiled(whole, "", False)
     given_ = arrays(dtype, seed)
     ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 4)(module.address("run"))(*(given_[x].ctypes.data for x in parameters))
@@ -464,7 +464,7 @@ def test_loops_with_a_condition(count):
     assert memory[1][0] == 2.0 * count
     text, used = printed(code.body)
     machine = Machine.this()
-    whole = f"{machine.declarations(used)}\ndefine void @run({taken([P, OUT])}) #0 {{\n{text}\n}}"
+    whole = f"{machine.declarations(used)}\ndefine void @run({parameter_list([P, OUT])}) #0 {{\n{text}\n}}"
     memory[1][0] = 0.0
     module = machine.compiled(whole, "", False)  # its code lives as long as it does
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(module.address("run"))

@@ -20,7 +20,7 @@ from fgrad.native.executable import Executable
 from fgrad.native.machine import Machine
 from fgrad.native.nests import Rows
 from fgrad.native.options import Options
-from fgrad.native.plan import planned
+from fgrad.native.plan import make_plan
 from fgrad.scipy.special import logsumexp
 
 RNG = np.random.default_rng(0)
@@ -33,7 +33,7 @@ def executable(function, *args, threads=1):
 def spaces(function, *args):
     """Return the spaces of the nests of a program, in order."""
     program = executable(function, *args)
-    items = planned(program.program.all, program._results).items
+    items = make_plan(program.program.all, program._results).items
     return [nest.writes[0].space for item in items if isinstance(item, Rows) for nest in item.nests]
 
 
@@ -161,7 +161,7 @@ TOTALS = {
 @pytest.mark.parametrize("parts", [10**9, 1])
 @pytest.mark.parametrize("name", TOTALS)
 def test_sums_of_rows_of_short_numbers_lose_no_digits(name, parts, monkeypatch):
-    monkeypatch.setattr(parallel, "_WORTH_PARTS", parts)
+    monkeypatch.setattr(parallel, "_WORTH_CHUNKS", parts)
     x = (3 * RNG.random((4, 5000, 9))).astype(np.float32)
     args = [np.float32(0.5), x] if name == "of what moves" else [x]
     exact = TOTALS[name](*[each.astype(np.float64) for each in args])
@@ -219,7 +219,7 @@ def test_reductions_of_rows_of_any_length(size, dtype):
 
 @pytest.fixture
 def all_are_worth_parts(monkeypatch):
-    monkeypatch.setattr(parallel, "_WORTH_PARTS", 1)
+    monkeypatch.setattr(parallel, "_WORTH_CHUNKS", 1)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 20])
@@ -316,7 +316,7 @@ def test_without_files_there_are_no_helpers(monkeypatch, new_pool):
     new_pool._end()
     with mock.patch.object(os, "pipe", side_effect=OSError):
         new_pool._resume()
-    monkeypatch.setattr(parallel, "_WORTH_PARTS", 1)
+    monkeypatch.setattr(parallel, "_WORTH_CHUNKS", 1)
     check(lambda x: np.sum(np.exp(np.sin(x))), RNG.normal(size=500), threads=4)
     new_pool._end()
 
@@ -335,7 +335,7 @@ os.register_at_fork(before=note_threads)  # the last one to be called, as the fi
 import numpy as np, fgrad as fg
 from fgrad.native import parallel
 
-parallel._WORTH_PARTS = 1
+parallel._WORTH_CHUNKS = 1
 x = np.random.default_rng(0).normal(size=500)
 
 def made(threads):
@@ -463,10 +463,10 @@ def test_loops_over_parts_are_wide_whatever_their_length_is():
         return np.sqrt(x * x + y * y), np.sum(x * y), np.max(y)
 
     x, y = RNG.normal(size=(2, 1_000_003))
-    text, narrow = codes(f, x, y)
-    assert "_part(" in text
-    assert "<" in text.partition("_part(")[2].partition("\n}")[0]
-    assert narrow == ""
+    text, unvectorized = codes(f, x, y)
+    assert "_chunk(" in text
+    assert "<" in text.partition("_chunk(")[2].partition("\n}")[0]
+    assert unvectorized == ""
     found = [check(f, x, y, threads=threads, rtol=1e-9) for threads in (1, 2, 3)]
     for one, two, three in zip(*found, strict=True):
         np.testing.assert_array_equal(one, two)
@@ -548,7 +548,7 @@ def test_an_array_of_which_a_part_is_written_elsewhere_is_whole_in_memory(axis, 
         parts = [np.linalg.solve(2 * np.eye(300), x), 3 * x]
         return np.concatenate(parts if is_first else parts[::-1], axis=axis) + 1
 
-    assert executable(function, x).plan.forms() == {}  # otherwise the run would write beyond memory
+    assert executable(function, x).plan.memory_shapes() == {}  # otherwise the run would write beyond memory
     check(function, x)
 
 

@@ -15,7 +15,7 @@ from fgrad.native.executable import Executable, NumpyStage
 from fgrad.native.nests import Rows
 from fgrad.native.nodes import LibraryCall, Remap
 from fgrad.native.options import Options
-from fgrad.native.plan import _slides
+from fgrad.native.plan import _has_overlapping_windows
 from fgrad.ops.solving import by_cholesky, by_triangle
 from fgrad.testing import calls
 
@@ -362,7 +362,7 @@ def test_each_sum_over_windows_has_loops_of_its_own():
     large = [nest for nest in nests if nest[0].value.size > 50_000]
     assert [len(nest) for nest in large] == [1, 1, 1]
     for (write,) in large:
-        (windows,) = [each for each in write.value.arguments if _slides(each)]
+        (windows,) = [each for each in write.value.arguments if _has_overlapping_windows(each)]
         while isinstance(windows, Remap):
             windows = windows.arguments[0]
         assert windows in executable.plan.stored
@@ -647,7 +647,7 @@ def test_large_factorizations_use_threads_of_lapack():
 
 
 def test_without_a_library_of_its_own_native_code_calls_the_users(monkeypatch):
-    monkeypatch.setattr(libraries, "_loaded_again", lambda path: ctypes.CDLL("no such file"))
+    monkeypatch.setattr(libraries, "_second_copy", lambda path: ctypes.CDLL("no such file"))
     for each in (libraries.address, libraries._own_library):
         each.cache_clear()
     try:

@@ -46,7 +46,7 @@ class Body(Builder):
         """Return a stack slot that holds a constant; it is allocated and set at the start of the function."""
         assert value.type is not None
         with self.within(self._first):
-            slot = self.room(value.type)
+            slot = self.alloca(value.type)
             self.store(value, slot)
         return slot
 
@@ -55,7 +55,7 @@ class Body(Builder):
         if isinstance(value, int):
             return self._constant_slot(integer(value, Type.I32))
         with self.within(self._first):
-            slot = self.room(Type.I32)
+            slot = self.alloca(Type.I32)
         self.store(self.cast(Op.TRUNC, value, Type.I32), slot)
         return slot
 
@@ -91,7 +91,7 @@ class Body(Builder):
         self, pointer: Value, matrices: Matrices, iterations: Sequence[Value], kind: Type | None = None
     ) -> Value:
         """Return the address of one matrix of a batch."""
-        return self.at(pointer, matrices.offset, *zip(matrices.steps, iterations, strict=True), kind=kind)
+        return self.at(pointer, matrices.offset, *zip(matrices.strides, iterations, strict=True), kind=kind)
 
     def read(self, address: Value, kind: Type | None = None) -> Value:
         """Append the load of a number."""

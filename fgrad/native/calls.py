@@ -29,12 +29,12 @@ from fgrad.native.ir import (
 )
 from fgrad.native.lanes import Widths
 from fgrad.native.linkage import IN_PROCESS, Linkage
-from fgrad.native.llvm_text import Used, printed, taken
+from fgrad.native.llvm_text import Used, parameter_list, printed
 from fgrad.native.lowering import Program
 from fgrad.native.nests import Rows, memory_of
 from fgrad.native.nodes import Input, LibraryCall, LoopNode, Node, Projection, Shape
-from fgrad.native.parallel import Parts, ProductParts, cut_of, is_worth_parts
-from fgrad.native.plan import Item, Plan, planned
+from fgrad.native.parallel import ChunkedNest, ChunkedProducts, is_worth_chunks, split_of
+from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import SCALARS, loaded, scalar_of
 
@@ -88,7 +88,7 @@ class Functions:
     def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Definition:
         """Return the definition of a function of pointers; `is_caller`: it mostly calls other functions."""
         how, scope = self.linkage.callers if is_caller else self.linkage.nests, self.linkage.scope
-        signature = taken(parameters)
+        signature = parameter_list(parameters)
         return lambda name: f"define {scope} void @{name}({signature}) {how} #0 {{\n{body}\n}}"
 
 
@@ -108,12 +108,12 @@ class Calls:
     """
 
     def __init__(self, name: str, items: Iterable[Item], plan: Plan, functions: Functions) -> None:
-        self._plan, self._functions, self._projections = plan, functions, plan.parts()
+        self._plan, self._functions, self._projections = plan, functions, plan.projections()
         items = list(items)
         self.writes = [node for item in items for node in self._written(item)]
         self._calls = [self._call(f"{name}_{position}", item) for position, item in enumerate(items)]
         self.touched = [list(dict.fromkeys(node for node, _ in order)) for _, order in self._calls]
-        self.forms = plan.forms()
+        self.forms = plan.memory_shapes()
 
     def append(self, code: Builder, memory: Mapping[Node, Value]) -> None:
         """Append the calls of the functions, for arrays at the addresses in `memory`."""
@@ -149,7 +149,7 @@ class Calls:
             body, used = printed(function.body)
             definition = self._functions.definition(pointers.parameters.values(), body)
             is_vectorized = function.is_vectorized
-            if self._functions.threads and is_worth_parts(function):
+            if self._functions.threads and is_worth_chunks(function):
                 definition, used, is_vectorized = self._in_chunks(item, function, pointers)
         parameters = list(pointers.parameters)
         return self._functions.add(name, definition, used, len(parameters), is_vectorized), parameters
@@ -157,12 +157,12 @@ class Calls:
     def _routine(self, item: LibraryCall, pointers: Pointers) -> tuple[Definition, Used]:
         """Return the definition of a routine, with large products in chunks, and the functions that it uses."""
         threads, linkage = self._functions.threads, self._functions.linkage
-        cut = cut_of(item) if threads else None
+        cut = split_of(item) if threads else None
         if cut is None:
             body, used = ROUTINES[item.routine](item, pointers.at, linkage)
             return self._functions.definition(pointers.parameters.values(), body, is_caller=True), used
         arrays = [pointers.at(each) for each in (*item.arguments, item)]
-        chunks = ProductParts(item, cut, pointers.parameters.values(), arrays, threads, linkage)
+        chunks = ChunkedProducts(item, cut, pointers.parameters.values(), arrays, threads, linkage)
         return chunks.text, chunks.used
 
     def _in_chunks(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Definition, Used, bool]:
@@ -172,7 +172,7 @@ class Calls:
         fill_body = fills(function.initial_values, pointers)
         parameters, threads = list(pointers.parameters.values()), self._functions.threads
         widths, linkage = self._functions.widths, self._functions.linkage
-        chunks = Parts(function, fill_body, parameters, totals, threads, widths, linkage)
+        chunks = ChunkedNest(function, fill_body, parameters, totals, threads, widths, linkage)
         return chunks.text, chunks.used, function.is_vectorized
 
 
@@ -194,11 +194,11 @@ class _Loop:
 
     def __init__(self, item: LoopNode, projections: list[Projection], name: str, functions: Functions) -> None:
         self._iterations = iterations = item.iterations
-        plan = planned(item.program.all, item.results)
+        plan = make_plan(item.program.all, item.results)
         self._calls = Calls(name, plan.items, plan, functions)
         order = dict.fromkeys([*map(memory_of, item.arguments), *projections, item])
-        self.parameters = {node: Parameter(f"p{position}", is_alone=True) for position, node in enumerate(order)}
-        self._results = {projection.place: self.parameters[projection] for projection in projections}
+        self.parameters = {node: Parameter(f"p{position}", is_noalias=True) for position, node in enumerate(order)}
+        self._results = {projection.position: self.parameters[projection] for projection in projections}
         self._item, self._size = item, 0
         self._code = Builder()  # the code before the first iteration, and then the loop
         self._loop = While(Variable(), [], FALSE, [], [])
@@ -207,7 +207,7 @@ class _Loop:
         self._condition: tuple[Program, Calls, Node] | None = None
         if item.condition is not None:
             program, result = item.condition
-            plan = planned(program.all, [result])
+            plan = make_plan(program.all, [result])
             self._condition = program, Calls(f"{name}_c", plan.items, plan, functions), result
         inputs = [item.program.inputs[name] for name in iterations.body.inputs]
         addresses = [self.parameters[memory_of(x)] for x in item.arguments]

@@ -13,7 +13,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.graphs.equations import Equation
 from fgrad.graphs.record import trace
-from fgrad.native.lowering import OTHERWISE, Program
+from fgrad.native.lowering import FALLBACKS, Program
 from fgrad.native.nodes import Node
 from fgrad.typing import Array
 
@@ -65,4 +65,4 @@ def _by_recording(program: Program, equation: Equation, arguments: list[Any]) ->
     return tuple(program.cast(node, name.dtype) for node, name in zip(found, equation.outputs, strict=True))
 
 
-OTHERWISE.append(_by_recording)
+FALLBACKS.append(_by_recording)

@@ -103,8 +103,8 @@ def _untransposed(operand: Operand) -> Operand:
     """Return the array of which an operand is a transpose, with its labels."""
     node, labels = operand
     while isinstance(node, Remap) and not node.bounds and sorted(node.shape) == sorted(node.arguments[0].shape):
-        axes = [index.terms[0].axis if len(index.terms) == 1 else -1 for index in node.places]
-        are_same = all(index == axis_index(axis) for index, axis in zip(node.places, axes, strict=True))
+        axes = [index.terms[0].axis if len(index.terms) == 1 else -1 for index in node.index_map]
+        are_same = all(index == axis_index(axis) for index, axis in zip(node.index_map, axes, strict=True))
         if not are_same or sorted(axes) != list(range(len(labels))):
             break
         node, labels = node.arguments[0], "".join(labels[axis] for axis in axes)
@@ -141,8 +141,8 @@ def _contracted(
 
 def fail_unless_finite(program: Program, x: Node) -> None:
     """Make a run fail if an array contains an infinity or NaN."""
-    is_finite = program.pointwise("isfinite", x, dtype=np.bool_)
-    program.fails(program.pointwise("logical_not", is_finite, dtype=np.bool_))
+    is_finite = program.elementwise("isfinite", x, dtype=np.bool_)
+    program.add_failure(program.elementwise("logical_not", is_finite, dtype=np.bool_))
 
 
 def _reduce_own_labels(program: Program, operand: Operand, others: str, output: str) -> Operand:
@@ -203,19 +203,19 @@ def _as_loops(
         others = [each for position, each in enumerate(broadcast) if position != guard]
         product = others[0]
         for each in others[1:]:
-            product = program.pointwise("multiply", product, each)
-        product = program.pointwise("scale", broadcast[guard], product)
+            product = program.elementwise("multiply", product, each)
+        product = program.elementwise("scale", broadcast[guard], product)
     else:
         for each in broadcast[1:]:
-            product = program.pointwise("multiply", product, each)
-    product = program.repeat(product, tuple(sizes[label] for label in order))
+            product = program.elementwise("multiply", product, each)
+    product = program.broadcast(product, tuple(sizes[label] for label in order))
     reduced = [axis for axis, label in enumerate(order) if label not in output]
     kind = "any" if np.dtype(dtype).kind == "b" else "sum"
     done = product
     if reduced:
         done = program.add(Reduction(kind, product, reduced, dtype))
     elif not is_view and np.dtype(dtype).kind == "f":  # a sum starts at 0.0, so that -0.0 becomes 0.0
-        done = program.pointwise("add", product, program.add(Literal(0, dtype)))
+        done = program.elementwise("add", product, program.add(Literal(0, dtype)))
     left = [label for label in order if label in output]
     return program.permuted(done, [left.index(label) for label in output])
 

@@ -17,7 +17,7 @@ import numpy as np
 from fgrad.native.body import FEW_ROWS, Body
 from fgrad.native.ir import Constant, Op, Parameter, Type, Value, integer
 from fgrad.native.libraries import LETTERS
-from fgrad.native.llvm_text import taken
+from fgrad.native.llvm_text import parameter_list
 
 _SUM = Op.FADD, "reassoc nsz"
 _DIFFERENCE = Op.FSUB, "reassoc nsz"
@@ -195,7 +195,7 @@ def _potrf(f: _Function) -> None:
     """Append the Cholesky factorization a = transpose(u) @ u with upper u; arguments ("U", n, a, lda, info)."""
     n, leading = f.size(1), f.size(3)
     f.store(_SUCCESS, f.args[4])
-    total = f.room(f.kind.type)
+    total = f.alloca(f.kind.type)
     with f.loop(n) as j:
         with f.loop(f.sub(n, j)) as further:
             i = f.add(j, further)
@@ -219,7 +219,7 @@ def _getrf(f: _Function) -> None:
     """Append the LU factorization of a square matrix with partial pivoting; arguments (n, n, a, lda, pivots, info)."""
     n, leading = f.size(0), f.size(3)
     f.store(_SUCCESS, f.args[5])
-    best, best_row = f.room(f.kind.type), f.room(Type.I64)
+    best, best_row = f.alloca(f.kind.type), f.alloca(Type.I64)
     with f.loop(n) as k:
         f.store(f.intrinsic("fabs", f.read(f.element(f.args[2], k, k, leading))), best)
         f.store(k, best_row)
@@ -284,6 +284,6 @@ def definitions(names: Iterable[str]) -> tuple[list[str], dict[str, tuple[str, .
         write(function)
         body, called = function.printed()
         used.update(called)
-        head = f"define internal void @fgrad.own_{name}({taken(function.args)}) alwaysinline #0"
+        head = f"define internal void @fgrad.own_{name}({parameter_list(function.args)}) alwaysinline #0"
         texts.append(f"{head} {{\n{body}\n}}")
     return texts, used

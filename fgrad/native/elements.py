@@ -10,7 +10,7 @@ from collections.abc import Iterable, Set
 
 import numpy as np
 
-from fgrad.native.indices import ZERO, Affine, Index, in_code, interval, placed, plus, variable
+from fgrad.native.indices import ZERO, Affine, Index, append_index, interval, plus, source_index, variable
 from fgrad.native.ir import FALSE, TRUE, Builder, Constant, Op, Parameter, Value, Variable, integer
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Bound, Elementwise, Gather, Input, Literal, Node, Remap, Shape
@@ -44,7 +44,7 @@ class Pointers:
         """Return the pointer to an element of an array, as a parameter."""
         key = memory_of(node), offset
         if key not in self.parameters:
-            self.parameters[key] = Parameter(f"p{len(self.parameters)}", is_alone=True)
+            self.parameters[key] = Parameter(f"p{len(self.parameters)}", is_noalias=True)
         return self.parameters[key]
 
     def parameters_of(self, nodes: Iterable[Node]) -> set[Parameter]:
@@ -57,7 +57,7 @@ class Pointers:
         for node in nodes:
             parameters = self.parameters_of([node])
             for each in parameters if len(parameters) > 1 else ():
-                each.is_alone = False
+                each.is_noalias = False
 
 
 class Values:
@@ -174,7 +174,7 @@ class Values:
         return self.code.address(pointer, scalar_of(node.dtype).stored, self._sum(flat))
 
     def _sum(self, affine: Affine) -> Value:
-        return in_code(self.code, affine, self._sums)
+        return append_index(self.code, affine, self._sums)
 
     def load(self, node: Node, index: Index) -> Value:
         """Append the load of an element."""
@@ -203,11 +203,11 @@ class Values:
             elif is_inside is not TRUE:
                 inside = is_inside if inside is TRUE else self.code.both(inside, is_inside)
         source = node.arguments[0]
-        source_index = []
-        for affine, size in zip(node.places, source.shape, strict=True):
-            along = placed(affine, tuple(clamped)) if size != 1 else ZERO
-            source_index.append(along if affine.divisor == 1 else self._quotient(along, affine.divisor))
-        return inside, tuple(source_index)
+        moved = []
+        for affine, size in zip(node.index_map, source.shape, strict=True):
+            along = source_index(affine, tuple(clamped)) if size != 1 else ZERO
+            moved.append(along if affine.divisor == 1 else self._quotient(along, affine.divisor))
+        return inside, tuple(moved)
 
     def _quotient(self, along: Affine, divisor: int) -> Affine:
         if along.constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in along.terms):

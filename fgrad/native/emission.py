@@ -220,7 +220,7 @@ class _Body:
             depth -= 1
         slot: Instruction | None = None
         if acc_type != kind and depth < len(self.loops) - 1:
-            slot = Builder().room(acc_type.type)
+            slot = Builder().alloca(acc_type.type)
             self.accumulators.append(
                 _StackAccumulator(slot, depth, lambda: convert(code, values.load(target, kept), kind, acc_type))
             )
@@ -304,7 +304,7 @@ def nest_function(
 ) -> NestFunction:
     """Return the function of some nests, or with `in_chunks` that of one chunk, with the parameters `CHUNK`."""
     pointers.buffers = {
-        array: (_buffer_index(rows.buffers[array], in_chunks), form) for array, form in rows.forms().items()
+        array: (_buffer_index(rows.buffers[array], in_chunks), form) for array, form in rows.memory_shapes().items()
     }
     bodies = _bodies_of(rows, pointers, widths)
     code = Builder()
@@ -542,7 +542,7 @@ def _keeps_order(node: Remap) -> bool:
     expected = iter(axes)
     return len(axes) == len(squeezed(source.shape)) and all(
         index == axis_index(next(expected, -1))
-        for index, size in zip(node.places, source.shape, strict=True)
+        for index, size in zip(node.index_map, source.shape, strict=True)
         if size != 1
     )
 

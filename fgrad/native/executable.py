@@ -30,7 +30,7 @@ from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Input, Node, NumpyStep, Projection
 from fgrad.native.options import DEFAULT, Options
 from fgrad.native.parallel import default_threads
-from fgrad.native.plan import Item, Plan, planned
+from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment, check_layout
 from fgrad.typing import Array, Shape
@@ -66,7 +66,7 @@ class Executable:
         self._aliased = _aliased(self._results)
         self._failed = any_failure(self.program)
         roots = [*self._results, *([self._failed] if self._failed else [])]
-        self.plan = planned(self.program.all, roots)
+        self.plan = make_plan(self.program.all, roots)
         self._inputs: list[Node] = [self.program.inputs[name] for name in block.inputs]
         constants: dict[Node, Any] = dict(self.program.constants)
         self._constants = constants
@@ -253,7 +253,7 @@ class NumpyStage:
         found = self.equation.computed(inputs)
         check_holds(found[0], self.equation.primitive.name)
         for projection in self.projections:
-            values[projection] = _unaliased(found[projection.place], projection, inputs)
+            values[projection] = _unaliased(found[projection.position], projection, inputs)
 
 
 def _unaliased(found: Array, projection: Projection, inputs: list[Any]) -> Array:
@@ -267,7 +267,7 @@ def _stages_of(
     plan: Plan, constants: dict[Node, Any], roots: list[Node], functions: Functions, separate_items: bool
 ) -> tuple[dict[str, Segment], set[Node], list[NativeStage | NumpyStage]]:
     """Return the native segments by name, the arrays that are read outside their segments, and the stages."""
-    projections = plan.parts()
+    projections = plan.projections()
     wanted = {memory_of(node) for node in roots}
     segments: dict[str, Segment] = {}
     stages: list[NativeStage | NumpyStage] = []

@@ -38,7 +38,7 @@ from fgrad.native.lowering import Program, any_failure
 from fgrad.native.machine import Machine
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import LibraryCall, LoopNode, Node, NumpyStep
-from fgrad.native.plan import planned
+from fgrad.native.plan import make_plan
 from fgrad.native.primitives import lowered
 from fgrad.native.segments import Segment
 
@@ -145,7 +145,7 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
     nodes = [program.names[each] if type(each) is Name else None for each in block.outputs]
     failed = any_failure(program)
     roots = [*filter(None, nodes), *([failed] if failed else [])]
-    plan = planned(program.all, roots)
+    plan = make_plan(program.all, roots)
     known: dict[Node, Any] = dict(program.constants)
     segment = Segment(name, plan.items, plan, known, functions, set())
     given, code = [program.inputs[name] for name in block.inputs], Builder()
@@ -164,10 +164,10 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
         else:
             memory[root] = result
     if failed:
-        memory[failed] = code.room(Type.I8)
+        memory[failed] = code.alloca(Type.I8)
     segment.place({memory_of(node) for node in roots})
     on_stack = segment.arena <= _MOST_ON_STACK
-    segment.append(code, memory, code.room(Type.I64, segment.arena // 8) if on_stack else _aligned(code, workspace))
+    segment.append(code, memory, code.alloca(Type.I64, segment.arena // 8) if on_stack else _aligned(code, workspace))
     for copy in copies:
         append_copy(code, *copy)
     status = code.cast(Op.ZEXT, code.load(Type.I8, memory[failed]), Type.I32) if failed else integer(0, Type.I32)

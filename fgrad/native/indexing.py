@@ -1,7 +1,7 @@
-"""How indices that are computed are lowered: `x[i, j]` with arrays of integers, and their kin.
+"""Lowering of computed indices: `x[i, j]` with integer arrays, `take`, `put`, counts.
 
-An index may be negative, and may be out of range. What is known when a program is compiled is wrapped then; else it is
-wrapped and kept in range when the program runs, and a run in which one was out of range is void: NumPy raises then.
+An index may be negative or out of range. An index known at compile time is wrapped then. Any other is wrapped and
+clamped at run time, and a run with an index out of range fails: NumPy repeats it, and raises.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INTEGER = np.dtype(np.int64)
 
 
 def constant_of(program: Program, node: Node) -> Any:
-    """Return the array that a node is known to be, None if it is none."""
+    """Return the value of a constant node, None for any other node."""
     if isinstance(node, Literal):
         return np.asarray(node.value)
     if isinstance(node, Input):
@@ -43,7 +43,7 @@ def constant_of(program: Program, node: Node) -> Any:
 
 
 def in_range(program: Program, index: Node, size: int, wraps: bool = True) -> Node:
-    """Return indices along an axis as numbers from 0 to `size - 1`."""
+    """Return indices along an axis, wrapped and clamped to `[0, size)`."""
     known = constant_of(program, index)
     if known is not None and known.dtype.kind in "iu":
         known = known.astype(_INTEGER)
@@ -52,11 +52,11 @@ def in_range(program: Program, index: Node, size: int, wraps: bool = True) -> No
     index = program.cast(index, _INTEGER)
     low, high = (program.add(Literal(each, _INTEGER)) for each in (0, size - 1))
     if wraps:
-        is_negative = program.pointwise("less", index, low, dtype=np.bool_)
+        is_negative = program.elementwise("less", index, low, dtype=np.bool_)
         length = program.add(Literal(size, _INTEGER))
-        index = program.pointwise("select", is_negative, program.pointwise("add", index, length), index)
-    kept = program.pointwise("minimum", program.pointwise("maximum", index, low), high)
-    program.fails(program.pointwise("not_equal", kept, index, dtype=np.bool_))
+        index = program.elementwise("select", is_negative, program.elementwise("add", index, length), index)
+    kept = program.elementwise("minimum", program.elementwise("maximum", index, low), high)
+    program.add_failure(program.elementwise("not_equal", kept, index, dtype=np.bool_))
     return kept
 
 
@@ -64,15 +64,15 @@ def in_range(program: Program, index: Node, size: int, wraps: bool = True) -> No
 
 
 def _items_of(template: Sequence[Any], ndim: int) -> list[Any]:
-    """Return a key with one item for each axis, besides None, and without an ellipsis."""
+    """Return a key with one item for each axis, apart from None, and without an ellipsis."""
     items = list(template)
     count = sum(each is not None and each is not Ellipsis for each in items)
     place = next((place for place, each in enumerate(items) if each is Ellipsis), len(items))
     return [*items[:place], *[slice(None)] * (ndim - count), *items[place + 1 :]]
 
 
-def _is_together(template: Sequence[Any]) -> bool:
-    """Return whether arrays and integers stand beside each other, so that the axes of the arrays stay there."""
+def _are_adjacent(template: Sequence[Any]) -> bool:
+    """Return whether arrays and integers are adjacent in a key, so that the axes of the arrays stay there."""
     places = [place for place, each in enumerate(template) if _is_advanced(each)]
     return places[-1] - places[0] == len(places) - 1
 
@@ -81,13 +81,13 @@ def _is_advanced(item: object) -> bool:
     return item is ARRAY or isinstance(item, (int, np.integer))
 
 
-def places_of(program: Program, template: Sequence[Any], arrays: Sequence[Node], shape: Shape) -> Node:
-    """Return where in the memory of an array of a shape the elements at a key lie, in the shape of `x[key]`."""
+def flat_indices(program: Program, template: Sequence[Any], arrays: Sequence[Node], shape: Shape) -> Node:
+    """Return the flat indices of the elements at a key, in the shape of `x[key]`."""
     items = _items_of(template, len(shape))
     view, _ = view_of(tuple(slice(None) if each is ARRAY else each for each in template), shape)
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
     own = broadcast_shapes(*[each.shape for each in arrays])
-    before = next(place for place, each in enumerate(items) if _is_advanced(each)) if _is_together(template) else 0
+    before = next(place for place, each in enumerate(items) if _is_advanced(each)) if _are_adjacent(template) else 0
     offsets, total, axis = np.zeros((), _INTEGER), None, 0
     lengths: list[int] = []
     rest = iter(arrays)
@@ -95,8 +95,8 @@ def places_of(program: Program, template: Sequence[Any], arrays: Sequence[Node],
     for item in items:
         if item is ARRAY:
             index = in_range(program, next(rest), shape[axis])
-            part = program.pointwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
-            total = part if total is None else program.pointwise("add", total, part)
+            part = program.elementwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
+            total = part if total is None else program.elementwise("add", total, part)
         elif isinstance(item, slice):
             _, _, start, step = view[axis]
             lengths.append(len(range(*item.indices(shape[axis]))))
@@ -109,15 +109,15 @@ def places_of(program: Program, template: Sequence[Any], arrays: Sequence[Node],
             offsets = offsets + view[axis][1] * strides[axis]
         axis += item is not None
     assert total is not None
-    total = program.reshaped(program.repeat(total, own), (*own, *[1] * (count - before)))
-    total = program.pointwise("add", total, program.array(offsets))
-    return program.repeat(total, (*lengths[:before], *own, *lengths[before:]))
+    total = program.reshaped(program.broadcast(total, own), (*own, *[1] * (count - before)))
+    total = program.elementwise("add", total, program.array(offsets))
+    return program.broadcast(total, (*lengths[:before], *own, *lengths[before:]))
 
 
 def _without_masks(
     program: Program, template: tuple[Any, ...], arrays: Sequence[Node]
 ) -> tuple[list[Any], list[Node]] | None:
-    """Return a key with integers in place of masks that are known; None where one is not."""
+    """Return a key with constant masks replaced by integers; None if a mask is not constant."""
     items: list[Any] = []
     nodes: list[Node] = []
     rest = iter(arrays)
@@ -140,11 +140,11 @@ def _without_masks(
 
 
 def _key(program: Program, template: tuple[Any, ...], arrays: Sequence[Any], shape: Shape) -> Node | None:
-    """Return the places of a key with arrays, None if NumPy has to look at it."""
+    """Return the flat indices of a key with arrays, None if only NumPy can evaluate it."""
     found = _without_masks(program, template, [program.node(each) for each in arrays])
     if found is None or 0 in shape:
         return None
-    return places_of(program, found[0], found[1], shape)
+    return flat_indices(program, found[0], found[1], shape)
 
 
 def gathered(program: Program, x: Node, template: tuple[Any, ...], arrays: Sequence[Any]) -> Node | None:
@@ -154,7 +154,7 @@ def gathered(program: Program, x: Node, template: tuple[Any, ...], arrays: Seque
             return None
         own = broadcast_shapes(*[program.node(each).shape for each in arrays])
         indices = [
-            program.repeat(in_range(program, program.node(each), size), own)
+            program.broadcast(in_range(program, program.node(each), size), own)
             for each, size in zip(arrays, x.shape, strict=False)
         ]
         return program.add(Gather(x, indices))
@@ -175,11 +175,11 @@ def _scatter(
     if not arrays:
         return put_into(program, values, template, shape, program.add(Literal(0, out.dtype)))
     places = _key(program, template, arrays, shape)
-    return places and _added(program, program.repeat(values, places.shape), places, shape)
+    return places and _scattered(program, program.broadcast(values, places.shape), places, shape)
 
 
-def _added(program: Program, values: Node, places: Node, shape: Shape) -> Node:
-    """Return zeros of a shape to which values are added at places in their memory."""
+def _scattered(program: Program, values: Node, places: Node, shape: Shape) -> Node:
+    """Return zeros of a shape to which values are added at flat indices."""
     flat = [program.reshaped(each, (each.size,)) for each in (values, places)]
     found = program.add(Scatter(flat[0], [flat[1]], (math.prod(shape),)))
     return program.reshaped(found, shape)
@@ -196,7 +196,7 @@ def _replace(
     path: tuple[Any, ...] = (),
     lead: int = 0,
 ) -> Node | None:
-    """Return an array with another value at a key of a view, which is found by steps from the array."""
+    """Return an array with the value at a key of a view replaced; `path` has the steps from the array to the view."""
     x, value = program.cast(x, out.dtype), program.cast(value, out.dtype)
     if not lead and not arrays and all(step[0].name == "index" for step in path):
         return _with_value(program, x, value, [*(step[1]["template"] for step in path), template])
@@ -216,20 +216,20 @@ def _with_value(program: Program, x: Node, value: Node, keys: Sequence[Any]) -> 
 
 
 def _masked(program: Program, x: Node, value: Node, mask: Node) -> Node | None:
-    """Return an array with another value where a mask is true, if each place is known to get the same one."""
+    """Return an array with a value where a mask is true; None unless all elements of the mask get the same value."""
     rest = len(x.shape) - len(mask.shape)
     if len(value.shape) > rest or mask.shape != x.shape[: len(mask.shape)]:
         return None
     mask = program.reshaped(mask, (*mask.shape, *[1] * rest))
-    return program.pointwise("select", mask, value, x)
+    return program.elementwise("select", mask, value, x)
 
 
 def put(program: Program, x: Node, values: Node, places: Node) -> Node:
-    """Return an array with other values at places in its memory; the last of those for one place stays."""
+    """Return an array with values at flat indices replaced; the last value for an index wins."""
     known = constant_of(program, places)
-    while len(values.shape) > len(places.shape):  # NumPy lets a value have more axes of one element in front
+    while len(values.shape) > len(places.shape):  # NumPy allows additional leading axes of size 1 in a value
         values = program.reshaped(values, values.shape[1:])
-    values = program.spread(values, places.shape)
+    values = program.broadcast_operand(values, places.shape)
     if known is None:
         return program.add(LibraryCall("put", x.shape, x.dtype, [x, values, places]))
     order = np.full(x.size, -1, _INTEGER)
@@ -238,11 +238,11 @@ def put(program: Program, x: Node, values: Node, places: Node) -> Node:
     if values.shape and known.size:
         values = program.reshaped(values, (values.size,))
         values = program.add(Gather(values, [program.array(np.maximum(order, 0))]))
-    return program.pointwise("select", program.array(order >= 0), values, x) if known.size else x
+    return program.elementwise("select", program.array(order >= 0), values, x) if known.size else x
 
 
-def _put(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
-    """Copy an array, and write into the copy."""
+def _write_put(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
+    """Return a function that copies an array and stores values into the copy."""
     x, values, places = map(pointer, item.arguments)
     kind, code, result = scalar_of(item.dtype).stored, Builder(), pointer(item)
     append_copy(code, result, x, item.size * item.dtype.itemsize)
@@ -253,23 +253,23 @@ def _put(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage) 
     return printed(code.body)
 
 
-ROUTINES["put"] = _put
+ROUTINES["put"] = _write_put
 
 
-# Orders, counts
+# Permutations, counts
 
 
-def _along(program: Program, x: Node, order: Node, axis: int) -> Node:
-    """Return where the elements lie that an order along an axis names."""
+def _indices_along(program: Program, x: Node, order: Node, axis: int) -> Node:
+    """Return the flat indices of the elements selected by an order along an axis."""
     axis %= len(x.shape)
     strides = [math.prod(x.shape[each + 1 :]) for each in range(len(x.shape))]
     index = in_range(program, order, x.shape[axis])
-    total = program.pointwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
+    total = program.elementwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
     offsets = np.zeros((), _INTEGER)
     for each, size in enumerate(x.shape):
         line = np.arange(size if each != axis else 1) * strides[each] * (each != axis)
         offsets = offsets + line.reshape((-1, *[1] * (len(x.shape) - each - 1)))
-    return program.pointwise("add", total, program.array(offsets))
+    return program.elementwise("add", total, program.array(offsets))
 
 
 @lowers("permute")
@@ -277,7 +277,7 @@ def _permute(program: Program, out: Name, x: Node, order: Any, axis: int) -> Nod
     order = program.node(order)
     if 0 in x.shape or 0 in out.shape:
         return program.zeros(out.shape, out.dtype) if 0 in out.shape else None
-    places = program.repeat(_along(program, x, order, axis), out.shape)
+    places = program.broadcast(_indices_along(program, x, order, axis), out.shape)
     return program.add(Gather(program.reshaped(x, (x.size,)), [places]))
 
 
@@ -285,7 +285,7 @@ def _permute(program: Program, out: Name, x: Node, order: Any, axis: int) -> Nod
 def _unpermute(program: Program, out: Name, x: Node, order: object, axis: int) -> Node | None:
     if 0 in x.shape:
         return program.zeros(out.shape, out.dtype)
-    places = program.repeat(_along(program, x, program.node(order), axis), x.shape)
+    places = program.broadcast(_indices_along(program, x, program.node(order), axis), x.shape)
     return put(program, program.zeros(x.shape, x.dtype), x, places)
 
 
@@ -294,4 +294,4 @@ def _tally(program: Program, out: Name, weights: Node, places: Any, length: int)
     if out.shape != (length,) or 0 in (length, weights.size):
         return program.zeros(out.shape, out.dtype)
     places = in_range(program, program.node(places), length, wraps=False)
-    return _added(program, program.cast(weights, out.dtype), program.repeat(places, weights.shape), out.shape)
+    return _scattered(program, program.cast(weights, out.dtype), program.broadcast(places, weights.shape), out.shape)

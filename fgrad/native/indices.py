@@ -1,4 +1,4 @@
-"""Indices as sums: a constant, and multiples of loop variables and of computed integers."""
+"""Affine indices: a constant plus multiples of loop variables and of computed integers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from fgrad.native.nodes import AffineIndex
 
 
 class Affine(NamedTuple):
-    """`constant` and a sum of coefficients times integers.
+    """`constant` plus a sum of coefficients times integers.
 
     Attributes:
-        constant: the number.
-        terms: each integer with its coefficient, in the order of the integers. They are values of the loop language,
-            or names where no code is written.
+        constant: the constant term.
+        terms: pairs of an integer and its coefficient, sorted. The integers are values of the loop IR, or names in
+            analyses before there is code.
     """
 
     constant: int
@@ -26,7 +26,7 @@ Index = tuple[Affine, ...]
 
 
 def variable(x: object) -> Affine:
-    """Return an integer as an index."""
+    """Return an integer as an affine index."""
     return Affine(0, ((x, 1),))
 
 
@@ -40,39 +40,38 @@ def plus(a: Affine, b: Affine, factor: int = 1) -> Affine:
     return Affine(a.constant + factor * b.constant, tuple(sorted((x, c) for x, c in terms.items() if c)))
 
 
-def placed(place: AffineIndex, index: Index) -> Affine:
-    """Return where an element lies along an axis, for an index of the array that is made of it."""
+def source_index(place: AffineIndex, index: Index) -> Affine:
+    """Return the index along an axis of a source, for an index of the remapped array."""
     found = Affine(place.offset)
     for axis, coefficient in place.terms:
         found = plus(found, index[axis], coefficient)
     return found
 
 
-def in_code(code: Builder, affine: Affine, known: dict[Affine, Value]) -> Value:
-    """Return an index as a value, which is computed where it is not known yet, and so is each part of it.
+def append_index(code: Builder, affine: Affine, known: dict[Affine, Value]) -> Value:
+    """Append the computation of an index, reusing known subexpressions.
 
-    The variables of outer loops come first, so that what is added up of them is the same in all iterations of inner
-    ones.
+    Terms of outer loops come first, so that their sums are invariant in inner loops.
     """
     if not affine.terms:
         return integer(affine.constant)
     if affine not in known:
-        known[affine] = _sum_in_code(code, affine, known)
+        known[affine] = _append_sum(code, affine, known)
     return known[affine]
 
 
-def _sum_in_code(code: Builder, affine: Affine, known: dict[Affine, Value]) -> Value:
+def _append_sum(code: Builder, affine: Affine, known: dict[Affine, Value]) -> Value:
     if affine.constant:
-        return code.add(in_code(code, Affine(0, affine.terms), known), integer(affine.constant))
+        return code.add(append_index(code, Affine(0, affine.terms), known), integer(affine.constant))
     *rest, (x, coefficient) = affine.terms
     if rest:
-        last = in_code(code, Affine(0, ((x, coefficient),)), known)
-        return code.add(in_code(code, Affine(0, tuple(rest)), known), last)
+        last = append_index(code, Affine(0, ((x, coefficient),)), known)
+        return code.add(append_index(code, Affine(0, tuple(rest)), known), last)
     return x if coefficient == 1 else code.mul(x, integer(coefficient))
 
 
 def interval(affine: Affine, ranges: dict[Any, tuple[int, int]]) -> tuple[int, int] | None:
-    """Return the least and the largest value of an index, if the ranges of all its variables are known."""
+    """Return the smallest and the largest value of an index, None unless the ranges of all its integers are known."""
     low = high = affine.constant
     for x, coefficient in affine.terms:
         if x not in ranges:

@@ -1,7 +1,7 @@
-"""How a compiled program is looked through: loops, routines and what NumPy runs, with the user's lines.
+"""Inspection of a compiled program: loops, library calls and NumPy steps, with the user's lines.
 
 inspected(...)        the report of a program
-seconds_of(call)      what a call takes
+seconds_of(call)      the time of a call
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from fgrad.native.nodes import (
     Scan,
     Scatter,
 )
-from fgrad.native.plan import Item, Plan, planned
+from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.reports import Inspection, Stage
 
-_TIMED = 0.02
-"""Seconds for which a stage is run again and again, on average, when stages are timed."""
-_FEWEST = 10
-"""How often each of them is run at least, unless all of them have been run for so long:"""
-_LONGEST = 10.0
-"""seconds."""
-_MOST = 1000
-"""How often a call is run at most."""
+_SECONDS_PER_STAGE = 0.02
+"""Average seconds per stage for which stages are timed."""
+_LEAST_RUNS = 10
+"""Least number of runs of each stage, unless all of them have taken `_MOST_SECONDS` seconds in total."""
+_MOST_SECONDS = 10.0
+"""Seconds after which timing ends in any case."""
+_MOST_RUNS = 1000
+"""Most runs of a call."""
 _FREE = {"cast", "select"}
-"""Operations on elements that are no arithmetic."""
+"""Elementwise operations that are not arithmetic."""
 
 
 class _Reader:
@@ -64,7 +64,7 @@ class _Reader:
                 self._results.setdefault(memory_of(self._program.names[name]), set()).add(place)
 
     def stage(self, item: Item) -> Stage:
-        """Return what an item of the plan does."""
+        """Return the report of an item of the plan."""
         if isinstance(item, Rows):
             return self._loops(item)
         if isinstance(item, LibraryCall):
@@ -74,9 +74,9 @@ class _Reader:
         return self._iterations(item) if isinstance(item, LoopNode) else self._step(item)
 
     def _iterations(self, loop: LoopNode) -> Stage:
-        """Return what all iterations of a loop do together."""
+        """Return the report of all iterations of a loop."""
         iterations: Iterations = loop.iterations
-        plan = planned(loop.program.all, loop.results)
+        plan = make_plan(loop.program.all, loop.results)
         reader = _Reader(iterations.body, loop.program, plan)
         stages = [reader.stage(item) for item in plan.items]
         operations: Counter[str] = Counter()
@@ -114,7 +114,7 @@ class _Reader:
         return Stage("loops", space, dict(operations), self._lines(inside), flops, size, len(vanished))
 
     def _inside(self, nest: Nest) -> tuple[list[Node], list[Node]]:
-        """Return the nodes that are computed in a nest, arguments first, and the arrays that are read."""
+        """Return the nodes computed in a nest, operands first, and the arrays that it reads."""
         own = {write.target for write in nest.writes}
         inside: dict[Node, None] = {}
         read: dict[Node, None] = {}
@@ -136,14 +136,14 @@ class _Reader:
         arrays = [*map(memory_of, item.arguments), *(self._program.names[name] for name in equation.outputs)]
         reason = self._program.refused.get(item.equation, "")
         if isinstance(equation.primitive.implementation, PythonLoop):
-            return self._pythons_iterations(equation.primitive.implementation.iterations, reason, _bytes(arrays))
+            return self._python_iterations(equation.primitive.implementation.iterations, reason, _bytes(arrays))
         lines = (equation.line,) if equation.line else ()
         shape = equation.outputs[0].shape if equation.outputs else ()
         return Stage(
             "NumPy", shape, {equation.primitive.name: 1}, lines, 0, _bytes(arrays), 0, reason, _advice(equation, reason)
         )
 
-    def _pythons_iterations(self, iterations: Iterations, reason: str, size: int) -> Stage:
+    def _python_iterations(self, iterations: Iterations, reason: str, size: int) -> Stage:
         operations = Counter(each.primitive.name for each in iterations.body.equations)
         advice = (
             "Python runs the loop, and each iteration is a program of its own: better do that before or after the loop."
@@ -154,7 +154,7 @@ class _Reader:
         )  # fmt: skip
 
     def _lines(self, nodes: Iterable[Node]) -> tuple[str, ...]:
-        """Return the user's lines of nodes, in the order in which they stand."""
+        """Return the user's lines of nodes, sorted."""
         places = {self._equations[node.equation].place for node in nodes if node.equation >= 0}
         return tuple(errors.line_at(place) for place in sorted(place for place in places if place))
 
@@ -176,7 +176,7 @@ def _indices(target: Node) -> Sequence[Node]:
 
 
 def _operation_of(node: Node) -> str:
-    """Return what a report calls the operation of a node, empty for what only moves elements."""
+    """Return the name of a node's operation in a report, empty for nodes that only move elements."""
     if isinstance(node, Elementwise):
         return node.operation
     if isinstance(node, Reduction):
@@ -189,7 +189,7 @@ def _operation_of(node: Node) -> str:
 
 
 def _flops_of(item: LibraryCall) -> int:
-    """Return how many operations on numbers a routine takes, 0 if that is not known."""
+    """Return an estimate of the arithmetic operations of a library call."""
     if item.routine == "matmul":
         return 2 * item.size * int(getattr(item.options, "k", 0))
     size = item.arguments[0].shape[-1] if item.arguments and item.arguments[0].shape else 0
@@ -203,7 +203,7 @@ def _bytes(nodes: Iterable[Node]) -> int:
 
 
 def _advice(equation: Equation, reason: str) -> str:
-    """Return what would make native what NumPy runs; empty if no sentence can say that."""
+    """Return advice for making an operation native; empty if there is none."""
     kinds = [x.dtype for x in (*equation.inputs, *equation.outputs) if hasattr(x, "dtype")]
     if "of the user's" in reason:
         return "Say what it computes in NumPy's functions: fgrad.extend.deflowering."
@@ -226,9 +226,9 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
 
     Args:
         function: the program.
-        arrays: for which each stage is timed; None not to.
-        seconds: how long recording took.
-        rest: what only the function that was compiled knows; see `Inspection`.
+        arrays: inputs with which each stage is timed; None for no timing.
+        seconds: the time of recording.
+        rest: further fields of `Inspection`.
     """
     executable, block = function.executable(), function.block
     apart = executable if arrays is None else Executable(block, function.options, separate_items=True)
@@ -251,20 +251,20 @@ def inspected(function: Function, arrays: Sequence[Any] | None, seconds: float, 
 
 
 def seconds_of(call: Callable[[], Any]) -> float:
-    """Return what a call takes at best."""
+    """Return the shortest time of a call."""
     best, begun = math.inf, time.perf_counter()
-    for rounds in range(_MOST):
+    for rounds in range(_MOST_RUNS):
         start = time.perf_counter()
         call()
         now = time.perf_counter()
         best = min(best, now - start)
-        if now > begun + (_TIMED if rounds >= _FEWEST else _LONGEST):
+        if now > begun + (_SECONDS_PER_STAGE if rounds >= _LEAST_RUNS else _MOST_SECONDS):
             break
     return best
 
 
 def _loop_text(loop: Loop) -> str:
-    """Return how often a loop runs, and which lines."""
+    """Return the trip count, the number of operations and the lines of a loop."""
     operations = f"{loop.equations:,} operation{'s' * (loop.equations != 1)}"
     inside, lines = "in each iteration, " * loop.depth, _lines_text(loop.places)
     if loop.is_conditional and loop.iterations == 1:
@@ -278,7 +278,7 @@ def _loop_text(loop: Loop) -> str:
 
 
 def _lines_text(places: Sequence[tuple[str, int]]) -> str:
-    """Return lines without their text, as `file:1, 2, 5`."""
+    """Return line numbers without source text, as `file:1, 2, 5`."""
     numbers: dict[str, list[str]] = {}
     for place in places:
         file, _, number = errors.line_at(place).partition(": ")[0].rpartition(":")
@@ -287,18 +287,17 @@ def _lines_text(places: Sequence[tuple[str, int]]) -> str:
 
 
 def _timed(executable: Executable, arrays: Sequence[Any]) -> list[float]:
-    """Return what each stage takes at best when all of them run in turn, again and again.
+    """Return the shortest time of each stage; all stages run in turn, repeatedly.
 
-    One run says little, however long it takes: while other programs keep the cores busy, the threads of a library of
-    matrices wait for each other for hundreds of times as long as they compute, for a second on end. Which is why a
-    stage is timed at different moments.
+    One measurement is unreliable: while other programs occupy the cores, the threads of a BLAS library may wait for
+    each other for a second, hundreds of times as long as they compute. So each stage is timed at different moments.
     """
     values = executable.initial_values(arrays)
     best, rounds = [math.inf] * len(executable.stages), 0
     begun = time.perf_counter()
-    enough, now = begun + _TIMED * len(best), begun
+    enough, now = begun + _SECONDS_PER_STAGE * len(best), begun
     with np.errstate(all="ignore"):
-        while now < begun + _LONGEST and (rounds < _FEWEST or now < enough):
+        while now < begun + _MOST_SECONDS and (rounds < _LEAST_RUNS or now < enough):
             for place, stage in enumerate(executable.stages):
                 start = time.perf_counter()
                 stage.run(values)

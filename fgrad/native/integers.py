@@ -1,4 +1,4 @@
-"""Integers of Python's in native code: runs are void that have no room for one (`fgrad.graphs.integers`)."""
+"""Python integers in native code: a run with an overflow fails (`fgrad.graphs.integers`)."""
 
 from __future__ import annotations
 
@@ -24,30 +24,32 @@ def _check(program: Program, equation: Equation, arguments: list[Any]) -> None:
 
 
 def _check_range(program: Program, x: Node, dtype: DTypeLike) -> None:
-    """Make runs void in which an array of the dtype does not hold an integer."""
+    """Let a run fail if an integer does not fit the dtype of an array."""
     info = np.iinfo(dtype)
-    program.fails(program.pointwise("less", x, program.cast(int(info.min), np.int64), dtype=np.bool_))
+    program.add_failure(program.elementwise("less", x, program.cast(int(info.min), np.int64), dtype=np.bool_))
     if info.max < LARGEST:
-        program.fails(program.pointwise("greater", x, program.cast(int(info.max), np.int64), dtype=np.bool_))
+        program.add_failure(program.elementwise("greater", x, program.cast(int(info.max), np.int64), dtype=np.bool_))
 
 
 def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
-    """Make runs void in which Python's own arithmetic raises, or has a result with too many bits."""
+    """Let a run fail where Python's arithmetic raises, or a result has too many bits."""
     nodes = [program.cast(x, np.int64) for x in arguments]
     if name in DIVIDE:
         zero = program.cast(0, np.int64)
-        program.fails(program.pointwise("equal", nodes[1], zero, dtype=np.bool_))
+        program.add_failure(program.elementwise("equal", nodes[1], zero, dtype=np.bool_))
     if name in GROW:
         floats = [program.cast(x, np.float64) for x in nodes]
-        _check_size(program, program.pointwise(name, *floats), LARGEST)
+        _check_size(program, program.elementwise(name, *floats), LARGEST)
     if name == "divide":
         for each in nodes:
             _check_size(program, program.cast(each, np.float64), EXACT)
 
 
 def _check_size(program: Program, x: Node, limit: int) -> None:
-    size = program.pointwise("abs", x)
-    program.fails(program.pointwise("greater_equal", size, program.cast(float(limit), np.float64), dtype=np.bool_))
+    size = program.elementwise("abs", x)
+    program.add_failure(
+        program.elementwise("greater_equal", size, program.cast(float(limit), np.float64), dtype=np.bool_)
+    )
 
 
 CHECKS.append(_check)

@@ -1,14 +1,14 @@
-"""The loop language: typed operations on numbers and vectors, in structured loops.
+"""The loop IR: typed operations on scalars and vectors, in structured loops.
 
-Nodes of arrays are lowered to it, passes rewrite it, and `llvm_text` prints it for LLVM.
+Nodes are lowered to it, passes rewrite it, and `llvm_text` prints it as LLVM IR.
 
-    Value                       a number or vector with a type: Constant, Parameter, Variable, Carried, Instruction
-    Loop, While, If             what holds a body of instructions, loops and conditions
-    Builder                     appends instructions to a body, and checks their types
-    listing(body)               a body as text for people
+    Value                       a scalar or vector with a type: Constant, Parameter, Variable, Carried, Instruction
+    Loop, While, If             control flow, with bodies of instructions, loops and conditions
+    Builder                     appends instructions to a body
+    listing(body)               a body as readable text
 
-Values are in static single assignment form: each has one definition, which dominates its uses. Arithmetic is not
-rounded otherwise than NumPy's: the flag `reassoc` alone lets a sum be taken in another order.
+Values are in static single assignment form: each has one definition, which dominates its uses. Arithmetic is rounded
+as in NumPy; only the flag `reassoc` allows a sum in another order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fgrad.typing import Operand
 
 
 class Type(StrEnum):
-    """The type of a number, by its name in LLVM."""
+    """The type of a scalar; the value is LLVM's name."""
 
     F64 = "double"
     F32 = "float"
@@ -44,12 +44,12 @@ class Type(StrEnum):
 
     @property
     def bits(self) -> int:
-        """The number of bits in a register."""
+        """The width in bits."""
         return _BITS[self]
 
     @property
     def suffix(self) -> str:
-        """The ending of the names of LLVM's functions for the type."""
+        """The suffix of LLVM's intrinsics for the type."""
         return f"{'f' if self.is_float else 'i'}{self.bits}"
 
 
@@ -57,11 +57,10 @@ _BITS = dict(zip(Type, (64, 32, 64, 32, 16, 8, 1, 64), strict=True))
 
 
 class Op(StrEnum):
-    """The operations; those of arithmetic, comparisons and conversions have LLVM's names.
+    """The operations; arithmetic, comparisons and conversions have LLVM's names.
 
-    ATOMIC reads an integer in memory and changes it, in one step for all threads. SPREAD repeats a number in all lanes.
-    REDUCE makes one number of all lanes. IS defines its first argument, the result of a loop that was replaced, as the
-    second one.
+    ATOMIC is an atomic read-modify-write of an integer, SPLAT broadcasts a scalar to all lanes, and REDUCE combines all
+    lanes. IS defines its first operand, the result of a replaced loop, as the second one.
     """
 
     ADD = "add"
@@ -100,8 +99,8 @@ class Op(StrEnum):
     LOAD = "load"
     STORE = "store"
     ATOMIC = "atomicrmw"
-    ROOM = "alloca"
-    SPREAD = "spread"
+    ALLOCA = "alloca"
+    SPLAT = "splat"
     EXTRACT = "extractelement"
     INSERT = "insertelement"
     REDUCE = "reduce"
@@ -121,12 +120,12 @@ DIVISIONS = {Op.SDIV, Op.UDIV, Op.SREM, Op.UREM}
 
 
 class Value:
-    """A number or vector.
+    """A scalar or vector.
 
     Attributes:
-        type: of the number, or of the elements of the vector; None where there is no result.
-        lanes: the number of elements; 1 for a number.
-        order: sorts the terms of indices: variables of loops from the outermost one on, then what is computed.
+        type: type of the scalar or of the elements; None for an instruction without a result.
+        lanes: the number of elements; 1 for a scalar.
+        order: sort key of terms of indices: loop variables from the outermost on, then computed values.
     """
 
     __slots__ = ("lanes", "order", "type")
@@ -139,10 +138,10 @@ class Value:
 
 
 class Constant(Value):
-    """A known number, or a vector of known numbers. Equal constants are different values.
+    """A constant scalar or vector. Equal constants are distinct values.
 
     Args:
-        type: of the numbers.
+        type: of the elements.
         numbers: one for each lane.
     """
 
@@ -154,17 +153,17 @@ class Constant(Value):
 
     @property
     def text(self) -> str:
-        """The number as LLVM reads it, or the vector."""
+        """The constant in LLVM's syntax."""
         found = [_literal(x, self.type) for x in self.numbers]
         return found[0] if self.lanes == 1 else f"<{', '.join(f'{self.type} {each}' for each in found)}>"
 
     @property
     def integer(self) -> int:
-        """The number, if it is an integer."""
+        """The value of an integer constant."""
         return int(self.numbers[0])
 
     def repeated(self, lanes: int) -> Constant:
-        """Return a vector of the number."""
+        """Return a vector with the constant in all lanes."""
         assert self.type is not None
         return self if lanes == 1 else Constant(self.type, *self.numbers * lanes)
 
@@ -183,35 +182,34 @@ TRUE, FALSE, NULL = Constant(Type.I1, 1), Constant(Type.I1, 0), Constant(Type.PT
 
 
 def integer(number: int, type: Type = Type.I64) -> Constant:
-    """Return a known integer."""
+    """Return an integer constant."""
     return Constant(type, number)
 
 
 def real(number: float, type: Type) -> Constant:
-    """Return a known floating-point number, rounded to its type."""
+    """Return a floating-point constant, rounded to its type."""
     return Constant(type, np.float32(number) if type is Type.F32 else number)
 
 
 class Parameter(Value):
-    """What a function takes.
+    """A parameter of a function.
 
     Attributes:
-        is_alone: whether no other parameter leads to memory that is written through this one, or read through it and
-            written through the other.
+        is_noalias: whether its memory is not aliased: no other parameter reads or writes what is written through it.
     """
 
-    __slots__ = ("is_alone", "name")
+    __slots__ = ("is_noalias", "name")
 
-    def __init__(self, name: str, type: Type = Type.PTR, is_alone: bool = False) -> None:
+    def __init__(self, name: str, type: Type = Type.PTR, is_noalias: bool = False) -> None:
         super().__init__(type)
-        self.name, self.is_alone = name, is_alone
+        self.name, self.is_noalias = name, is_noalias
 
 
 class Symbol(Value):
-    """A known address, such as that of a function.
+    """A symbol with a known address, such as a function.
 
     Args:
-        name: with "@", or an expression.
+        name: the symbol with "@", or a constant expression.
     """
 
     __slots__ = ("name",)
@@ -222,7 +220,7 @@ class Symbol(Value):
 
 
 class Variable(Value):
-    """The number of a loop's iteration; `place` counts the loops around it."""
+    """The induction variable of a loop; `place` is the number of enclosing loops."""
 
     __slots__ = ()
 
@@ -231,12 +229,12 @@ class Variable(Value):
 
 
 class Carried(Value):
-    """A value that goes from iteration to iteration of a loop.
+    """A loop-carried value.
 
     Attributes:
-        start: its value in the first iteration.
-        next: what it becomes in the next one.
-        after: its value behind the loop; the start if there is no iteration.
+        start: the value in the first iteration.
+        next: the value in the next iteration.
+        after: the value after the loop; `start` if there is no iteration.
     """
 
     __slots__ = ("after", "next", "start")
@@ -248,11 +246,11 @@ class Carried(Value):
 
 
 class Callee(NamedTuple):
-    """A function that is called.
+    """The callee of a call.
 
     Attributes:
-        name: with "@"; empty if the first argument is its address.
-        is_declared: whether it must be declared; not if `name` is an expression for its address.
+        name: with "@"; empty if the first operand is its address.
+        is_declared: whether it must be declared; false for an address expression or a function of the same module.
     """
 
     name: str
@@ -264,9 +262,9 @@ class Instruction(Value):
 
     Attributes:
         op: the operation.
-        args: the values that it takes. STORE takes the value and the address; ADDRESS the base and the index.
-        attribute: of a comparison its predicate; of ADDRESS the type of the elements; of CALL the `Callee`; of ROOM
-            the count; of EXTRACT and INSERT the lane; of REDUCE the name of the reduction.
+        args: the operands. STORE has the value and the address; ADDRESS the base and the index.
+        attribute: the predicate of a comparison; the element type of ADDRESS; the `Callee` of CALL; the type and count
+            of ALLOCA; the lane of EXTRACT and INSERT; the kind of REDUCE or ATOMIC.
         flags: such as "nsw".
     """
 
@@ -288,14 +286,14 @@ class Instruction(Value):
 
 @dataclass(eq=False)
 class Loop:
-    """A loop that counts.
+    """A counted loop.
 
     Attributes:
-        variable: the number of the iteration.
-        start, stop: the first number, and the one behind the last; `stop - start` is a multiple of `step`.
-        body: what happens in an iteration.
-        carried: what goes from iteration to iteration.
-        may_be_empty: whether there may be no iteration.
+        variable: the induction variable.
+        start, stop: its first value, and its exclusive bound; `stop - start` is a multiple of `step`.
+        body: the items of an iteration.
+        carried: the loop-carried values.
+        may_be_empty: whether the trip count may be 0.
     """
 
     variable: Variable
@@ -309,14 +307,14 @@ class Loop:
 
 @dataclass(eq=False)
 class While:
-    """A loop that counts from 0 on, and goes on while a condition holds.
+    """A loop that counts from 0 while a condition holds.
 
     Attributes:
-        variable: the number of the iteration.
-        head: what computes the condition, before each iteration.
+        variable: the induction variable.
+        head: computes the condition, before each iteration.
         condition: whether there is another iteration.
-        body: what happens in an iteration.
-        carried: what goes from iteration to iteration; it is known in the head.
+        body: the items of an iteration.
+        carried: the loop-carried values, available in the head.
     """
 
     variable: Variable
@@ -328,7 +326,7 @@ class While:
 
 @dataclass(eq=False)
 class If:
-    """What happens under a condition."""
+    """Items executed under a condition."""
 
     condition: Value
     body: list[Item] = field(default_factory=list)
@@ -338,10 +336,10 @@ Item = Instruction | Loop | While | If
 
 
 class Builder:
-    """Appends to a body.
+    """Appends items to a body.
 
     Attributes:
-        body: what there is so far.
+        body: the items appended so far.
     """
 
     def __init__(self, body: list[Item] | None = None) -> None:
@@ -351,7 +349,7 @@ class Builder:
     # Operations
 
     def do(self, op: Op, type: Type | None, *args: Value, attribute: Any = None, flags: str = "") -> Instruction:
-        """Append an operation whose result has the lanes of its last argument."""
+        """Append an operation whose result has as many lanes as its last operand."""
         self._count += 1
         lanes = args[-1].lanes if args else 1
         made = Instruction(op, type, args, attribute, flags, lanes, (1, self._count))
@@ -359,60 +357,60 @@ class Builder:
         return made
 
     def binary(self, op: Op, a: Value, b: Value, flags: str = "") -> Instruction:
-        """Append an operation on two values of one type, which is that of the result."""
+        """Append an operation on two values of one type, which is the type of the result."""
         return self.do(op, a.type, a, b, flags=flags)
 
     def add(self, a: Value, b: Value, flags: str = "nsw") -> Instruction:
-        """Append a sum of integers."""
+        """Append an integer addition."""
         return self.binary(Op.ADD, a, b, flags)
 
     def mul(self, a: Value, b: Value, flags: str = "nsw") -> Instruction:
-        """Append a product of integers."""
+        """Append an integer multiplication."""
         return self.binary(Op.MUL, a, b, flags)
 
     def sub(self, a: Value, b: Value, flags: str = "nsw") -> Instruction:
-        """Append a difference of integers."""
+        """Append an integer subtraction."""
         return self.binary(Op.SUB, a, b, flags)
 
     def fadd(self, a: Value, b: Value) -> Instruction:
-        """Append a sum of floating-point numbers."""
+        """Append a floating-point addition."""
         return self.binary(Op.FADD, a, b)
 
     def fsub(self, a: Value, b: Value) -> Instruction:
-        """Append a difference of floating-point numbers."""
+        """Append a floating-point subtraction."""
         return self.binary(Op.FSUB, a, b)
 
     def fmul(self, a: Value, b: Value) -> Instruction:
-        """Append a product of floating-point numbers."""
+        """Append a floating-point multiplication."""
         return self.binary(Op.FMUL, a, b)
 
     def fdiv(self, a: Value, b: Value) -> Instruction:
-        """Append a quotient of floating-point numbers."""
+        """Append a floating-point division."""
         return self.binary(Op.FDIV, a, b)
 
     def fneg(self, a: Value) -> Instruction:
-        """Append a floating-point number with the other sign."""
+        """Append a floating-point negation."""
         return self.do(Op.FNEG, a.type, a)
 
     def compare(self, predicate: str, a: Value, b: Value) -> Instruction:
-        """Append a comparison, such as "olt" of floating-point numbers or "slt" of integers."""
+        """Append a comparison; predicates are "olt", ... of floating-point values, and "slt", ... of integers."""
         op = Op.FCMP if a.type is not None and a.type.is_float else Op.ICMP
         return self.do(op, Type.I1, a, b, attribute=predicate)
 
     def both(self, a: Value, b: Value) -> Instruction:
-        """Append whether two conditions hold."""
+        """Append the conjunction of two conditions, or the bitwise and of two integers."""
         return self.binary(Op.AND, a, b)
 
     def either(self, a: Value, b: Value) -> Instruction:
-        """Append whether one of two conditions holds."""
+        """Append the disjunction of two conditions, or the bitwise or of two integers."""
         return self.binary(Op.OR, a, b)
 
     def negated(self, a: Value) -> Instruction:
-        """Append whether a condition does not hold."""
+        """Append the negation of a condition."""
         return self.binary(Op.XOR, a, TRUE)
 
     def select(self, condition: Value, a: Value, b: Value) -> Instruction:
-        """Append the choice of one of two values."""
+        """Append the choice between two values."""
         return self.do(Op.SELECT, a.type, condition, a, b)
 
     def cast(self, op: Op, a: Value, type: Type) -> Instruction:
@@ -420,15 +418,15 @@ class Builder:
         return self.do(op, type, a)
 
     def call(self, name: str, *args: Value, result: Type | None = None) -> Instruction:
-        """Append a call of a function, whose result has the type of the first argument unless another one is given."""
+        """Append a call of a function; the result has the type of the first argument by default."""
         return self.do(Op.CALL, result or args[0].type, *args, attribute=Callee(f"@{name}"))
 
     def call_at(self, function: Value, *args: Value) -> Instruction:
-        """Append a call of a function that is known by its address, without a result."""
+        """Append a call through an address, without a result."""
         return self.do(Op.CALL, None, function, *args, attribute=Callee("", is_declared=False))
 
     def intrinsic(self, name: str, *args: Value) -> Instruction:
-        """Append a call of one of LLVM's functions for numbers of one type."""
+        """Append a call of an LLVM intrinsic on operands of one type."""
         assert args[0].type is not None
         return self.call(f"llvm.{name}.{args[0].type.suffix}", *args)
 
@@ -439,26 +437,26 @@ class Builder:
         return self.do(Op.ADDRESS, Type.PTR, base, index, attribute=type, flags=flags)
 
     def load(self, type: Type, address: Value) -> Instruction:
-        """Append the value in memory."""
+        """Append a load."""
         return self.do(Op.LOAD, type, address)
 
     def store(self, value: Value, address: Value) -> Instruction:
-        """Append a write."""
+        """Append a store."""
         return self.do(Op.STORE, None, value, address)
 
     def atomic(self, change: str, address: Value, value: Value) -> Instruction:
-        """Append the integer in memory, which is changed in one step for all threads: "add", or "xchg" for another."""
+        """Append an atomic change of an integer, "add" or "xchg"; the result is its former value."""
         return self.do(Op.ATOMIC, value.type, address, value, attribute=change)
 
-    def room(self, type: Type, count: int = 1) -> Instruction:
-        """Append memory of the function's own."""
-        return self.do(Op.ROOM, Type.PTR, attribute=(type, count))
+    def alloca(self, type: Type, count: int = 1) -> Instruction:
+        """Append a stack allocation."""
+        return self.do(Op.ALLOCA, Type.PTR, attribute=(type, count))
 
     # Control
 
     @contextlib.contextmanager
     def within(self, body: list[Item]) -> Iterator[None]:
-        """Append to another body in the `with` block."""
+        """Append to another body within the `with` block."""
         self.body, around = body, self.body
         try:
             yield
@@ -467,7 +465,7 @@ class Builder:
 
     @contextlib.contextmanager
     def loop(self, count: int | Value) -> Iterator[Variable]:
-        """Append a loop from 0 on, whose body is what is appended in the `with` block; yields its variable."""
+        """Append a loop that counts from 0, whose body is appended in the `with` block; yield its variable."""
         stop = integer(count) if isinstance(count, int) else count
         made = Loop(Variable(), integer(0), stop, may_be_empty=not isinstance(count, int) or count < 1)
         self.body.append(made)
@@ -476,7 +474,7 @@ class Builder:
 
     @contextlib.contextmanager
     def when(self, condition: Value) -> Iterator[None]:
-        """Append a condition, whose body is what is appended in the `with` block."""
+        """Append a condition, whose body is appended in the `with` block."""
         made = If(condition)
         self.body.append(made)
         with self.within(made.body):
@@ -487,14 +485,14 @@ class Builder:
 
 
 def copied(instruction: Instruction, given: Mapping[Value, Value]) -> Instruction:
-    """Return an instruction with other arguments."""
+    """Return a copy of an instruction with operands replaced."""
     args = [given.get(each, each) for each in instruction.args]
     lanes, order = instruction.lanes, instruction.order
     return Instruction(instruction.op, instruction.type, args, instruction.attribute, instruction.flags, lanes, order)
 
 
 def all_copied(instructions: Sequence[Instruction], given: dict[Value, Value]) -> list[Item]:
-    """Return copies of instructions that use each other; the copy of each is noted in `given`."""
+    """Return copies of instructions that use each other; add each copy to `given`."""
     found: list[Item] = []
     for each in instructions:
         given[each] = made = copied(each, given)
@@ -503,7 +501,7 @@ def all_copied(instructions: Sequence[Instruction], given: dict[Value, Value]) -
 
 
 def instructions_of(body: Sequence[Item]) -> Iterator[Instruction]:
-    """Yield all instructions in a body."""
+    """Yield all instructions in a body, recursively."""
     for item in body:
         if isinstance(item, Instruction):
             yield item
@@ -513,7 +511,7 @@ def instructions_of(body: Sequence[Item]) -> Iterator[Instruction]:
         yield from instructions_of(item.body)
 
 
-# For people
+# Text
 
 
 def listing(body: Sequence[Item]) -> str:

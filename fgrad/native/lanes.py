@@ -1,7 +1,7 @@
-"""Several iterations of a loop at once: operations on numbers become operations on vectors, with a lane for each.
+"""Lanes of a vectorized loop: several iterations at once, one in each lane.
 
-Lanes(body, variable, others, widths)      what differs between the iterations
-Piece(lanes, count, given)                 the instructions for some of them
+Lanes(body, variable, others, widths)      which values differ between iterations
+Piece(of, count, given)                    the instructions of some iterations, as vectors
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from fgrad.native.ir import DIVISIONS, Builder, Callee, Constant, Instruction, O
 
 @dataclass(frozen=True)
 class Widths:
-    """What the processor does at once.
+    """The vector capabilities of the processor.
 
     Attributes:
-        lanes: by the bits of a number, how many of them a register holds.
-        functions: which of the C library's functions there are for several numbers.
+        lanes: the number of lanes of a register, by the bits of an element.
+        functions: the C library functions with vector variants.
     """
 
     lanes: Mapping[int, int]
@@ -28,32 +28,32 @@ class Widths:
 
 
 class GivesUpError(Exception):
-    """An instruction has no wide form, or it is not known whether it has."""
+    """The loop is left to LLVM: an instruction has no vector form, or it is not known to have one."""
 
 
 class IterationByIterationError(Exception):
-    """An iteration needs what the one before has done."""
+    """The loop must run one iteration at a time: an iteration depends on the one before."""
 
 
 class Lanes:
-    """What differs between the iterations of a loop.
+    """Classification of the values of a loop: uniform, affine in the induction variable, or varying.
 
     Args:
         body: the instructions of an iteration.
-        variable: the number of the iteration.
-        others: what else is another value in each iteration.
-        widths: of the processor.
+        variable: the induction variable.
+        others: further values that vary between iterations.
+        widths: the vector registers of the processor.
 
     Attributes:
-        varying: the values that are others in each iteration.
-        indices: by address, the index of an element that may lie anywhere.
-        stored, loaded: the memory that is written, and read.
-        most: how many iterations are one, at most.
-        code: where instructions go.
+        varying: the values that become vectors.
+        indices: the computed index of each address that is not affine.
+        stored, loaded: the base addresses of stores and loads.
+        most: the number of lanes.
+        code: the builder of the vectorized code.
 
     Raises:
-        GivesUpError: an instruction has no wide form, or it is not known whether it has.
-        IterationByIterationError: several iterations may read and write one element.
+        GivesUpError: an instruction has no vector form, or it is not known to have one.
+        IterationByIterationError: different iterations may access the same element.
     """
 
     def __init__(self, body: Sequence[Instruction], variable: Value, others: Sequence[Value], widths: Widths) -> None:
@@ -71,17 +71,17 @@ class Lanes:
         self.code = Builder()
 
     def lanes_for(self, values: Iterable[Value]) -> int:
-        """Return how many of the longest numbers among values a register holds."""
+        """Return the number of lanes for the widest type among values."""
         bits = max((each.type.bits for each in values if each.type is not None), default=64)
         return self._widths.lanes[64 if bits > 32 else 32]
 
     def _classify(self, each: Instruction) -> None:
-        """Note how an index moves with the iteration, or that a value differs from iteration to iteration."""
+        """Record the stride of an affine value, or that a value varies."""
         if each.op is Op.STORE:
             if not self.moves(each.args[1]):
                 raise GivesUpError
             self.stored.add(base_of(each.args[1]))
-        elif each.type is None:  # a call that does something
+        elif each.type is None:  # a call with side effects
             raise GivesUpError
         elif each.op is Op.ADDRESS:
             index = each.args[1]
@@ -102,16 +102,16 @@ class Lanes:
                 self._functions.append(each)
 
     def _is_index(self, each: Instruction) -> bool:
-        """Return whether an integer is a sum or product of the iteration's number and what stays the same."""
+        """Return whether an integer is an affine function of the induction variable."""
         is_sum = each.op in (Op.ADD, Op.MUL) and each.type is Type.I64
         return is_sum and any(map(self.step, each.args)) and self.varying.isdisjoint(each.args)
 
     def step(self, x: Value) -> int:
-        """Return by how much an integer or an address grows with each iteration."""
+        """Return the stride of an integer or address: its increment per iteration."""
         return self._steps.get(x, 0)
 
     def moves(self, x: Value) -> bool:
-        """Return whether a value or an address differs from iteration to iteration."""
+        """Return whether a value or an address differs between iterations."""
         return x in self.varying or x in self.indices or bool(self.step(x))
 
     def _moved(self, each: Instruction) -> int:
@@ -123,20 +123,20 @@ class Lanes:
         return self.step(a) * b.integer
 
     def _check_memory(self) -> None:
-        """Give up where several iterations may read and write one element."""
+        """Raise if different iterations may access the same element."""
         if any(base_of(address) in self.stored for address in self.indices):
             raise IterationByIterationError
 
     def steps_over(self, address: Value) -> bool:
-        """Return whether the elements at an address are no neighbours in memory."""
+        """Return whether the elements at an address are not contiguous."""
         return address in self.indices or self.step(address) != 1
 
     def has_functions(self, lanes: int) -> bool:
-        """Return whether all functions that are called are there for several numbers."""
+        """Return whether all called functions have vector variants."""
         return all(self.wide_function(each, lanes) for each in self._functions)
 
     def wide_function(self, call: Instruction, lanes: int) -> str:
-        """Return the name of a called function for several numbers, empty if there is none."""
+        """Return the name of the vector variant of a called function; empty if there is none."""
         name, kind = call.attribute.name, call.type
         assert kind is not None
         if name.startswith("@llvm."):
@@ -150,18 +150,18 @@ class Lanes:
 
 
 class Piece:
-    """The instructions of some iterations that follow each other, one in each lane.
+    """The instructions of consecutive iterations, one in each lane.
 
     Args:
         of: the loop.
         count: the number of iterations.
-        given: what stands for the variable and for what is carried; it gets what stands for each instruction.
-        first: another piece, into whose body this one goes as well: what is the same in all iterations is there.
-        distance: the iterations from the first one of that piece to the first one of this.
+        given: values of the induction variable and of carried values; extended by the value of each instruction.
+        first: another piece of the same body, with which this one shares uniform values.
+        distance: the number of iterations between the starts of that piece and of this one.
 
     Attributes:
-        given: the same.
-        vectors: operands as vectors, by the operand.
+        given: the value of each instruction.
+        vectors: vectors made of uniform and affine operands, by operand.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Piece:
     def _append(
         self, op: Op, type: Type | None, args: Sequence[Value], attribute: Any = None, flags: str = ""
     ) -> Instruction:
-        """Append an instruction whose result is a vector."""
+        """Append an instruction with a vector result."""
         made = Instruction(op, type, args, attribute, flags, self._count)
         self._code.body.append(made)
         return made
@@ -189,7 +189,7 @@ class Piece:
         of = self._of
         is_varying = self._count > 1 and (each in of.varying or each.op is Op.STORE)
         if self._count > 1 and each in of.indices:
-            return  # there is an address for each element
+            return  # each lane has its own address
         if not is_varying:
             self.given[each] = self._same_or_moved(each)
         elif each.op is Op.LOAD and of.steps_over(each.args[0]):
@@ -204,7 +204,7 @@ class Piece:
             self.given[each] = self._widened(each)
 
     def _same_or_moved(self, each: Instruction) -> Value:
-        """Return what stands for an instruction that is no vector: that of the first piece, where there is one."""
+        """Return the scalar value of an instruction, derived from the first piece where possible."""
         first = None if self._first is None or each.type is None else self._first.given[each]
         if first is not None and not self._of.moves(each):
             return first
@@ -221,7 +221,7 @@ class Piece:
         return self._append(each.op, each.type, list(map(self._vector, each.args)), attribute, each.flags)
 
     def _load_each(self, each: Instruction) -> None:
-        """Load elements that are no neighbours, one by one."""
+        """Append a load of elements that are not contiguous, lane by lane."""
         assert each.type is not None
         whole: list[Value] = []
         for lane, address in enumerate(self._addresses(each.args[0], each.type)):
@@ -230,7 +230,7 @@ class Piece:
         self.given[each] = whole[0]
 
     def _store_each(self, each: Instruction) -> None:
-        """Store elements that are no neighbours, one by one."""
+        """Append a store of elements that are not contiguous, lane by lane."""
         value, place = each.args
         vector = self._vector(value)
         for lane, address in enumerate(self._addresses(place, type_of(value))):
@@ -242,7 +242,7 @@ class Piece:
         return made
 
     def _addresses(self, address: Value, kind: Type) -> Iterator[Value]:
-        """Yield the address of each element, and append what computes it just before."""
+        """Yield the address of each lane's element, appending its computation just before."""
         index = self._of.indices.get(address)
         vector = None if index is None else self._vector(index)
         for lane in range(self._count):
@@ -255,7 +255,7 @@ class Piece:
             yield self._code.address(base, kind, at)
 
     def _vector(self, x: Value) -> Value:
-        """Return an operand as a vector; what is the same for all elements is repeated."""
+        """Return an operand as a vector."""
         if isinstance(x, Constant):
             return x.repeated(self._count)
         own = self.given.get(x, x)
@@ -268,8 +268,8 @@ class Piece:
         return self.vectors[x]
 
     def _spread(self, x: Value, step: int) -> Value:
-        """Return a vector of a number that is the same for all elements, or of an index that moves by a step."""
-        same = x.repeated(self._count) if isinstance(x, Constant) else self._append(Op.SPREAD, x.type, [x])
+        """Return a vector of a uniform value, or of an affine value with a stride."""
+        same = x.repeated(self._count) if isinstance(x, Constant) else self._append(Op.SPLAT, x.type, [x])
         if not step:
             return same
         steps = Constant(type_of(x), *(lane * step for lane in range(self._count)))
@@ -277,6 +277,6 @@ class Piece:
 
 
 def type_of(x: Value) -> Type:
-    """Return the type of what has one."""
+    """Return the type of a value that has one."""
     assert x.type is not None
     return x.type

@@ -1,10 +1,10 @@
-"""Keys of arguments in containers, made in about a third of the time that flattening takes.
+"""Keys of arguments in containers, built in about a third of the time of flattening.
 
     layout_of(args, keywords)      a key, and the leaves in the order of `core.tree.flatten`
-    inside(tree)                   of any containers, what a function sees and `core.tree.flatten` does not tell apart
+    inside(tree)                   differences between containers that `core.tree.flatten` ignores
 
-A compiled call of small arrays takes a few microseconds, so finding its program must take no more. Calls with the same
-key have the same containers around leaves of the same shapes and dtypes, dicts with the same keys in the same order.
+A compiled call on small arrays takes a few microseconds, so finding its program must not take longer. Calls with the
+same key have the same containers, leaves of the same shapes and dtypes, and dicts with the same keys in the same order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fgrad.typing import Array
 
 
 def form_of(x: Any) -> Any:
-    """Return the part of a plain leaf of the usual kinds that a program depends on, and None for other leaves."""
+    """Return the shape and dtype of an array, or `float`; None for a leaf of another kind."""
     kind = type(x)
     if kind is np.ndarray or kind is np.float64:
         return x.shape, x.dtype
@@ -32,26 +32,26 @@ def form_of(x: Any) -> Any:
 
 
 def layout_of(args: Sequence[Any], keywords: Mapping[str, Any]) -> tuple[tuple[Any, ...] | None, list[Any]]:
-    """Return the key of arguments, and their leaves; None in place of the key of what is out of the ordinary."""
+    """Return the key of arguments, and their leaves; the key is None for arguments of other kinds."""
     key: list[Any] = [bool(keywords)]
     leaves: list[Any] = []
     try:
         if _enter((args, keywords) if keywords else args, key, leaves):
             hash(found := tuple(key))
             return found, leaves
-    except TypeError:  # names without an order, or what no key can hold
+    except TypeError:  # unordered dict keys, or unhashable metadata
         pass
     return None, leaves
 
 
 def _enter(trees: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
-    """Add trees to a key, and their leaves to others; False: one of them is out of the ordinary.
+    """Add trees to a key, and their leaves to a list; return whether all are of known kinds.
 
-    The key says of each container how many trees it holds, so that it cannot be that of other trees.
+    The key contains the number of children of each container, so it is unambiguous.
     """
     for x in trees:
         kind = type(x)
-        if kind is np.ndarray or kind is np.float64:  # as in `form_of`, whose call would take as long as all of this
+        if kind is np.ndarray or kind is np.float64:  # inlined from `form_of`, for speed
             key += x.shape, x.dtype
             leaves.append(x)
         elif kind is list or kind is tuple:
@@ -73,7 +73,7 @@ def _enter(trees: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
 
 
 def _enter_registered(x: Array, key: list[Any], leaves: list[Any]) -> bool:
-    """Add None, a named tuple, or an object of a registered class; False: it is none of them."""
+    """Add None, a named tuple, or an object of a registered class; return False for any other object."""
     if x is None:
         key.append(None)
         return True
@@ -83,22 +83,22 @@ def _enter_registered(x: Array, key: list[Any], leaves: list[Any]) -> bool:
     flattened = FLATTENED[kind]
     children, metadata = flattened(x)[:2]
     children = tuple(children)
-    key += kind, *_besides(metadata), len(children)
+    key += kind, *_metadata_key(metadata), len(children)
     return _enter(children, key, leaves)
 
 
 _SORTED: dict[tuple[Any, ...], list[Any]] = {}
-"""The keys of dicts in the order of leaves, by those in the order in which a function meets them; texts alone."""
+"""Dict keys in the order of leaves, by dict keys in insertion order; only for string keys."""
 _MOST_SORTED = 4096
 _TEXTS = {str}
-"""A text of another class, such as NumPy's, is equal to one of this and has the same hash."""
+"""A string of a subclass, such as NumPy's, compares equal to a plain one and has the same hash."""
 
 
 def _in_order(names: tuple[Any, ...], key: list[Any]) -> list[Any]:
-    """Return the keys of a dict in the order of leaves, and add the types of keys that are not all plain texts.
+    """Return the keys of a dict in the order of leaves, and add the types of keys unless all are plain strings.
 
     Raises:
-        TypeError: they have no order.
+        TypeError: the keys cannot be sorted.
     """
     order = sorted(names)
     if not all(type(name) is str for name in names):
@@ -108,13 +108,13 @@ def _in_order(names: tuple[Any, ...], key: list[Any]) -> list[Any]:
     return order
 
 
-def _besides(metadata: object) -> tuple[Static, ...]:
-    """Return what tells metadata apart: nothing if there are none, as mostly."""
+def _metadata_key(metadata: object) -> tuple[Static, ...]:
+    """Return the key of metadata; empty if there is none, the usual case."""
     return () if metadata is None or (type(metadata) is tuple and not metadata) else (Static(metadata),)
 
 
 def inside(tree: Any) -> tuple[Any, ...]:
-    """Return the keys of all dicts in their order, and what objects of registered classes are besides children."""
+    """Return the keys of all dicts in insertion order, and the metadata of objects of registered classes."""
     found: list[Any] = []
 
     def note(x: Any) -> bool:
@@ -122,7 +122,7 @@ def inside(tree: Any) -> tuple[Any, ...]:
         if isinstance(x, dict):
             found.append((tuple(x), tuple(map(type, x))))
         elif kind in FLATTENED or _is_container(kind):
-            found.extend(_besides(FLATTENED[kind](x)[1]))
+            found.extend(_metadata_key(FLATTENED[kind](x)[1]))
         return False
 
     optree.tree_structure(tree, is_leaf=note, namespace=NAMESPACE)
@@ -130,7 +130,7 @@ def inside(tree: Any) -> tuple[Any, ...]:
 
 
 def _is_container(kind: type) -> bool:
-    """Return whether the objects of a class are containers, and if so, note how they are flattened."""
+    """Return whether the objects of a class are containers; if so, register how to flatten them."""
     node: Any = optree.register_pytree_node.get(kind, namespace=NAMESPACE)
     if optree.is_namedtuple_class(kind):
         FLATTENED[kind] = lambda x: (x, None)

@@ -1,7 +1,7 @@
-"""How native code reaches what is outside of it: constant arrays, and the functions of BLAS and LAPACK.
+"""Linkage of native code: addresses of constant arrays, and of BLAS and LAPACK functions.
 
 IN_PROCESS              by address: the code runs in this process
-Exported(has_blas)      by name: the code is an object file for other programs
+Exported(has_blas)      by symbol: the code is an object file for other programs
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from fgrad.native.libraries import address
 
 
 class Linkage(Protocol):
-    """How code reaches what is outside of it.
+    """How code refers to external data and functions.
 
     Attributes:
-        scope: who can call the functions of items.
-        nests: the attributes of the functions that loop over elements.
-        callers: those of functions that do little but call others.
-        calls_ufuncs: whether the inner loops of ufuncs can be called.
+        scope: LLVM's linkage or visibility of the functions of items.
+        nests: LLVM's attributes of functions with loop nests.
+        callers: LLVM's attributes of functions that mainly call others.
+        calls_ufuncs: whether inner loops of ufuncs can be called.
     """
 
     scope: str
@@ -32,16 +32,16 @@ class Linkage(Protocol):
     calls_ufuncs: bool
 
     def constant(self, array: Any) -> str:
-        """Return the address of a constant array in C order, as LLVM reads it."""
+        """Return the address of a constant array in C order, in LLVM's syntax."""
 
     def routine(self, name: str, uses_threads: bool) -> str:
-        """Return the address of a function of BLAS or LAPACK, as LLVM reads it; see `libraries.address`."""
+        """Return the address of a BLAS or LAPACK function, in LLVM's syntax; see `libraries.address`."""
 
     def function(self, name: str, address: int) -> str:
-        """Return the address of a function of fgrad's own in this process, as LLVM reads it."""
+        """Return the address of one of fgrad's functions in this process, in LLVM's syntax."""
 
     def of_ufunc(self, address: int) -> str:
-        """Return the address of the inner loop of a ufunc, or of what it is given, where they can be called."""
+        """Return the address of a ufunc's inner loop, or of its data, in LLVM's syntax."""
 
 
 def _pointer(address: int) -> str:
@@ -49,8 +49,8 @@ def _pointer(address: int) -> str:
 
 
 class _InProcess:
-    scope, nests = "hidden", "noinline"  # loops for LLVM's vectors are in a separate module
-    callers = "noinline optnone"  # they are not worth the time of optimization
+    scope, nests = "hidden", "noinline"  # not internal: loops for LLVM's vectorizer are in a separate module
+    callers = "noinline optnone"  # not worth the compile time of optimizations
     calls_ufuncs = True
 
     def constant(self, array: Any) -> str:
@@ -70,25 +70,25 @@ IN_PROCESS = _InProcess()
 
 
 def literal(content: bytes) -> str:
-    """Return an array of bytes as LLVM reads it."""
-    told = "\\" + content.hex("\\") if content else ""
-    return f'[{len(content)} x i8] c"{told}"'
+    """Return an array of bytes, in LLVM's syntax."""
+    escaped = "\\" + content.hex("\\") if content else ""
+    return f'[{len(content)} x i8] c"{escaped}"'
 
 
 class _OwnConstants:
-    """Linkage of code that outlives the program of which it is made: constants are part of it."""
+    """Linkage of code that outlives its program: constants are embedded."""
 
     def __init__(self) -> None:
         self._constants: dict[bytes, str] = {}
 
     def constant(self, array: Any) -> str:
-        """Return the name of a constant; equal arrays are one."""
+        """Return the symbol of a constant; equal arrays share one."""
         return self._constants.setdefault(
             np.ascontiguousarray(array).tobytes(), f"@fgrad.constant{len(self._constants)}"
         )
 
     def text(self) -> tuple[str, dict[str, tuple[str, ...]]]:
-        """Return what is defined or declared outside of functions, and the functions that is made of."""
+        """Return global definitions and declarations, and the library functions that they call."""
         lines = [
             f"{name} = private unnamed_addr constant {literal(x)}, align 64" for x, name in self._constants.items()
         ]
@@ -96,11 +96,11 @@ class _OwnConstants:
 
 
 class Cached:
-    """Linkage of code that other processes load, too: what has another address there is a symbol.
+    """Linkage of code that is cached for other processes: addresses that differ between processes are symbols.
 
     Attributes:
         symbols: the addresses of the symbols, by name.
-        is_complete: there is nothing else; a ufunc's loop, which has no name of its own, is called by address.
+        is_complete: whether all addresses are symbols; the inner loop of a ufunc has no symbol.
     """
 
     scope, nests, callers = _InProcess.scope, _InProcess.nests, _InProcess.callers
@@ -111,24 +111,24 @@ class Cached:
         self.is_complete = True
 
     def of_ufunc(self, address: int) -> str:
-        """Return the address of an inner loop, with which the code is of use to this process alone."""
+        """Return the address of an inner loop; this makes the code specific to this process."""
         self.is_complete = False
         return _pointer(address)
 
     def constant(self, array: Any) -> str:
-        """Return a symbol that is named for what the array holds."""
+        """Return a symbol named after the contents of an array."""
         name = f"fgrad_constant_{hashlib.sha256(array.tobytes()).hexdigest()}"
         self.symbols[name] = array.ctypes.data
         return f"@{name}"
 
     def routine(self, name: str, uses_threads: bool) -> str:
-        """Return the symbol of a function."""
+        """Return the symbol of a BLAS or LAPACK function."""
         symbol = f"fgrad_{name}_in_threads" if uses_threads else f"fgrad_{name}"
         self.symbols[symbol] = address(name, uses_threads) or 0
         return f"@{symbol}"
 
     def function(self, name: str, address: int) -> str:
-        """Return the symbol of a function of fgrad's own."""
+        """Return the symbol of one of fgrad's functions."""
         self.symbols[f"fgrad_{name}"] = address
         return f"@fgrad_{name}"
 
@@ -144,11 +144,11 @@ class Standalone(_OwnConstants):
     calls_ufuncs = True
 
     def routine(self, name: str, uses_threads: bool) -> str:
-        """Return the address of a function."""
+        """Return the address of a BLAS or LAPACK function."""
         return IN_PROCESS.routine(name, uses_threads)
 
     def function(self, name: str, address: int) -> str:
-        """Return the address of a function of fgrad's own."""
+        """Return the address of one of fgrad's functions."""
         return _pointer(address)
 
     def of_ufunc(self, address: int) -> str:
@@ -157,13 +157,13 @@ class Standalone(_OwnConstants):
 
 
 class Exported(_OwnConstants):
-    """Linkage of an object file: products and factors are loops in it, unless it calls BLAS.
+    """Linkage of an object file: products and factorizations are loops in it, unless it calls BLAS.
 
     Args:
-        has_blas: call BLAS and LAPACK, under their usual symbols such as `dgemm_`, in place of loops.
+        has_blas: whether to call BLAS and LAPACK by their usual symbols, such as `dgemm_`, instead of loops.
 
     Attributes:
-        symbols: the functions of BLAS and LAPACK that are called.
+        symbols: the called BLAS and LAPACK functions.
     """
 
     scope, nests, callers = "internal", "", ""
@@ -176,7 +176,7 @@ class Exported(_OwnConstants):
         self._loops: dict[str, None] = {}
 
     def routine(self, name: str, uses_threads: bool) -> str:
-        """Return the symbol of a function."""
+        """Return the symbol of a BLAS or LAPACK function."""
         if self._has_blas:
             self.symbols[f"{name}_"] = None
             return f"@{name}_"
@@ -184,11 +184,11 @@ class Exported(_OwnConstants):
         return f"@fgrad.own_{name}"
 
     def function(self, name: str, address: int) -> str:
-        """Return nothing: exported code runs in one thread."""
+        """Raise: exported code runs in one thread."""
         raise NotImplementedError
 
     def of_ufunc(self, address: int) -> str:
-        """Return nothing: `calls_ufuncs` is False."""
+        """Raise: `calls_ufuncs` is False."""
         raise NotImplementedError
 
     @override

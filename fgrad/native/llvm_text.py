@@ -1,4 +1,4 @@
-"""The loop language printed for LLVM. Nothing reads what is printed but LLVM.
+"""The loop IR printed as LLVM IR.
 
 printed(body)      the body of a function, and the functions that it calls
 """
@@ -25,29 +25,29 @@ from fgrad.native.ir import (
 from fgrad.native.verifier import verify
 
 Used = dict[str, tuple[str, ...]]
-"""The functions of libraries that are called: the types of their results and arguments, by name."""
+"""Called library functions: result type and argument types, by name."""
 
 
 def printed(body: Sequence[Item], result: Value | None = None) -> tuple[str, Used]:
-    """Return the body of a function, and the functions that it calls.
+    """Return the body of a function as LLVM IR, and the functions that it calls.
 
     Args:
-        body: what it does.
-        result: what it returns.
+        body: the items.
+        result: the return value; None for a function without a result.
 
     Raises:
-        VerificationError: the body is no program of the loop language.
+        VerificationError: the body is not valid loop IR.
     """
     verify(body)
     printer = _Printer()
     printer.body(body)
     returned = "void" if result is None else printer.typed(result)
-    return "\n".join(["entry:", *printer.rooms, *printer.lines, f"  ret {returned}"]), printer.used
+    return "\n".join(["entry:", *printer.allocas, *printer.lines, f"  ret {returned}"]), printer.used
 
 
-def taken(parameters: Iterable[Parameter]) -> str:
-    """Return the parameters of a function as they are declared."""
-    return ", ".join(f"{each.type}{' noalias' if each.is_alone else ''} %{each.name}" for each in parameters)
+def parameter_list(parameters: Iterable[Parameter]) -> str:
+    """Return a parameter list, in LLVM's syntax."""
+    return ", ".join(f"{each.type}{' noalias' if each.is_noalias else ''} %{each.name}" for each in parameters)
 
 
 class _Printer:
@@ -55,14 +55,14 @@ class _Printer:
 
     Attributes:
         lines: the instructions.
-        rooms: the memory of the function's own, which is taken once, in front.
-        label: of the block that is being printed.
-        used: the functions that are called.
+        allocas: the stack allocations, which are in the entry block.
+        label: the current basic block.
+        used: the called functions.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.rooms: list[str] = []
+        self.allocas: list[str] = []
         self.label = "entry"
         self.used: Used = {}
         self._names: dict[Value, str] = {}
@@ -92,7 +92,7 @@ class _Printer:
         return self._names[value]
 
     def _new(self, value: Value | None = None) -> str:
-        """Return a new name, which may be that of a value."""
+        """Return a new name, and assign it to a value if one is given."""
         name = f"%t{len(self._names)}"
         self._names[Value(None) if value is None else value] = name
         return name
@@ -111,11 +111,11 @@ class _Printer:
         if item.type is None:
             self.lines.append(f"  {text}")
             return
-        lines = self.rooms if item.op is Op.ROOM else self.lines
+        lines = self.allocas if item.op is Op.ALLOCA else self.lines
         lines.append(f"  {self._new(item)} = {text}")
 
-    def _joined(self, item: Instruction) -> str:
-        """Return operation, flags, type, and arguments, which are all of the type of the first one."""
+    def _of_one_type(self, item: Instruction) -> str:
+        """Return operation, flags, type and operands, for operands of one type."""
         attribute = f" {item.attribute}" if item.op in COMPARISONS else ""
         flags = f" {item.flags}" if item.flags else ""
         args = ", ".join(map(self._name, item.args))
@@ -142,7 +142,7 @@ class _Printer:
         address, value = map(self.typed, item.args)
         return f"{item.op} {item.attribute} {address}, {value} seq_cst"
 
-    def _room(self, item: Instruction) -> str:
+    def _alloca(self, item: Instruction) -> str:
         kind, count = item.attribute
         return f"alloca {kind}, i64 {count}"
 
@@ -163,7 +163,7 @@ class _Printer:
         flags = f"{item.flags} " if item.flags else ""
         return f"call {flags}{result} @{name}({', '.join(map(self.typed, item.args))})"
 
-    def _spread(self, item: Instruction) -> str:
+    def _splat(self, item: Instruction) -> str:
         vector, first = kind_of(item), self._new()
         self.lines.append(f"  {first} = insertelement {vector} poison, {self.typed(item.args[0])}, i64 0")
         return f"shufflevector {vector} {first}, {vector} poison, <{item.lanes} x i32> zeroinitializer"
@@ -203,7 +203,7 @@ class _Printer:
         starts = [self._name(each.start) for each in loop.carried]
         variable, *carried = [self._new(each) for each in (loop.variable, *loop.carried)]
         self._begin(begin)
-        place = len(self.lines)  # of the phis, which need the names of what the body computes
+        place = len(self.lines)  # of the phis, which need the names of values in the body
         self.body(loop.body)
         step, done, last = self._new(), self._new(), self.label
         self.lines += [
@@ -252,7 +252,7 @@ class _Printer:
 def _phis(
     names: Sequence[str], kinds: Sequence[str], before: str, starts: Sequence[str], last: str, nexts: Sequence[str]
 ) -> list[str]:
-    """Return what begins a block with values that come from one of two blocks."""
+    """Return the phi instructions of a block with two predecessors."""
     return [
         f"  {name} = phi {kind} [ {start}, %{before} ], [ {next_}, %{last} ]"
         for name, kind, start, next_ in zip(names, kinds, starts, nexts, strict=True)
@@ -260,18 +260,18 @@ def _phis(
 
 
 def kind_of(value: Value) -> str:
-    """Return the type of a value in LLVM's language."""
+    """Return the type of a value, in LLVM's syntax."""
     return str(value.type) if value.lanes == 1 else f"<{value.lanes} x {value.type}>"
 
 
 def _alignment(value: Value) -> str:
-    """Return that vectors in memory are aligned as their elements are."""
+    """Return the alignment of a vector in memory: that of its elements."""
     assert value.type is not None
     return "" if value.lanes == 1 else f", align {max(value.type.bits // 8, 1)}"
 
 
 _WRITERS: dict[Op, Callable[[_Printer, Instruction], str]] = {
-    **dict.fromkeys([*BINARY, *COMPARISONS, Op.FNEG], _Printer._joined),
+    **dict.fromkeys([*BINARY, *COMPARISONS, Op.FNEG], _Printer._of_one_type),
     **dict.fromkeys(CASTS, _Printer._cast),
     Op.SELECT: _Printer._all_typed,
     Op.CALL: _Printer._call,
@@ -279,8 +279,8 @@ _WRITERS: dict[Op, Callable[[_Printer, Instruction], str]] = {
     Op.LOAD: _Printer._load,
     Op.STORE: _Printer._store,
     Op.ATOMIC: _Printer._atomic,
-    Op.ROOM: _Printer._room,
-    Op.SPREAD: _Printer._spread,
+    Op.ALLOCA: _Printer._alloca,
+    Op.SPLAT: _Printer._splat,
     Op.EXTRACT: _Printer._extract,
     Op.INSERT: _Printer._insert,
     Op.REDUCE: _Printer._reduce,

@@ -1,4 +1,4 @@
-"""How native code is made of a program: the compiler is loaded when there is something to compile."""
+"""The engine of native code; the compiler is imported when a program is first compiled."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fgrad.native.options import ENGINES, Options
 
 
 class NativeEngine:
-    """The engine of native code, whose arrays are NumPy's."""
+    """The engine of native code, whose arrays are NumPy arrays."""
 
     def executable(self, block: Block, options: Options) -> Any:
         """Return the executable of a program."""
@@ -21,11 +21,11 @@ class NativeEngine:
         return _module("fgrad.native.executable").Executable(block, options)
 
     def owns(self, x: Any) -> bool:
-        """Return whether an argument is an array that NumPy does not know."""
+        """Return whether an argument is an array of another library: never."""
         return False
 
     def example(self, x: Any) -> Any:
-        """Return the argument."""
+        """Return the argument unchanged."""
         return x
 
 

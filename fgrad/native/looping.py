@@ -1,4 +1,4 @@
-"""Loops over programs: which are native, and their functions in LLVM's language."""
+"""Lowering of loops over programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fgrad.native.nodes import LoopNode, Node, NumpyStep, Projection, Remap, axi
 
 
 def _loop(program: Program, equation: Equation, arguments: list[Any]) -> tuple[Node, ...] | None:
-    """Return the results of a loop; None of what is no loop."""
+    """Return the results of a loop; None for an equation that is not a loop."""
     iterations = iterations_of(equation)
     if iterations is None:
         return None
@@ -36,9 +36,9 @@ def _native_loop(
     results = _results(inner, iterations.body)
     failed = any_failure(inner)
     if iterations.condition is not None:
-        asked = _native(iterations.condition)
-        condition = asked, _results(asked, iterations.condition)[0]
-        if asked.failures:
+        condition_program = _native(iterations.condition)
+        condition = condition_program, _results(condition_program, iterations.condition)[0]
+        if condition_program.failures:
             raise _NotNativeError("the condition may raise")
     given = [program.cast(x, name.dtype) for x, name in zip(arguments, iterations.body.inputs, strict=True)]
     middle = iterations.shared + iterations.carried
@@ -57,9 +57,9 @@ CALLS.append(_loop)
 
 
 def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
-    """Return the array of which another one has some rows, and where the iterations are there."""
+    """Return the source of an array whose rows are rows of the source, and the rows that the iterations read there."""
     while isinstance(node, Remap) and not node.bounds and _has_rows_of(node, node.arguments[0]):
-        first, step = node.places[0], node.places[0].terms[0].coefficient
+        first, step = node.index_map[0], node.index_map[0].terms[0].coefficient
         node, along = node.arguments[0], Along(first.offset + step * along.start, step * along.step)
     return node, along
 
@@ -67,7 +67,7 @@ def _peeled(node: Node, along: Along) -> tuple[Node, Along]:
 def _has_rows_of(node: Remap, source: Node) -> bool:
     if not source.shape or source.shape[1:] != node.shape[1:]:
         return False
-    first, *others = node.places
+    first, *others = node.index_map
     own = [axis_index(axis, size) for axis, size in enumerate(node.shape)][1:]
     return others == own and first.divisor == 1 and [term.axis for term in first.terms] == [0]
 
@@ -77,7 +77,7 @@ def _results(program: Program, block: Block) -> list[Node]:
 
 
 class PythonLoop:
-    """A loop of Python's, of which each iteration is a compiled program."""
+    """A loop executed by Python, with a compiled program for its iterations."""
 
     def __init__(self, iterations: Iterations) -> None:
         self.iterations = iterations
@@ -88,14 +88,14 @@ class PythonLoop:
 
 
 class _NotNativeError(Exception):
-    """An iteration is not native, for the reason that is given."""
+    """An iteration is not native; the message has the reason."""
 
 
 def _native(block: Block) -> Program:
-    """Return the nodes of a program.
+    """Return the nodes of a block.
 
     Raises:
-        _NotNativeError: NumPy has to run some of it.
+        _NotNativeError: NumPy has to execute some of it.
     """
     program = lowered(block)
     for node in program.all:

@@ -1,11 +1,10 @@
-"""From equations of NumPy's to nodes: what each primitive is made of.
+"""Lowering of graph equations to nodes.
 
-    lowered(graph)            the nodes of a graph's outputs
-    @lowers("sum")            says how a primitive is lowered: `rule(program, out, *arguments, **metadata)` returns a
-                              node, a tuple of them, or None where NumPy is to run it after all
+    lowered(block)            the nodes of a block
+    @lowers("sum")            registers the lowering rule of a primitive: `rule(program, out, *arguments, **metadata)`
+                              returns a node, a tuple of nodes, or None for an equation that NumPy executes
 
-Arguments are nodes, and Python's numbers as they stand in the equation. `out` is the name of the result, with its shape
-and dtype.
+Arguments are nodes or Python numbers, as in the equation. `out` is the name of the result, with its shape and dtype.
 """
 
 from __future__ import annotations
@@ -44,23 +43,23 @@ from fgrad.native.user_primitives import USERS
 from fgrad.typing import Array, Axes, DTypeLike
 
 LOWERINGS: dict[str, Callable[..., Any]] = {}
-"""How primitives are lowered, by name."""
+"""Lowering rules, by primitive."""
 
-OTHERWISE: list[Callable[[Program, Equation, list[Any]], Any]] = []
-"""Functions that are tried, one after the other, for an equation that no rule lowers: each returns nodes, or None."""
+FALLBACKS: list[Callable[[Program, Equation, list[Any]], Any]] = []
+"""Fallbacks for equations without a lowering rule, in order: each returns nodes, or None."""
 
 CALLS: list[Callable[[Program, Equation, list[Any]], Any]] = []
-"""The same for calls of functions that decide for themselves what they mean, such as loops."""
+"""Lowerings of direct calls, such as loops, in order: each returns nodes, or None."""
 
 CHECKS: list[Callable[[Program, Equation, list[Any]], None]] = []
-"""Functions that are called with each equation before it is lowered, and may make runs void."""
+"""Functions called with each equation before it is lowered; they may add failure conditions."""
 
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
 
 
 def lowers(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register how primitives are lowered."""
+    """Register the lowering rule of primitives."""
 
     def register(rule: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
@@ -74,10 +73,11 @@ class Program(Nodes):
     """The nodes of a graph.
 
     Attributes:
+        names: the node of each name.
         inputs: the nodes of the graph's inputs and variables, by name.
-        constants: the arrays behind the other given nodes, in C order.
-        failures: nodes of truth values, of shape (), that say that a run is void, and has to be done by NumPy.
-        refused: equations that NumPy runs, by their place, with the reason.
+        constants: the arrays of the other `Input` nodes, in C order.
+        failures: boolean scalars; if one is true, the run has failed and NumPy repeats it.
+        refused: for each equation executed by NumPy, by its position, the reason.
     """
 
     def __init__(self) -> None:
@@ -88,42 +88,43 @@ class Program(Nodes):
         self.failures: list[Node] = []
         self.refused: dict[int, str] = {}
         self._arrays: dict[Any, Input] = {}
-        self._by_index: dict[Node, Node] = {}
+        self._comparisons: dict[Node, Node] = {}
 
-    # What rules are made of
+    # Building blocks of rules
 
     def node(self, x: Any, dtype: DTypeLike | None = None) -> Node:
-        """Return an argument as a node; a number of Python's gets a dtype."""
+        """Return an argument as a node; a Python number gets a dtype."""
         return x if isinstance(x, Node) else self.add(Literal(x, np.result_type(x) if dtype is None else dtype))
 
     def cast(self, x: object, dtype: DTypeLike) -> Node:
-        """Return an array in another dtype."""
+        """Return an array converted to a dtype."""
         dtype = np.dtype(dtype)
         if not isinstance(x, Node):
-            return self.add(Literal(np.asarray(x).astype(dtype), dtype))  # what NumPy refuses is not recorded
+            # NumPy has refused invalid casts while recording.
+            return self.add(Literal(np.asarray(x).astype(dtype), dtype))
         if x.dtype == dtype:
             return x
         if isinstance(x, Literal):
             return self.add(Literal(x.value.astype(dtype), dtype))
         if isinstance(x, Remap) and _repeats_number(x):
-            return self.repeat(self.cast(x.arguments[0], dtype), x.shape)
+            return self.broadcast(self.cast(x.arguments[0], dtype), x.shape)
         return self.add(Elementwise("cast", x.shape, dtype, [x]))
 
-    def pointwise(self, operation: str, *arguments: object, dtype: DTypeLike | None = None) -> Node:
-        """Return an operation on arrays of one dtype, which are broadcast; `dtype` is that of the result."""
+    def elementwise(self, operation: str, *arguments: object, dtype: DTypeLike | None = None) -> Node:
+        """Return an elementwise operation on broadcast operands of one dtype; `dtype` is that of the result."""
         nodes = [self.node(x) for x in arguments]
         shape = broadcast_shapes(*[x.shape for x in nodes])
-        spread = [self.spread(x, shape) for x in nodes]
-        return self.add(Elementwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, spread))
+        operands = [self.broadcast_operand(x, shape) for x in nodes]
+        return self.add(Elementwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, operands))
 
-    def spread(self, x: Node, shape: Shape) -> Node:
-        """Return an array broadcast to a shape, or the single number that it repeats."""
+    def broadcast_operand(self, x: Node, shape: Shape) -> Node:
+        """Return an array broadcast to a shape, or the scalar that it repeats."""
         while isinstance(x, Remap) and _repeats_number(x):
             x = x.arguments[0]
-        return x if x.shape == () else self.repeat(x, shape)
+        return x if x.shape == () else self.broadcast(x, shape)
 
-    def repeat(self, x: Node, shape: Shape) -> Node:
-        """Broadcast an array."""
+    def broadcast(self, x: Node, shape: Shape) -> Node:
+        """Return an array broadcast to a shape."""
         if x.shape == shape:
             return x
         lead = len(shape) - len(x.shape)
@@ -131,7 +132,7 @@ class Program(Nodes):
         return self.add(Remap(x, tuple(shape), places))
 
     def permuted(self, x: Node, axes: Sequence[int]) -> Node:
-        """Put axes into another order."""
+        """Return an array with its axes in another order."""
         if list(axes) == list(range(len(axes))):
             return x
         where = {axis: place for place, axis in enumerate(axes)}
@@ -139,12 +140,12 @@ class Program(Nodes):
         return self.add(Remap(x, shape, [axis_index(where[axis]) for axis in range(len(x.shape))]))
 
     def reshaped(self, x: Node, shape: Sequence[int]) -> Node:
-        """Return an array under another shape; axes of size 1 come and go without a copy."""
+        """Return an array under another shape; axes of size 1 are added and removed without a copy."""
         shape = tuple(shape)
         if shape == x.shape:
             return x
         if isinstance(x, Remap) and _repeats_number(x):
-            return self.repeat(x.arguments[0], shape)
+            return self.broadcast(x.arguments[0], shape)
         own = [axis for axis, size in enumerate(x.shape) if size != 1]
         new = [axis for axis, size in enumerate(shape) if size != 1]
         if [x.shape[axis] for axis in own] == [shape[axis] for axis in new]:
@@ -158,10 +159,11 @@ class Program(Nodes):
         return self.add(Reshape(x, shape))
 
     def reduced(self, kind: str, x: Node, axis: Axes, keepdims: bool, dtype: DTypeLike) -> Node:
-        """Reduce along axes."""
+        """Return a reduction along axes."""
         axes = axes_of(x.shape, axis)
         if not axes and kind == "sum" and np.dtype(dtype).kind in "fc":
-            return self.pointwise("add", x, self.add(Literal(0, dtype)))  # as NumPy's begins at 0.0
+            # NumPy's sum starts at 0.0: -0.0 becomes 0.0.
+            return self.elementwise("add", x, self.add(Literal(0, dtype)))
         if not axes and kind in ("sum", "prod", "max", "min", "any", "all"):
             return x
         done = self.add(Reduction(kind, x, axes, dtype))
@@ -169,12 +171,12 @@ class Program(Nodes):
         return self.reshaped(done, kept) if keepdims else done
 
     def array(self, value: Any) -> Node:
-        """Return the node of an array that is known."""
+        """Return the node of a known array."""
         value = np.asarray(value)
         if value.size and is_native(value.dtype) and _is_one_number(value):
-            return self.repeat(self.add(Literal(first_of(value), value.dtype)), value.shape)
+            return self.broadcast(self.add(Literal(first_of(value), value.dtype)), value.shape)
         if not (value.flags.c_contiguous and value.flags.aligned):
-            value = np.array(value, order="C")  # as native code steps through memory
+            value = np.array(value, order="C")  # native code assumes C order and alignment
         key = value.shape, value.dtype.str, value.tobytes() if value.size < 1024 else id(value)
         if key not in self._arrays:
             self._arrays[key] = given = Input(value.shape, value.dtype)
@@ -182,31 +184,31 @@ class Program(Nodes):
             self.add(given)
         return self._arrays[key]
 
-    def by_index(self, x: Any) -> Any:
-        """Return an argument of an elementwise operation; a constant with one number in a row by the number's place.
+    def by_index_comparison(self, x: Any) -> Any:
+        """Return an operand of an elementwise operation; a constant with one nonzero per row becomes index comparisons.
 
-        Those are the seeds of Jacobians and Hessians. To compare two indices takes less time than to read the elements.
+        Such constants are seeds of Jacobians and Hessians. Comparing indices takes less time than loading the elements.
         """
         value = self.constants.get(x) if isinstance(x, Input) else None
         if value is None or value.ndim < 2 or value.size < _LEAST_BY_INDEX:
             return x
-        if x not in self._by_index:
+        if x not in self._comparisons:
             found = _single_in_rows(value)
-            self._by_index[x] = x if found is None else self._chosen(x, *found)
-        return self._by_index[x]
+            self._comparisons[x] = x if found is None else self._selected_by_index(x, *found)
+        return self._comparisons[x]
 
-    def _chosen(self, x: Node, columns: Any, numbers: Any) -> Node:
-        """Return an array with `numbers` at `columns` of its rows, of which the last axis has size 1, and zeros."""
-        here = self.repeat(self.array(np.arange(x.shape[-1])), x.shape)
-        is_it = self.pointwise("equal", here, self.array(columns), dtype=np.bool_)
-        return self.pointwise("select", is_it, self.array(numbers), self.node(0, x.dtype), dtype=x.dtype)
+    def _selected_by_index(self, x: Node, columns: Any, numbers: Any) -> Node:
+        """Return an array with `numbers` at `columns`, which have one element per row, and zeros elsewhere."""
+        here = self.broadcast(self.array(np.arange(x.shape[-1])), x.shape)
+        is_selected = self.elementwise("equal", here, self.array(columns), dtype=np.bool_)
+        return self.elementwise("select", is_selected, self.array(numbers), self.node(0, x.dtype), dtype=x.dtype)
 
     def zeros(self, shape: Shape, dtype: DTypeLike) -> Node:
-        """Return zeros."""
-        return self.repeat(self.add(Literal(0, dtype)), shape)
+        """Return an array of zeros."""
+        return self.broadcast(self.add(Literal(0, dtype)), shape)
 
-    def fails(self, wrong: Node) -> None:
-        """Make runs void in which one of an array of truth values is true."""
+    def add_failure(self, wrong: Node) -> None:
+        """Add a failure condition: a run fails if any of an array of booleans is true."""
         if not (isinstance(wrong, Literal) and not wrong.value):
             self.failures.append(self.reduced("any", wrong, None, False, np.bool_))
 
@@ -223,7 +225,7 @@ class Program(Nodes):
             self.names[name] = node
 
     def argument(self, x: Any) -> Any:
-        """Return the node of a name, or of a constant; a number of Python's as it is."""
+        """Return the node of a name or of a constant; a Python number is returned unchanged."""
         if type(x) is Name:
             return self.names[x]
         return self.array(x) if isinstance(x, (np.ndarray, np.generic)) else x
@@ -241,9 +243,9 @@ class Program(Nodes):
                 return found  # type: ignore[no-any-return]
             reason = "a function with a custom derivative, which runs as a whole"
         elif equation.primitive in USERS:
-            stand_in = USERS[equation.primitive]
-            if stand_in is not None:
-                return self._of_users(stand_in, equation, arguments)
+            implementation = USERS[equation.primitive]
+            if implementation is not None:
+                return self._user_defined(implementation, equation, arguments)
             reason = f"{name} is an operation of the user's, which has no native code"
         else:
             found = self._by_rule(name, equation, arguments)
@@ -253,9 +255,11 @@ class Program(Nodes):
         self.refused[self.equation] = reason
         return self.step(equation, arguments)
 
-    def _of_users(self, stand_in: Callable[..., Any], equation: Equation, arguments: list[Any]) -> Sequence[Node]:
-        """Return the results of NumPy's operations that stand for one of the user's."""
-        block = _stand_in(stand_in, equation)
+    def _user_defined(
+        self, implementation: Callable[..., Any], equation: Equation, arguments: list[Any]
+    ) -> Sequence[Node]:
+        """Return the results of the NumPy operations that implement a user-defined primitive."""
+        block = _recorded_implementation(implementation, equation)
         given = [node for node, x in zip(arguments, equation.inputs, strict=True) if _is_array(x)]
         self.names.update(zip(block.inputs, given, strict=True))
         for name, value in block.constants.items():
@@ -271,8 +275,8 @@ class Program(Nodes):
         found = rule(self, out, *arguments, **equation.metadata) if rule else None
         if found is None and name in SCALAR_OPERATIONS and len(equation.outputs) == 1 and not equation.metadata:
             found = self._operation(name, equation, arguments)
-        for otherwise in OTHERWISE:
-            found = otherwise(self, equation, arguments) if found is None else found
+        for fallback in FALLBACKS:
+            found = fallback(self, equation, arguments) if found is None else found
         if found is None:
             return None
         if isinstance(found, tuple):
@@ -283,23 +287,25 @@ class Program(Nodes):
         """Return an elementwise operation, in the dtype in which NumPy computes it."""
         out = equation.outputs[0]
         if (known := always(equation)) is not None:
-            return self.repeat(self.add(Literal(known, np.bool_)), out.shape)
+            return self.broadcast(self.add(Literal(known, np.bool_)), out.shape)
         if name in COMPARISONS or name in PREDICATES:
             dtype = compared_in(equation) or np.result_type(*[promoted(x) for x in equation.inputs])
             if name in PREDICATES and dtype.kind in "biu" and (name != "signbit" or dtype.kind != "i"):
-                return self.repeat(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
+                return self.broadcast(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
         else:
             dtype = np.dtype(np.bool_) if name in LOGICAL else out.dtype
         if SCALAR_OPERATIONS[name].is_for_floats and dtype.kind != "f":
             return None
-        if dtype.kind == "b" and name not in _OF_TRUTHS:
+        if dtype.kind == "b" and name not in _ON_BOOLEANS:
             return None
         if not is_native(dtype):
             return None
-        return self.pointwise(name, *[self.cast(self.by_index(x), dtype) for x in arguments], dtype=out.dtype)
+        return self.elementwise(
+            name, *[self.cast(self.by_index_comparison(x), dtype) for x in arguments], dtype=out.dtype
+        )
 
     def step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
-        """Let NumPy run an equation."""
+        """Add a step in which NumPy executes an equation, and return its results."""
         places = [x if isinstance(x, Node) else None for x in arguments]
         step = NumpyStep((equation, places), [x for x in places if x is not None])
         self.add(step)
@@ -312,15 +318,15 @@ def _is_array(x: Any) -> bool:
 
 
 _LEAST_BY_INDEX = 1024
-"""Elements of a constant below which it stays in the fastest cache."""
+"""Smallest size of a constant that is replaced by index comparisons; smaller ones stay in the L1 cache."""
 
 
 def _single_in_rows(value: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the column and the number of the only nonzero element in each row, along an axis of size 1.
+    """Return the column and the value of the only nonzero in each row, along an axis of size 1.
 
-    Rows of zeros have the column -1, and the number of another row. None if a row has more, or negative zeros.
+    Rows of zeros have the column -1 and an arbitrary value. None if a row has several nonzeros or negative zeros.
     """
-    if np.count_nonzero(value) > value[..., 0].size:  # common, as of data, and found without another array
+    if np.count_nonzero(value) > value[..., 0].size:  # the common case, detected without a temporary
         return None
     is_there = (value != 0) | np.signbit(value)
     if is_there.sum(axis=-1).max() > 1:
@@ -330,11 +336,11 @@ def _single_in_rows(value: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     return np.where(is_any, columns, -1), np.where(is_any, numbers, value[is_there][0])
 
 
-def _stand_in(function: Callable[..., Any], equation: Equation) -> Block:
-    """Record what stands for an operation of the user's.
+def _recorded_implementation(function: Callable[..., Any], equation: Equation) -> Block:
+    """Record the implementation of a user-defined primitive.
 
     Raises:
-        StructureError: its results have other forms than those of the operation.
+        StructureError: its results differ from those of the primitive in shape or dtype.
     """
 
     def flat(*arrays: object) -> Any:
@@ -361,18 +367,18 @@ def _example(x: Any) -> Any:
     return in_pythons_way(np.ones((), x.dtype)[()]) if x.is_weak else np.ones(x.shape, x.dtype)
 
 
-_OF_TRUTHS = LOGICAL | COMPARISONS.keys() | {
+_ON_BOOLEANS = LOGICAL | COMPARISONS.keys() | {
     "add", "multiply", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor", "invert", "fmax", "fmin",
 }  # fmt: skip
 
 
 def _repeats_number(x: Remap) -> bool:
-    """Return whether an array is one number everywhere."""
+    """Return whether an array is a broadcast scalar."""
     return x.arguments[0].shape == () and not x.bounds
 
 
 def _is_one_number(value: Array) -> bool:
-    """Return whether all elements of an array are the same, bit for bit."""
+    """Return whether all elements of an array are equal, bit for bit."""
     if value.size == 1:
         return True
     bits = np.ascontiguousarray(value).reshape(-1).view(f"u{value.dtype.itemsize}")
@@ -380,19 +386,19 @@ def _is_one_number(value: Array) -> bool:
 
 
 def axes_of(shape: Shape, axis: Any) -> tuple[int, ...]:
-    """Return axes as numbers from 0 on."""
+    """Return axes as nonnegative integers."""
     if axis is None:
         return tuple(range(len(shape)))
     return tuple(each % len(shape) for each in (axis if isinstance(axis, tuple) else (axis,)))
 
 
 def count_of(shape: Shape, axis: Axes) -> int:
-    """Return how many elements lie along axes."""
+    """Return the number of elements along axes."""
     return math.prod(shape[each] for each in axes_of(shape, axis))
 
 
 def lowered(block: Block) -> Program:
-    """Return the nodes of a program."""
+    """Return the nodes of a block."""
     program = Program()
     for name in block.inputs:
         given = Input(name.shape, name.dtype)
@@ -407,8 +413,8 @@ def lowered(block: Block) -> Program:
 
 
 def any_failure(program: Program) -> Node | None:
-    """Return the truth value that says whether a run is void; None if none ever is."""
+    """Return the boolean that says whether a run has failed; None if none can."""
     found: Node | None = None
     for each in program.failures:
-        found = each if found is None else program.pointwise("logical_or", found, each)
+        found = each if found is None else program.elementwise("logical_or", found, each)
     return found

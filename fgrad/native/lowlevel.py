@@ -1,4 +1,4 @@
-"""Native code as C functions in this process, for libraries that call such functions in their inner loops.
+"""Native code as C functions in this process, for libraries that take callbacks in C.
 
 low_level(block, name, "double (double)")      a ctypes function, which keeps its code alive
 """
@@ -19,11 +19,11 @@ from fgrad.native.calls import Functions
 from fgrad.native.exporting import function
 from fgrad.native.ir import TRUE, Builder, Callee, Constant, Op, Parameter, Type, Value, integer, real
 from fgrad.native.linkage import Standalone
-from fgrad.native.llvm_text import printed, taken
+from fgrad.native.llvm_text import parameter_list, printed
 from fgrad.native.machine import Machine
 
 _MOST_ON_STACK = 1 << 18
-"""Bytes of workspace that a call may take from the stack of its thread."""
+"""Most bytes of workspace that a call takes from the stack."""
 
 _DOUBLE, _DOUBLES, _VOID = ctypes.c_double, ctypes.POINTER(ctypes.c_double), ctypes.c_void_p
 _INTEGERS = ctypes.POINTER(ctypes.c_ssize_t)
@@ -37,16 +37,15 @@ class _Form(NamedTuple):
     """A kind of C function.
 
     Attributes:
-        result: the type of its result: that of the program, 1 for success, or nothing.
-        parameters: the types of its parameters.
-        given: the places of arguments, which are numbers or addresses of numbers; what the program takes after the
-            last of them lies behind it.
-        takes: what these are, in words.
-        dtype: of these.
-        made: the place of the address of results; -1: it returns the result.
-        size: the place of how many numbers are at the address of the argument; -1: it is not said.
-        results: the place of how many results are wanted; `_ONE`, or `_AS_MADE`: as many as the program has.
-        leads: which argument has the shape with which that of the result begins; -1: none.
+        result: the C type of its result: the program's result, 1 for success, or void.
+        parameters: the C types of its parameters.
+        given: positions of the inputs among the parameters; further inputs follow the last one in memory.
+        takes: a description of the inputs, for messages.
+        dtype: of the inputs.
+        made: position of the address of the results; -1 for a function that returns its result.
+        size: position of the number of inputs; -1 if there is none.
+        results: position of the number of results; `_ONE` for one, `_AS_MADE` for as many as the program has.
+        leads: the input whose shape is a prefix of the result's shape; -1 for none.
     """
 
     result: Any
@@ -78,22 +77,22 @@ SIGNATURES = {
         None, (_DOUBLE, _DOUBLES, _DOUBLES, _DOUBLES), (0, 1, 3), _STATE, "float64", 2, -1, _AS_MADE, 1
     ),
 }
-"""What SciPy calls: the first four in `quad` and `nquad`, then in `generic_filter`, and in `geometric_transform`; then
-arrays from an array; and the right-hand side of an equation, as numbalsoda calls it, or its Jacobian."""
+"""Callbacks of SciPy: the first four of `quad` and `nquad`, then `generic_filter`, and `geometric_transform`; then a
+function from an array to an array; and the right-hand side of an ODE, as numbalsoda calls it, or its Jacobian."""
 
 
 def low_level(block: Block, name: str, signature: str) -> Any:
     """Return a program as a C function.
 
     Args:
-        block: the program: of what the signature takes; it returns one number, or, where the function takes the address
-            of its results, one array.
-        name: of the user's function, for messages.
+        block: the program, with the inputs of the signature; its output is a number, or an array if the signature has
+            an address of results.
+        name: name of the user's function, for messages.
         signature: one of `SIGNATURES`.
 
     Raises:
-        UnsupportedError: a NotImplementedError; an operation has no native code, or the program needs much memory.
-        ParameterError: a ValueError; the program does not fit the signature.
+        UnsupportedError: a NotImplementedError; an operation has no native code, or the workspace is too large.
+        ParameterError: a ValueError; the program does not match the signature.
     """
     form = SIGNATURES[signature]
     _check(block, name, signature, form)
@@ -106,7 +105,7 @@ def low_level(block: Block, name: str, signature: str) -> Any:
             f"{name} needs {workspace} bytes to work in, and a C function takes at most {_MOST_ON_STACK} of the stack."
         )
     declarations = machine.declarations(functions.used)
-    narrow = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
+    unvectorized = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
     texts = [
         linkage.text()[0],
         declarations,
@@ -114,14 +113,16 @@ def low_level(block: Block, name: str, signature: str) -> Any:
         *functions.texts,
         text,
     ]
-    module = machine.compiled("\n".join([*texts, _wrapper(block, form, workspace)]), narrow, functions.has_iterations)
+    module = machine.compiled(
+        "\n".join([*texts, _wrapper(block, form, workspace)]), unvectorized, functions.has_iterations
+    )
     made: Any = ctypes.CFUNCTYPE(form.result, *form.parameters)(module.address("outer"))
     made.module, made.address = module, module.address("outer")
     return made
 
 
 def _check(block: Block, name: str, signature: str, form: _Form) -> None:
-    """Raise if a program does not fit a signature."""
+    """Raise if a program does not match a signature."""
     shapes, dtypes = [each.shape for each in block.inputs], {each.dtype.name for each in block.inputs}
     if not _takes(form, shapes) or dtypes != {form.dtype}:
         raise errors.ParameterError(
@@ -143,12 +144,12 @@ def _check(block: Block, name: str, signature: str, form: _Form) -> None:
 
 
 def _results(block: Block) -> list[Any]:
-    """Return what has the shapes and dtypes of the results, some of which may be constants."""
+    """Return the results as objects with a shape and a dtype; some are constants."""
     return [each if type(each) is Name else np.asarray(each) for each in block.outputs]
 
 
 def _takes(form: _Form, shapes: Sequence[tuple[int, ...]]) -> bool:
-    """Return whether a function of a form takes arrays of some shapes."""
+    """Return whether a kind of function accepts inputs of some shapes."""
     last = len(form.given) - 1
     for place, at in enumerate(form.given):
         own = shapes[place:] if place == last else shapes[place : place + 1]
@@ -163,19 +164,19 @@ _TYPES = {_DOUBLE: Type.F64, ctypes.c_int: Type.I32, ctypes.c_ssize_t: Type.I64}
 
 
 def _wrapper(block: Block, form: _Form, workspace: int) -> str:
-    """Return the function that has the signature, and calls the program with memory from the stack."""
+    """Return the function with the signature, which calls the program with a workspace on the stack."""
     code = Builder()
     parameters = [Parameter(f"a{place}", _TYPES.get(each, Type.PTR)) for place, each in enumerate(form.parameters)]
     arrays: list[Value] = [parameters[place] for place in form.given]
     for place, number in enumerate(arrays):
         if number.type is Type.F64:
-            arrays[place] = code.room(Type.F64)
+            arrays[place] = code.alloca(Type.F64)
             code.store(number, arrays[place])
-    result = code.room(Type.F64) if form.made < 0 else parameters[form.made]
-    work, state = code.room(Type.I8, max(workspace, 1)), code.room(Type.I32)
+    result = code.alloca(Type.F64) if form.made < 0 else parameters[form.made]
+    work, state = code.alloca(Type.I8, max(workspace, 1)), code.alloca(Type.I32)
     code.store(integer(1, Type.I32), state)
     with code.when(_fits(code, block, form, parameters)):
-        last = len(arrays) - 1  # numbers behind each other
+        last = len(arrays) - 1  # scalars contiguous in memory
         given = [
             code.address(arrays[min(place, last)], Type.F64, integer(max(place - last, 0)), flags="")
             for place in range(len(block.inputs))
@@ -183,13 +184,14 @@ def _wrapper(block: Block, form: _Form, workspace: int) -> str:
         inner = Callee("@inner", is_declared=False)
         code.store(code.do(Op.CALL, Type.I32, *given, result, work, attribute=inner), state)
     fails = code.compare("ne", code.load(Type.I32, state), integer(0, Type.I32))
-    told = _told(code, block, form, fails, result)
-    body, _ = printed(code.body, told)
-    return f"define {'void' if told is None else told.type} @outer({taken(parameters)}) noinline #0 {{\n{body}\n}}"
+    returned = _append_result(code, block, form, fails, result)
+    body, _ = printed(code.body, returned)
+    result_type = "void" if returned is None else returned.type
+    return f"define {result_type} @outer({parameter_list(parameters)}) noinline #0 {{\n{body}\n}}"
 
 
-def _told(code: Builder, block: Block, form: _Form, fails: Value, result: Value) -> Value | None:
-    """Append what says that there is no result, and return what the function returns; None: nothing."""
+def _append_result(code: Builder, block: Block, form: _Form, fails: Value, result: Value) -> Value | None:
+    """Append the report of a failure, and return the function's result; None for void."""
     nan = real(float("nan"), Type.F64)
     if form.made < 0:
         return code.select(fails, nan, code.load(Type.F64, result))
@@ -201,7 +203,7 @@ def _told(code: Builder, block: Block, form: _Form, fails: Value, result: Value)
 
 
 def _fits(code: Builder, block: Block, form: _Form, parameters: Sequence[Parameter]) -> Value:
-    """Append whether there are as many numbers at the addresses as the program has."""
+    """Append a check that the numbers of inputs and results are those of the program."""
     given, made = (sum(math.prod(each.shape) for each in arrays) for arrays in (block.inputs, _results(block)))
     fits: Value = TRUE
     for place, size in ((form.size, given), (form.results, made)):

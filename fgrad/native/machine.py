@@ -1,7 +1,7 @@
-"""The compiler: LLVM's language in, functions of the machine out. The one place that knows llvmlite.
+"""The compiler backend: LLVM IR to machine code. The only module that uses llvmlite.
 
 Machine.this()            the compiler of this machine
-machine.compiled(text)    a module that is loaded, or soon will be; its functions go when it does
+machine.compiled(text)    a module, compiled and loaded in the background; its functions live as long as it does
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ VECTOR_FUNCTIONS = {
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp2",
     "expm1", "hypot", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
 }  # fmt: skip
-"""What glibc's libmvec has for several numbers at once."""
+"""Functions with vector variants in glibc's libmvec."""
 
 
 class Cache(Protocol):
-    """Keeps code for other processes, as `cache.CodeCache` does."""
+    """A persistent cache of machine code, such as `cache.CodeCache`."""
 
     def get(self, digest: str) -> bytes | None:
-        """Return code, or None."""
+        """Return cached code, or None."""
 
     def put(self, digest: str, code: bytes) -> None:
-        """Keep code."""
+        """Store code."""
 
 
 class Module:
-    """Native code in memory, as long as this lives; it may still be on its way there.
+    """Native code in memory, which lives as long as this object; it may still be compiling.
 
     Args:
-        compiled: returns the engine that holds the code. It calls what it is given when nothing but LLVM is left to
-            run, which needs no interpreter: others may run Python from then on.
+        compiled: returns the engine that holds the code. It calls its argument when only LLVM is left to run, without
+            the interpreter: from then on the calling thread continues.
     """
 
     def __init__(self, compiled: Callable[[Callable[[], None]], Any]) -> None:
@@ -61,10 +61,10 @@ class Module:
         self._engine: Any = None
         self._error: BaseException | None = None
         self._leaves_python, self._making = SimpleQueue[None](), _thread.allocate_lock()
-        # A thread of its own: where Ctrl-C stops it half-way, llvmlite frees memory twice. It is no threading.Thread,
-        # and signals by no threading.Event, whose own locks an interrupt may leave in disorder; nor may it wait for a
-        # lock while it holds the compiler.
-        self._waiting: list[Any] = [compiled]  # for a child of a fork; until it is done
+        # A separate thread: if Ctrl-C interrupts llvmlite, it frees memory twice. `threading.Thread` and
+        # `threading.Event` are avoided, since an interrupt may leave their locks inconsistent; and the thread must
+        # not wait for a lock while it holds the compiler.
+        self._waiting: list[Any] = [compiled]  # empty once compiled; restarted in a forked child
         self._making.acquire()
         _thread.start_new_thread(self._make, (compiled,))
         self._leaves_python.get()
@@ -83,8 +83,8 @@ class Module:
         self._leaves_python.put(None)
 
     def ready(self) -> float:
-        """Wait until the code is there, and return the seconds that it took."""
-        if self._waiting and self._process != os.getpid():  # the thread that compiles it has stayed in the other one
+        """Wait until the code is loaded, and return the seconds that compiling took."""
+        if self._waiting and self._process != os.getpid():  # the compiling thread does not exist in a forked child
             self._process = os.getpid()
             self._start(*self._waiting)
         if self._waiting:
@@ -95,7 +95,7 @@ class Module:
         return self._seconds
 
     def address(self, name: str) -> int:
-        """Return where a function begins."""
+        """Return the address of a function."""
         self.ready()
         return int(apart(lambda: self._engine.get_function_address(name)))
 
@@ -105,29 +105,29 @@ class Module:
         apart(self._engine.close)
 
 
-def _made() -> Machine:
+def _new_machine() -> Machine:
     with STEADY:
         return Machine()
 
 
-def _lock_of_llvm() -> Any:
+def _llvm_lock() -> Any:
     return getattr(getattr(sys.modules.get("llvmlite.binding.ffi"), "lib", None), "_lock", None)
 
 
-ALSO_STEADY.append(_lock_of_llvm)
+ALSO_STEADY.append(_llvm_lock)
 
 
 class Machine:
-    """A compiler for one kind of processor: that of this machine, by default.
+    """A compiler for one kind of processor: this machine's by default.
 
     Args:
-        triple: the processor and system, in LLVM's words.
-        cpu, features: the kind of processor, and its extensions.
+        triple: LLVM's target triple.
+        cpu, features: LLVM's names of the processor and of its extensions.
 
     Attributes:
-        triple: the same.
-        vectors: by the bits of a number, how many of them the widest registers hold.
-        has_vector_functions: whether libmvec is there.
+        triple: LLVM's target triple.
+        vectors: the number of lanes of the widest registers, by the bits of an element.
+        has_vector_functions: whether libmvec is available.
     """
 
     def __init__(self, triple: str | None = None, cpu: str = "", features: str = "") -> None:
@@ -163,31 +163,31 @@ class Machine:
             MissingExtraError: llvmlite is not installed.
         """
         try:
-            return apart(_made)
-        except ImportError as error:  # here, since the other thread knows nothing of the user's line
+            return apart(_new_machine)
+        except ImportError as error:  # raised in this thread, which has the user's line
             raise errors.MissingExtraError(
                 "fgrad.compile needs llvmlite, which is not installed.\nInstall it: pip install 'fgrad[compile]'."
             ) from error
 
     def widths(self, precise: bool) -> Widths:
-        """Return how many elements are computed at once.
+        """Return the vector registers and the vectorized functions.
 
         Args:
-            precise: elementary functions are computed one by one.
+            precise: whether elementary functions are computed one element at a time.
         """
         has_functions = self.has_vector_functions and not precise
         return Widths(self.vectors, frozenset(VECTOR_FUNCTIONS if has_functions else ()))
 
     def declarations(self, used: Mapping[str, tuple[str, ...]], precise: bool = False) -> str:
-        """Return what says which functions of libraries are called, and what computes several numbers at once.
+        """Return the declarations of library functions and of their vector variants.
 
         Args:
-            used: the functions, with their results and arguments.
-            precise: none of them is to compute several numbers at once.
+            used: result type and argument types, by function.
+            precise: whether to leave out vector variants.
         """
         vectors: list[str] = []
         groups: list[str] = []
-        used, lines = _with_longer_numbers(used) if precise else (used, [])
+        used, lines = _with_wider_types(used) if precise else (used, [])
         for name, (result, *kinds) in used.items():
             group = ""
             plain = name.removesuffix("f") if result == "float" else name
@@ -207,7 +207,7 @@ class Machine:
                 if vector not in used:
                     given = ", ".join([f"<{count} x {result}>"] * len(kinds))
                     lines.append(f"declare <{count} x {result}> @{vector}({given})")
-            pure = "" if name.startswith("llvm.") or name in _ACTS else group or " #1"
+            pure = "" if name.startswith("llvm.") or name in _IMPURE else group or " #1"
             lines.append(f"declare {result} @{name}({', '.join(kinds)}){pure}")
         if vectors:
             kept = f"[{len(vectors)} x ptr] [{', '.join(vectors)}]"
@@ -215,73 +215,73 @@ class Machine:
         return "\n".join(lines + groups)
 
     def attributes(self) -> str:
-        """Return the attributes of the functions that are compiled, and of those of libraries."""
+        """Return the attribute groups of compiled functions and of library functions."""
         named = {"target-cpu": self.cpu, "target-features": self.features, "prefer-vector-width": self._width}
         own = " ".join(f'"{name}"="{value}"' for name, value in named.items() if value)
-        # A vector that is kept on the stack during a call is not to lie in two lines of the cache.
+        # Vectors that are spilled during a call must not straddle cache lines.
         aligned = f"alignstack={self._width // 8} " if self._width > 128 else ""
         return f"attributes #0 = {{ nounwind {aligned}{own} }}\nattributes #1 = {{ {_PURE} }}"
 
     def compiled(
-        self, text: str, narrow: str = "", has_iterations: bool = False,
+        self, text: str, unvectorized: str = "", has_iterations: bool = False,
         symbols: Mapping[str, int] = MappingProxyType({}), cache: Cache | None = None,
     ) -> Module:  # fmt: skip
-        """Begin to compile a module, and to load it.
+        """Start to compile and load a module.
 
         Args:
-            text: in LLVM's language; its loops are as they should be.
-            narrow: functions with loops that LLVM is to make wide; they belong to the same module.
-            has_iterations: much of the module runs so often that LLVM is to look at all of it.
-            symbols: addresses of what is declared in the text.
-            cache: keeps the code for other processes.
+            text: LLVM IR whose loops are final: vectorized already, or to remain scalar.
+            unvectorized: functions with loops for LLVM's vectorizer; they become part of the same module.
+            has_iterations: whether much of the module runs often enough to be worth all of LLVM's passes.
+            symbols: addresses of symbols declared in the text.
+            cache: caches the code for other processes.
         """
         if cache is None and not symbols:
-            return Module(functools.partial(self._compiled, text, narrow, has_iterations))
-        return Module(functools.partial(self._from_object, text, narrow, has_iterations, symbols, cache))
+            return Module(functools.partial(self._compiled, text, unvectorized, has_iterations))
+        return Module(functools.partial(self._from_object, text, unvectorized, has_iterations, symbols, cache))
 
-    def _compiled(self, text: str, narrow: str, has_iterations: bool, leaves_python: Callable[[], None]) -> Any:
+    def _compiled(self, text: str, unvectorized: str, has_iterations: bool, leaves_python: Callable[[], None]) -> Any:
         with STEADY:
             context, target = self._llvm.create_context(), self._target(jit=True)
-            module = self._optimized(text, narrow, has_iterations, context, target)
+            module = self._optimized(text, unvectorized, has_iterations, context, target)
             engine = self._llvm.create_mcjit_compiler(module, target)
             leaves_python()
             engine.finalize_object()
-            engine.remove_module(module)  # what it was made of is of no more use: the code lies in memory
+            engine.remove_module(module)  # the IR is no longer needed
             module.close()
-            context.close()  # and with it go all the numbers that LLVM has met in the code
+            context.close()  # frees all of LLVM's constants
         return engine
 
     def _from_object(
-        self, text: str, narrow: str, has_iterations: bool, symbols: Mapping[str, int], cache: Cache | None,
+        self, text: str, unvectorized: str, has_iterations: bool, symbols: Mapping[str, int], cache: Cache | None,
         leaves_python: Callable[[], None],
     ) -> Any:  # fmt: skip
-        """Return an engine that holds an object file, which is compiled if the cache has none."""
+        """Return an engine that holds an object file, which is compiled unless it is cached."""
         llvm = self._llvm
-        digest = self._digest(text, narrow, str(has_iterations))
+        digest = self._digest(text, unvectorized, str(has_iterations))
         with STEADY:
             context, target = llvm.create_context(), self._target(jit=True)
             code = None if cache is None else cache.get(digest)
             if code is None:
-                module = self._optimized(text, narrow, has_iterations, context, target)
+                module = self._optimized(text, unvectorized, has_iterations, context, target)
                 code = target.emit_object(module)
                 module.close()
                 if cache is not None:
                     cache.put(digest, code)
             empty = llvm.parse_assembly(f'target triple = "{self.triple}"', context)
             engine = llvm.create_mcjit_compiler(empty, target)
-            # Names are those of the process. Another program may have other addresses for them, and waits for STEADY.
+            # Symbols are global to the process; STEADY serializes programs that give them different addresses.
             for name, address in symbols.items():
                 llvm.add_symbol(name, address)
             engine.add_object_file(llvm.ObjectFileRef.from_data(code))
             engine.finalize_object()
             leaves_python()
-            engine.remove_module(empty)  # it would be freed with the engine, and maybe after what it lies in
+            engine.remove_module(empty)  # else the engine frees it, possibly after its context
             empty.close()
             context.close()
         return engine
 
     def _digest(self, *texts: str) -> str:
-        """Return what is the same for the same code on the same kind of processor, by the same compiler."""
+        """Return the cache key: texts, processor and compiler versions."""
         versions = self._llvm.llvm_version_info, importlib.metadata.version("llvmlite"), _passes()
         whole = "\0".join([self.triple, self.cpu, self.features, str(versions), self.attributes(), *texts])
         return hashlib.sha256(whole.encode()).hexdigest()
@@ -291,20 +291,20 @@ class Machine:
             cpu=self.cpu, features=self.features, opt=1, **options
         )
 
-    def _optimized(self, text: str, narrow: str, has_iterations: bool, context: object, target: object) -> Any:
-        """Return a module on which LLVM's passes have run."""
+    def _optimized(self, text: str, unvectorized: str, has_iterations: bool, context: object, target: object) -> Any:
+        """Return a module after LLVM's passes."""
         module = self._parsed(text, context)
         builder = self._pipeline(target, 1, vectors=False)
         self._run(builder.getModulePassManager() if has_iterations else self._light_passes(), module, builder)
-        if narrow:
-            module.link_in(self._widened(narrow, context, target))
+        if unvectorized:
+            module.link_in(self._vectorized(unvectorized, context, target))
         return module
 
     def object_code(self, text: str) -> bytes:
-        """Return an object file, which can become part of a shared library.
+        """Return an object file, for a shared library.
 
         Args:
-            text: a whole module in LLVM's language, but for `attributes`.
+            text: a module of LLVM IR without attribute groups.
 
         Raises:
             ParameterError: a ValueError; LLVM has no such target.
@@ -331,18 +331,18 @@ class Machine:
         return code
 
     def _pipeline(self, target: object, level: int, vectors: bool) -> Any:
-        """Return what makes LLVM's own passes of a level, which may compute several elements of a loop at once."""
+        """Return the builder of LLVM's default passes of a level, with or without the loop vectorizer."""
         options = self._llvm.create_pipeline_tuning_options(speed_level=level)
         options.loop_vectorization = vectors
-        # The loops are short and many, and made for registers of one width: to unroll them, or to look for more
-        # to do at once, takes half of the time and gains nothing.
+        # The loops are short and many, and vectorized for one register width: unrolling, interleaving and SLP
+        # vectorization take half of the compile time and gain nothing.
         options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False
         return self._llvm.create_pass_builder(target, options)
 
     def _light_passes(self) -> Any:
         passes = self._llvm.create_new_module_pass_manager()
-        for tidies in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
-            tidies()
+        for add in (passes.add_sroa_pass, passes.add_instruction_combine_pass, passes.add_simplify_cfg_pass):
+            add()
         return passes
 
     def _parsed(self, text: str, context: object) -> Any:
@@ -351,8 +351,8 @@ class Machine:
         module.verify()
         return module
 
-    def _widened(self, text: str, context: object, target: object) -> Any:
-        """Return a module whose loops compute several elements at once."""
+    def _vectorized(self, text: str, context: object, target: object) -> Any:
+        """Return a module after LLVM's loop vectorizer."""
         module = self._parsed(text, context)
         builder = self._pipeline(target, 2, vectors=True)
         self._run(builder.getModulePassManager(), module, builder)
@@ -360,19 +360,19 @@ class Machine:
 
     @staticmethod
     def _run(passes: Any, module: Any, builder: Any) -> None:
-        """Run passes; llvmlite keeps 2 kB of each builder, which serves for one run alone."""
+        """Run passes; llvmlite leaks 2 kB for each builder, and a builder is good for one run."""
         passes.run(module, builder)
         _free(passes)
 
 
 @functools.cache
 def _passes() -> str:
-    """Return what is the same for the same way from texts to code, which this file says."""
+    """Return a digest of this file, which decides how IR is compiled."""
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 def _free(passes: object) -> None:
-    """Free a pass manager, 70 kB, which llvmlite does not: the method that should comes second among its bases."""
+    """Free a pass manager of 70 kB, which llvmlite leaks: its `_dispose` is hidden by an earlier base class."""
     first, *bases = type(passes).__mro__[1:]
     if "_dispose" not in vars(type(passes)) and "_dispose" in vars(first):
         dispose = next((vars(base)["_dispose"] for base in bases if "_dispose" in vars(base)), None)
@@ -380,24 +380,24 @@ def _free(passes: object) -> None:
             dispose(passes)
 
 
-_FAR = {"log10", "tan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt", "erf", "erfc"}
-"""Functions of which C libraries are off by more than one unit in the last place."""
+_INACCURATE = {"log10", "tan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "cbrt", "erf", "erfc"}
+"""Functions for which C libraries have errors above one unit in the last place."""
 
-_LONGER = {"float": ("f", "double", "")}
-"""By a kind of number, how the names of its functions end, the next longer kind, and how their names end there."""
+_WIDER_TYPES = {"float": ("f", "double", "")}
+"""By type: the suffix of its functions, the next wider type, and the suffix of the wider functions."""
 
-if np.finfo(np.longdouble).nmant == 63:  # those of x86 processors, where the C library has them
-    _LONGER["double"] = "", "x86_fp80", "l"
+if np.finfo(np.longdouble).nmant == 63:  # x87 extended precision
+    _WIDER_TYPES["double"] = "", "x86_fp80", "l"
 
 
-def _with_longer_numbers(used: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
-    """Return the functions that libraries are to have, and the text of those that round what longer numbers give."""
+def _with_wider_types(used: Mapping[str, tuple[str, ...]]) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+    """Return the library functions to declare, and definitions that round the results of wider functions."""
     needed: dict[str, tuple[str, ...]] = {}
     texts: dict[str, str] = {}
     for name, (kind, *kinds) in used.items():
-        end, longer, its_end = _LONGER.get(kind, ("", "", ""))
+        end, longer, its_end = _WIDER_TYPES.get(kind, ("", "", ""))
         plain = name.removesuffix(end)
-        if not longer or plain not in _FAR:
+        if not longer or plain not in _INACCURATE:
             needed[name] = kind, *kinds
             continue
         function = f"{plain}{its_end}"
@@ -413,10 +413,10 @@ def _with_longer_numbers(used: Mapping[str, tuple[str, ...]]) -> tuple[dict[str,
     return {name: kinds for name, kinds in needed.items() if name not in texts}, list(texts.values())
 
 
-_ACTS = {
+_IMPURE = {
     "malloc", "free", "read", "write", "close", "sched_yield", "pthread_create", "pthread_join", "pthread_sigmask",
     "sigfillset", "clock_gettime",
 }  # fmt: skip
-"""Functions that do something, besides what they return."""
+"""Functions with side effects."""
 
 _PURE = "nounwind willreturn memory(none)"

@@ -1,7 +1,7 @@
-"""Where the elements of an array lie, if it shows those of another one: what BLAS takes without a copy.
+"""Memory layout of arrays that are views of other arrays: matrices that BLAS reads without a copy.
 
-strides_of(node)      the distances between neighbours along each axis, as far as they can be known
-matrices_of(node)     the array whose memory is read, and how the matrices of a stack lie in it
+strides_of(node)      the strides, as far as they are known
+matrices_of(node)     the array whose memory is read, and the layout of a stack of matrices in it
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import NamedTuple
 
 from fgrad.native.nests import memory_of
 from fgrad.native.nodes import Elementwise, Input, Node, Remap, Shape
-from fgrad.native.plan import WRITTEN
+from fgrad.native.plan import ALWAYS_STORED
 
 Along = tuple[int, tuple[int, ...]]
-"""Where an element lies along an axis: a number, and coefficients of the indices."""
+"""An affine index along an axis: a constant, and a coefficient for each index."""
 
 
 class View(NamedTuple):
-    """`node[i, j, ...]` is the element of the memory of `root` at `offset + i * strides[0] + j * strides[1] + ...`."""
+    """A strided view: `node[i, j, ...]` is the element `offset + i * strides[0] + j * strides[1] + ...` of `root`."""
 
     root: Node
     offset: int
@@ -26,33 +26,33 @@ class View(NamedTuple):
 
 
 class Matrices(NamedTuple):
-    """How a routine finds the matrices of a stack.
+    """Memory layout of a stack of matrices, in elements.
 
     Attributes:
-        offset: where the first one begins.
-        steps: the distances along each axis of the stack.
-        is_turned: whether columns lie one behind the other, and not rows.
-        leading: the distance between the beginnings of two rows, or columns.
+        offset: the offset of the first matrix.
+        strides: the strides along each axis of the stack.
+        is_transposed: whether columns are contiguous, rather than rows.
+        leading: the stride between rows, or between columns if these are contiguous.
     """
 
     offset: int
-    steps: tuple[int, ...]
-    is_turned: bool
+    strides: tuple[int, ...]
+    is_transposed: bool
     leading: int
 
 
 def strides_in_order(shape: Shape) -> tuple[int, ...]:
-    """Return the distances in an array in C order."""
+    """Return the strides of an array in C order."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def _through(node: Node) -> View:
-    """Follow slices, transposes and broadcasts to the array that they show."""
+    """Return the view through slices, transposes and broadcasts to their source."""
     count = len(node.shape)
     along: list[Along] = [(0, tuple(int(axis == own) for own in range(count))) for axis in range(count)]
-    while isinstance(node, Remap) and not node.bounds and all(place.divisor == 1 for place in node.places):
+    while isinstance(node, Remap) and not node.bounds and all(place.divisor == 1 for place in node.index_map):
         source: list[Along] = []
-        for place in node.places:
+        for place in node.index_map:
             offset = place.offset + sum(along[axis][0] * factor for axis, factor in place.terms)
             terms = [sum(along[axis][1][own] * factor for axis, factor in place.terms) for own in range(count)]
             source.append((offset, tuple(terms)))
@@ -63,7 +63,7 @@ def _through(node: Node) -> View:
 
 
 def strides_of(node: Node) -> tuple[int, ...]:
-    """Return the distances between neighbours in memory; for what is computed, those in an array that it reads."""
+    """Return the strides of an array in memory; for a computed array, those of an array that it reads."""
     view = _through(node)
     for _ in range(8):
         root = view.root
@@ -75,12 +75,12 @@ def strides_of(node: Node) -> tuple[int, ...]:
 
 
 def matrices_of(node: Node) -> tuple[Node, Matrices]:
-    """Return the array whose memory is to be read for a stack of matrices, and how.
+    """Return the array whose memory is read for a stack of matrices, and their layout.
 
-    Where rows and columns both lie apart, or an array would be stored for a part of it alone, that is the stack itself.
+    It is the stack itself if neither rows nor columns are contiguous, or if a larger array would be stored for it.
     """
     view = _through(node)
-    exists = isinstance(memory_of(view.root), (Input, *WRITTEN))
+    exists = isinstance(memory_of(view.root), (Input, *ALWAYS_STORED))
     if exists or view.root.size <= node.size:
         found = _matrices(node.shape, view)
         if found is not None:

@@ -1,4 +1,4 @@
-"""Nests of loops, before there is code for them."""
+"""Loop nests of a plan, before their code is generated."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fgrad.native.nodes import Node, Reshape, Shape
 
 @dataclass(eq=False)
 class Write:
-    """What one nest of loops does for one array.
+    """The computation of one array, or of a part of it, in a loop nest.
 
     Attributes:
         target: the array.
-        value: what is computed at each index of the space.
-        offset: where the space begins in the array, along `axis`; for arrays that are joined.
+        value: the node computed at each index of the space.
+        axis, offset: for concatenations, the axis and the offset of the space in the target.
     """
 
     target: Node
@@ -25,38 +25,38 @@ class Write:
 
     @property
     def space(self) -> Shape:
-        """The sizes of the loops."""
+        """The index space of the loops."""
         return self.value.shape
 
 
 @dataclass(eq=False)
 class Nest:
-    """Loops over one index space, and the arrays that are written in them."""
+    """Loops over one index space, and the arrays that they write."""
 
     writes: list[Write] = field(default_factory=list)
 
 
 MOST_PARTS = 16
-"""In how many parts loops run, at most."""
+"""Most chunks of a parallel loop."""
 
 
 @dataclass(eq=False)
 class Rows:
-    """Nests that run one after the other in each iteration of the loops over the first axes, which they share.
+    """Nests executed one after the other in each iteration of shared outer loops.
 
     Attributes:
-        nests: in the order in which they run.
-        outer: how many axes they share; none, where there is one nest.
-        buffers: arrays that nothing else needs, with the number of the loop for each of their axes, -1 for none that is
-            shared: of these, a row is overwritten by the next one.
+        nests: the nests, in order of execution.
+        outer: the number of shared loops; 0 for a single nest.
+        buffers: arrays used only here, with the shared loop of each of their axes, -1 for none: one row of them is in
+            memory, which each iteration overwrites.
     """
 
     nests: list[Nest]
     outer: int = 0
     buffers: dict[Node, tuple[int, ...]] = field(default_factory=dict)
 
-    def forms(self) -> dict[Node, Shape]:
-        """Return the shapes that buffers have in memory: one row for each of the parts in which the nests may run."""
+    def memory_shapes(self) -> dict[Node, Shape]:
+        """Return the shapes of buffers in memory: one row for each chunk of the outermost loop."""
         return {
             array: tuple(
                 size if loop < 0 else 1 if loop else min(MOST_PARTS, size)
@@ -67,17 +67,17 @@ class Rows:
 
     @property
     def writes(self) -> Iterator[Write]:
-        """All that is written."""
+        """All writes of the nests."""
         return (write for nest in self.nests for write in nest.writes)
 
 
 def memory_of(node: Node) -> Node:
-    """Return the array in whose memory a node lies."""
+    """Return the array whose memory a node shares."""
     while isinstance(node, Reshape):
         node = node.arguments[0]
     return node
 
 
 def squeezed(shape: Shape) -> Shape:
-    """Return a shape without the axes of size 1."""
+    """Return a shape without axes of size 1."""
     return tuple([size for size in shape if size != 1])

@@ -1,16 +1,17 @@
-"""What a program is made of when it is turned round: for each array, what its value at an index is.
+"""Nodes of the array program: for each array, how an element is computed from its index.
 
-    Given, Literal              an array from outside, one number
-    Pointwise                   an operation element by element, on arrays of one shape
-    Moved                       another array's elements at other indices: slices, transposes, broadcasts, padding
-    Reshaped                    another array's memory under another shape
-    Gathered                    elements at indices that are computed
-    Reduced, Running            sums along axes and their kin, cumulative sums
-    Joined, Scattered           arrays beside each other, values added at computed indices
-    Called                      a routine of a library
-    Stepped, Looped, Part       an operation that NumPy runs, a loop over a program, one of the results of these
+    Input, Literal              an array from outside the program, a scalar constant
+    Elementwise                 an elementwise operation on arrays of one shape
+    Remap                       a view with affine indices: slice, transpose, broadcast, padding
+    Reshape                     the memory of another array under another shape
+    Gather, Scatter             elements at computed indices, values added at computed indices
+    Reduction, Scan             reductions along axes, cumulative sums and products
+    Concatenation               arrays concatenated along an axis
+    LibraryCall                 a call of a library routine on whole arrays
+    NumpyStep, LoopNode         an operation executed by NumPy, a loop over a program
+    Projection                  one result of a `NumpyStep` or a `LoopNode`
 
-Slices, scatters of slices, transposes and broadcasts are arithmetic of indices here, and vanish when loops are made.
+Slices, scatters of slices, transposes and broadcasts are index arithmetic, and disappear when loops are generated.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class AffineTerm(NamedTuple):
 
 
 class AffineIndex(NamedTuple):
-    """Where an element lies along one axis: `offset` and a sum of terms, divided by `divisor` without remainder."""
+    """Affine index along one axis of a source: `(offset + sum of terms) / divisor`; the division is exact."""
 
     offset: int
     terms: tuple[AffineTerm, ...]
@@ -43,12 +44,12 @@ class AffineIndex(NamedTuple):
 
 
 def axis_index(axis: int, size: int = 2) -> AffineIndex:
-    """Return the index of an element along an axis: 0 if the axis has one element."""
+    """Return the index along an axis itself, or 0 for an axis of size 1."""
     return AffineIndex(0, (AffineTerm(axis, 1),) if size != 1 else ())
 
 
 class Bound(NamedTuple):
-    """An index along an axis is one of `start + step * k`, for k from 0 to `number - 1`."""
+    """Restriction of the index along an axis to `start + step * k`, with `0 <= k < number`."""
 
     axis: int
     start: int
@@ -60,10 +61,10 @@ class Node:
     """An array of the program.
 
     Attributes:
-        shape, dtype: of the array.
-        arguments: the arrays of which it is made.
-        number: in the order in which nodes were made, so arguments come first.
-        equation: the place in the graph of the equation that it is for, -1 for none.
+        shape, dtype: shape and dtype of the array.
+        arguments: the operands.
+        number: position in order of creation; operands come first.
+        equation: position in the graph of the equation for which it was created, -1 for none.
     """
 
     __slots__ = ("shape", "dtype", "arguments", "number", "equation")
@@ -78,18 +79,18 @@ class Node:
         return math.prod(self.shape)
 
     def key(self) -> Any:
-        """Return what two nodes with the same value have in common, besides their arguments; None: nothing."""
+        """Return the value-numbering key, without the operands; None if the node is never merged with another one."""
         return None
 
 
 class Input(Node):
-    """An array from outside the program: an argument, a variable's value, a constant."""
+    """An array from outside the program: an argument, the value of a variable, a constant."""
 
     __slots__ = ()
 
 
 class Literal(Node):
-    """One number, of shape ()."""
+    """A scalar constant."""
 
     __slots__ = ("value",)
 
@@ -98,12 +99,12 @@ class Literal(Node):
         self.value = np.asarray(value, dtype)[()]
 
     def key(self) -> Any:
-        """Return its bits: 0.0 is not -0.0."""
+        """Return the bits of the value: 0.0 and -0.0 differ."""
         return self.value.tobytes()
 
 
 class Elementwise(Node):
-    """An operation element by element; its arguments have its shape, or are single numbers."""
+    """An elementwise operation; operands have the shape of the result or are scalars."""
 
     __slots__ = ("operation",)
 
@@ -117,37 +118,37 @@ class Elementwise(Node):
 
 
 class Remap(Node):
-    """Elements of another array: `source[places]` where all bounds hold, and the second argument elsewhere.
+    """Elements of another array: `source[index_map]` where all bounds hold, and the fill value elsewhere.
 
-    The latter is a number, or an array of the shape of the result.
+    The fill value is the second operand: a scalar, or an array of the shape of the result.
     """
 
-    __slots__ = ("places", "bounds")
+    __slots__ = ("index_map", "bounds")
 
     def __init__(
         self,
         source: Node,
         shape: Shape,
-        places: Sequence[AffineIndex],
+        index_map: Sequence[AffineIndex],
         bounds: Sequence[Bound] = (),
         fill: Node | None = None,
     ) -> None:
         super().__init__(shape, source.dtype, (source,) if fill is None else (source, fill))
-        self.places, self.bounds = tuple(places), tuple(bounds)
+        self.index_map, self.bounds = tuple(index_map), tuple(bounds)
 
     def key(self) -> Any:
-        """Return the places."""
-        return self.places, self.bounds
+        """Return the index map and its bounds."""
+        return self.index_map, self.bounds
 
     def is_identity(self) -> bool:
-        """Return whether nothing is moved."""
+        """Return whether the result equals the source, element by element."""
         own = [axis_index(axis, size) for axis, size in enumerate(self.shape)]
         return (
             not self.bounds
             and self.arguments[0].shape == self.shape
             and all(
-                place in (each, axis_index(axis))
-                for axis, (place, each) in enumerate(zip(self.places, own, strict=True))
+                found in (each, axis_index(axis))
+                for axis, (found, each) in enumerate(zip(self.index_map, own, strict=True))
             )
         )
 
@@ -161,12 +162,12 @@ class Reshape(Node):
         super().__init__(shape, source.dtype, (source,))
 
     def key(self) -> Any:
-        """Return nothing more than the shape."""
+        """Return an empty key: operands and shape determine the value."""
         return ()
 
 
 class Gather(Node):
-    """`source[i, j, ..., rest]`, where i, j, ... are arrays of integers of one shape, which comes first.
+    """`source[i, j, ..., rest]`, where i, j, ... are integer arrays of one shape, which leads the shape of the result.
 
     The integers are in range, since the lowering rule has wrapped and clipped them (see `indexing`).
     """
@@ -178,12 +179,12 @@ class Gather(Node):
         super().__init__(shape, source.dtype, (source, *indices))
 
     def key(self) -> Any:
-        """Return nothing more."""
+        """Return an empty key: the operands determine the value."""
         return ()
 
 
 class Reduction(Node):
-    """What is left of an array along axes, which vanish: "sum", "prod", "max", "min", "any", "all", "argmax"..."""
+    """A reduction along axes, which are removed: "sum", "prod", "max", "min", "any", "all", "argmax", ..."""
 
     __slots__ = ("kind", "axes")
 
@@ -212,7 +213,7 @@ class Scan(Node):
 
 
 class Concatenation(Node):
-    """Arrays beside each other along an axis."""
+    """Arrays concatenated along an axis."""
 
     __slots__ = ("axis",)
 
@@ -228,7 +229,7 @@ class Concatenation(Node):
 
 
 class Scatter(Node):
-    """Zeros to which values are added at `[i, j, ..., rest]`; indices as those of `Gather`."""
+    """Zeros to which values are added at `[i, j, ..., rest]`; indices as for `Gather`."""
 
     __slots__ = ()
 
@@ -236,12 +237,12 @@ class Scatter(Node):
         super().__init__(shape, values.dtype, (values, *indices))
 
     def key(self) -> Any:
-        """Return nothing more than the shape."""
+        """Return an empty key: operands and shape determine the value."""
         return ()
 
 
 class LibraryCall(Node):
-    """What a native routine computes from whole arrays."""
+    """A call of a library routine on whole arrays."""
 
     __slots__ = ("routine", "options")
 
@@ -252,12 +253,12 @@ class LibraryCall(Node):
         self.routine, self.options = routine, options
 
     def key(self) -> Any:
-        """Return the routine."""
+        """Return the routine and its options."""
         return self.routine, self.options
 
 
 class NumpyStep(Node):
-    """An equation that NumPy runs; its results are `Projection`s."""
+    """An equation executed by NumPy; its results are `Projection`s."""
 
     __slots__ = ("step",)
 
@@ -267,15 +268,15 @@ class NumpyStep(Node):
 
 
 class LoopNode(Node):
-    """A loop that runs a program again and again; its results are `Projection`s.
+    """A loop that executes a program once per iteration; its results are `Projection`s.
 
-    As an array it is the memory in which it works; how much that is is known when its code has been written.
+    As an array, it is the workspace of the loop; its size is known once the code of the body has been generated.
 
     Attributes:
-        iterations: what is run, and how iterations hang together.
-        program: the nodes of what an iteration computes.
-        results: those of what it returns, and a truth value that makes the run void if there is one more.
-        condition: the program of the condition, and its result; or None.
+        iterations: the loop of the graph: its body and the values passed between iterations.
+        program: the nodes of the body.
+        results: the nodes of the outputs of the body; a further boolean, if any, says that the run failed.
+        condition: the program of the condition and its result, or None.
     """
 
     __slots__ = ("iterations", "program", "results", "condition")
@@ -288,22 +289,22 @@ class LoopNode(Node):
 
 
 class Projection(Node):
-    """One of the results of an equation that NumPy runs, or of a loop."""
+    """One result of a `NumpyStep` or of a `LoopNode`."""
 
-    __slots__ = ("place",)
+    __slots__ = ("position",)
 
-    def __init__(self, maker: NumpyStep | LoopNode, place: int, shape: Shape, dtype: DTypeLike) -> None:
+    def __init__(self, maker: NumpyStep | LoopNode, position: int, shape: Shape, dtype: DTypeLike) -> None:
         super().__init__(shape, dtype, (maker,))
-        self.place = place
+        self.position = position
 
 
 @dataclass
 class Nodes:
-    """Makes nodes, each once: what is computed twice in the graph is one node here.
+    """Creates nodes, with value numbering: equal nodes are created once.
 
     Attributes:
-        all: the nodes in the order in which they were made.
-        equation: the place of the equation for which nodes are made now.
+        all: the nodes in order of creation.
+        equation: position of the equation for which nodes are being created.
     """
 
     def __post_init__(self) -> None:
@@ -312,7 +313,7 @@ class Nodes:
         self._known: dict[Any, Node] = {}
 
     def add(self, node: Node) -> Node:
-        """Return a node, or the one that has the same value."""
+        """Add a node and return it, or return the existing node of the same value."""
         if isinstance(node, Remap) and node.is_identity():
             return node.arguments[0]
         own = node.key()

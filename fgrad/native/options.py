@@ -1,4 +1,4 @@
-"""How a program is compiled."""
+"""Options of the compiler."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user of `compile` may ask for.
+    """The options of `compile`.
 
     Attributes:
-        threads: on how many cores large loops and products run; None: what the environment says, or all.
-        precise: elementary functions are the C library's, one number at a time.
-        shared: native code is kept for all programs that are the same, and not with one function.
-        backend: what runs programs: "native", or the name of an engine.
-        device: where an engine runs them; None: where it does by itself.
-        inline: what an engine runs is to be part of what it runs around them.
-        cache: the folder in which native code is kept for other processes; None: nowhere.
-        finds_loops: whether loops of Python's are found again in what is recorded.
+        threads: the number of cores for large loops and products; None for the environment's setting, or all.
+        precise: whether elementary functions are the C library's scalar ones.
+        shared: whether native code is cached for all equal programs, rather than with one function.
+        backend: "native", or the name of an engine.
+        device: the device of an engine; None for its default.
+        inline: whether an engine inlines the program into the surrounding one.
+        cache: the folder of the persistent code cache; None for no cache.
+        finds_loops: whether Python loops are rerolled.
     """
 
     threads: int | None = None
@@ -35,7 +35,7 @@ class Options:
 
     @property
     def engine(self) -> Engine:
-        """What runs programs."""
+        """The engine that runs programs."""
         return ENGINES[self.backend]
 
     @property
@@ -48,18 +48,17 @@ DEFAULT = Options()
 
 
 class Engine(Protocol):
-    """Native code, or a library, that runs recorded programs."""
+    """An engine that runs recorded programs: native code, or a library."""
 
     def executable(self, block: Block, options: Options) -> Any:
-        """Return what runs a program, as an `Executable` does: `run(arrays)`, and `call(arrays)` for its own arrays."""
+        """Return the executable of a program, with `run(arrays)`, and `call(arrays)` for arrays of the engine."""
 
     def owns(self, x: Any) -> bool:
         """Return whether an argument is an array of the library."""
 
     def example(self, x: Any) -> Any:
-        """Return a NumPy array as an array of the library."""
+        """Return a NumPy array that describes an array of the library."""
 
 
 ENGINES: dict[str, Engine] = {}
-"""By the name of the backend; each registers itself. Native code is among them: it runs programs itself, as iterations
-of a loop."""
+"""Engines by the name of the backend; each registers itself. Native code is one of them."""

@@ -1,11 +1,10 @@
-"""Which arrays exist, and in which loops they are made.
+"""Decide which arrays are stored, and in which loop nests they are computed.
 
-    planned(program, outputs)      the nests of loops, routines and steps, in the order in which they run
+    make_plan(nodes, outputs)      the loop nests, library calls and NumPy steps, in order of execution
 
-An array that need not be in memory is computed where it is used. What is stored: results, the operands of routines and
-of NumPy's steps, what a reduction leaves, and what is dear to compute again. Arrays of the same index space that need
-nothing from each other but elements at the same index are made in one nest of loops; nests that need nothing from each
-other but what was made of the same row run row by row together.
+An array that is not stored is computed where it is used. Stored are: results, operands of library calls and of NumPy
+steps, reductions, and values that are expensive to recompute. Arrays over one index space that depend on each other
+only at equal indices share a loop nest; nests that depend on each other only within a row are fused over rows.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fgrad.native.indices import ZERO, Index, placed, variable
+from fgrad.native.indices import ZERO, Index, source_index, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
     Concatenation,
@@ -34,46 +33,48 @@ from fgrad.native.nodes import (
     Scatter,
     Shape,
 )
-from fgrad.native.row_fusion import joined
+from fgrad.native.row_fusion import fuse_rows
 from fgrad.native.scalars import Cost, cost_of
 
-WRITTEN = (Reduction, Scan, Concatenation, Scatter, LibraryCall, NumpyStep, LoopNode, Projection)
-"""What is always stored, and whose elements are there only when all of them are."""
-WHOLE = (LibraryCall, NumpyStep, LoopNode)
-"""What takes whole arrays."""
+ALWAYS_STORED = (Reduction, Scan, Concatenation, Scatter, LibraryCall, NumpyStep, LoopNode, Projection)
+"""Nodes that are always stored, and complete before any element is read."""
+ON_WHOLE_ARRAYS = (LibraryCall, NumpyStep, LoopNode)
+"""Nodes that read whole arrays."""
 
-_DEAR = 16
-_COSTS = {Cost.CHEAP: 1, Cost.MIDDLING: 3, Cost.DEAR: _DEAR}
-"""What an operation costs, where an addition costs 1."""
+_EXPENSIVE = 16
+_COSTS = {Cost.CHEAP: 1, Cost.MODERATE: 3, Cost.EXPENSIVE: _EXPENSIVE}
+"""Costs of operations, in additions."""
 _WORTH_STORING = 10
-"""What computing an element once more has to cost, so that it is stored instead."""
+"""Cost of recomputing an element above which it is stored."""
 _MOST_CONTEXTS = 8
 _LONG = 800
-"""Nodes from which on a program is cut."""
+"""Number of nodes from which a program is split."""
 _LARGEST_BODY = 200
-"""Nodes that one nest computes before another is begun."""
+"""Number of nodes in a nest above which another nest is started."""
 
 Item = Rows | LibraryCall | NumpyStep | LoopNode
 
 
 @dataclass(eq=False)
 class Plan:
-    """What runs, in order.
+    """The items to execute, in order.
 
     Attributes:
-        items: nests (`Rows`), routines (`LibraryCall`), steps (`NumpyStep`) and loops over programs (`LoopNode`).
-        stored: the arrays that exist, besides those that are given.
+        items: loop nests (`Rows`), `LibraryCall`s, `NumpyStep`s and `LoopNode`s.
+        stored: the arrays in memory, apart from inputs.
     """
 
     items: list[Item]
     stored: set[Node]
 
-    def forms(self) -> dict[Node, Shape]:
-        """Return the shapes in memory of arrays of which only some rows are there at a time."""
-        return {node: form for item in self.items if isinstance(item, Rows) for node, form in item.forms().items()}
+    def memory_shapes(self) -> dict[Node, Shape]:
+        """Return the shapes in memory of arrays of which only some rows are stored at a time."""
+        return {
+            node: form for item in self.items if isinstance(item, Rows) for node, form in item.memory_shapes().items()
+        }
 
-    def parts(self) -> dict[Node, list[Projection]]:
-        """Return the results that are used of each step and each loop, in order."""
+    def projections(self) -> dict[Node, list[Projection]]:
+        """Return the used results of each NumPy step and each loop, in order."""
         found: dict[Node, list[Projection]] = {}
         for node in sorted(
             (each for each in self.stored if isinstance(each, Projection)), key=lambda node: node.number
@@ -82,16 +83,16 @@ class Plan:
         return found
 
 
-def planned(nodes: Sequence[Node], outputs: Iterable[Node]) -> Plan:
-    """Return what runs to compute outputs."""
+def make_plan(nodes: Sequence[Node], outputs: Iterable[Node]) -> Plan:
+    """Return the plan that computes the outputs."""
     outputs = list(outputs)
     needed = _needed(nodes, outputs)
     stored = _stored(needed, outputs)
-    return Plan(joined(_items(needed, stored), stored, outputs), stored)
+    return Plan(fuse_rows(_items(needed, stored), stored, outputs), stored)
 
 
 def _needed(nodes: Sequence[Node], outputs: list[Node]) -> list[Node]:
-    """Return the nodes on which outputs depend, arguments first."""
+    """Return the nodes on which the outputs depend, operands first."""
     used = set(outputs)
     for node in reversed(nodes):
         if node in used:
@@ -99,27 +100,27 @@ def _needed(nodes: Sequence[Node], outputs: list[Node]) -> list[Node]:
     return [node for node in nodes if node in used]
 
 
-# Which arrays exist
+# Stored arrays
 
 
 def _stored(needed: list[Node], outputs: list[Node]) -> set[Node]:
     stored = {memory_of(node) for node in outputs}
     for node in needed:
-        if isinstance(node, WRITTEN):
+        if isinstance(node, ALWAYS_STORED):
             stored.add(node)
-        if isinstance(node, WHOLE):
+        if isinstance(node, ON_WHOLE_ARRAYS):
             stored.update(map(memory_of, node.arguments))
         elif isinstance(node, Reshape):
             stored.add(memory_of(node))
         elif isinstance(node, Gather):
             stored.add(memory_of(node.arguments[0]))
     stored = {node for node in stored if not isinstance(node, Input)}
-    stored |= _cuts(needed, stored)
-    return _with_dear_ones(needed, stored)
+    stored |= _splits(needed, stored)
+    return _with_expensive(needed, stored)
 
 
-def _cuts(needed: list[Node], stored: set[Node]) -> set[Node]:
-    """Return where long programs are cut: the compiler takes more than twice the time for twice the body of a loop."""
+def _splits(needed: list[Node], stored: set[Node]) -> set[Node]:
+    """Return the nodes to store so as to split long programs: LLVM's compile time grows faster than a loop body."""
     if len(needed) < _LONG:
         return set()
     cuts: set[Node] = set()
@@ -147,44 +148,44 @@ def _own_cost(node: Node) -> int:
 
 
 def _costs(needed: list[Node], stored: set[Node]) -> dict[Node, int]:
-    """Return what an element costs, where nothing but the stored arrays is there."""
+    """Return the cost of computing an element of each node from stored arrays."""
     costs: dict[Node, int] = {}
     for node in needed:
         if isinstance(node, (Input, Literal, Reshape)) or node in stored:
-            costs[node] = 0 if isinstance(node, (Input, Literal, Reshape, *WRITTEN)) else _own_cost(node)
+            costs[node] = 0 if isinstance(node, (Input, Literal, Reshape, *ALWAYS_STORED)) else _own_cost(node)
         else:
             costs[node] = _own_cost(node)
-        if not isinstance(node, (*WRITTEN, Reshape)):
+        if not isinstance(node, (*ALWAYS_STORED, Reshape)):
             costs[node] += sum([0 if each in stored else costs[each] for each in node.arguments])
         costs[node] = min(costs[node], 1 << 20)
     return costs
 
 
 _Context = tuple[int, Shape, Index]
-"""Where an element is computed: after how many reductions and scans, in which space, and at which index."""
+"""Context of the computation of an element: depth in reductions and scans, index space, index."""
 
 
-def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
-    """Add what is used in several nests, or at several indices, and is dear to compute again."""
-    levels = _rough_levels(needed)
+def _with_expensive(needed: list[Node], stored: set[Node]) -> set[Node]:
+    """Add the nodes that several nests or indices use and that are expensive to recompute."""
+    levels = _depths(needed)
     costs = _costs(needed, stored)
     contexts: dict[Node, dict[_Context, None]] = {node: {} for node in needed}  # in order, each once
     for node in reversed(needed):
-        # What moves elements alone is not stored: where they are dear, it is what they are moved from.
+        # A remap is not stored: where its elements are expensive, its source is.
         if node not in stored and not isinstance(node, (Input, Literal, Reshape, Remap)):
             again = min(len(contexts[node]), _MOST_CONTEXTS) - 1
-            is_dear = costs[node] >= _DEAR or (costs[node] and _is_in_windows(contexts[node]))
-            if costs[node] * again > _WORTH_STORING or (is_dear and _is_repeated(node, contexts[node])):
+            is_expensive = costs[node] >= _EXPENSIVE or (costs[node] and _is_in_windows(contexts[node]))
+            if costs[node] * again > _WORTH_STORING or (is_expensive and _is_expanded(node, contexts[node])):
                 stored.add(node)
             elif len(contexts[node]) > _MOST_CONTEXTS:
                 contexts[node] = dict.fromkeys(list(contexts[node])[:_MOST_CONTEXTS])
-        if isinstance(node, (*WHOLE, Projection, Input, Literal, Reshape)):
+        if isinstance(node, (*ON_WHOLE_ARRAYS, Projection, Input, Literal, Reshape)):
             continue
         for place, argument in enumerate(node.arguments):
             if isinstance(argument, (Input, Literal)) or argument in stored:
                 continue
             if node in stored:
-                space = node.arguments[0].shape if isinstance(node, WRITTEN) else node.shape
+                space = node.arguments[0].shape if isinstance(node, ALWAYS_STORED) else node.shape
                 space = argument.shape if isinstance(node, Concatenation) else space
                 at: Iterable[_Context] = [(levels[node], squeezed(space), _own_index(space))]
             else:
@@ -196,88 +197,89 @@ def _with_dear_ones(needed: list[Node], stored: set[Node]) -> set[Node]:
 
 
 def _own_index(shape: Shape) -> Index:
-    """Return the index of a space in itself."""
+    """Return the identity index of a space."""
     names = iter(range(len(shape)))
     return tuple([ZERO if size == 1 else variable(f"v{next(names)}") for size in shape])
 
 
 def _index_of(node: Node, place: int, index: Index) -> Index:
-    """Return at which index an argument is needed for a node at an index, where bounds hold."""
+    """Return the index at which an operand is read for a node at an index, where bounds hold."""
     argument = node.arguments[place]
     if isinstance(node, Remap) and place == 0:
         along = [
-            placed(each, index) if size != 1 else ZERO for each, size in zip(node.places, argument.shape, strict=True)
+            source_index(each, index) if size != 1 else ZERO
+            for each, size in zip(node.index_map, argument.shape, strict=True)
         ]
-        pairs = zip(along, node.places, strict=True)
+        pairs = zip(along, node.index_map, strict=True)
         return tuple([x if each.divisor == 1 else variable(f"{x}/{each.divisor}") for x, each in pairs])
     if isinstance(node, (Gather, Scatter)) and place:
         return index[: len(argument.shape)]
     return index if len(argument.shape) == len(index) else ()
 
 
-def _is_repeated(node: Node, contexts: Iterable[_Context]) -> bool:
-    """Return whether an array is much smaller than a space in which it is computed."""
+def _is_expanded(node: Node, contexts: Iterable[_Context]) -> bool:
+    """Return whether an array is computed in an index space of at least twice its size."""
     return any(math.prod(space) >= 2 * node.size for _, space, _ in contexts)
 
 
 def _is_in_windows(contexts: Iterable[_Context]) -> bool:
-    """Return whether an element is needed for several values of an outer and an inner loop, as that of a moving sum."""
+    """Return whether an index depends on several loop variables along an axis, as in a moving sum."""
     return any(len(along.terms) > 1 for _, _, index in contexts for along in index)
 
 
-def _rough_levels(needed: list[Node]) -> dict[Node, int]:
-    """Return how many reductions and scans each node waits for."""
+def _depths(needed: list[Node]) -> dict[Node, int]:
+    """Return the number of `ALWAYS_STORED` nodes on the longest path to each node."""
     levels: dict[Node, int] = {}
     for node in needed:
-        waits = [levels[each] + isinstance(memory_of(each), WRITTEN) for each in node.arguments]
+        waits = [levels[each] + isinstance(memory_of(each), ALWAYS_STORED) for each in node.arguments]
         levels[node] = max(waits, default=0)
     return levels
 
 
-# In which loops they are made
+# Loop nests
 
 
 class _Levels:
-    """When things can be computed: at level 0, at level 1, ...
+    """Levels of the schedule: an item at a level depends only on items at lower ones.
 
     Attributes:
-        done: by stored node, the level at which it is written.
-        pulled: by any other node, the first level at which its elements can be computed in a nest over its own shape.
-        latest: by any other node, the last level of what is stored and needed for it; -1 if there is nothing.
+        done: the level at which each stored node is written.
+        earliest: for other nodes, the first level at which a nest over the node's shape can compute its elements.
+        latest: for other nodes, the last level of their stored dependences; -1 for none.
     """
 
     def __init__(self, stored: set[Node]) -> None:
         self._stored = stored
         self.done: dict[Node, int] = {}
-        self.pulled: dict[Node, int] = {}
+        self.earliest: dict[Node, int] = {}
         self.latest: dict[Node, int] = {}
 
     def last(self, node: Node) -> int:
-        """Return the last level of what a node needs."""
+        """Return the last level of the stored dependences of a node, itself included."""
         node = memory_of(node)
         return self.done[node] if node in self._stored else self.latest[node]
 
     def at(self, node: Node, space: Shape) -> int:
-        """Return the first level at which a nest over a space can compute a node's elements at its own index."""
+        """Return the first level at which a nest over a space can compute a node's elements at the nest's own index."""
         if isinstance(node, (Input, Literal)):
             return 0
         if isinstance(node, Reshape) or squeezed(node.shape) != squeezed(space):
             return self.last(node) + 1
         if node in self._stored:
-            return self.done[node] + isinstance(node, WRITTEN)
-        return self.pulled[node]
+            return self.done[node] + isinstance(node, ALWAYS_STORED)
+        return self.earliest[node]
 
     def note(self, node: Node) -> None:
-        """Find the level of a node, whose arguments are known."""
+        """Set the level of a node, whose operands have theirs."""
         if isinstance(node, (Input, Literal)):
             self.latest[node] = -1
-            self.pulled[node] = 0
+            self.earliest[node] = 0
             if node in self._stored:
                 self.done[node] = 0
             return
         if isinstance(node, Reshape):
             return
-        if isinstance(node, WHOLE):
+        if isinstance(node, ON_WHOLE_ARRAYS):
             level = max([self.last(each) + 1 for each in node.arguments], default=0)
         elif isinstance(node, Projection):
             level = self.done[node.arguments[0]]
@@ -286,7 +288,7 @@ class _Levels:
         if node in self._stored:
             self.done[node] = level
         else:
-            self.pulled[node] = level
+            self.earliest[node] = level
             self.latest[node] = max([self.last(each) for each in node.arguments], default=-1)
 
     def _levels_of_arguments(self, node: Node) -> list[int]:
@@ -313,24 +315,26 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | LibraryCall | N
     bodies: dict[tuple[int, Shape, Node | None], set[Node]] = {}
 
     def write(level: int, each: Write) -> None:
-        # Sums over windows read little, and are fast where they are alone.
-        is_alone = isinstance(each.target, Reduction) and any(map(_slides, _with_body(each, stored, set())))
+        # A sum over windows reads little memory, and is fastest in its own nest.
+        is_alone = isinstance(each.target, Reduction) and any(
+            map(_has_overlapping_windows, _add_body(each, stored, set()))
+        )
         key = level, squeezed(each.space), each.target if is_alone else None
         if key not in nests or len(bodies[key]) > _LARGEST_BODY:
             nests[key], bodies[key] = Nest(), set()
             found.setdefault(level, []).append(nests[key])
         nests[key].writes.append(each)
-        _with_body(each, stored, bodies[key])
+        _add_body(each, stored, bodies[key])
 
     for node in needed:
         levels.note(node)
         if node not in stored or isinstance(node, Projection):
             continue
         level = levels.done[node]
-        if isinstance(node, WHOLE):
+        if isinstance(node, ON_WHOLE_ARRAYS):
             found.setdefault(level, []).append(node)
         elif isinstance(node, Concatenation):
-            for each in _parts(node):
+            for each in _writes_of(node):
                 write(levels.at(each.value, each.space), each)
         elif isinstance(node, (Reduction, Scan, Scatter)):
             write(level, Write(node, node.arguments[0]))
@@ -340,8 +344,8 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | LibraryCall | N
     return order
 
 
-def _with_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:
-    """Add what is computed for an array to what a nest computes, and return that."""
+def _add_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:
+    """Add the nodes computed for a write to the body of a nest, and return the body."""
     waiting = [write.value]
     while waiting:
         node = waiting.pop()
@@ -352,12 +356,12 @@ def _with_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:
     return body
 
 
-def _slides(node: Node) -> bool:
-    """Return whether an array is moved so that its windows overlap."""
-    return isinstance(node, Remap) and any(len(place.terms) > 1 for place in node.places)
+def _has_overlapping_windows(node: Node) -> bool:
+    """Return whether a node reads overlapping windows of its source."""
+    return isinstance(node, Remap) and any(len(place.terms) > 1 for place in node.index_map)
 
 
-def _parts(node: Concatenation) -> list[Write]:
+def _writes_of(node: Concatenation) -> list[Write]:
     writes, offset = [], 0
     for part in node.arguments:
         writes.append(Write(node, part, node.axis, offset))

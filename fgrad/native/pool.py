@@ -1,13 +1,13 @@
-"""Threads of the process that help with the parts of large nests.
+"""Thread pool for the chunks of large nests.
 
 run_parts()    the address of `run_parts(job, shared, helpers)`
 
-That function calls `job(shared, part)` for each of `MOST_PARTS` parts, each once, and returns when all are done. The
-thread that calls it takes parts as the helpers do, so it never waits for one that has not begun: where other work keeps
-the other cores busy, it runs all of them itself. One nest at a time has helpers; those of further user threads run
-alone. A helper that has found no parts for a while sleeps: to wake one takes longer than many a nest runs.
+That function calls `job(shared, chunk)` once for each of `MOST_PARTS` chunks, and returns when all are done. The
+calling thread takes chunks like the workers, so it never waits for a chunk that has not begun: where other work
+occupies the cores, it runs all chunks itself. One nest at a time has workers; nests of further user threads run alone.
+A worker that has found no chunk for a while sleeps; waking it takes longer than many nests run.
 
-Helpers begin when they are first needed, and end before a fork, which Python warns of where there are threads.
+Workers start when they are first needed, and end before a fork: Python warns of a fork of a process with threads.
 """
 
 from __future__ import annotations
@@ -38,24 +38,25 @@ from fgrad.native.ir import (
     integer,
 )  # fmt: skip
 from fgrad.native.linkage import IN_PROCESS
-from fgrad.native.llvm_text import Used, printed, taken
+from fgrad.native.llvm_text import Used, parameter_list, printed
 from fgrad.native.machine import Machine
 from fgrad.native.nests import MOST_PARTS
 
 _LINE = 8
-"""Integers in a line of the cache: what several threads change lies in lines of its own."""
+"""Integers in a cache line: variables written by several threads lie in separate lines."""
 (_BUSY, _BEGUN, _DONE, _WANTED, _ASLEEP, _JOB, _SHARED, _READ, _WRITE, _HELPERS, _HANDLES) = range(0, 11 * _LINE, _LINE)
 _SIZE = _HANDLES + MOST_PARTS
-"""Where the memory holds: whether a nest has the helpers, the numbers of parts that have been begun and are done, how
-many more helpers the nest may have, and how many sleep; the function and its argument; the two ends of the pipe through
-which helpers are woken, and their number and handles."""
+"""Offsets of the shared variables: whether a nest occupies the workers; the numbers of chunks begun and done; the
+number of workers that the nest may still get; the number of sleeping workers; the job and its argument; the two ends
+of the pipe that wakes workers; their number and handles."""
 _AWAKE = 100_000
-"""Nanoseconds without parts after which a helper sleeps. One that shares a core with other work is to sleep soon: the
-system gives it a core that is free when it is woken."""
+"""Nanoseconds without chunks after which a worker sleeps.
+
+One that shares a core with other work should sleep soon: when woken, it is scheduled on a free core."""
 
 
 class _Pool:
-    """The helpers, and the code that they run. There is one, which lives as long as the process."""
+    """The workers and their code: a singleton that lives as long as the process."""
 
     def __init__(self) -> None:
         self._all = np.zeros(_SIZE + _LINE, np.int64)
@@ -68,11 +69,11 @@ class _Pool:
         os.register_at_fork(before=self._end, after_in_parent=self._resume, after_in_child=self._resume)
 
     def _resume(self) -> None:
-        """Let nests have helpers, which do not exist yet."""
+        """Allow nests to start workers; none exists yet."""
         try:
             ends = os.pipe()
             os.set_blocking(ends[1], False)
-        except OSError:  # no more files may be open: helpers end at once, and all is done without them
+        except OSError:  # too many open files: workers end at once, and callers run all chunks
             ends = (-1, -1)
         self._memory[_READ], self._memory[_WRITE] = ends
         self._memory[_ASLEEP] = 0
@@ -85,25 +86,25 @@ def _pool() -> _Pool:
 
 
 def run_parts() -> int:
-    """Return where `run_parts` begins."""
+    """Return the address of `run_parts`."""
     return _pool().run_parts
 
 
 # The code
 
 _SIGNALS = 16
-"""Integers that hold a set of signals, on any system."""
+"""Integers in a signal set, on any system."""
 _GIVEN = Parameter("job"), Parameter("shared"), Parameter("helpers", type=Type.I64)
 
 
 def _text(memory: Value) -> str:
-    """Return the functions in LLVM's language."""
+    """Return the functions as LLVM IR."""
     machine, used = Machine.this(), Used()
     texts = []
     for head, body, result in (
         ("void @fgrad_take()", _take(memory), None),
         ("ptr @fgrad_help(ptr %unused)", _help(memory), NULL),
-        (f"void @fgrad_run_parts({taken(_GIVEN)})", _run_parts(memory), None),
+        (f"void @fgrad_run_parts({parameter_list(_GIVEN)})", _run_parts(memory), None),
         ("void @fgrad_end()", _end(memory), None),
     ):
         text, needed = printed(body, result)
@@ -113,7 +114,7 @@ def _text(memory: Value) -> str:
 
 
 def _take(memory: Value) -> list[Item]:
-    """Return what runs parts that no thread has begun, until there are none."""
+    """Return the function that runs chunks that no thread has begun, until there are none."""
     code = Builder()
     with code.loop(MOST_PARTS):
         part = code.atomic("add", _at(code, memory, _BEGUN), integer(1))
@@ -125,9 +126,9 @@ def _take(memory: Value) -> list[Item]:
 
 
 def _help(memory: Value) -> list[Item]:
-    """Return what a helper does: take parts, and sleep until it is woken. Signals are for the user's threads."""
+    """Return the main function of a worker: run chunks, and sleep until woken. The user's threads handle signals."""
     code, loop = Builder(), While(Variable(), [], FALSE, [], [])
-    byte, signals, times = code.room(Type.I64), code.room(Type.I64, _SIGNALS), code.room(Type.I64, 3)
+    byte, signals, times = code.alloca(Type.I64), code.alloca(Type.I64, _SIGNALS), code.alloca(Type.I64, 3)
     code.call("sigfillset", signals, result=Type.I32)
     code.call("pthread_sigmask", integer(signal.SIG_BLOCK, Type.I32), signals, NULL, result=Type.I32)
     source = code.load(Type.I32, _at(code, memory, _READ))
@@ -141,7 +142,7 @@ def _help(memory: Value) -> list[Item]:
 
 
 def _look_for_parts(code: Builder, memory: Value, times: Value) -> None:
-    """Append what takes parts until there have been none for a while; `times` has room for the time and its start."""
+    """Append a loop that runs chunks until there have been none for a while; `times` is scratch memory of the clock."""
     start = code.address(times, Type.I64, integer(2))
     code.store(_now(code, times), start)
     with _waiting(code) as loop:
@@ -156,14 +157,14 @@ def _look_for_parts(code: Builder, memory: Value, times: Value) -> None:
 
 
 def _now(code: Builder, times: Value) -> Value:
-    """Append the time in nanoseconds."""
+    """Append a read of the clock, in nanoseconds."""
     code.call("clock_gettime", integer(time.CLOCK_MONOTONIC, Type.I32), times, result=Type.I32)
     seconds, rest = (code.load(Type.I64, code.address(times, Type.I64, integer(place))) for place in (0, 1))
     return code.add(code.mul(seconds, integer(1_000_000_000)), rest)
 
 
 def _run_parts(memory: Value) -> list[Item]:
-    """Return what runs all parts: with helpers, unless another nest has them."""
+    """Return the function that runs all chunks: with workers, unless another nest has them."""
     code, (job, shared, helpers) = Builder(), _GIVEN
     is_free = code.compare("eq", _exchange(code, memory, _BUSY, 1), integer(0))
     with code.when(code.negated(is_free)), code.loop(MOST_PARTS) as part:
@@ -185,7 +186,7 @@ def _run_parts(memory: Value) -> list[Item]:
 
 
 def _wake(code: Builder, memory: Value, helpers: Value) -> None:
-    """Append the waking of helpers, as many as sleep and are wanted."""
+    """Append the wake-up of sleeping workers, as many as are requested."""
     asleep = code.load(Type.I64, _at(code, memory, _ASLEEP))
     woken = code.select(code.compare("slt", asleep, helpers), asleep, helpers)
     with code.when(code.compare("sgt", woken, integer(0))):
@@ -195,7 +196,7 @@ def _wake(code: Builder, memory: Value, helpers: Value) -> None:
 
 
 def _begin_helpers(code: Builder, memory: Value, helpers: Value) -> None:
-    """Append the start of as many threads as are missing, until one cannot be started."""
+    """Append the start of missing workers, until one cannot be started."""
     with code.loop(MOST_PARTS - 1) as place:
         is_next = code.compare("eq", code.load(Type.I64, _at(code, memory, _HELPERS)), place)
         with code.when(code.both(is_next, code.compare("slt", place, helpers))):
@@ -207,7 +208,7 @@ def _begin_helpers(code: Builder, memory: Value, helpers: Value) -> None:
 
 
 def _end(memory: Value) -> list[Item]:
-    """Return what ends all helpers, and lets nests run alone until `_BUSY` is 0 again."""
+    """Return the function that joins all workers; nests run alone until `_BUSY` is 0 again."""
     code = Builder()
     with _waiting(code) as loop:
         loop.condition = code.compare("ne", _exchange(code, memory, _BUSY, 1), integer(0))
@@ -225,7 +226,7 @@ def _end(memory: Value) -> list[Item]:
 
 @contextlib.contextmanager
 def _waiting(code: Builder) -> Iterator[While]:
-    """Append a loop that leaves the core to others; its head is what is appended in the `with` block."""
+    """Append a spin loop that yields the core; its head is appended in the `with` block."""
     loop = While(Variable(), [], FALSE, [], [])
     with code.within(loop.head):
         yield loop

@@ -1,11 +1,11 @@
-"""Recorded programs as nodes, with all that says how primitives are lowered.
+"""Lowering with the rules of all primitives.
 
-Whoever makes nodes of a program takes `lowered` from here, so that no primitive is missing.
+Import `lowered` from here, so that all lowering rules are registered.
 """
 
 from __future__ import annotations
 
-from fgrad.native import (  # noqa: F401  # they say how primitives are lowered
+from fgrad.native import (  # noqa: F401  # register lowering rules
     composites,
     indexing,
     integers,

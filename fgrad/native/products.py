@@ -1,4 +1,4 @@
-"""How products of matrices, `einsum` and convolutions are lowered."""
+"""Lowering of matrix products, `einsum` and convolutions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @lowers("matmul", "matmul_guarded")
 def _matmul(program: Program, out: Name, x: Node, y: Node, guard: int | None = None) -> Node | None:
-    """Return a product; the axes of a stack have the labels of those of the other, counted from the last."""
+    """Return a matrix product; stack axes have labels aligned from the last one."""
     stacks = [max(len(each.shape) - 2, 0) for each in (x, y)]
     letters = "".join(chr(ord("a") + axis) for axis in range(max(stacks)))
     rows, columns = "X" * (len(x.shape) > 1), "Z" * (len(y.shape) > 1)
@@ -33,14 +33,14 @@ def _einsum(
 ) -> Node | None:
     inputs, output = subscripts.split("->")
     nodes = [program.cast(x, out.dtype) for x in operands]
-    if not _lowers_einsum(inputs.split(","), nodes):
+    if not _has_consistent_sizes(inputs.split(","), nodes):
         return None
     labelled = [Operand(node, labels) for node, labels in zip(nodes, inputs.split(","), strict=True)]
     return contraction(program, labelled, output, out.dtype, guard)
 
 
-def _lowers_einsum(terms: list[str], nodes: list[Node]) -> bool:
-    """Return whether labels that an operand has twice have one size in it, where NumPy would broadcast."""
+def _has_consistent_sizes(terms: list[str], nodes: list[Node]) -> bool:
+    """Return whether repeated labels of an operand have one size, so that NumPy does not broadcast."""
     for labels, node in zip(terms, nodes, strict=True):
         pairs = {*zip(labels, node.shape, strict=True)}
         if len(pairs) != len({*labels}):
@@ -54,7 +54,7 @@ def _convolve(
 ) -> Node | None:
     """Return a window of the full convolution over the last axes, with zeros beyond the ends.
 
-    These would make NaN of infinities, as would zeros that are guarded: then the run is void.
+    Such zeros turn infinities into NaN, as do guarded zeros: then the run fails.
     """
     a, v = program.cast(a, out.dtype), program.cast(v, out.dtype)
     if a.shape[-1] < v.shape[-1]:
@@ -71,7 +71,7 @@ def _convolve(
 
 
 def _window(program: Program, a: Node, before: int, after: int) -> Node:
-    """Return an array without some of its first and last elements, or with zeros there; counted from the ends."""
+    """Return an array without some of its first and last elements, or padded with zeros; negative counts crop."""
     a = sliced(program, a, (Ellipsis, slice(max(0, -before), a.shape[-1] - max(0, -after))))
     lead = a.shape[:-1]
     ends = [program.zeros((*lead, max(0, count)), a.dtype) for count in (before, after)]
@@ -90,5 +90,5 @@ def _valid(program: Program, a: Node, v: Node, shape: tuple[int, ...]) -> Node:
         first = axis - (len(each.shape) - 1)
         places = [axis_index(first + own, size) for own, size in enumerate(each.shape[:-1])]
         sides.append(program.add(Remap(each, space, [*places, AffineIndex(0, last)])))
-    product = program.pointwise("multiply", *sides)
+    product = program.elementwise("multiply", *sides)
     return program.add(Reduction("sum", product, [j], a.dtype))

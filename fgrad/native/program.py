@@ -1,4 +1,4 @@
-"""A function of the user's, recorded for arguments of one form, and what runs it."""
+"""A user's function, recorded for arguments of one form, and its executable."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ if TYPE_CHECKING:
     import optree
 
 _LONG_RECORDING = 50_000
-"""So many operations of a loop, recorded twice, are worth a warning: that takes a second or more."""
+"""Number of recorded operations of a loop from which a warning is issued: recording takes a second or more."""
 
 _IN_MEMORY = "native code computes with numbers in memory"
 
 
 class Program:
-    """A function for arguments of one form.
+    """A function recorded for arguments of one form.
 
     Args:
         function: the user's.
         form: of the arguments.
-        options: how it is compiled.
-        assigning: held by the one thread that may run the function now, if that assigns: nothing of it is to be lost.
+        options: the options of the compiler.
+        assigning: lock held by the thread that runs a function with assignments, so that none is lost.
 
     Attributes:
-        function: what runs it: of the leaves and of the variables that are read.
-        graph: as it was recorded.
+        function: runs the program; its parameters are the leaves and the variables that are read.
+        graph: the recorded graph.
         assigned: the variables to which the last results are assigned.
-        leaves: what to call each leaf of the arguments, with its dtype and shape, or its value if it is no input.
-        seconds: how long recording took, with the second time to compare.
-        closes_over_traced: it holds for this call alone, and there is no `function`.
-        is_plain: it uses no variables, and returns numbers alone.
+        leaves: for each leaf of the arguments, a label, and its dtype and shape, or its value if it is not an input.
+        seconds: the time of recording, with the second recording for comparison.
+        closes_over_traced: whether it holds for this call only; then there is no `function`.
+        is_plain: whether it uses no variables, and returns only arrays.
     """
 
     def __init__(self, function: Callable[..., Any], form: Form, options: Options, assigning: Lock) -> None:
@@ -79,7 +79,7 @@ class Program:
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
         trace, replaced = new_recording(), Replaced()
-        # What is given in place of a tensor is another value in another run; without such values there is no observer.
+        # Values given in place of tensors differ from run to run; an observer is needed only if there are such values.
         observers = [replaced] if given_now() else []
         with unobserved(), observed_by(*observers):
             self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
@@ -96,8 +96,8 @@ class Program:
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
         numbers = [strip_ended(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
         self.function = Function(_block(self.graph, numbers), self.name, options)
-        # What runs at once is compiled while the function is recorded once more. Not where variables are read: then
-        # other threads would have more time to assign to one while it is recorded, which is refused.
+        # A program that runs immediately is compiled during the second recording. Not if it reads variables: other
+        # threads would have more time to assign to one during recording, which raises.
         runs = options.is_native and not followers(form.inputs) and not self._variables
         with self.function.compiling() if runs else contextlib.nullcontext():
             start = time.perf_counter()
@@ -107,14 +107,14 @@ class Program:
         self._warn_of_long_recording(runs)
         self._captured.forget_changed()
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
-        users.clear()  # the graph knows `flat`, and is not to keep the object of a method
+        users.clear()  # the graph holds `flat`, and must not keep a method's object alive
         self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
         self._is_number = is_number
         self._nested = _nesting(self.graph.treedef)
         self.is_plain = not self._variables and not self.assigned and all(is_number)
 
     def _warn_of_long_recording(self, is_compiled: bool) -> None:
-        """Warn where a first call takes seconds because all iterations of a loop were recorded."""
+        """Warn if the first call takes seconds because each iteration of a loop was recorded."""
         recorded = len(self.graph.equations)
         if not is_compiled or recorded < _LONG_RECORDING:
             return
@@ -131,32 +131,32 @@ class Program:
             )
 
     def change(self) -> str:
-        """Return what to call something that the function refers to and that is another now, an empty text if none."""
+        """Return a label of a captured object that has changed; empty if none has."""
         return self._captured.change()
 
     def is_current(self) -> bool:
-        """Return whether what the function refers to is what it was, and variables are trainable if they were."""
+        """Return whether captured objects are unchanged, and variables are as trainable as they were."""
         is_same = not self._captured.change()
         return is_same and (not self._variables or self._trainable == [each.trainable for each in self._variables])
 
     def reads_traced(self) -> bool:
-        """Return whether a trace follows a variable that the program reads."""
+        """Return whether the program reads a traced variable."""
         return bool(self._variables) and bool(followers(list(map(strip_ended, self._variables))))
 
     def run(self, leaves: Sequence[Any]) -> Any:
-        """Run the program for plain leaves, while no trace runs."""
+        """Run the program on untraced leaves, while no trace is active."""
         if not self.is_plain:
             return self(leaves)
         return self._nested([result_of(each) for each in self.function.run(leaves)])
 
     def on_values(self, leaves: Sequence[Any]) -> Any:
-        """Return what `__call__` does, with plain arrays and NumPy numbers, for plain leaves."""
+        """Return the results of `__call__` as plain arrays and NumPy scalars, for plain leaves."""
         if not self.is_plain:
             return tree_map(strip_ended, self(leaves))
         return self._nested([each if each.shape else each[()] for each in self.function.run(leaves)])
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
-        """Run the program, and assign what is to be assigned."""
+        """Run the program, and assign to its variables."""
         if not self.assigned:
             return self._result(self._found(leaves))
         with self._assigning:
@@ -165,7 +165,7 @@ class Program:
         return self._result(found)
 
     def with_arrays(self, leaves: Sequence[Any]) -> Any:
-        """Run the program for arrays of an engine, and return such arrays; what is assigned becomes NumPy's."""
+        """Run the program on arrays of an engine, and return such arrays; variables are assigned NumPy arrays."""
         with self._assigning if self.assigned else contextlib.nullcontext():
             found = self.function.call([*leaves, *map(strip_ended, self._variables)])
             assign_all(self.assigned, [np.array(x) for x in found[len(found) - len(self.assigned) :]])
@@ -194,10 +194,11 @@ class Program:
         return signature(name, arguments, self._nested(made), counts, results)
 
     def check_pure(self) -> None:
-        """Check that the program returns arrays, and does nothing else.
+        """Check that the program has no side effects, and returns arrays only.
 
         Raises:
-            UnsupportedError: a NotImplementedError; the function assigns to variables, or returns what is no array.
+            UnsupportedError: a NotImplementedError; the function assigns to variables, or returns objects that are not
+                arrays.
         """
         if self.assigned:
             raise errors.UnsupportedError(
@@ -208,7 +209,7 @@ class Program:
             raise errors.UnsupportedError(f"{self.name} returns {odd!r:.50}, and an exported function arrays alone.")
 
     def frozen(self) -> Block:
-        """Return the program with the values that variables have now as constants."""
+        """Return the program with the current values of variables as constants."""
         values = {name: np.array(strip_ended(variable)) for name, variable in self.graph.variables.items()}
         graph = self.graph
         return Block(
@@ -218,18 +219,18 @@ class Program:
     def inspected(
         self, leaves: Sequence[Any], eager: Callable[[], Any] | None, count: int, changes: Sequence[str]
     ) -> Inspection:
-        """Return the report of the program, with how many there are and what tells them apart.
+        """Return the report of the program.
 
         Args:
             leaves: the arguments.
-            eager: calls the function itself with them, for stages and calls to be timed; None not to.
-            count: how many programs there are.
-            changes: what tells them apart.
+            eager: calls the uncompiled function with them, to time stages and calls; None for no timing.
+            count: the number of programs.
+            changes: the differences between the programs.
         """
         function, measure = self.function, eager is not None
         described = [(f"{label}: {form}", own) for (label, form), own in zip(self.leaves, self.is_input, strict=True)]
         variables = self.graph.variables.items()
-        inspection: Any = importlib.import_module("fgrad.native.inspection")  # which takes time, and few ask for it
+        inspection: Any = importlib.import_module("fgrad.native.inspection")  # a slow import, rarely needed
         report: Inspection = inspection.inspected(
             function,
             function.arrays([*map(strip_ended, leaves), *map(strip_ended, self._variables)]) if measure else None,
@@ -249,7 +250,7 @@ class Program:
 
 
 def _nesting(treedef: optree.PyTreeSpec) -> Callable[[list[Any]], Any]:
-    """Return what makes the first of a pair of containers of its leaves; the usual ones are made at once."""
+    """Return the constructor of a container from its leaves; fast for common containers."""
     result = treedef.child(0)
     if result.is_leaf():
         return lambda leaves: leaves[0]
@@ -260,7 +261,7 @@ def _nesting(treedef: optree.PyTreeSpec) -> Callable[[list[Any]], Any]:
 
 
 def _check_recorded(graph: Graph, trace: RecordTrace, form: Form) -> None:
-    """Raise where a graph has other libraries' arrays as constants, or holds for these integers alone."""
+    """Raise if a graph has constants of other libraries, or is valid for these integers only."""
     refuse_payloads("compile", trace.others, _IN_MEMORY)
     if int in map(type, form.inputs):
         for equation in filter(is_by_sign, graph.equations):
@@ -276,7 +277,7 @@ def _example(leaf: Operand) -> Any:
 
 
 def result_of(value: Any) -> Any:
-    """Return a result of a program as the user gets it: a plain tensor."""
+    """Return a result of a program as a plain tensor."""
     if type(value) is np.ndarray:
         return box(value if value.shape else value[()], UNTRACED, None)
     return untraced(value) if type(value) is Tensor else box(value, UNTRACED, None)

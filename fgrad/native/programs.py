@@ -1,4 +1,4 @@
-"""The programs of one function, by the form of its arguments."""
+"""The recorded programs of one function, by the form of its arguments."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from fgrad.transforms.calls import name_of
 
 _MOST_PROGRAMS = 64
 _MANY = 8
-"""So many programs for one function, one after the other, are worth a warning."""
+"""Number of programs of one function at each multiple of which a warning is issued."""
 
 
 class Programs:
-    """The programs of one function, by the form of the arguments.
+    """The recorded programs of one function, by the form of its arguments.
 
     Attributes:
         static: names or positions of arguments that are part of the program.
-        engine: what runs them.
-        is_native: whether that is native code.
-        known: those that there are, the latest last.
-        by_layout: those of arguments in containers all of whose leaves go into the program, by `layout_of`.
-        count: how many there have been.
+        engine: the engine that runs the programs.
+        is_native: whether the engine is native code.
+        known: the programs, the latest last.
+        by_layout: the programs whose leaves are all inputs, by `layout_of` of the arguments.
+        count: the number of programs recorded so far.
     """
 
     def __init__(self, static: tuple[Any, ...], options: Options) -> None:
@@ -44,23 +44,23 @@ class Programs:
         self.by_layout: dict[Hashable, Program] = {}
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
-        self._change = ""  # what the function refers to and was another one, the last time
+        self._change = ""  # the captured object whose change caused the last recording
         self._lock, self._assigning = Lock(), Lock()
 
     def for_form(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
-        """Return the program for arguments of a form, and the form in which they go into it."""
+        """Return the program for a form of arguments, recorded if necessary, and the form with its inputs."""
         if form.key in self._with_integers_fixed:
             form = form.with_integers_fixed()
         program = self.known.get(form.key)
         return self._added(function, form) if program is None or not program.is_current() else (program, form)
 
     def for_form_with_integers_fixed(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
-        """Return the program in which the integers of a form are part of it, as they are from now on."""
+        """Return the program with the integers of a form as constants, as for this form from now on."""
         self._with_integers_fixed.add(form.key)
         return self.for_form(function, form)
 
     def known_for(self, form: Form) -> Program | None:
-        """Return the program for arguments of a form, None if there is none, or none that still holds."""
+        """Return the recorded program for a form of arguments; None if there is none that is current."""
         if form.key in self._with_integers_fixed:
             form = form.with_integers_fixed()
         program = self.known.get(form.key)
@@ -69,10 +69,10 @@ class Programs:
     def for_arrays(
         self, engine: Engine, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
     ) -> tuple[Program, list[Any]]:
-        """Return the program for arguments of which some are arrays of an engine, and what goes into it.
+        """Return the program for arguments with arrays of an engine, and its inputs.
 
         Raises:
-            ClosureError: a TypeError; a transform of fgrad's follows an argument, a variable, or what is closed over.
+            ClosureError: a TypeError; an fgrad transform traces an argument, a variable, or a captured value.
         """
         leaves, treedef = flatten((args, keywords))
         examples = [engine.example(x) if engine.owns(x) else x for x in leaves]
@@ -89,17 +89,17 @@ class Programs:
         return program, inputs
 
     def note_layout(self, program: Program, form: Form, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-        """Let later calls with such arguments find the program quickly."""
+        """Register a program for later lookup by the layout of the arguments."""
         layout = layout_of(args, keywords)[0] if all(form.is_input) else None
         if layout is not None:
             self.by_layout[layout] = program
 
     def changes(self) -> list[str]:
-        """Return what differs between the programs."""
+        """Return the differences between the programs."""
         return changes_between([each.leaves for each in self.known.values()])
 
     def forget(self, form: Form) -> None:
-        """Drop a program that is of no use to a later call."""
+        """Drop a program that no later call can use."""
         self._dropped(self.known.pop(form.key, None))
 
     def _dropped(self, program: Program | None) -> None:
@@ -125,7 +125,7 @@ class Programs:
         except Exception:
             if int not in map(type, form.inputs):
                 raise
-        # An integer may be what a loop counts to, or an axis: then it is part of the program.
+        # An integer may be a trip count or an axis, which must be constant.
         fixed = form.with_integers_fixed()
         program = Program(function, fixed, self._options, self._assigning)
         self._with_integers_fixed.add(form.key)
@@ -150,7 +150,7 @@ class Programs:
 
 
 def no_program(function: Callable[..., Any]) -> errors.ClosureError:
-    """Return the error for a function that has no program, since it closes over what a transform follows."""
+    """Return the error for a function without a program, since it closes over traced values."""
     return errors.ClosureError(
         f"{name_of(function)} uses a traced value that is not one of its arguments, so it has no program.\n"
         "Pass the value as an argument."

@@ -1,4 +1,4 @@
-"""Values that a recording has frozen although they change from call to call."""
+"""Detection of values that change from call to call, but that a recording has made constants."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ def check_repeats(
     before: RecordTrace,
     lifts: bool = False,
 ) -> None:
-    """Record a function once more, and raise if it does something else.
+    """Record a function a second time, and raise if the recordings differ.
 
     Args:
         function: of the examples.
         examples: arrays and numbers.
-        first: what was recorded before.
-        assigned: the variables that were assigned then.
-        before: what has recorded it, with all equations and constants, also those that no result needs.
-        lifts: whether tensors that came from elsewhere will be inputs.
+        first: the first recording.
+        assigned: the variables assigned in it.
+        before: its trace, with all equations and constants, including unused ones.
+        lifts: whether captured tensors become inputs.
 
     Raises:
-        FrozenValueError: a constant, or the program, is another one.
+        FrozenValueError: a constant or an equation differs.
     """
     second = run_recorded(function, examples, {}, integers=True, trace=_Repeat(first, before, lifts))
     leaves, treedef = flatten(second.result)
@@ -54,44 +54,44 @@ def check_repeats(
             f"{first.__name__} uses other variables each time that it runs: one that it makes itself lives no "
             "longer than a call.\nCreate variables outside of the compiled function."
         )
-    same = _same(first, before, second)
-    if first.treedef != treedef or not all(map(same.values, first.outputs, outputs)):
+    comparison = _same(first, before, second)
+    if first.treedef != treedef or not all(map(comparison.values, first.outputs, outputs)):
         raise errors.FrozenValueError(_message(first, None))
 
 
 def _same(first: Graph, before: RecordTrace, second: Recording) -> _Same:
-    """Return what compares names of two recordings.
+    """Return the comparison of names of two recordings.
 
     Raises:
-        FrozenValueError: an equation that a result needs is another one.
+        FrozenValueError: an equation that a result needs differs.
     """
     if second.trace.equations == before.equations:  # each is itself, see `_Repeat`
         return _Same((), first, first)
     graph = second.graph()
     names = zip((*first.inputs, *first.variables), (*graph.inputs, *graph.variables), strict=True)
-    same = _Same(names, first, graph)
+    comparison = _Same(names, first, graph)
     for one, other in zip_longest(first.equations, graph.equations):
-        if one is None or other is None or not same.equations(one, other):
+        if one is None or other is None or not comparison.equations(one, other):
             raise errors.FrozenValueError(_message(first, other or one))
-    return same
+    return comparison
 
 
 def _variables(read: Iterable[Variable], assigned: Iterable[Variable], outputs: Iterable[Any]) -> list[list[int]]:
-    """Return the variables that are read, assigned and returned, by their ids."""
+    """Return the ids of the variables that are read, assigned and returned."""
     returned = [x for x in map(held, outputs) if type(x) is Variable]
     return [list(map(id, each)) for each in (read, assigned, returned)]
 
 
 class _Repeat(RecordTrace):
-    """Records a function once more, and takes each equation, with its names, that was written first in the same place.
+    """Records a function a second time, reusing each equation of the first recording that is the same.
 
-    So nothing is computed, and hardly anything is left to be compared, of a function that does the same as the first
-    time. An equation that is another one is written as in any recording: perhaps no result needs it.
+    So nothing is computed, and hardly anything remains to be compared, if the function does the same as the first time.
+    An equation that differs is recorded as usual: it may not be needed by any result.
 
     Args:
-        first: what was recorded.
-        before: what has recorded it.
-        lifts: as of any recording.
+        first: the first recording.
+        before: its trace.
+        lifts: whether captured tensors become inputs.
     """
 
     def __init__(self, first: Graph, before: RecordTrace, lifts: bool = False) -> None:
@@ -129,7 +129,7 @@ class _Repeat(RecordTrace):
     def _is_repeated(
         self, equation: Equation, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]
     ) -> bool:
-        """Return whether an operation is what an equation says."""
+        """Return whether an operation equals an equation."""
         if primitive is not equation.primitive and (
             primitive.name != equation.primitive.name or not _same_loops(loop_of(primitive), iterations_of(equation))
         ):
@@ -144,20 +144,20 @@ class _Repeat(RecordTrace):
                 return False
         known = equation.metadata
         return metadata is known or (
-            metadata.keys() == known.keys() and all([_alike(x, known[key]) for key, x in metadata.items()])  # noqa: C419
+            metadata.keys() == known.keys() and all([_equivalent(x, known[key]) for key, x in metadata.items()])  # noqa: C419
         )
 
     def _is_constant(self, value: Array | float, first: Any) -> bool:
-        """Return whether a value is a constant of the first recording, which an equation holds in short or by name."""
+        """Return whether a value is the constant of the first recording that an equation has inline or by name."""
         known = self._constants_first.get(first) if type(first) is Name else None
-        if known is not None and _alike(known, value):  # which needs no copy of its own
+        if known is not None and _equivalent(known, value):  # no copy is needed
             self.constants[first] = known
             return True
         own = self._constant(value)
-        return type(own) is not Name and _alike(first, own)
+        return type(own) is not Name and _equivalent(first, own)
 
     def _outputs(self, equation: Equation, ans: Any) -> tuple[Tensor, ...]:
-        """Return results by the names of an equation; none if they have other forms."""
+        """Return results under the names of an equation; empty if their shapes or dtypes differ."""
         answers = ans if type(ans) is tuple else (ans,)
         if len(answers) != len(equation.outputs):
             return ()
@@ -166,8 +166,8 @@ class _Repeat(RecordTrace):
         return found if len(found) == len(outputs) else ()
 
     def _named(self, value: Array, name: Name) -> Tensor | None:
-        """Return a result by a name; None if the name stands for another form."""
-        if type(value) is np.ndarray:  # which most are: a name for it, to compare, takes longer
+        """Return a result under a name; None if its shape or dtype differs."""
+        if type(value) is np.ndarray:  # fast path, without a new name
             return box(value, self, name) if (value.shape, value.dtype, False) == name.form else None
         own = self.root(value)
         return (
@@ -183,30 +183,30 @@ class _Same:
         self._constants = first.constants, second.constants
 
     def equations(self, one: Equation, other: Equation) -> bool:
-        """Return whether two equations do the same."""
-        if one is other:  # as most are, see `_Repeat`
+        """Return whether two equations are equal, and record the correspondence of their outputs."""
+        if one is other:  # the usual case, see `_Repeat`
             return True
         is_same = (
             one.primitive.name == other.primitive.name
             and len(one.inputs) == len(other.inputs)
             and all(map(self.values, one.inputs, other.inputs))
-            and _alike(dict(one.metadata), dict(other.metadata))
+            and _equivalent(dict(one.metadata), dict(other.metadata))
             and _same_loops(iterations_of(one), iterations_of(other))
         )
         self._names.update(zip(one.outputs, other.outputs, strict=False))
         return is_same
 
     def values(self, one: object, other: object) -> bool:
-        """Return whether two constants or names mean the same."""
+        """Return whether two constants or names are equal."""
         if type(one) is Name and type(other) is Name:
             if one in self._constants[0] and other in self._constants[1]:
-                return _alike(self._constants[0][one], self._constants[1][other])
+                return _equivalent(self._constants[0][one], self._constants[1][other])
             return self._names.get(one, one) is other
-        return _alike(one, other)
+        return _equivalent(one, other)
 
 
-def _alike(one: Any, other: Any) -> bool:
-    """Return whether two constants, or entries of metadata, mean the same."""
+def _equivalent(one: Any, other: Any) -> bool:
+    """Return whether two constants or metadata entries are equal."""
     if one is other:
         return True
     one, other = strip_ended(one), strip_ended(other)
@@ -215,20 +215,20 @@ def _alike(one: Any, other: Any) -> bool:
     if isinstance(one, (np.ndarray, np.generic)):
         return bool(one.shape == other.shape and one.dtype == other.dtype) and same_bits(one, other)
     if FOREIGN[type(one)]:
-        return is_lazy(one) and bool(one.__dask_tokenize__() == other.__dask_tokenize__())  # elements are not there
+        return is_lazy(one) and bool(one.__dask_tokenize__() == other.__dask_tokenize__())  # elements are not loaded
     if isinstance(one, (tuple, list)):
-        return len(one) == len(other) and all(map(_alike, one, other))
+        return len(one) == len(other) and all(map(_equivalent, one, other))
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_alike(x, other[key]) for key, x in one.items())
+        return one.keys() == other.keys() and all(_equivalent(x, other[key]) for key, x in one.items())
     if isinstance(one, slice):
-        return _alike((one.start, one.stop, one.step), (other.start, other.stop, other.step))
+        return _equivalent((one.start, one.stop, one.step), (other.start, other.stop, other.step))
     if isinstance(one, (float, complex)):
         return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
-    return bool(type(one).__eq__ in _CANNOT_TELL or one == other)
+    return bool(type(one).__eq__ in _BY_IDENTITY or one == other)
 
 
 def _same_loops(one: Iterations | None, other: Iterations | None) -> bool:
-    """Return whether two loops do the same in each iteration; None stands for what is no loop."""
+    """Return whether two loops have equal bodies; None stands for an operation that is not a loop."""
     if one is None or other is None:
         return one is other
     forms = [(x.count, x.shared, x.carried, list(x.reads), list(x.writes), x.recomputes) for x in (one, other)]
@@ -243,14 +243,14 @@ def _same_loops(one: Iterations | None, other: Iterations | None) -> bool:
 def _same_blocks(one: Block, other: Any) -> bool:
     if len(one.inputs) != len(other.inputs) or len(one.equations) != len(other.equations):
         return False
-    same = _Same(zip(one.inputs, other.inputs, strict=True), one, other)
-    return all(map(same.equations, one.equations, other.equations)) and all(
-        map(same.values, one.outputs, other.outputs)
+    comparison = _Same(zip(one.inputs, other.inputs, strict=True), one, other)
+    return all(map(comparison.equations, one.equations, other.equations)) and all(
+        map(comparison.values, one.outputs, other.outputs)
     )
 
 
-_CANNOT_TELL = (object.__eq__, FunctionType.__eq__, MethodType.__eq__, Tensor.__eq__, np.ufunc.__eq__)
-"""What says nothing of whether two objects mean the same, such as two functions that were made in the same place."""
+_BY_IDENTITY = (object.__eq__, FunctionType.__eq__, MethodType.__eq__, Tensor.__eq__, np.ufunc.__eq__)
+"""Comparisons by identity, which do not tell whether two objects are equivalent, such as two equal closures."""
 
 
 def _message(graph: Graph, equation: Equation | None) -> str:

@@ -1,4 +1,4 @@
-"""How sums along axes and their kin are lowered."""
+"""Lowering of reductions, scans and extrema."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
 from fgrad.native.nodes import Literal, Node, Scan, Scatter
-from fgrad.native.shapes import joined, sliced
+from fgrad.native.shapes import concatenated, sliced
 from fgrad.typing import Axes
 
 if TYPE_CHECKING:
@@ -37,20 +37,20 @@ for _kind in ("sum", "prod", "max", "min", "any", "all"):
 @lowers("mean")
 def _mean(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False) -> Node:
     total = program.reduced("sum", program.cast(x, out.dtype), axis, keepdims, out.dtype)
-    return program.pointwise("divide", total, program.add(Literal(count_of(x.shape, axis), out.dtype)))
+    return program.elementwise("divide", total, program.add(Literal(count_of(x.shape, axis), out.dtype)))
 
 
 def _extremum_of_numbers(kind: str, worst: float) -> Rule:
-    """Return how an extremum is lowered that leaves NaNs out, and is NaN where there is nothing else."""
+    """Return the lowering rule of an extremum that ignores NaN, and is NaN if all elements are."""
 
     def rule(program: Program, out: object, x: Node, axis: Axes = None, keepdims: bool = False) -> Node | None:
         if x.dtype.kind != "f":
             return _reduction_of(kind)(program, out, x, axis, keepdims)
-        unknown = program.pointwise("isnan", x, dtype=np.bool_)
-        kept = program.pointwise("select", unknown, program.add(Literal(worst, x.dtype)), x)
+        unknown = program.elementwise("isnan", x, dtype=np.bool_)
+        kept = program.elementwise("select", unknown, program.add(Literal(worst, x.dtype)), x)
         found = program.reduced(kind, kept, axis, keepdims, x.dtype)
         nothing = program.reduced("all", unknown, axis, keepdims, np.bool_)
-        return program.pointwise("select", nothing, program.add(Literal(np.nan, x.dtype)), found)
+        return program.elementwise("select", nothing, program.add(Literal(np.nan, x.dtype)), found)
 
     return rule
 
@@ -59,20 +59,20 @@ LOWERINGS["nanmax"] = _extremum_of_numbers("max", -np.inf)
 LOWERINGS["nanmin"] = _extremum_of_numbers("min", np.inf)
 
 
-def _last(ndim: int, axis: int) -> list[int]:
-    """Return the axes of an array with one of them behind the others."""
+def _moved_to_end(ndim: int, axis: int) -> list[int]:
+    """Return the axes with one of them moved to the end."""
     return [*(each for each in range(ndim) if each != axis), axis]
 
 
 _LONGEST_ROW = 4096
 
 
-def _chosen(kind: str) -> Callable[..., Any]:
-    """Return how the place of an extremum is lowered: the first of equals, or the first NaN.
+def _index_of_extremum(kind: str) -> Callable[..., Any]:
+    """Return the lowering rule of the index of an extremum: the first of equal elements, or the first NaN.
 
-    The extremum itself comes first, and then the least place where it stands: two loops that take several numbers at
-    once, where one that remembers the place takes them one by one. The places are in memory; of long rows they would
-    take more than the numbers do, and NumPy is faster.
+    The extremum is computed first, and then the smallest index where it occurs: two vectorized loops, faster than one
+    scalar loop that tracks the index. The indices are a constant in memory; for long rows they would be larger than the
+    data, and NumPy is faster.
     """
 
     def rule(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False, **others: object) -> Any:
@@ -87,28 +87,28 @@ def _chosen(kind: str) -> Callable[..., Any]:
         if x.shape[along] > _LONGEST_ROW:
             return None
         best = program.reduced(kind, x, along, True, x.dtype)
-        wanted = program.pointwise("equal", x, best, dtype=np.bool_)
+        wanted = program.elementwise("equal", x, best, dtype=np.bool_)
         if x.dtype.kind == "f":
-            wanted = program.pointwise(
-                "logical_or", wanted, program.pointwise("isnan", x, dtype=np.bool_), dtype=np.bool_
+            wanted = program.elementwise(
+                "logical_or", wanted, program.elementwise("isnan", x, dtype=np.bool_), dtype=np.bool_
             )
         size = x.shape[along]
         numbers = program.array(np.arange(size, dtype=np.int64).reshape((-1, *[1] * (len(x.shape) - along - 1))))
-        places = program.pointwise("select", wanted, numbers, program.add(Literal(size - 1, np.int64)))
+        places = program.elementwise("select", wanted, numbers, program.add(Literal(size - 1, np.int64)))
         return program.reshaped(program.reduced("min", places, along, False, np.int64), out.shape)
 
     return rule
 
 
-LOWERINGS["argmax"] = _chosen("max")
-LOWERINGS["argmin"] = _chosen("min")
+LOWERINGS["argmax"] = _index_of_extremum("max")
+LOWERINGS["argmin"] = _index_of_extremum("min")
 
 
 def _cumulative(kind: str) -> Callable[..., Any]:
     def rule(program: Program, out: Name, x: Node, axis: int) -> Node | None:
         if out.dtype.kind == "b":
             return None
-        order = _last(len(x.shape), axis % len(x.shape))
+        order = _moved_to_end(len(x.shape), axis % len(x.shape))
         found = program.add(Scan(kind, program.permuted(program.cast(x, out.dtype), order)))
         return program.permuted(found, np.argsort(order).tolist())
 
@@ -124,10 +124,10 @@ def _logsumexp(program: Program, out: Name, x: Node, axis: Axes = None, keepdims
     if x.dtype.kind != "f" or x.dtype != out.dtype:
         return None
     largest = program.reduced("max", x, axis, True, x.dtype)
-    total = program.reduced("sum", program.pointwise("share", x, largest), axis, True, x.dtype)
-    # The largest element adds 1 to the total; where it is minus infinity, the total is 0, and of no account.
-    total = program.pointwise("maximum", total, program.add(Literal(1, x.dtype)))
-    found = program.pointwise("add", program.pointwise("log", total), largest)
+    total = program.reduced("sum", program.elementwise("share", x, largest), axis, True, x.dtype)
+    # The largest element adds 1 to the total, so this changes it only where all elements are minus infinity.
+    total = program.elementwise("maximum", total, program.add(Literal(1, x.dtype)))
+    found = program.elementwise("add", program.elementwise("log", total), largest)
     return program.reshaped(found, out.shape)
 
 
@@ -137,12 +137,12 @@ def _cross(program: Program, out: Name, a: Node, b: Node) -> Node:
     for first, second in ((1, 2), (2, 0), (0, 1)):
         x, y = program.cast(a, out.dtype), program.cast(b, out.dtype)
         left, right = (
-            program.pointwise("multiply", *(sliced(program, each, (..., place)) for each, place in pair))
+            program.elementwise("multiply", *(sliced(program, each, (..., place)) for each, place in pair))
             for pair in (((x, first), (y, second)), ((x, second), (y, first)))
         )
-        part = program.pointwise("subtract", left, right)
-        parts.append(program.repeat(program.reshaped(part, (*part.shape, 1)), (*out.shape[:-1], 1)))
-    return joined(program, parts, -1)
+        part = program.elementwise("subtract", left, right)
+        parts.append(program.broadcast(program.reshaped(part, (*part.shape, 1)), (*out.shape[:-1], 1)))
+    return concatenated(program, parts, -1)
 
 
 _FEW = 16
@@ -150,7 +150,7 @@ _FEW = 16
 
 @lowers("segment_sums")
 def _segment_sums(program: Program, out: Name, x: Node, starts: Sequence[int], axis: int) -> Node | None:
-    """Return sums from each start to the next; from one that is not before the next, only its own element."""
+    """Return the sums from each start to the next; where the next start is not larger, the element at the start."""
     (axis,), starts = axes_of(x.shape, axis), [int(each) for each in starts]
     ends = [*starts[1:], x.shape[axis]]
     if x.dtype != out.dtype or 0 in x.shape or not starts:
@@ -161,7 +161,7 @@ def _segment_sums(program: Program, out: Name, x: Node, starts: Sequence[int], a
             program.reduced("sum", sliced(program, x, (*lead, slice(a, max(b, a + 1)))), axis, True, x.dtype)
             for a, b in zip(starts, ends, strict=True)
         ]
-        return joined(program, parts, axis)
+        return concatenated(program, parts, axis)
     if any(a >= b for a, b in zip(starts, ends, strict=True)):
         return None
     order = [axis, *(each for each in range(len(x.shape)) if each != axis)]
@@ -173,12 +173,12 @@ def _segment_sums(program: Program, out: Name, x: Node, starts: Sequence[int], a
 
 @lowers("abs_squared")
 def _abs_squared(program: Program, out: object, x: Node) -> Node | None:
-    return program.pointwise("square", x) if x.dtype.kind == "f" else None
+    return program.elementwise("square", x) if x.dtype.kind == "f" else None
 
 
 @lowers("hypot_squared")
 def _hypot_squared(program: Program, out: Name, x: Any, y: Any) -> Node | None:
     if out.dtype.kind != "f":
         return None
-    length = program.pointwise("hypot", program.cast(x, out.dtype), program.cast(y, out.dtype))
-    return program.pointwise("square", length)
+    length = program.elementwise("hypot", program.cast(x, out.dtype), program.cast(y, out.dtype))
+    return program.elementwise("square", length)

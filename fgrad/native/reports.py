@@ -1,8 +1,8 @@
-"""What a compiled program consists of, as a report; printed, it is a table.
+"""The report of a compiled program, printed as a table.
 
 Inspection            the report of a program
-Stage                 one line of it: loops, a routine, or what NumPy runs
-changes_between(...)  what differs between the calls for which there are programs
+Stage                 one line of it: loops, a library call, or a NumPy step
+changes_between(...)  the differences between calls that have separate programs
 """
 
 from __future__ import annotations
@@ -20,23 +20,22 @@ _MOST_CHANGES = 6
 
 @dataclass
 class Stage:
-    """One part of a compiled program: loops over arrays, a routine of a library, iterations of a loop, or NumPy.
+    """One stage of a compiled program: loops over arrays, a library call, iterations of a loop, or a NumPy step.
 
     Attributes:
-        kind: "loops" over elements, "routine", "iterations" (a loop of the user's), "Python" (such a loop, of which
-            Python runs each iteration) or "NumPy".
-        shape: the sizes of the loops, or the shape of the result; the number of iterations, nothing if that is not
-        known.
-        operations: what is computed for each element, or in each iteration, with how often.
-        lines: the user's, as `file:line: source`.
-        flops: operations on numbers, an elementary function counted as one; an estimate. Those of one iteration where
-            the number of iterations is not known.
-        bytes: of the arrays that are read and written, each once.
-        vanished: how many arrays of the eager function are nowhere in memory.
-        reason: why NumPy runs it; empty for native code.
-        advice: what would make it native, if a sentence can say that.
-        seconds: the time of a run by itself; None if it was not measured.
-        is_conditional: a condition ends the iterations, and the shape has the most of them.
+        kind: "loops" over elements, "routine" (a library call), "iterations" (a loop of the user's), "Python" (a loop
+            whose iterations Python executes) or "NumPy".
+        shape: the sizes of the loops, or the shape of the result; for iterations the trip count, () if it is not known.
+        operations: the count of each operation per element, or per iteration.
+        lines: the user's lines, as `file:line: source`.
+        flops: an estimate of arithmetic operations, with elementary functions counted as one; for one iteration if the
+            trip count is not known.
+        bytes: the size of the arrays that are read and written, each counted once.
+        vanished: the number of intermediate arrays of the eager function that are not stored.
+        reason: why NumPy executes the stage; empty for native code.
+        advice: how to make it native, if known.
+        seconds: the time of one run; None if it was not measured.
+        is_conditional: whether a condition ends the iterations; then the shape has their maximum.
     """
 
     kind: str
@@ -54,25 +53,25 @@ class Stage:
 
 @dataclass
 class Inspection:
-    """What a compiled function does for arguments of one form; `inspect` of the function returns it.
+    """The report of a compiled function for arguments of one form, as returned by the function's `inspect`.
 
     Attributes:
         name: of the function.
-        inputs: what goes into the program, by the names that the user gave it.
-        frozen: arguments that are part of the program.
-        variables: what is read when it runs.
-        loops: loops of the program, each before those inside of it, with the lines that an iteration is for. Loops of
-            Python's that were found again are among them, and those of backward passes.
-        unrolled: lines whose operations the program has many times over and in no loop, and why.
-        stages: what it does, in order.
-        memory: bytes of the results, of the arena for arrays on the way, of arrays between stages, of constants.
-        seconds: what recording took, planning, and LLVM.
-        operations: how many were recorded.
-        programs: how many there have been for this function.
-        changes: what differed between them.
-        llvm: the native code in LLVM's language.
-        calls: the seconds of one call, "compiled" and, without `compile`, "eager"; empty if they were not measured, or
-            if the function assigns to variables.
+        inputs: the inputs of the program, by the user's names.
+        frozen: arguments that are constants of the program.
+        variables: the variables that it reads.
+        loops: loops of the program, outer loops first, with the lines of an iteration. Python loops that were rerolled
+            and loops of backward passes are among them.
+        unrolled: lines whose operations occur many times outside of a loop, and why.
+        stages: the stages, in order of execution.
+        memory: bytes of results, of the arena of intermediate arrays, of arrays between stages, of constants.
+        seconds: the time of recording, planning, and LLVM.
+        operations: the number of recorded operations.
+        programs: the number of programs recorded for this function so far.
+        changes: the differences between them.
+        llvm: the LLVM IR.
+        calls: the seconds of one call, "compiled" and "eager"; empty if they were not measured, or if the function
+            assigns to variables.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -105,10 +104,7 @@ class Inspection:
 
     @property
     def calls_to_pay(self) -> float:
-        """The number of calls after which compiling has saved what it took; infinite if it never does.
-
-        NaN if calls were not measured.
-        """
+        """The number of calls after which compiling has paid off, maybe infinite; NaN if calls were not measured."""
         if not self.calls:
             return math.nan
         saved = self.calls["eager"] - self.calls["compiled"]
@@ -121,17 +117,17 @@ class Inspection:
 
     @property
     def steps(self) -> list[Stage]:
-        """The stages that NumPy runs, and loops of which Python runs each iteration."""
+        """The stages that NumPy executes, and loops whose iterations Python executes."""
         return [stage for stage in self.stages if stage.kind in _PYTHONS]
 
     @property
     def flops(self) -> int:
-        """Operations on numbers in one call, where they are known."""
+        """An estimate of the arithmetic operations of one call."""
         return sum(stage.flops for stage in self.stages)
 
     @property
     def bytes(self) -> int:
-        """Bytes of the arrays that stages read and write in one call."""
+        """The bytes of the arrays that stages read and write in one call."""
         return sum(stage.bytes for stage in self.stages)
 
     def __str__(self) -> str:
@@ -165,7 +161,7 @@ class Inspection:
         return [f"{times}; compiling {pays}"]
 
     def _table(self) -> Iterator[str]:
-        """Return a line for each stage, and below it what it computes, and for which lines of the user's."""
+        """Yield a line for each stage, followed by its operations and the user's lines."""
         total = sum(stage.seconds or 0.0 for stage in self.stages)
         heads = _HEADS if total else _HEADS[:-1]
         rows = [heads, *(_cells(place, stage, total)[: len(heads)] for place, stage in enumerate(self.stages, 1))]
@@ -210,11 +206,11 @@ def _counted(count: int, what: str) -> str:
     return f"{count} {what}" + "s" * (count != 1)
 
 
-# What a stage computes
+# Differences between programs
 
 
 def changes_between(calls: Sequence[Sequence[tuple[str, str]]]) -> list[str]:
-    """Return what differs between calls, each given by the texts of its leaves and their forms."""
+    """Return the differences between calls, each given as labels of leaves with their dtypes and shapes."""
     if len({tuple(label for label, _ in leaves) for leaves in calls}) > 1:
         return ["how the arguments are nested"]
     found = []

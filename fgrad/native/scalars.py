@@ -1,8 +1,8 @@
-"""Operations on single numbers, in the loop language: a row of a table for each.
+"""Scalar operations in the loop IR, as a table.
 
 SCALAR_OPERATIONS["add"].emit(code, kind, a, b)    appends the instructions, and returns the result
 
-`kind` is the kind of number of the arguments. Nothing is rounded otherwise than NumPy rounds it.
+`kind` is the scalar type of the operands. Results are rounded as in NumPy.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from fgrad.native.ir import FALSE, TRUE, Builder, Constant, Op, Type, Value, int
 
 @dataclass(frozen=True)
 class Scalar:
-    """A kind of number.
+    """A scalar type.
 
     Attributes:
-        type: in registers.
-        stored: in memory, where truth values take a byte.
+        type: the type in registers.
+        stored: the type in memory, where a boolean is a byte.
         family: "float", "signed", "unsigned" or "bool".
     """
 
@@ -34,7 +34,7 @@ class Scalar:
 
     @property
     def is_float(self) -> bool:
-        """Whether it is a floating-point number."""
+        """Whether it is a floating-point type."""
         return self.family == "float"
 
     @property
@@ -57,36 +57,36 @@ SCALARS = {
     "bool": Scalar(Type.I1, Type.I8, "bool"),
     **_integers(),
 }
-"""By the name of the dtype. Arrays of others are left to NumPy."""
+"""Scalar types by dtype name. NumPy executes operations on other dtypes."""
 
 
 _by_dtype = {dtype: SCALARS[dtype.name] for dtype in map(np.dtype, SCALARS)}
-"""The same by dtype: NumPy makes up a name anew each time."""
+"""The same by dtype, since NumPy builds the name of a dtype at each access."""
 
 
 def scalar_of(dtype: np.dtype[Any]) -> Scalar:
-    """Return the kind of number of a dtype."""
+    """Return the scalar type of a dtype."""
     return _by_dtype[dtype]
 
 
 def is_native(dtype: np.dtype[Any]) -> bool:
-    """Return whether there are registers for a dtype."""
+    """Return whether native code supports a dtype."""
     return dtype in _by_dtype
 
 
 def literal(value: Any, dtype: Any) -> Constant:
-    """Return a known number of a dtype."""
+    """Return a constant of a dtype."""
     return Constant(scalar_of(dtype).type, value)
 
 
 def loaded(code: Builder, kind: Scalar, address: Value) -> Value:
-    """Read a number."""
+    """Append a load of a scalar."""
     found = code.load(kind.stored, address)
     return code.compare("ne", found, integer(0, Type.I8)) if kind.family == "bool" else found
 
 
 def store(code: Builder, kind: Scalar, value: Value, address: Value) -> None:
-    """Write a number."""
+    """Append a store of a scalar."""
     code.store(code.cast(Op.ZEXT, value, Type.I8) if kind.family == "bool" else value, address)
 
 
@@ -94,31 +94,31 @@ Emit = Callable[..., Value]
 
 
 class Cost(IntEnum):
-    """What an operation costs: a cycle or two, some more, though not more than memory, or a function's time."""
+    """Cost of an operation: a cycle or two; more, but less than a memory access; or the time of a function call."""
 
     CHEAP = 0
-    MIDDLING = 1
-    DEAR = 2
+    MODERATE = 1
+    EXPENSIVE = 2
 
 
 class ScalarOperation(NamedTuple):
-    """An operation on single numbers.
+    """A scalar operation.
 
     Attributes:
-        emit: appends it: `emit(code, kind, *args)`.
-        cost: what it costs.
-        is_for_floats: whether other kinds of numbers do not have it, or do something else.
-        jax: the module of JAX that has it, by the same name; None if there is none, or if its results are not
-            those of NumPy: then `fgrad.engines.jax` has a rule.
+        emit: appends the operation: `emit(code, kind, *args)`.
+        cost: the cost.
+        is_for_floats: whether the operation is defined, in this form, for floating-point types only.
+        jax: the module of JAX with an operation of the same name; None if there is none, or if its results differ from
+            NumPy's: then `fgrad.engines.jax` has a rule.
     """
 
     emit: Emit
-    cost: Cost = Cost.DEAR
+    cost: Cost = Cost.EXPENSIVE
     is_for_floats: bool = False
     jax: str | None = "numpy"
 
 
-# What instructions do
+# Emitters
 
 
 def _zero(kind: Scalar) -> Constant:
@@ -130,7 +130,7 @@ def _one(kind: Scalar) -> Constant:
 
 
 def _arithmetic(of_floats: Op | None, of_integers: Op | None, of_truths: Op | None = None) -> Emit:
-    """Return an instruction that differs by kinds of numbers; None where a kind does not have it."""
+    """Return the emitter of an instruction that depends on the family of the type; None where it is not defined."""
 
     def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
         op = of_floats if kind.is_float else of_truths if kind.family == "bool" else of_integers
@@ -141,7 +141,7 @@ def _arithmetic(of_floats: Op | None, of_integers: Op | None, of_truths: Op | No
 
 
 def _comparison(of_floats: str, of_integers: str) -> Emit:
-    """Return a comparison; of integers it depends on whether they have a sign."""
+    """Return the emitter of a comparison; for integers it depends on signedness."""
 
     def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
         sign = "" if of_integers in ("eq", "ne") else "s" if kind.family == "signed" else "u"
@@ -151,12 +151,12 @@ def _comparison(of_floats: str, of_integers: str) -> Emit:
 
 
 def _intrinsic(name: str) -> Emit:
-    """Return one of LLVM's own functions."""
+    """Return the emitter of an LLVM intrinsic."""
     return lambda code, kind, *args: code.intrinsic(name, *args)
 
 
 def _function(name: str) -> Emit:
-    """Return a function of the C library, whose name ends with f for single precision."""
+    """Return the emitter of a C library function, with suffix f in single precision."""
     return lambda code, kind, *args: code.call(name + ("f" if kind.type is Type.F32 else ""), *args)
 
 
@@ -175,7 +175,7 @@ def _is_nan(code: Builder, kind: Scalar, a: Value) -> Value:
 
 
 def _extremum(wins_over: Emit, of_truths: Op) -> Emit:
-    """Return the larger or smaller one; NaN wins, and of equals, as 0.0 and -0.0 are, the second, as processors do."""
+    """Return the emitter of an extremum; NaN propagates, and of equal operands the second is returned (0.0, -0.0)."""
 
     def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
         if kind.family == "bool":
@@ -192,7 +192,7 @@ _maximum, _minimum = _extremum(_greater, Op.OR), _extremum(_less, Op.AND)
 
 
 def _extremum_of_numbers(wins_over: Emit, of_others: Emit) -> Emit:
-    """Return the larger or smaller one; NaN loses, and of equals the second wins."""
+    """Return the emitter of an extremum that ignores NaN; of equal operands the second is returned."""
 
     def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
         if not kind.is_float:
@@ -234,7 +234,7 @@ def _sign(code: Builder, kind: Scalar, a: Value) -> Value:
 
 
 def _scale(code: Builder, kind: Scalar, cotangent: Value, slope: Value) -> Value:
-    """Return the product, in which an exact zero of the cotangent wins over infinities and NaN."""
+    """Return the product, where an exact zero of the cotangent absorbs infinities and NaN."""
     product = _multiply(code, kind, cotangent, slope)
     if isinstance(slope, Constant) and all(map(math.isfinite, slope.numbers)):
         return product
@@ -243,11 +243,11 @@ def _scale(code: Builder, kind: Scalar, cotangent: Value, slope: Value) -> Value
 
 
 def _logaddexp(power: Emit, unit: float) -> Emit:
-    """Return the logarithm of the sum of two powers; the difference of equal infinities is not defined.
+    """Return the emitter of the logarithm of a sum of two powers; equal operands, maybe infinite, are special-cased.
 
     Args:
         power: exp or exp2.
-        unit: the logarithm of the base.
+        unit: the natural logarithm of the base.
     """
 
     def emit(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
@@ -264,7 +264,7 @@ def _logaddexp(power: Emit, unit: float) -> Emit:
 
 
 def _share(power: Emit) -> Emit:
-    """Return exp(x - total); where both are infinite, which they are together, 0 below and 1 above."""
+    """Return the emitter of exp(x - total), clipped so that infinities give 0 at minus and 1 at plus infinity."""
 
     def emit(code: Builder, kind: Scalar, x: Value, total: Value) -> Value:
         limits = np.finfo(f"float{kind.bits}")
@@ -285,14 +285,14 @@ def _have_other_signs(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
 
 
 def _remainder(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
-    """Return the remainder with the sign of `b`, as Python and NumPy do."""
+    """Return the remainder with the sign of `b`, as in Python and NumPy."""
     rest = code.binary(Op.FREM, a, b)
     moved = code.select(_have_other_signs(code, kind, rest, b), code.fadd(rest, b), rest)
     return code.select(_is_zero(code, kind, rest), _copysign(code, kind, _zero(kind), b), moved)
 
 
 def _floor_divide(code: Builder, kind: Scalar, a: Value, b: Value) -> Value:
-    """Return the whole number of times, as NumPy does: from the remainder, so that it is exact."""
+    """Return the floor of the quotient as NumPy does: from the remainder, so that it is exact."""
     one = _one(kind)
     rest = code.binary(Op.FREM, a, b)
     times = code.fdiv(code.fsub(a, rest), b)
@@ -326,7 +326,7 @@ def _sech_square(code: Builder, kind: Scalar, a: Value) -> Value:
 
 
 def _xlogy(logarithm: Emit) -> Emit:
-    """Return x * log(y), which is 0 where x is, unless y is NaN."""
+    """Return the emitter of x * log(y), which is 0 where x is 0, unless y is NaN."""
 
     def emit(code: Builder, kind: Scalar, x: Value, y: Value) -> Value:
         product = code.fmul(x, logarithm(code, kind, y))
@@ -340,8 +340,8 @@ def _constant_times(factor: float) -> Emit:
     return lambda code, kind, a: code.fmul(a, real(factor, kind.type))
 
 
-def _against_infinity(predicate: str, otherwise: Constant) -> Emit:
-    """Return a comparison of the size with infinity, which other kinds of numbers than floating-point ones have not."""
+def _compared_with_infinity(predicate: str, otherwise: Constant) -> Emit:
+    """Return the emitter of a comparison of |a| with infinity; constant for other types than floating-point."""
 
     def emit(code: Builder, kind: Scalar, a: Value) -> Value:
         if not kind.is_float:
@@ -374,11 +374,11 @@ def _invert(code: Builder, kind: Scalar, a: Value) -> Value:
 
 # The table
 
-_CHEAP, _MIDDLING = Cost.CHEAP, Cost.MIDDLING
+_CHEAP, _MODERATE = Cost.CHEAP, Cost.MODERATE
 _SPECIAL = "scipy.special"
 
 
-def _of_floats(emit: Emit, cost: Cost = Cost.DEAR, jax: str | None = "numpy") -> ScalarOperation:
+def _float_operation(emit: Emit, cost: Cost = Cost.EXPENSIVE, jax: str | None = "numpy") -> ScalarOperation:
     return ScalarOperation(emit, cost, True, jax)
 
 
@@ -394,14 +394,14 @@ _OTHER_NAME = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "arctan2": "atan2", "power": "pow",
 }  # fmt: skip
-"""Functions of the C library."""
+"""Functions of the C library, by NumPy's name."""
 
 SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "add": _cheap(_arithmetic(Op.FADD, Op.ADD, Op.OR)),
     "subtract": _cheap(_arithmetic(Op.FSUB, Op.SUB)),
     "multiply": _cheap(_multiply),
-    "divide": _of_floats(_arithmetic(Op.FDIV, None), _MIDDLING),
-    "fmod": _of_floats(_arithmetic(Op.FREM, None)),
+    "divide": _float_operation(_arithmetic(Op.FDIV, None), _MODERATE),
+    "fmod": _float_operation(_arithmetic(Op.FREM, None)),
     "bitwise_and": _cheap(_arithmetic(None, Op.AND, Op.AND)),
     "bitwise_or": _cheap(_arithmetic(None, Op.OR, Op.OR)),
     "bitwise_xor": _cheap(_arithmetic(None, Op.XOR, Op.XOR)),
@@ -418,55 +418,55 @@ SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "negative": _cheap(_negative),
     "positive": _cheap(lambda code, kind, a: a),
     "abs": _cheap(_absolute),
-    "fabs": _of_floats(_absolute, _CHEAP),
-    "sign": ScalarOperation(_sign, _MIDDLING, jax=None),
+    "fabs": _float_operation(_absolute, _CHEAP),
+    "sign": ScalarOperation(_sign, _MODERATE, jax=None),
     "square": _cheap(_square),
-    "reciprocal": _of_floats(_reciprocal, _MIDDLING),
-    "sqrt": _of_floats(_intrinsic("sqrt"), _MIDDLING),
-    "floor": _of_floats(_floor, _MIDDLING),
-    "ceil": _of_floats(_intrinsic("ceil"), _MIDDLING),
-    "trunc": _of_floats(_intrinsic("trunc"), _MIDDLING),
-    "rint": _of_floats(_intrinsic("rint"), _MIDDLING),
-    "copysign": _of_floats(_copysign, _CHEAP),
-    "remainder": _of_floats(_remainder, jax=None),
-    "floor_divide": _of_floats(_floor_divide, jax=None),
-    "heaviside": _of_floats(_heaviside, _MIDDLING, jax=None),
-    "scale": _of_floats(_scale, _CHEAP, jax=None),
-    "share": _of_floats(_share(_exp), jax=None),
-    "share_of_2": _of_floats(_share(_exp2), jax=None),
-    "logaddexp": _of_floats(_logaddexp(_exp, 1.0)),
-    "logaddexp2": _of_floats(_logaddexp(_exp2, float(np.log(2)))),
-    "expit": _of_floats(_expit, jax=_SPECIAL),
-    "sech_square": _of_floats(_sech_square, jax=None),
-    "xlogy": _of_floats(_xlogy(_log), jax=_SPECIAL),
-    "xlog1py": _of_floats(_xlogy(_log1p), jax=_SPECIAL),
-    "deg2rad": _of_floats(_constant_times(np.pi / 180)),
-    "radians": _of_floats(_constant_times(np.pi / 180)),
-    "rad2deg": _of_floats(_constant_times(180 / np.pi)),
-    "degrees": _of_floats(_constant_times(180 / np.pi)),
+    "reciprocal": _float_operation(_reciprocal, _MODERATE),
+    "sqrt": _float_operation(_intrinsic("sqrt"), _MODERATE),
+    "floor": _float_operation(_floor, _MODERATE),
+    "ceil": _float_operation(_intrinsic("ceil"), _MODERATE),
+    "trunc": _float_operation(_intrinsic("trunc"), _MODERATE),
+    "rint": _float_operation(_intrinsic("rint"), _MODERATE),
+    "copysign": _float_operation(_copysign, _CHEAP),
+    "remainder": _float_operation(_remainder, jax=None),
+    "floor_divide": _float_operation(_floor_divide, jax=None),
+    "heaviside": _float_operation(_heaviside, _MODERATE, jax=None),
+    "scale": _float_operation(_scale, _CHEAP, jax=None),
+    "share": _float_operation(_share(_exp), jax=None),
+    "share_of_2": _float_operation(_share(_exp2), jax=None),
+    "logaddexp": _float_operation(_logaddexp(_exp, 1.0)),
+    "logaddexp2": _float_operation(_logaddexp(_exp2, float(np.log(2)))),
+    "expit": _float_operation(_expit, jax=_SPECIAL),
+    "sech_square": _float_operation(_sech_square, jax=None),
+    "xlogy": _float_operation(_xlogy(_log), jax=_SPECIAL),
+    "xlog1py": _float_operation(_xlogy(_log1p), jax=_SPECIAL),
+    "deg2rad": _float_operation(_constant_times(np.pi / 180)),
+    "radians": _float_operation(_constant_times(np.pi / 180)),
+    "rad2deg": _float_operation(_constant_times(180 / np.pi)),
+    "degrees": _float_operation(_constant_times(180 / np.pi)),
     "isnan": _cheap(_is_nan),
-    "isfinite": _cheap(_against_infinity("one", TRUE)),
-    "isinf": _cheap(_against_infinity("oeq", FALSE)),
+    "isfinite": _cheap(_compared_with_infinity("one", TRUE)),
+    "isinf": _cheap(_compared_with_infinity("oeq", FALSE)),
     "signbit": ScalarOperation(_sign_bit),
     "logical_and": _cheap(_logical(Op.AND)),
     "logical_or": _cheap(_logical(Op.OR)),
     "logical_xor": ScalarOperation(_logical(Op.XOR)),
     "logical_not": _cheap(lambda code, kind, a: code.negated(_truth(code, kind, a))),
     "invert": _cheap(_invert),
-    "erf": _of_floats(_function("erf"), jax=_SPECIAL),
-    "erfc": _of_floats(_function("erfc"), jax=_SPECIAL),
-    **{name: _of_floats(_function(name)) for name in _SAME_NAME},
-    **{name: _of_floats(_function(theirs)) for name, theirs in _OTHER_NAME.items()},
+    "erf": _float_operation(_function("erf"), jax=_SPECIAL),
+    "erfc": _float_operation(_function("erfc"), jax=_SPECIAL),
+    **{name: _float_operation(_function(name)) for name in _SAME_NAME},
+    **{name: _float_operation(_function(theirs)) for name, theirs in _OTHER_NAME.items()},
 }
 
 
 def cost_of(name: str) -> Cost:
-    """Return what an operation of a node costs; conversions and choices are cheap."""
+    """Return the cost of a node's operation; casts and selects are cheap."""
     return _CHEAP if name in ("cast", "select") else SCALAR_OPERATIONS[name].cost
 
 
 def convert(code: Builder, a: Value, given: Scalar, wanted: Scalar) -> Value:
-    """Return a number as another kind, as `astype` does."""
+    """Append a conversion to another scalar type, as by `astype`."""
     if given == wanted or (given.type is wanted.type and not given.is_float):
         return a
     if wanted.family == "bool":

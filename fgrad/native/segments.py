@@ -1,4 +1,4 @@
-"""Native items that follow each other, as one function in LLVM's language."""
+"""Segments: consecutive native items, as one function in LLVM IR."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import numpy as np
 from fgrad import errors
 from fgrad.native.calls import Calls, Functions, arena_offsets
 from fgrad.native.ir import Builder, Op, Parameter, Symbol, Type, Value, integer
-from fgrad.native.llvm_text import printed, taken
+from fgrad.native.llvm_text import parameter_list, printed
 from fgrad.native.nodes import Node
 from fgrad.native.plan import Item, Plan
 
 _DATA = object.__basicsize__
-"""Where the object of an array holds the address of its elements."""
+"""Offset of the data pointer in an array object."""
 _FLAGS = _DATA + 48
-"""Where it holds the flags that say how its elements lie."""
+"""Offset of the array flags in an array object."""
 _IN_ORDER = 0x101
-"""The flags of an array whose elements lie in C order, and where the processor wants numbers of their size."""
+"""Flags of a C-contiguous, aligned array."""
 _ITEMS = tuple.__basicsize__
-"""Where a tuple holds the address of its first item."""
+"""Offset of the first item in a tuple."""
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 
 
 @functools.cache
 def check_layout() -> None:
-    """Raise if the objects of arrays are not laid out as native code takes them to be; looked at once.
+    """Raise if array objects have another memory layout than native code assumes; checked once.
 
     Raises:
-        UnsupportedError: a NotImplementedError; this is another Python, or another NumPy, than there have been so far.
+        UnsupportedError: a NotImplementedError; this Python or NumPy has another layout than known versions.
     """
     square = np.ones((2, 2))
     odd = np.zeros(17, np.uint8)[1:].view(np.float64)
@@ -52,21 +52,21 @@ def check_layout() -> None:
 
 
 class Segment:
-    """One function that runs items, and the arrays that it takes.
+    """One function that executes items, and its arrays.
 
     Args:
         name: of the function.
-        items: nests, routines and loops.
+        items: nests, library calls and loops.
         plan: says which arrays are stored.
-        known: arrays that do not change, by node.
-        functions: those that there are; more are added.
-        begun: arrays of which segments before have written a part, and that exist then; more are added.
+        known: constant arrays, by node.
+        functions: the functions emitted so far; more are added.
+        begun: arrays partly written by earlier segments, which exist already; more are added.
 
     Attributes:
         touches: the arrays that it reads or writes.
-        needs: the arrays that it reads and that come from elsewhere.
-        makes: the arrays that it writes and that others read; known when it is finished.
-        arena: how many bytes it needs besides; known when its arrays have places.
+        needs: the arrays that it reads from elsewhere.
+        makes: the arrays that it writes for others; set by `finished`.
+        arena: the bytes of its arena; set by `place`.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class Segment:
         self.arena, self._offsets = 0, dict[Node, int]()
 
     def finished(self, wanted: set[Node]) -> str:
-        """Return the function in LLVM's language, where others read the arrays `wanted`.
+        """Return the function as LLVM IR; `wanted` are the arrays that others read.
 
-        It takes a tuple of arrays, those that it reads and those that it makes, and the arena. It returns 1, and does
-        nothing, unless the arrays that it reads all lie in memory as they should.
+        Its parameters are a tuple of arrays, first those that it reads, then those that it makes, and the arena. It
+        returns 1 without any effect unless the arrays that it reads are all C-contiguous and aligned; otherwise 0.
         """
         code, arrays, arena = Builder(), Parameter("arrays"), Parameter("arena")
         self.place(wanted)
@@ -107,16 +107,16 @@ class Segment:
         return self.definition(code, [arrays, arena], refused)
 
     def place(self, wanted: set[Node]) -> None:
-        """Find places in the arena for the arrays that it makes, but for those that others read, `wanted`."""
+        """Assign arena offsets to the arrays that it makes, except those that others read, `wanted`."""
         self._offsets, self.arena = arena_offsets(self._calls.touched, self._made.keys() - wanted, self._calls.forms)
 
     def append(self, code: Builder, memory: dict[Node, Value], arena: Value) -> None:
         """Append the items.
 
         Args:
-            code: where they go.
-            memory: where the arrays lie that come from elsewhere, and those that others read; the others are added.
-            arena: memory to work in.
+            code: the builder.
+            memory: addresses of the arrays from elsewhere and of those that others read; the others are added.
+            arena: the address of the arena.
         """
         for node, offset in self._offsets.items():
             memory[node] = code.address(arena, Type.I8, integer(offset))
@@ -125,14 +125,16 @@ class Segment:
         self._calls.append(code, memory)
 
     def definition(self, code: Builder, parameters: Sequence[Parameter], result: Value) -> str:
-        """Return the function in LLVM's language."""
+        """Return the function as LLVM IR."""
         body, used = printed(code.body, result)
         self._functions.used.update(used)
-        return f"define i32 @{self.name}({taken(parameters)}) {self._functions.linkage.callers} #0 {{\n{body}\n}}"
+        return (
+            f"define i32 @{self.name}({parameter_list(parameters)}) {self._functions.linkage.callers} #0 {{\n{body}\n}}"
+        )
 
 
 def _are_in_order(code: Builder, objects: Sequence[Value]) -> Value:
-    """Append whether the elements of arrays all lie in memory as they should."""
+    """Append a check that all arrays are C-contiguous and aligned."""
     total: Value = integer(_IN_ORDER, Type.I32)
     for each in objects:
         flags = code.load(Type.I32, code.address(each, Type.I8, integer(_FLAGS)))

@@ -1,4 +1,4 @@
-"""How shapes, keys and choices are lowered: most are other indices, and vanish."""
+"""Lowering of shape operations, basic indexing and selections: mostly index arithmetic, which needs no loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @lowers("broadcast_to")
 def _broadcast_to(program: Program, out: Name, x: Node, shape: tuple[int, ...]) -> Node:
-    return program.repeat(program.node(x), out.shape)
+    return program.broadcast(program.node(x), out.shape)
 
 
 @lowers("reshape")
@@ -39,7 +39,7 @@ def _transpose(program: Program, out: object, x: Node, axes: Any = None) -> Node
 @lowers("astype")
 def _astype(program: Program, out: Name, x: Node, dtype: object) -> Node | None:
     if x.dtype.kind == "f" and out.dtype.kind in "iu":
-        return None  # what is out of range is the processor's to say
+        return None  # out-of-range values: processor-dependent in NumPy, poison in LLVM
     return program.cast(x, out.dtype)
 
 
@@ -51,17 +51,17 @@ def _same(program: Program, out: Name, x: Node, *others: object, **metadata: obj
 @lowers("where")
 def _where(program: Program, out: Name, condition: Node, a: object, b: object) -> Node:
     chosen = program.cast(a, out.dtype), program.cast(b, out.dtype)
-    return program.pointwise("select", program.cast(condition, np.bool_), *chosen, dtype=out.dtype)
+    return program.elementwise("select", program.cast(condition, np.bool_), *chosen, dtype=out.dtype)
 
 
 # Keys
 
 
 def view_of(template: tuple[Any, ...], shape: Shape) -> tuple[list[tuple[str, int, int, int]], Shape]:
-    """Return what a key of slices and integers takes from each axis, and the shape of the result.
+    """Return the selection of a basic key along each axis, and the shape of the result.
 
     Returns:
-        For each axis of the array: "at" with an index, or "along" with an axis of the result, start and step.
+        For each axis of the array: ("at", index), or ("along", axis of the result, start, step).
     """
     items = list(template)
     if Ellipsis not in [each for each in items if each is Ellipsis]:
@@ -84,7 +84,7 @@ def view_of(template: tuple[Any, ...], shape: Shape) -> tuple[list[tuple[str, in
 
 
 def sliced(program: Program, x: Node, template: tuple[Any, ...]) -> Node:
-    """Return `x[template]` for slices, integers, None and an ellipsis."""
+    """Return `x[template]` for a basic key: slices, integers, None and an ellipsis."""
     axes, shape = view_of(template, x.shape)
     places = [
         AffineIndex(first, ())
@@ -98,9 +98,9 @@ def sliced(program: Program, x: Node, template: tuple[Any, ...]) -> Node:
 
 
 def put_into(program: Program, values: Node, template: tuple[Any, ...], shape: Shape, fill: Node) -> Node:
-    """Return an array with `values` at a key of slices and integers, and `fill` elsewhere: a number, or an array."""
+    """Return an array with `values` at a basic key, and `fill` elsewhere: a scalar, or an array."""
     axes, view = view_of(template, shape)
-    values = program.repeat(values, view)
+    values = program.broadcast(values, view)
     places = [AffineIndex(0, ())] * len(view)
     bounds = []
     for axis, (kind, first, start, step) in enumerate(axes):
@@ -125,11 +125,11 @@ def _split(program: Program, out: object, x: Node, sections: Any, axis: int) -> 
     return tuple(sliced(program, x, (*lead, slice(a, b))) for a, b in pairwise(ends))
 
 
-# Arrays beside each other
+# Concatenation
 
 
-def joined(program: Program, parts: Sequence[Node], axis: int) -> Node:
-    """Return arrays beside each other along an axis."""
+def concatenated(program: Program, parts: Sequence[Node], axis: int) -> Node:
+    """Return the concatenation of arrays along an axis."""
     axis %= len(parts[0].shape)
     kept = [part for part in parts if part.shape[axis]] or list(parts[:1])
     return kept[0] if len(kept) == 1 else program.add(Concatenation(kept, axis))
@@ -137,14 +137,14 @@ def joined(program: Program, parts: Sequence[Node], axis: int) -> Node:
 
 @lowers("concatenate")
 def _concatenate(program: Program, out: Name, *arrays: Any, axis: int) -> Node:
-    return joined(program, [program.cast(x, out.dtype) for x in arrays], axis)
+    return concatenated(program, [program.cast(x, out.dtype) for x in arrays], axis)
 
 
 @lowers("stack")
 def _stack(program: Program, out: Name, *arrays: Any, axis: int) -> Node:
     axis %= len(out.shape)
     shape = (*out.shape[:axis], 1, *out.shape[axis + 1 :])
-    return joined(program, [program.reshaped(program.cast(x, out.dtype), shape) for x in arrays], axis)
+    return concatenated(program, [program.reshaped(program.cast(x, out.dtype), shape) for x in arrays], axis)
 
 
 @lowers("roll")
@@ -156,7 +156,7 @@ def _roll(program: Program, out: object, x: Node, shift: Sequence[int], axis: Se
         lead = (slice(None),) * along
         if cut:
             parts = [sliced(program, x, (*lead, slice(cut, None))), sliced(program, x, (*lead, slice(cut)))]
-            x = joined(program, parts, along)
+            x = concatenated(program, parts, along)
     return x
 
 
@@ -166,7 +166,7 @@ def _difference(program: Program, out: object, x: Node, axis: int) -> Node | Non
         return None
     lead = (slice(None),) * (axis % len(x.shape))
     ends = [sliced(program, x, (*lead, each)) for each in (slice(1, None), slice(None, -1))]
-    return program.pointwise("subtract", *ends)
+    return program.elementwise("subtract", *ends)
 
 
 # Diagonals and windows
@@ -183,7 +183,7 @@ def _diagonal(program: Program, out: Name, x: Node, offset: int) -> Node:
 
 @lowers("diagonal_matrix")
 def _diagonal_matrix(program: Program, out: Name, x: Node, shape: Any, offset: int) -> Node:
-    """Put values on a diagonal: in memory, each lies the same distance from the one before."""
+    """Return values on a diagonal: a slice of the flattened matrix with a constant step."""
     if not x.size:
         return program.zeros(out.shape, out.dtype)
     rows, columns = shape
@@ -204,7 +204,7 @@ def _sliding_windows(program: Program, out: Name, x: Node, sizes: Sequence[int],
 
 @lowers("by_diagonals")
 def _by_diagonals(program: Program, out: Name, x: Node, columns: int) -> Node:
-    """Return matrices with values along their diagonals, from the lower left to the upper right."""
+    """Return matrices with values constant along their diagonals, from the lower left to the upper right."""
     lead = len(x.shape) - 1
     rows = out.shape[-2]
     terms = [AffineTerm(axis, sign) for axis, sign in ((lead, -1), (lead + 1, 1)) if out.shape[axis] != 1]
@@ -212,7 +212,7 @@ def _by_diagonals(program: Program, out: Name, x: Node, columns: int) -> Node:
     return program.add(Remap(x, out.shape, places))
 
 
-# What is a few operations
+# Composite operations
 
 
 @lowers("imag")
@@ -222,13 +222,13 @@ def _imag(program: Program, out: Name, x: Node) -> Node:
 
 @lowers("round")
 def _round(program: Program, out: object, x: Node, decimals: int = 0) -> Node | None:
-    """Round as NumPy does: what is scaled by a power of ten to a whole number."""
+    """Return values rounded as in NumPy: scaled by a power of ten, rounded to integers, and scaled back."""
     if x.dtype.kind != "f":
         return x if decimals >= 0 else None
     power = program.add(Literal(10.0 ** abs(decimals), x.dtype))
     forth, back = ("multiply", "divide") if decimals >= 0 else ("divide", "multiply")
-    whole = program.pointwise("rint", program.pointwise(forth, x, power) if decimals else x)
-    return program.pointwise(back, whole, power) if decimals else whole
+    whole = program.elementwise("rint", program.elementwise(forth, x, power) if decimals else x)
+    return program.elementwise(back, whole, power) if decimals else whole
 
 
 _MOST_COEFFICIENTS = 32
@@ -236,7 +236,7 @@ _MOST_COEFFICIENTS = 32
 
 @lowers("polyval")
 def _polyval(program: Program, out: Name, p: Node, x: Any) -> Node | None:
-    """Return a polynomial by Horner's rule, which begins with 0 times `x`, as NumPy's does."""
+    """Return a polynomial by Horner's rule, which starts with 0 times `x` as in NumPy."""
     if 0 in out.shape:
         return program.zeros(out.shape, out.dtype)
     if not p.shape or p.shape[0] > _MOST_COEFFICIENTS:
@@ -244,5 +244,5 @@ def _polyval(program: Program, out: Name, p: Node, x: Any) -> Node | None:
     x, found = program.cast(x, out.dtype), program.add(Literal(0, out.dtype))
     for place in range(p.shape[0]):
         coefficient = program.cast(sliced(program, p, (place,)), out.dtype)
-        found = program.pointwise("add", program.pointwise("multiply", found, x), coefficient)
-    return program.repeat(found, out.shape)
+        found = program.elementwise("add", program.elementwise("multiply", found, x), coefficient)
+    return program.broadcast(found, out.shape)

@@ -1,11 +1,10 @@
-"""Native code that is shared by all programs that are the same.
+"""Native code shared by equal programs.
 
-    shared(block, options).run(leaves)      as an `Executable`, which is compiled if no program before was the same
+    shared(block, options).run(leaves)      like an `Executable`; compiled unless an equal program was before
 
-A function that is made anew for each use, such as one inside of another function, is recorded anew each time: what it
-computes may have changed. To record takes a millisecond, and to compile fifty. So programs are compared; and what
-changes most often from one to the next, the NumPy numbers and arrays that a function has closed over, is an
-argument of the code and not part of it.
+A function that is created anew for each use, such as a nested function, is recorded anew each time: its computation may
+have changed. Recording takes a millisecond, and compiling fifty. So programs are compared; floating-point NumPy
+scalars and arrays that the function closes over, which change most often, are inputs of the code rather than constants.
 """
 
 from __future__ import annotations
@@ -32,38 +31,38 @@ _lock = Lock()
 
 @dataclass(frozen=True)
 class Shared:
-    """Native code, and the arrays of one program that go in after its leaves."""
+    """Native code, and the captured arrays of one program, which are inputs after its leaves."""
 
     executable: Executable
     further: tuple[Any, ...]
 
     def ready(self) -> tuple[float, float]:
-        """Wait until LLVM has compiled, and return what the executable does."""
+        """Wait until the code is compiled, and return the executable's times."""
         return self.executable.ready()
 
     def run(self, leaves: Sequence[Any]) -> list[Any] | None:
-        """Return what the executable does."""
+        """Run the executable."""
         return self.executable.run([*leaves, *self.further])
 
 
 def shared(block: Block, options: Options) -> Shared:
-    """Return the native code for a program, which is that of an earlier program if both are the same."""
-    opened, further = _opened(block)
-    if any(each.direct for each in opened.equations):  # a function of the user's, which is another one each time
-        return Shared(Executable(opened, options), further)
-    key = options, _form_of(opened)
+    """Return the native code of a program, shared with an earlier equal program."""
+    open_block, further = _with_constants_as_inputs(block)
+    if any(each.direct for each in open_block.equations):  # a user-defined function, which is a new object each time
+        return Shared(Executable(open_block, options), further)
+    key = options, _program_key(open_block)
     found = _known.get(key)
     if found is None:
-        found = Executable(opened, options)
+        found = Executable(open_block, options)
     with _lock:
-        found = _known[key] = _known.pop(key, found)  # the latest is the last
+        found = _known[key] = _known.pop(key, found)  # most recently used last
         if len(_known) > _MOST_SHARED:
             _known.popitem(last=False)
     return Shared(found, further)
 
 
-def _opened(block: Block) -> tuple[Block, tuple[Any, ...]]:
-    """Return a program with floating-point constants of NumPy's among its inputs, and these."""
+def _with_constants_as_inputs(block: Block) -> tuple[Block, tuple[Any, ...]]:
+    """Return a program whose floating-point NumPy constants are inputs, and these constants."""
     constants = dict(block.constants)
     given: dict[Name, Any] = {name: constants.pop(name) for name in block.constants if _is_given(constants[name])}
 
@@ -76,16 +75,16 @@ def _opened(block: Block) -> tuple[Block, tuple[Any, ...]]:
 
     equations = [replace(each, inputs=tuple(map(named, each.inputs))) for each in block.equations]
     outputs = [each for each in block.outputs if type(each) is Name]
-    opened = Block([*block.inputs, *given], constants, equations, outputs)
-    return opened, tuple(np.ascontiguousarray(x).reshape(np.shape(x)) for x in given.values())
+    open_block = Block([*block.inputs, *given], constants, equations, outputs)
+    return open_block, tuple(np.ascontiguousarray(x).reshape(np.shape(x)) for x in given.values())
 
 
 def _is_given(x: Any) -> bool:
     return isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind == "f"
 
 
-def _form_of(block: Block) -> Hashable:
-    """Return what is the same for programs that do the same."""
+def _program_key(block: Block) -> Hashable:
+    """Return the key of a program: equal keys mean equal programs."""
     names: dict[Name, int] = {}
     bound = tuple(_bound(names, name) for name in (*block.inputs, *block.constants))
     constants = tuple(Static(value) for value in block.constants.values())
@@ -100,21 +99,21 @@ def _bound(names: dict[Name, int], name: Name) -> Hashable:
 
 def _equation(names: dict[Name, int], equation: Equation) -> Hashable:
     inputs = tuple(_mentioned(names, each) for each in equation.inputs)
-    metadata = _part(equation.metadata)
+    metadata = _key_of(equation.metadata)
     outputs = tuple(_bound(names, each) for each in equation.outputs)
     return Static(equation.primitive), inputs, metadata, outputs, equation.quiet
 
 
 def _mentioned(names: Mapping[Name, int], x: Any) -> Hashable:
-    return ("name", names[x]) if type(x) is Name else _part(x)
+    return ("name", names[x]) if type(x) is Name else _key_of(x)
 
 
-def _part(x: Any) -> Hashable:
-    """Return a constant, or an entry of metadata, as a part of a key."""
+def _key_of(x: Any) -> Hashable:
+    """Return the key of a constant or of a metadata entry."""
     if isinstance(x, (tuple, list)):
-        return type(x), tuple(map(_part, x))
+        return type(x), tuple(map(_key_of, x))
     if isinstance(x, Mapping):
-        return "mapping", tuple((key, _part(x[key])) for key in sorted(x))
+        return "mapping", tuple((key, _key_of(x[key])) for key in sorted(x))
     if isinstance(x, slice):
-        return slice, tuple(map(_part, (x.start, x.stop, x.step)))
+        return slice, tuple(map(_key_of, (x.start, x.stop, x.step)))
     return Static(x)

@@ -1,8 +1,8 @@
-"""The C signature of a recorded function: a name, a dtype and a shape for each array in its arguments and results.
+"""C signature of a recorded function: a name, a dtype and a shape for each array in its arguments and results.
 
-    signature(name, arguments, results, counts, named)      of containers, in which arrays are `Array`s
+    signature(name, arguments, results, counts, named)      for containers whose arrays are `Array`s
 
-The description of an exported function says how they are nested, so that `load_exported` takes the same containers.
+The signature describes the nesting of containers, so that a function of `load_exported` has the same containers.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fgrad.native.artifacts import C_TYPES, Parameter, Signature
 
 @dataclass(frozen=True, eq=False)
 class Array:
-    """An array of the program, in its place in a container.
+    """An array of the program, as a leaf of a container.
 
     Attributes:
-        number: which one it is of what the program takes, or returns.
-        dtype, shape: its own.
+        number: its position among the inputs, or among the outputs.
+        dtype, shape: dtype and shape of the array.
     """
 
     number: int
@@ -49,7 +49,7 @@ _KEYWORDS = {
     "typeof_unqual", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor",
     "xor_eq",
 }  # fmt: skip
-"""Words of C and C++, which reads headers of C, too."""
+"""Keywords of C, and of C++, which can include C headers."""
 
 _OF_LIBRARY = {
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "calloc", "cbrt", "ceil", "copysign", "cos",
@@ -58,19 +58,19 @@ _OF_LIBRARY = {
     "memset", "modf", "nearbyint", "pow", "printf", "realloc", "rint", "round", "sin", "sinh", "sqrt", "tan",
     "tanh", "tgamma", "trunc",
 }  # fmt: skip
-"""Functions of C's library: a program cannot have two of one name."""
+"""Functions of the C library, whose symbols an exported function must not redefine."""
 
 _RESERVED = _KEYWORDS | set(C_TYPES.values()) | {"workspace", "NULL", "INFINITY", "NAN", "linux", "unix"}
-"""What cannot name a parameter; the last ones are macros of many compilers."""
+"""Names that a parameter must not have; the last ones are macros of many compilers."""
 
 
 @dataclass(frozen=True)
 class Argument:
-    """What a function of Python's takes under one name.
+    """A Python argument of the function.
 
     Attributes:
-        kind: `inspect.Parameter`'s name for how it is passed.
-        tree: a container of `Array`s, and of what is part of the program.
+        kind: the name of its `inspect.Parameter` kind.
+        tree: a container of `Array`s and of constants.
     """
 
     kind: str
@@ -83,15 +83,15 @@ def signature(
     """Return the signature of a function.
 
     Args:
-        name: of the function in C.
-        arguments: by the name in Python.
+        name: of the C function.
+        arguments: by Python name.
         results: a container of `Array`s.
-        counts: how many arrays there are in arguments, and in results.
-        named: what to call the results: one name, or one for each item of a tuple, list or dict.
+        counts: the number of arrays in arguments and in results.
+        named: names of the results: one name, or one for each item of a tuple, list or dict.
 
     Raises:
-        ParameterError: a ValueError; a name is none in C, or the number of names is not that of the results.
-        UnsupportedError: a NotImplementedError; a container is of a class of the user's.
+        ParameterError: a ValueError; a name is not valid in C, or the number of names does not match the results.
+        UnsupportedError: a NotImplementedError; a container is of a user-defined class.
     """
     is_name = name.isidentifier() and name.isascii() and name not in _RESERVED
     if not is_name or name.removesuffix("f") in _OF_LIBRARY or name in _OF_LIBRARY:
@@ -111,7 +111,7 @@ def signature(
 
 
 def _parameters(trees: Mapping[str, Any], count: int, names: _Names) -> list[Parameter]:
-    """Return the parameters for the arrays in containers, in the order in which the program has them."""
+    """Return the parameters for the arrays in containers, in the program's order."""
     found = {each.number: (path, each) for own, tree in trees.items() for path, each in _arrays(tree, own)}
     if len(found) < count:
         raise errors.UnsupportedError(
@@ -132,13 +132,13 @@ def _parameter(names: _Names, path: str, array: Array) -> Parameter:
 
 
 class _Names:
-    """Names in C, each once."""
+    """A set of unique C names."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set(_RESERVED)
 
     def new(self, path: str) -> str:
-        """Return a name for something in Python, such as `p_w` for `p['w']`."""
+        """Return a C name for a Python path, such as `p_w` for `p['w']`."""
         plain = re.sub(r"\W+", "_", path, flags=re.ASCII).strip("_")
         plain = plain if plain and not plain[0].isdigit() else f"x_{plain}"
         found, count = plain, 2
@@ -163,7 +163,7 @@ def _named_results(results: Any, named: Sequence[str]) -> list[tuple[str, Any]]:
 def arguments_by_name(
     function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> dict[str, Argument]:
-    """Return arguments by the names of the parameters; what there is no name for is called `x0`, `x1`, ..."""
+    """Return arguments by parameter name; without a signature, positional arguments are called `x0`, `x1`, ..."""
     try:
         bound = inspect.signature(function).bind(*args, **keywords)
     except ValueError:  # a function of C without a signature
@@ -174,7 +174,7 @@ def arguments_by_name(
 
 
 def _children(tree: object) -> list[tuple[str, Any, Any]] | None:
-    """Return the children of a container: how each is reached, by which key, and what it is; None for a leaf."""
+    """Return the path suffix, the key and the value of each child of a container; None for a leaf."""
     if isinstance(tree, dict):
         return [(f"[{key!r}]", key, x) for key, x in tree.items()]
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
@@ -195,10 +195,10 @@ def _arrays(tree: object, path: str) -> Iterator[tuple[str, Array]]:
 
 
 def _tree(tree: object) -> Any:
-    """Return how arrays are nested, as JSON: the number of an array, or a kind of container with its children."""
+    """Return the nesting of arrays as JSON: the number of an array, or a kind of container with its children."""
     if isinstance(tree, Array):
         return tree.number
-    if isinstance(tree, Variable):  # whose value is in the code; a call has no use for it
+    if isinstance(tree, Variable):  # its value is a constant of the code
         return {"variable": tree.name}
     children = _children(tree)
     if children is None:
@@ -207,5 +207,5 @@ def _tree(tree: object) -> Any:
         raise errors.UnsupportedError("export takes dicts whose keys are texts; other keys have no name in C.")
     has_places = isinstance(tree, (tuple, list, collections.deque)) and not hasattr(tree, "_fields")
     kind = "items" if isinstance(tree, dict) else "sequence" if has_places else "attributes"
-    told = {str(key): _tree(child) for _, key, child in children}
-    return {kind: told, "type": type(tree).__name__}
+    entries = {str(key): _tree(child) for _, key, child in children}
+    return {kind: entries, "type": type(tree).__name__}

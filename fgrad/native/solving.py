@@ -1,6 +1,6 @@
-"""How factors of matrices, and what is solved with them, are lowered: by LAPACK and BLAS, where SciPy is installed.
+"""Lowering of matrix factorizations and of linear systems to LAPACK and BLAS, where SciPy is installed.
 
-Where LAPACK finds no factors the run is void, and NumPy says what is wrong.
+If LAPACK fails, the run fails: NumPy repeats it, and raises or warns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _TRIANGULAR = ("trsm", "trsv")
 
 
 def _part(program: Program, x: Node, *keys: Any) -> Node:
-    """Return parts of matrices: for each of the last two axes, a number of elements from the first on, or an index."""
+    """Return a part of matrices: along each of the last two axes, a number of leading elements, or an index."""
     lead = len(x.shape) - 2
     shape, places = list(x.shape[:lead]), [axis_index(axis) for axis in range(lead)]
     for kind, value in keys:
@@ -35,8 +35,8 @@ def _part(program: Program, x: Node, *keys: Any) -> Node:
     return program.add(Remap(x, tuple(shape), places))
 
 
-def _turned(program: Program, x: Node) -> Node:
-    """Exchange the last two axes."""
+def _transposed(program: Program, x: Node) -> Node:
+    """Return an array with its last two axes exchanged."""
     count = len(x.shape)
     return program.permuted(x, [*range(count - 2), count - 1, count - 2])
 
@@ -47,15 +47,15 @@ def _diagonal(program: Program, x: Node) -> Node:
     return program.add(Remap(x, x.shape[:-1], places))
 
 
-def _fails_at_marks(program: Program, factors: Node) -> None:
-    """Say that a run is void where the first number of a matrix is NaN."""
+def _fail_at_marks(program: Program, factors: Node) -> None:
+    """Let a run fail where the first element of a matrix is NaN, with which LAPACK's failures are marked."""
     first = _part(program, factors, ("at", 0), ("at", 0))
-    program.fails(program.pointwise("isnan", first, dtype=np.bool_))
+    program.add_failure(program.elementwise("isnan", first, dtype=np.bool_))
 
 
-def _fails_at_zeros(program: Program, x: Node) -> None:
-    """Say that a run is void where a number is 0."""
-    program.fails(program.pointwise("equal", x, program.add(Literal(0, x.dtype)), dtype=np.bool_))
+def _fail_at_zeros(program: Program, x: Node) -> None:
+    """Let a run fail where an element is 0."""
+    program.add_failure(program.elementwise("equal", x, program.add(Literal(0, x.dtype)), dtype=np.bool_))
 
 
 # Factors
@@ -65,30 +65,32 @@ def _fails_at_zeros(program: Program, x: Node) -> None:
 def _cholesky(program: Program, out: object, a: Node) -> Node | None:
     if not a.size or not libraries.has(a.dtype, "potrf"):
         return None
-    root, lies = matrices_of(a)
-    factor = program.add(LibraryCall("cholesky", a.shape, a.dtype, [root], Factors(a.shape[:-2], a.shape[-1], lies)))
-    _fails_at_marks(program, factor)
+    root, layout = matrices_of(a)
+    factor = program.add(LibraryCall("cholesky", a.shape, a.dtype, [root], Factors(a.shape[:-2], a.shape[-1], layout)))
+    _fail_at_marks(program, factor)
     return factor
 
 
 def _lu(program: Program, a: Node) -> tuple[Node, Node]:
-    """Return the factors of LU, and the rows that were exchanged, as numbers of the same dtype.
+    """Return the LU factors, and the pivots as numbers of the same dtype.
 
-    With infinities and NaN, LAPACK and loops find different factors: a run with these among the pivots is void.
+    With infinities and NaN, LAPACK and exported loops give different factors: a run with such pivots fails.
     """
-    root, lies = matrices_of(a)
+    root, layout = matrices_of(a)
     *stack, size, _ = a.shape
-    both = program.add(LibraryCall("lu", (*stack, size + 1, size), a.dtype, [root], Factors(tuple(stack), size, lies)))
-    factors = _turned(program, _part(program, both, ("to", size), ("to", size)))
-    are_finite = program.pointwise("isfinite", _diagonal(program, factors), dtype=np.bool_)
-    program.fails(program.pointwise("logical_not", are_finite, dtype=np.bool_))
+    both = program.add(
+        LibraryCall("lu", (*stack, size + 1, size), a.dtype, [root], Factors(tuple(stack), size, layout))
+    )
+    factors = _transposed(program, _part(program, both, ("to", size), ("to", size)))
+    are_finite = program.elementwise("isfinite", _diagonal(program, factors), dtype=np.bool_)
+    program.add_failure(program.elementwise("logical_not", are_finite, dtype=np.bool_))
     return factors, _part(program, both, ("at", size), ("to", size))
 
 
 def _regular_lu(program: Program, a: Node) -> tuple[Node, Node]:
-    """Return the same, with the rows as a column of integers; a run with a singular matrix is void."""
+    """Return the LU factors, and the pivots as a column of integers; a run with a singular matrix fails."""
     factors, pivots = _lu(program, a)
-    _fails_at_zeros(program, _diagonal(program, factors))
+    _fail_at_zeros(program, _diagonal(program, factors))
     return factors, program.reshaped(program.cast(pivots, np.int32), (*pivots.shape, 1))
 
 
@@ -98,7 +100,7 @@ def _has_factors(a: Node) -> bool:
 
 @lowers("lu_factors")
 def _lu_factors(program: Program, out: object, a: Node, warns: bool) -> tuple[Node, Node] | None:
-    """Return factors, unless it is to be said how well they are known."""
+    """Return the LU factors, unless ill-conditioned matrices are to be reported."""
     if warns or not _has_factors(a):
         return None
     return _regular_lu(program, a)
@@ -107,26 +109,28 @@ def _lu_factors(program: Program, out: object, a: Node, warns: bool) -> tuple[No
 # Solutions
 
 
-def _solved(
+def _solve_triangles(
     program: Program, a: Node, b: Node, triangles: tuple[Triangle, ...], swaps: int = 0, pivots: Node | None = None
 ) -> Node:
-    """Return the solutions of triangular equations, one after the other; stacks are broadcast."""
+    """Return the solutions of triangular systems in sequence; stacks are broadcast."""
     stack = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     size, columns = b.shape[-2:]
-    (matrix, lies), (side, stands) = (matrices_of(program.repeat(each, (*stack, *each.shape[-2:]))) for each in (a, b))
+    (matrix, layout), (side, side_layout) = (
+        matrices_of(program.broadcast(each, (*stack, *each.shape[-2:]))) for each in (a, b)
+    )
     arguments, found = [matrix, side], None
     if pivots is not None:
-        root, found = matrices_of(program.repeat(pivots, (*stack, size, 1)))
+        root, found = matrices_of(program.broadcast(pivots, (*stack, size, 1)))
         arguments.append(root)
-    how = Solution(stack, size, columns, lies, stands, triangles, swaps, found)
+    how = Solution(stack, size, columns, layout, side_layout, triangles, swaps, found)
     return program.add(LibraryCall("solve", (*stack, size, columns), b.dtype, arguments, how))
 
 
 def _with_factors(program: Program, factors: Node, pivots: Node, b: Node, of_transpose: bool) -> Node:
-    """Return the solutions by the factors of LU."""
+    """Return the solutions of systems with LU factors."""
     lower, upper = Triangle(True, of_transpose, has_ones=True), Triangle(False, of_transpose)
     triangles = (upper, lower) if of_transpose else (lower, upper)
-    return _solved(program, factors, b, triangles, -1 if of_transpose else 1, pivots)
+    return _solve_triangles(program, factors, b, triangles, -1 if of_transpose else 1, pivots)
 
 
 @lowers("solve_factored")
@@ -140,10 +144,10 @@ def _solve_factored(
         return _with_factors(program, program.cast(factors[0], out.dtype), factors[1], b, of_transpose)
     if method == "cholesky":
         factor = program.cast(factors[0], out.dtype)
-        return _solved(program, factor, b, (Triangle(True, False), Triangle(True, True)))
+        return _solve_triangles(program, factor, b, (Triangle(True, False), Triangle(True, True)))
     a = program.cast(a, out.dtype)
-    _fails_at_zeros(program, _diagonal(program, a))
-    return _solved(program, a, b, (Triangle(method == "lower", of_transpose),))
+    _fail_at_zeros(program, _diagonal(program, a))
+    return _solve_triangles(program, a, b, (Triangle(method == "lower", of_transpose),))
 
 
 def _solution(program: Program, a: Node, b: Node) -> Node:
@@ -159,15 +163,15 @@ def _solve(program: Program, out: Name, a: Node, b: Node) -> Node | None:
 
 
 @lowers("solve_both")
-def _solve_both(program: Program, out: Name, joined: Node, columns: int) -> Node | None:
-    """Return the solutions of equations whose matrix and right-hand side lie side by side."""
-    size = joined.shape[-2]
-    if 0 in out.shape or size != columns or not _has_factors(joined):
+def _solve_both(program: Program, out: Name, both: Node, columns: int) -> Node | None:
+    """Return the solutions of systems whose matrix and right-hand side are concatenated."""
+    size = both.shape[-2]
+    if 0 in out.shape or size != columns or not _has_factors(both):
         return None
-    lead = [axis_index(axis) for axis in range(len(joined.shape) - 1)]
-    last = len(joined.shape) - 1
-    side = Remap(joined, out.shape, [*lead, AffineIndex(columns, (AffineTerm(last, 1),) if out.shape[-1] > 1 else ())])
-    a = _part(program, joined, ("to", size), ("to", columns))
+    lead = [axis_index(axis) for axis in range(len(both.shape) - 1)]
+    last = len(both.shape) - 1
+    side = Remap(both, out.shape, [*lead, AffineIndex(columns, (AffineTerm(last, 1),) if out.shape[-1] > 1 else ())])
+    a = _part(program, both, ("to", size), ("to", columns))
     return _solution(program, a, program.add(side))
 
 
@@ -182,15 +186,15 @@ def _inv(program: Program, out: object, a: Node, strict: bool) -> Node | None:
 
 
 def _sign_and_logarithm(program: Program, a: Node) -> tuple[Node, Node]:
-    """Return signs of determinants, and logarithms of their absolute values."""
+    """Return the signs of determinants, and the logarithms of their absolute values."""
     factors, pivots = _lu(program, a)
     diagonal = _diagonal(program, factors)
     own = np.arange(a.shape[-1], dtype=a.dtype)
-    kept = program.pointwise("equal", pivots, program.array(own), dtype=np.bool_)
+    kept = program.elementwise("equal", pivots, program.array(own), dtype=np.bool_)
     one, minus = (program.add(Literal(value, a.dtype)) for value in (1, -1))
-    signs = program.pointwise("select", kept, one, minus)
-    signs = program.pointwise("multiply", signs, program.pointwise("sign", diagonal))
-    logarithms = program.pointwise("log", program.pointwise("abs", diagonal))
+    signs = program.elementwise("select", kept, one, minus)
+    signs = program.elementwise("multiply", signs, program.elementwise("sign", diagonal))
+    logarithms = program.elementwise("log", program.elementwise("abs", diagonal))
     axis = len(diagonal.shape) - 1
     sign, logarithm = Reduction("prod", signs, [axis], a.dtype), Reduction("sum", logarithms, [axis], a.dtype)
     return program.add(sign), program.add(logarithm)
@@ -206,21 +210,21 @@ def _det(program: Program, out: object, a: Node) -> Node | None:
     if not _has_factors(a):
         return None
     sign, logarithm = _sign_and_logarithm(program, a)
-    return program.pointwise("multiply", sign, program.pointwise("exp", logarithm))
+    return program.elementwise("multiply", sign, program.elementwise("exp", logarithm))
 
 
 @lowers("cofactors")
 def _cofactors(program: Program, out: object, a: Node, *directions: Node) -> Node | None:
-    """Return cofactors by the inverse; where that is not well known, the run is void."""
+    """Return cofactors, computed from the inverse; a run with an ill-conditioned matrix fails."""
     det = _det(program, out, a) if not directions else None
     inverse = _inv(program, out, a, True) if not directions else None
     if det is None or inverse is None:
         return None
     axes = (-2, -1)
-    sizes = [program.reduced("max", program.pointwise("abs", x), axes, False, a.dtype) for x in (a, inverse)]
+    sizes = [program.reduced("max", program.elementwise("abs", x), axes, False, a.dtype) for x in (a, inverse)]
     limit = a.shape[-1] * np.sqrt(np.finfo(a.dtype).eps)
-    condition = program.pointwise("multiply", *sizes)
-    is_regular = program.pointwise("less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_)
-    program.fails(program.pointwise("logical_not", is_regular, dtype=np.bool_))
+    condition = program.elementwise("multiply", *sizes)
+    is_regular = program.elementwise("less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_)
+    program.add_failure(program.elementwise("logical_not", is_regular, dtype=np.bool_))
     scaled = program.reshaped(det, (*det.shape, 1, 1))
-    return program.pointwise("multiply", scaled, _turned(program, inverse))
+    return program.elementwise("multiply", scaled, _transposed(program, inverse))

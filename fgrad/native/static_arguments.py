@@ -1,7 +1,7 @@
-"""What is part of a program: arguments that are no arrays, by value, and objects that have programs of their own.
+"""Static arguments, which are constants of a program, as keys; and values that belong to objects.
 
 Static(value)              a value as part of a key
-OfInstances(make)          something that belongs to an object, and is gone when the object is
+OfInstances(make)          a value for each object, which is dropped with the object
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _MOST_HELD = 64
 
 
 class Static:
-    """Part of a key: something that is no input of the program. Equal are those for which a program is the same.
+    """Key of a value that is a constant of a program. Equal keys mean equal programs.
 
     Args:
-        value: an attribute, too.
+        value: the value, also an attribute.
     """
 
     def __init__(self, value: Any) -> None:
-        self.value = value  # which lives as long as the key, so that nothing else gets its id
+        self.value = value  # kept alive, so that its id stays unique
         self._token = _token(value)
         self._hash = hash(self._token)
 
@@ -42,12 +42,12 @@ class Static:
 
 
 def _token(value: Any) -> Hashable:
-    """Return what tells values apart for which programs differ: 0.0 is not -0.0, True is not 1, and nan is nan."""
+    """Return a hashable key of a value: 0.0 and -0.0 differ, True and 1 differ, and nan equals nan."""
     kind = type(value)
     if kind is Tensor:
         value = strip_ended(value)
         if type(value) is Tensor:
-            return object()  # followed by a transform: there is no value to compare
+            return object()  # traced: there is no value to compare
     if kind in BOXES and kind is not Tensor:
         return kind, id(value)  # a variable is compared by identity, whatever its value
     if isinstance(value, (float, complex)):
@@ -60,16 +60,18 @@ def _token(value: Any) -> Hashable:
         return kind, tuple(map(_token, value))
     try:
         hash(value)
-    except TypeError:  # it may change, and says nothing of it
+    except TypeError:  # mutable, without a record of changes
         return kind, id(value)
     return kind, value
 
 
 class OfInstances(Generic[T]):
-    """What belongs to objects, by identity: equal ones may differ in what methods do. It does not keep them alive.
+    """A value for each object, by identity: equal objects may have methods with different results.
+
+    Objects are not kept alive.
 
     Args:
-        make: makes what belongs to an object that is met for the first time.
+        make: creates the value of a new object.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:
@@ -96,14 +98,14 @@ class OfInstances(Generic[T]):
 
         try:
             return weakref.ref(instance, forget)
-        except TypeError:  # a class with slots: the object is held, and not too many of them
+        except TypeError:  # no weak references, as with slots: hold a limited number of objects
             for other in [key for key, each in known.items() if type(each[0]) is _Held][: 1 - _MOST_HELD]:
                 del known[other]
             return _Held(instance)
 
 
 class _Held:
-    """Refers to an object as a weak reference does, but keeps it."""
+    """A strong reference with the interface of a weak one."""
 
     def __init__(self, instance: Any) -> None:
         self._instance = instance

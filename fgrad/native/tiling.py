@@ -1,9 +1,9 @@
-"""Sums along an innermost loop, for several elements at once that stay in registers until their sums are complete.
+"""Register tiling of reductions: several accumulators stay in registers along the innermost loop.
 
-    tiled(loop, widths, most)      a loop around another one, with wider iterations
+    tiled(loop, widths, most)      the nest of a loop around another one, with vectorized and tiled iterations
 
-A sum that is added to in memory is read and written once for each of its terms. Here each lane of a few vectors has a
-sum of its own, to which the innermost loop adds in the order of its iterations: results are the same to the bit.
+An accumulator in memory is loaded and stored once for each term. Here each lane of a few vectors is the accumulator of
+one element of the result, and the inner loop adds its terms in the original order: results are the same to the bit.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from fgrad.native.ir import Carried, Constant, Instruction, Item, Loop, Op, Valu
 from fgrad.native.lanes import GivesUpError, IterationByIterationError, Lanes, Piece, Widths
 
 MOST_VECTORS, _MOST_INSTRUCTIONS = 4, 64
-"""Vectors of sums at once, a power of two, and instructions of an inner iteration for all: registers are few."""
+"""Most accumulator vectors, a power of two, and most instructions of an inner iteration: registers are few."""
 
 
 def tiled(loop: Loop, widths: Widths, most: int) -> list[Item] | None:
-    """Return what does the work of a loop around another one; None where it is not known how.
+    """Return the items that replace a loop around another one; None where that is not possible.
 
     Args:
         loop: the outer loop.
-        widths: of the processor.
-        most: how many iterations of it there are at most.
+        widths: the vector registers of the processor.
+        most: an upper bound of its trip count.
     """
     try:
         return _Tiles(loop, widths, most).items()
@@ -40,7 +40,7 @@ def _instructions(items: Sequence[Item]) -> list[Instruction]:
 
 
 class _Tiles(Lanes):
-    """Two loops, of which the outer one takes several elements at once."""
+    """Two nested loops, of which the outer one is vectorized."""
 
     def __init__(self, loop: Loop, widths: Widths, most: int) -> None:
         (inner,) = [each for each in loop.body if isinstance(each, Loop)]
@@ -56,7 +56,7 @@ class _Tiles(Lanes):
             raise GivesUpError
 
     def items(self) -> list[Item]:
-        """Return what does the work of the loops."""
+        """Return the items that replace the loops."""
         vectors = MOST_VECTORS
         while vectors > 1 and vectors * len(self._body) > _MOST_INSTRUCTIONS:
             vectors //= 2
@@ -69,14 +69,14 @@ class _Tiles(Lanes):
         until = integer(start.integer + count * step)
         if count:
             self._tiles(start, until, vectors, count == 1)
-        if rest:  # the last vector has some elements once more, if there are not enough of them
+        if rest:  # the last vector may overlap the one before
             self._tile(until, [*range(0, rest - self.most, self.most), rest - self.most])
         return self.code.body
 
     def _append_any_number(self, vectors: int) -> None:
-        """Append loops over as many tiles as there are, from a part's first element to its last.
+        """Append loops over the tiles of a range known at run time.
 
-        Elements before the first one may be computed as well. Another thread may write them, and writes the same.
+        The last vector may start before the range. Another thread may write the same elements, with the same values.
         """
         code, start, stop = self.code, self._loop.start, self._loop.stop
         for size in dict.fromkeys([vectors, 1]):
@@ -88,7 +88,7 @@ class _Tiles(Lanes):
             self._tile(code.sub(stop, integer(self.most)), [0])
 
     def _tiles(self, start: Value, stop: Value, vectors: int, is_one: bool = False, may_be_empty: bool = False) -> None:
-        """Append a loop over tiles, or the only one."""
+        """Append a loop over tiles, or a single tile."""
         places = range(0, vectors * self.most, self.most)
         if is_one:
             self._tile(start, places)
@@ -99,7 +99,7 @@ class _Tiles(Lanes):
             self._tile(made.variable, places)
 
     def _tile(self, at: Value, places: Sequence[int]) -> None:
-        """Append the sums of as many elements from each place on as there are lanes; places count from an element."""
+        """Append one tile: a vector of accumulators at each of the offsets `places` from an element."""
         code, inner, lanes = self.code, self._inner, self.most
         pieces: list[Piece] = []
         for place in places:
@@ -132,7 +132,7 @@ def _run(pieces: Sequence[Piece], instructions: Sequence[Instruction]) -> None:
 
 @contextlib.contextmanager
 def _inside(pieces: Sequence[Piece]) -> Iterator[None]:
-    """Let pieces forget in the end which vectors they have made in the `with` block, where alone these are defined."""
+    """Restore the vectors of pieces after the `with` block: those made inside are not defined after it."""
     known = [piece.vectors for piece in pieces]
     for piece in pieces:
         piece.vectors = dict(piece.vectors)

@@ -1,8 +1,8 @@
-"""NumPy's and SciPy's elementwise functions that have no instructions of their own: their inner loops are called.
+"""Lowering of other NumPy and SciPy ufuncs: calls of their inner loops.
 
-A ufunc is a table of loops in C, one for each combination of dtypes. Native code calls the loop that the ufunc would
-choose, so results are the same to the last bit, in single precision too, and no signature has to be known. Loops of
-numbers never need the interpreter: NumPy itself calls them without its lock.
+A ufunc has a table of C loops, one for each combination of dtypes. Native code calls the loop that the ufunc would
+choose, so results are bitwise equal, in single precision too. Loops over numbers do not use the interpreter: NumPy
+itself calls them without the GIL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fgrad.graphs.integers import promoted
 from fgrad.native.ir import Builder, Callee, Op, Symbol, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed
-from fgrad.native.lowering import OTHERWISE, Program
+from fgrad.native.lowering import FALLBACKS, Program
 from fgrad.native.nodes import LibraryCall, Node
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import is_native
@@ -27,19 +27,19 @@ from fgrad.native.shapes import sliced
 from fgrad.typing import DTypeLike
 
 _RAISES = {"power", "left_shift", "right_shift"}
-"""Whose loops raise errors of Python's for some integers, or do what the processor does."""
+"""Ufuncs whose integer loops may raise Python errors, or have processor-dependent results."""
 
 
 class Inner(NamedTuple):
-    """An inner loop, as a ufunc has it in its table.
+    """An inner loop of a ufunc.
 
     Attributes:
         ufunc: keeps the table alive.
-        address: of the function.
-        data: what the function is given besides, as an address.
-        outputs: how many results it writes.
+        address: the address of the function.
+        data: the address of its data argument.
+        outputs: the number of results.
         dtypes: of arguments and results.
-        wanted: the result that is kept; -1 for all of them, beside each other along a first axis.
+        wanted: the result that is stored; -1 for all, stacked along a new first axis.
     """
 
     ufunc: np.ufunc
@@ -51,7 +51,7 @@ class Inner(NamedTuple):
 
 
 class _Layout(ctypes.Structure):
-    """The beginning of NumPy's `PyUFuncObject`, behind the head of a Python object."""
+    """The first fields of NumPy's `PyUFuncObject`, after the object header."""
 
     _fields_: ClassVar[Any] = [
         ("nin", ctypes.c_int), ("nout", ctypes.c_int), ("nargs", ctypes.c_int), ("identity", ctypes.c_int),
@@ -61,7 +61,7 @@ class _Layout(ctypes.Structure):
 
 
 def _layout_of(ufunc: np.ufunc) -> _Layout | None:
-    """Return the fields of a ufunc; None where those that Python shows, too, are others: NumPy's layout has changed."""
+    """Return the fields of a ufunc; None if they contradict its Python attributes: NumPy's layout has changed."""
     found = _Layout.from_address(id(ufunc) + object.__basicsize__)
     shown = ufunc.nin, ufunc.nout, ufunc.nargs, ufunc.ntypes
     if (found.nin, found.nout, found.nargs, found.ntypes) != shown or found.name != ufunc.__name__.encode():
@@ -70,7 +70,7 @@ def _layout_of(ufunc: np.ufunc) -> _Layout | None:
 
 
 def inner_loop(ufunc: np.ufunc, dtypes: Sequence[Any], wanted: int) -> Inner | None:
-    """Return the loop of a ufunc for dtypes, None where it is not in its table."""
+    """Return the loop of a ufunc for dtypes, None if its table has none."""
     layout = _layout_of(ufunc)
     place = next((k for k, types in enumerate(ufunc.types) if _dtypes(types) == list(dtypes)), None)
     if layout is None or place is None:
@@ -85,16 +85,16 @@ def _dtypes(types: str) -> list[Any]:
 
 
 def _resolved(ufunc: np.ufunc, equation: Equation) -> list[Any] | None:
-    """Return the dtypes in which a ufunc computes an equation."""
-    asked = [_asked(x) for x in equation.inputs]
+    """Return the dtypes in which a ufunc computes an equation, None if there are none."""
+    promotable = [_promotable(x) for x in equation.inputs]
     try:
-        return list(ufunc.resolve_dtypes((*asked, *[None] * ufunc.nout)))
-    except TypeError:  # as of what it has no loop for
+        return list(ufunc.resolve_dtypes((*promotable, *[None] * ufunc.nout)))
+    except TypeError:  # no loop for these dtypes
         return None
 
 
-def _asked(x: Any) -> Any:
-    """Return what `resolve_dtypes` asks of an argument: a dtype, or the type of a Python number."""
+def _promotable(x: Any) -> Any:
+    """Return the argument of `resolve_dtypes`: a dtype, or the type of a Python number."""
     known = promoted(x)
     if isinstance(known, np.dtype):
         return known
@@ -110,7 +110,7 @@ def _by_inner_loop(program: Program, equation: Equation, arguments: list[Any]) -
         return None
     shape = equation.outputs[0].shape
     nodes = [program.cast(x, dtype) for x, dtype in zip(arguments, dtypes, strict=False)]
-    nodes = [program.spread(x, shape) for x in nodes]
+    nodes = [program.broadcast_operand(x, shape) for x in nodes]
     made = dtypes[ufunc.nin :]
     if len(made) > 1 and len(set(made)) == 1:
         found = _called(program, inner_loop(ufunc, dtypes, -1), nodes, (len(made), *shape), made[0])
@@ -128,22 +128,26 @@ def _called(program: Program, loop: Inner | None, nodes: list[Node], shape: Any,
     return loop and program.add(LibraryCall("ufunc", shape, dtype, nodes, loop))
 
 
-OTHERWISE.append(_by_inner_loop)
+FALLBACKS.append(_by_inner_loop)
 
 
 def _call(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Linkage) -> tuple[str, Used]:
-    """Call an inner loop, with addresses, the number of elements, and the bytes from one to the next."""
+    """Return a function that calls an inner loop, with addresses, a size, and strides in bytes."""
     loop: Inner = item.options
     shape, width = item.shape[1:] if loop.wanted < 0 else item.shape, item.dtype.itemsize
     size, code = math.prod(shape), Builder()
     every = [(pointer(x), x.dtype.itemsize if x.shape == shape else 0) for x in item.arguments]
-    result, scratch = pointer(item), code.room(Type.I64, 2)
+    result, scratch = pointer(item), code.alloca(Type.I64, 2)
     for place in range(loop.outputs):
         if loop.wanted < 0:
             every.append((code.address(result, Type.I8, integer(place * size * width)), width))
         else:
             every.append((result, width) if place == loop.wanted else (scratch, 0))
-    addresses, steps, count = code.room(Type.PTR, len(every)), code.room(Type.I64, len(every)), code.room(Type.I64)
+    addresses, steps, count = (
+        code.alloca(Type.PTR, len(every)),
+        code.alloca(Type.I64, len(every)),
+        code.alloca(Type.I64),
+    )
     code.store(integer(size), count)
     for place, (address, step) in enumerate(every):
         code.store(address, code.address(addresses, Type.PTR, integer(place)))

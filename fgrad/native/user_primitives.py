@@ -1,4 +1,4 @@
-"""The user's own primitives."""
+"""User-defined primitives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from fgrad.core.primitive import Primitive
 
 USERS: dict[Primitive, Callable[..., Any] | None] = {}
-"""By primitive, functions of NumPy's operations that native code runs in their place, if there are any.
+"""NumPy implementations of user-defined primitives for native code, None without one.
 
-They may have the names of functions that are known here, and are not these.
-"""
+The name of such a primitive may be that of a built-in one."""

@@ -1,12 +1,11 @@
-"""A function that a solver calls many times on values: native code for these, itself for other arguments.
+"""Functions that a solver calls many times: native code for plain values, the Python function for traced ones.
 
     fast = on_values(function)
     fast(t, y)                 for plain arrays and numbers: one call of native code, which returns plain arrays
-    fast(t, y)                 where a trace follows something: the function, for derivatives as ever
+    fast(t, y)                 for traced arguments: the function itself, for derivatives
 
-What the function closes over is not part of the program where a trace follows it, or where something else is given in
-its place while the solver runs: these are inputs, whose values are looked up at each call. So one program serves all
-examples of a batch, and all calls of the solver.
+Traced values that the function closes over, and values that are replaced while the solver runs, are inputs of the
+program, looked up at each call. So one program serves all examples of a batch, and all calls of the solver.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ Function = Callable[..., Any]
 
 
 def on_values(function: Function, compile: bool = True) -> Function:
-    """Return a function that runs native code for plain values, if it is to be compiled or has been.
+    """Return a function that runs native code for plain values, if it is or should be compiled.
 
     Args:
         function: of arrays, numbers and containers of them, by position.
@@ -42,14 +41,14 @@ def on_values(function: Function, compile: bool = True) -> Function:
 
 
 class OnValues:
-    """What `on_values` returns.
+    """The function that `on_values` returns.
 
     Args:
         function: the user's, or a derivative of it.
 
     Attributes:
-        function: its Python.
-        recordings: for how many forms of arguments it was recorded.
+        function: the Python function.
+        recordings: the number of forms of arguments that were recorded.
     """
 
     def __init__(self, function: Function) -> None:
@@ -70,9 +69,9 @@ class OnValues:
         return self.function(*args)
 
     def bound(self, *rest: object) -> Function:
-        """Return a function of the arguments that come before others, for a run in which nothing else changes.
+        """Return a function of the leading arguments, with the others bound, for a run in which nothing else changes.
 
-        So what is the same in all calls, the others and what is closed over, is looked at once.
+        The bound arguments and the captured values are looked up once.
         """
         forms: list[Any] = []
         before: list[Any] = []
@@ -81,7 +80,7 @@ class OnValues:
 
         def call(*own: Any) -> Any:
             nonlocal forms, run, before, behind
-            for x, (shape, dtype) in zip(own, forms, strict=False):  # by far quicker than a key
+            for x, (shape, dtype) in zip(own, forms, strict=False):  # much faster than a key
                 if type(x) is not np.ndarray or x.dtype is not dtype or x.shape != shape:
                     forms = []
                     break
@@ -97,7 +96,7 @@ class OnValues:
         return call
 
     def _direct(self, own: tuple[Any, ...], rest: tuple[Any, ...]) -> tuple[Function, list[Any], list[Any]] | None:
-        """Return what runs the program for arguments, and the arrays around the first ones; None for any way round."""
+        """Return the program for arguments, and the arrays before and after the leading ones; None if there is none."""
         if any(each.wants_python for each in running.observers):
             return None
         before = list(map(strip_ended, self._tensors))
@@ -108,7 +107,7 @@ class OnValues:
         return program.on_values, arrays[: len(before)], arrays[len(before) + len(own) :]
 
     def _for_any_form(self, args: tuple[Any, ...]) -> Any:
-        """Return what `__call__` does, for arguments that are nested, or traced, or that have no program yet."""
+        """Return the result for nested or traced arguments, and for arguments without a program."""
         if followers(flatten(args)[0]):
             return self.function(*args)
         program, form = self._program(args)
@@ -124,7 +123,7 @@ class OnValues:
         self._look_for_tensors(args)
         self.recordings += 1
         program, form = self._programs.for_form(self._function_of_form(), self._form(args))
-        if program.closes_over_traced:  # on a way that cannot be followed, which is for the solver to say
+        if program.closes_over_traced:  # in an untraceable manner: the solver reports it
             self._programs.forget(form)
             return None, form
         return program, form
@@ -137,9 +136,9 @@ class OnValues:
         return self._explicit if self._tensors else self.function
 
     def _look_for_tensors(self, args: tuple[Any, ...]) -> None:
-        """Find the traced values that the function uses, whatever is given in their place just now.
+        """Find the traced values that the function uses, including values that replace them at present.
 
-        A function that is recorded does not ask for values, so it uses the same ones at all points.
+        A function that can be recorded does not depend on values, so it uses the same tensors at all points.
         """
         replaced = Replaced()
         with unobserved():
@@ -153,8 +152,8 @@ class OnValues:
             self._programs = self._own  # those of a user's compiled function know nothing of its closure
 
     def _explicit(self, *leaves: object) -> Any:
-        """Call the function with other values in place of the tensors that it uses, which come first."""
+        """Call the function with the first arguments in place of the captured tensors."""
         count = len(self._tensors)
         values = dict(zip(map(id, self._tensors), map(boxed, leaves[:count]), strict=True))
         with give((), values, {}):
-            return tree_map(settled, self.function(*leaves[count:]))  # one of these values may be returned as it is
+            return tree_map(settled, self.function(*leaves[count:]))  # one of these values may be returned unchanged

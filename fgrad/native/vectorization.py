@@ -1,10 +1,9 @@
-"""The innermost loop of a nest, several elements at once: operations on numbers become operations on vectors.
+"""Vectorization of the innermost loop of a nest.
 
-    widened(loop, widths)     the loop as straight lines, or as a loop with wider iterations; None where that cannot be
-    told
+    widened(loop, widths, most)     the loop as straight-line code or as a vectorized loop; None to leave it to LLVM
 
-LLVM can do this by itself, and does where this gives up. But it takes most of the time of a compilation, and where a
-loop is short, as those of small arrays are, it leaves the last elements to a second loop.
+LLVM's vectorizer can do this as well, and runs where this one gives up. But it takes most of the compile time, and for
+short loops, typical of small arrays, it leaves the remaining elements to a scalar loop.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ from fgrad.native.ir import (
 from fgrad.native.lanes import GivesUpError, IterationByIterationError, Lanes, Piece, Widths, type_of
 
 _MOST_COPIES = 3
-"""Vectors up to which there is no loop."""
+"""Most vectors emitted as straight-line code."""
 _LONG_BODY = 60
-"""Instructions from which on a loop is one where there are two vectors."""
+"""Instructions of a body above which two vectors are emitted as a loop."""
 _MOST_TOTALS, _MOST_INSTRUCTIONS = 4, 48
-"""Vectors of each sum at once, so that an addition need not wait for the one before, and instructions for all."""
+"""Most accumulators per reduction, which hide the latency of additions, and most instructions of the unrolled body."""
 
 _REDUCTIONS = {Op.FADD: "fadd", Op.FMUL: "fmul", Op.ADD: "add", Op.MUL: "mul", Op.AND: "and", Op.OR: "or"}
 _EXTREMA = {
@@ -49,14 +48,14 @@ _STARTS = {"fadd": -0.0, "fmul": 1.0}
 
 
 def widened(loop: Loop, widths: Widths, most: int) -> list[Item] | None:
-    """Return the items in place of a loop.
+    """Return the items that replace a loop; None to leave it to LLVM.
 
-    The value of what is carried behind the loop, `Carried.after`, is defined by them, or by another loop's.
+    They define the value of each carried value after the loop, `Carried.after`.
 
     Args:
-        loop: the innermost one of a nest; its body has instructions alone.
-        widths: of the processor.
-        most: how many iterations there are at most.
+        loop: the innermost loop of a nest; its body has instructions only.
+        widths: the vector registers of the processor.
+        most: an upper bound of the trip count.
     """
     if most == 1 and not loop.may_be_empty:
         return _once(loop)
@@ -69,19 +68,19 @@ def widened(loop: Loop, widths: Widths, most: int) -> list[Item] | None:
 
 
 def _once(loop: Loop) -> list[Item]:
-    """Return a loop of one iteration, which is none."""
+    """Return the body of a loop with one iteration."""
     given: dict[Value, Value] = {loop.variable: loop.start, **{each: each.start for each in loop.carried}}
     items = all_copied(list(instructions_of(loop.body)), given)
     return [*items, *(_named(each.after, given.get(each.next, each.next)) for each in loop.carried)]
 
 
 def _named(after: Value, value: Value) -> Instruction:
-    """Return an instruction that gives a value to what stands for a result."""
+    """Return an instruction that defines the placeholder of a result."""
     return Instruction(Op.IS, None, [after, value])
 
 
 class _Wide(Lanes):
-    """A loop over several elements at once."""
+    """A vectorized loop."""
 
     def __init__(self, loop: Loop, widths: Widths, most: int) -> None:
         self.loop, self._most = loop, most
@@ -93,7 +92,7 @@ class _Wide(Lanes):
         self.most = self.lanes_for(self.varying - self._long_sums())
 
     def _long_sums(self) -> set[Value]:
-        """Return sums of short numbers, whose terms are made long for them alone: a vector takes two registers."""
+        """Return the float64 accumulators of float32 terms, with the converted terms: each takes two registers."""
         found: set[Value] = set()
         for each in self.loop.carried:
             terms = {x for x in cast(Instruction, each.next).args if isinstance(x, Instruction) and x.op is Op.FPEXT}
@@ -102,7 +101,7 @@ class _Wide(Lanes):
         return found
 
     def _check_carried(self) -> None:
-        """Give up where a carried value is no sum, product or extremum."""
+        """Raise where a carried value is not a sum, product or extremum."""
         waiting: set[Value] = set(self.loop.carried)
         ends = {each.next: each for each in self.loop.carried}
         for each in self._body:
@@ -120,7 +119,7 @@ class _Wide(Lanes):
     # The loop
 
     def items(self) -> list[Item]:
-        """Return what does the work of the loop."""
+        """Return the items that replace the loop."""
         loop, lanes = self.loop, self.most
         if not self.has_functions(lanes):
             raise GivesUpError
@@ -144,7 +143,7 @@ class _Wide(Lanes):
                 totals.append(self._piece(at, lanes))
                 at += lanes
         if rest and number and not loop.carried and not self.stored & self.loaded:
-            self._piece(stop - lanes, lanes)  # some elements once more
+            self._piece(stop - lanes, lanes)  # the last vector overlaps the one before
         else:
             for size in self._sizes(rest):
                 totals.append(self._piece(at, size))
@@ -153,14 +152,14 @@ class _Wide(Lanes):
         return self.code.body
 
     def _length(self) -> int:
-        """Return how many instructions a wide iteration takes."""
+        """Return the number of instructions of a vectorized iteration."""
         places = [each.args[-1] for each in self._body if each.op in (Op.LOAD, Op.STORE)]
         apart = [place for place in places if self.moves(place) and self.steps_over(place)]
         return len(self._body) + 2 * self.most * len(apart)
 
     def _vectors(self) -> int:
-        """Return how many vectors of each sum there are at once."""
-        # A call saves all vectors, and takes longer than an addition has to wait.
+        """Return the number of accumulators per reduction, which is the unroll factor."""
+        # A call spills all vector registers, and takes longer than the latency of an addition.
         calls = any(each.op is Op.CALL and not each.attribute.name.startswith("@llvm.") for each in self._body)
         vectors = (_MOST_TOTALS if not calls else 1) if self.loop.carried and not self.stored else 1
         while vectors > 1 and vectors * self._length() > _MOST_INSTRUCTIONS:
@@ -168,7 +167,7 @@ class _Wide(Lanes):
         return vectors
 
     def _sizes(self, rest: int) -> list[int]:
-        """Return sizes of vectors that make up a rest."""
+        """Return the vector sizes that cover the remaining elements."""
         sizes, size = [], self.most // 2
         while size > 1:
             if rest >= size and self.has_functions(size):
@@ -180,7 +179,7 @@ class _Wide(Lanes):
         return [*sizes, *[1] * rest]
 
     def _of_any_length(self) -> list[Item]:
-        """Return a loop with wide iterations, as many as there are, and one with what is left."""
+        """Return a vectorized loop for a trip count known at run time, and a scalar loop for the remainder."""
         loop, code, lanes = self.loop, self.code, self.most
         start, totals = loop.start, []
         for vectors in dict.fromkeys([self._vectors(), 1]):
@@ -195,13 +194,13 @@ class _Wide(Lanes):
     def _loop_of(
         self, start: Value, stop: Value, lanes: int, vectors: int = 1, may_be_empty: bool = False
     ) -> list[Value]:
-        """Append a loop whose iterations take several elements, and return what it makes of what is carried.
+        """Append a vectorized loop, and return the reduced carried values.
 
         Args:
-            start, stop: what it runs through.
-            lanes: how many elements a vector has.
-            vectors: how many vectors an iteration takes.
-            may_be_empty: whether there may be no iteration.
+            start, stop: the range of the loop.
+            lanes: the elements of a vector.
+            vectors: the vectors per iteration.
+            may_be_empty: whether the trip count may be 0.
         """
         code, loop = self.code, self.loop
         made = Loop(Variable(loop.variable.order[1]), start, stop, [], [], lanes * vectors, may_be_empty)
@@ -226,7 +225,7 @@ class _Wide(Lanes):
         return self._reduced(found, lanes)
 
     def _together(self, carried: Carried, totals: Sequence[Value], lanes: int = 1) -> Value:
-        """Append what makes one of several totals."""
+        """Append the combination of several accumulators."""
         step = cast(Instruction, carried.next)
         attribute = Callee(self.wide_function(step, lanes)) if lanes > 1 and step.op is Op.CALL else step.attribute
         whole, *others = totals
@@ -236,14 +235,14 @@ class _Wide(Lanes):
         return whole
 
     def _piece(self, at: int, lanes: int) -> list[Value]:
-        """Append the instructions for some elements from one on, and return what they make of what is carried."""
+        """Append the instructions for the elements from an index on, and return the reduced carried values."""
         given: dict[Value, Value] = {each: _repeated(each.start, lanes) for each in self.loop.carried}
         given[self.loop.variable] = integer(at)
         Piece(self, lanes, given).run(self._body)
         return self._reduced([given[each.next] for each in self.loop.carried], lanes)
 
     def _reduced(self, vectors: Sequence[Value], lanes: int) -> list[Value]:
-        """Append what makes a number of each carried vector."""
+        """Append the horizontal reduction of each carried vector."""
         if lanes == 1:
             return list(vectors)
         found: list[Value] = []
@@ -257,14 +256,14 @@ class _Wide(Lanes):
         return found
 
     def _end(self, totals: Sequence[Sequence[Value]]) -> None:
-        """Append what puts the pieces of what is carried together."""
+        """Append the combination of the partial results of each carried value."""
         for place, each in enumerate(self.loop.carried):
             whole = self._together(each, [total[place] for total in totals])
             self.code.body.append(_named(each.after, whole))
 
 
 def _reduction_of(each: Value) -> str:
-    """Return the reduction of which an instruction is one step; empty where the order matters, or there is none."""
+    """Return the reduction that an instruction accumulates; empty if there is none, or if its order is fixed."""
     if not isinstance(each, Instruction):
         return ""
     if each.op is Op.CALL:
@@ -276,6 +275,6 @@ def _reduction_of(each: Value) -> str:
 
 
 def _repeated(x: Value, lanes: int) -> Value:
-    """Return a number for all elements of a vector."""
+    """Return a value in all lanes of a vector."""
     assert lanes == 1 or isinstance(x, Constant)
     return x.repeated(lanes) if isinstance(x, Constant) else x

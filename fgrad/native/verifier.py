@@ -1,7 +1,7 @@
-"""Checks of bodies in the loop language: types, dominance, and reads that were moved past writes.
+"""Verifier of the loop IR: types, dominance, and loads hoisted past stores.
 
-verify(body)          raises where a body is no program
-verify_reads(body)    raises where a pass has moved a read out of a loop that writes into the same memory
+verify(body)          raises if a body is not valid loop IR
+verify_reads(body)    raises if a load was hoisted out of a loop that stores to the same memory
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from fgrad.native.ir import (
 
 
 class VerificationError(RuntimeError):
-    """A body is no program of the loop language: an error of the compiler."""
+    """A body is not valid loop IR: a bug of the compiler."""
 
 
 def verify(body: Sequence[Item]) -> None:
     """Check a body.
 
     Raises:
-        VerificationError: an operation has arguments of wrong types, or a value is used where it is not defined. The
-            message shows the body.
+        VerificationError: the operands of an operation have wrong types, or a use is not dominated by its definition;
+            the message contains the body.
     """
     try:
         _Checked().body(body)
@@ -47,16 +47,16 @@ def verify(body: Sequence[Item]) -> None:
 
 
 def verify_reads(body: Sequence[Item]) -> None:
-    """Check that no loop of nests uses what was read before it from memory into which it writes.
+    """Check that no loop uses a value loaded before it from memory to which the loop stores.
 
     Raises:
-        VerificationError: such a loop; its reads belong into it.
+        VerificationError: there is such a loop.
     """
     _check_reads(body, {})
 
 
 def _check_reads(body: Sequence[Item], before: dict[Value, Value | None]) -> None:
-    """Check a body; `before` has the reads in front of it, with their memory."""
+    """Check a body; `before` has the memory of each preceding load."""
     early = dict(before)
     for item in body:
         if isinstance(item, Instruction):
@@ -71,9 +71,9 @@ def _check_reads(body: Sequence[Item], before: dict[Value, Value | None]) -> Non
 
 
 def _memory_of(address: Value) -> Value | None:
-    """Return the memory in which an address lies; None for all to which several parameters lead."""
+    """Return the memory of an address; None for memory that several parameters may alias."""
     base = base_of(address)
-    return base if not isinstance(base, Parameter) or base.is_alone else None
+    return base if not isinstance(base, Parameter) or base.is_noalias else None
 
 
 def _require(holds: bool, what: str) -> None:
@@ -85,14 +85,14 @@ class _Checked:
     """Checks items in order.
 
     Attributes:
-        defined: the values that are defined at the place that is being checked.
+        defined: the values defined at the current item.
     """
 
     def __init__(self) -> None:
         self.defined: set[Value] = set()
 
     def body(self, items: Iterable[Item]) -> None:
-        """Check items; what they define is defined in the rest of the body."""
+        """Check items, and add the values that they define."""
         for item in items:
             if isinstance(item, Instruction):
                 self._instruction(item)
@@ -103,7 +103,7 @@ class _Checked:
                 self._loop(item)
 
     def _inside(self, items: Iterable[Item], carried: Sequence[Carried] = ()) -> None:
-        """Check a body whose values are not defined behind it, and that it defines what carried values become."""
+        """Check a nested body, whose values are not defined after it, and the next values of carried values."""
         before = set(self.defined)
         self.body(items)
         for each in carried:
@@ -153,7 +153,7 @@ class _Checked:
 
 
 def _is_well_typed(item: Instruction) -> bool:
-    """Return whether the arguments of an operation have the types and lanes that it takes."""
+    """Return whether the operands of an operation have valid types and lanes."""
     op, args, type, lanes = item.op, item.args, item.type, item.lanes
     if op in BINARY:
         a, b = args
@@ -177,15 +177,15 @@ def _is_well_typed(item: Instruction) -> bool:
         return is_typed and condition.lanes == a.lanes == b.lanes == lanes
     if op in CASTS or op is Op.FNEG:
         return args[0].lanes == lanes
-    if op in _OF_VECTORS:
-        return all(each.type is type for each in args) and _OF_VECTORS[op](item)
-    return op in (Op.CALL, Op.ROOM)
+    if op in _LANE_CONDITIONS:
+        return all(each.type is type for each in args) and _LANE_CONDITIONS[op](item)
+    return op in (Op.CALL, Op.ALLOCA)
 
 
-_OF_VECTORS = {
-    Op.SPREAD: lambda item: item.args[0].lanes == 1 < item.lanes,
+_LANE_CONDITIONS = {
+    Op.SPLAT: lambda item: item.args[0].lanes == 1 < item.lanes,
     Op.EXTRACT: lambda item: item.args[0].lanes > item.attribute and item.lanes == 1,
     Op.INSERT: lambda item: item.lanes > item.attribute and item.args[-1].lanes == 1,
     Op.REDUCE: lambda item: item.args[-1].lanes > 1 == item.lanes,
 }
-"""What operations on vectors require of lanes."""
+"""Conditions on the lanes of vector operations."""
