@@ -105,7 +105,7 @@ def array(
 
 
 def _in_order(x: Array, order: str | None) -> Any:
-    """Return an array itself if it is in C or Fortran order, as asked for, and otherwise a copy that is."""
+    """Return an array itself if it is in C or Fortran order, as requested, and otherwise a copy that is."""
     array = layout_of_one(x) if order in ("C", "F") else None
     if not isinstance(array, np.ndarray):
         return x
