@@ -1382,3 +1382,31 @@ def test_the_reference_tells_confusion():
     fourth = {"persistent_tape", "hessian"}
     assert {name for name, _ in zero} == {"assignment", "loop"}
     assert {pair for _, pair in zero} == set(itertools.product(fourth, repeat=2))
+
+
+OPENED = {
+    "tape": lambda x: fg.GradientTape(),
+    "accumulator": lambda x: fg.ForwardAccumulator(x, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", OPENED)
+def test_a_tape_that_is_left_open_does_not_take_the_derivative(name):
+    opened = []
+
+    def cube(x):
+        opened.append(OPENED[name](x))
+        opened[-1].__enter__()
+        if name == "tape":
+            opened[-1].watch(x)
+        return x**3
+
+    try:
+        assert fg.grad(cube)(2.0) == 12.0
+        assert fg.jvp(cube, (2.0,), (1.0,)) == (8.0, 12.0)
+        assert fg.hessian(cube)(2.0) == 12.0
+        assert fg.derivatives(cube, 2)(2.0).tolist() == [8.0, 12.0, 12.0]
+        assert fg.vmap(cube)(np.array([1.0, 2.0])).tolist() == [1.0, 8.0]
+    finally:
+        for each in reversed(opened):
+            each.__exit__(None, None, None)

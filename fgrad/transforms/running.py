@@ -9,6 +9,7 @@ check_result(function, ran)        raises if the result cannot be differentiated
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.coerce import is_of_objects, overwritten
 from fgrad.core.foreign import FOREIGN, OVERRIDES, is_exact_number
+from fgrad.core.layers import is_undecided
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, boxed, own_handle, strip_ended
 from fgrad.core.trace import Trace, running
@@ -58,7 +60,7 @@ def run(
             result = call_users(function, args, keywords)
             result, aux = _parted(function, result) if has_aux else (result, None)
             leaves, treedef = flatten(result)
-            return result, [untraced(leaf) for leaf in leaves], treedef, aux
+            return result, [untraced(leaf, trace.level) for leaf in leaves], treedef, aux
     finally:
         trace.level = 0  # also if an interrupt prevented the block from closing
 
@@ -139,11 +141,18 @@ def _explain_lists(error: TypeError, function: Callable[..., Any], args: Any, ke
             )
 
 
-def untraced(leaf: Operand) -> Any:
-    """Return a result without the layers of traces that have ended; a tensor as a new object."""
+def untraced(leaf: Operand, level: float = math.inf) -> Any:
+    """Return a result without the layers of traces that have ended; a tensor as a new object.
+
+    Args:
+        leaf: the result.
+        level: the level of the trace that ends next. Tapes above it that are still open do not matter to the result.
+    """
     if type(leaf) not in BOXES:
         return overwritten(leaf) if is_of_objects(leaf) else leaf
     value = strip_ended(leaf)
+    while type(value) is Tensor and value._trace.level > level and not is_undecided(value._trace):
+        value = strip_ended(value._payload)
     return own_handle(value) if type(value) is Tensor else boxed(value)
 
 
