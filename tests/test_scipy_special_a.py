@@ -340,6 +340,8 @@ VALUES = [
     ),
     # SciPy's own value, by which the slope is multiplied, is off by 1e-9.
     *values("beta", special.beta, mp.beta, (1e6, 0.5), (0.5, 1e6), places=(0, 1), rtol=3e-9),
+    *values("beta at a zero", special.beta, mp.beta, (-1.5, 1.5), (0.5, -0.5), (-2.25, 0.25), places=(0, 1)),
+    *values("beta at a zero", special.beta, mp.beta, (-1.5, 1.5), (0.5, -2.5), places=(0, 1), order=2),
     *values(
         "betaln",
         special.betaln,
