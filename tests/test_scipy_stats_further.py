@@ -306,6 +306,17 @@ def test_they_can_be_pickled_and_frozen():
 
 def test_extremes_are_fitted_by_their_likelihood():
     data = scipy.stats.genextreme.rvs(-0.1, 3.0, 2.0, size=200, random_state=np.random.default_rng(0))
+@pytest.mark.parametrize("beta", [0.3, 0.5, 1.0, 1.5, 2.0])
+def test_the_scale_of_the_generalized_normal_density_at_its_cusp(beta):
+    """The logarithm is log(beta / 2 scale) - log gamma(1 / beta) there."""
+    of_shape, of_scale = fg.grad(stats.gennorm.logpdf, argnums=(1, 3))(0.7, beta, 0.7, 0.5)
+    np.testing.assert_allclose(
+        [float(of_shape), float(of_scale)], [float((1 + mp.digamma(1 / beta) / beta) / beta), -2.0]
+    )
+    value, slope = fg.jvp(lambda scale: stats.gennorm.pdf(0.7, beta, 0.7, scale), (0.5,), (1.0,))
+    np.testing.assert_allclose(float(slope), -2 * float(value))
+
+
 
     def loss(parameters):
         return -np.mean(stats.genextreme.logpdf(data, *parameters))

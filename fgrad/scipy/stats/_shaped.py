@@ -148,7 +148,7 @@ gibrat = Continuous(
 
 gennorm = Continuous(
     stats.gennorm,
-    logpdf=lambda x, beta: np.log(beta / 2) - special.gammaln(1 / beta) - np.abs(x) ** beta,
+    logpdf=lambda x, beta: np.log(beta / 2) - special.gammaln(1 / beta) - _size_power(x, beta),
     cdf=lambda x, beta: _gennorm_cdf(x, beta), sf=lambda x, beta: _gennorm_cdf(-x, beta),
     far_logcdf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
     far_logsf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
@@ -387,6 +387,12 @@ _passage_isf: Primitive = inverse(
     "invgauss_isf", stats.invgauss.isf,
     lambda x, mu: np.exp(_passage_logsf(x, mu)), invgauss.formulas["logpdf"], (0.5, 1.5), above=True,
 )  # fmt: skip
+
+
+def _size_power(x: Array, beta: Any) -> Any:
+    """Return abs(x)**beta; at its cusp it does not move, so that an infinite slope by `x` leaves others finite."""
+    cusp = np.logical_and(np.equal(x, 0), np.less(beta, 1))
+    return np.where(cusp, 0.0, np.abs(x) ** beta)
 
 
 def _gennorm_cdf(x: Operand, beta: Any) -> Any:
