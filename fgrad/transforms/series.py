@@ -251,7 +251,8 @@ class SeriesTrace(Trace):
         if self.rules.shared is not None:
             self.rules.made.append(series)
             self.rules.passing.append(series)
-        return box(value, self, series)
+        made = box(value, self, series)
+        return notify_copy(made) if is_seen() else made  # no operation of which observers know the result
 
     def direction(self, series: Series) -> Any:
         """Return the derivative of a series with respect to its parameter, as a tensor; in rules the same one."""
