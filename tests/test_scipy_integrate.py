@@ -331,6 +331,25 @@ def test_limits_of_multiple_integrals_have_derivatives_of_every_order():
     np.testing.assert_allclose(fg.taylor(of_pyramid, 2)(2.0), [8 / 3, 4.0, 2.0], rtol=1e-12)
 
 
+def test_the_search_for_moving_jumps_computes_no_inner_integrals(monkeypatch):
+    """It needs their integrands at one node, and not their values."""
+    count, quad_of_scipy = 0, scipy.integrate.quad
+
+    def counted(*args, **keywords):
+        nonlocal count
+        count += 1
+        return quad_of_scipy(*args, **keywords)
+
+    def moment(p):
+        return dblquad(lambda y, x: x * y**2 * p, 0.0, p, 0.0, lambda x: x + p)[0]
+
+    monkeypatch.setattr(scipy.integrate, "quad", counted)
+    moment(0.7)
+    alone, count = count, 0
+    fg.vjp(moment, 0.7)
+    assert count < 2 * alone  # once for the values, and some until the closures are known
+
+
 def test_triple_integrals():
     bounds = (0.1, 1.2, lambda x: 0.5 * x, 1.4, 0.0, lambda x, y: x + 2 * y)
     options = {"args": (0.7,), "epsabs": 1e-7, "epsrel": 1e-7}
