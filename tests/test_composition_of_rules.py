@@ -17,6 +17,7 @@ from fgrad.core.tensor import Tensor, apply, apply_call, box
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, unflatten
 from fgrad.rules.rule import settled
+from fgrad.scipy.integrate import quad
 from fgrad.transforms.running import run, untraced
 
 
@@ -158,3 +159,17 @@ def test_second_derivatives_of_solvers_that_close_over_the_examples_of_a_batch()
     np.testing.assert_allclose(fg.hessian(total)(x), np.diag(second), rtol=1e-9)
     np.testing.assert_allclose(fg.hessian(lambda x: np.sum(slopes(x)))(x), np.diag(third), rtol=1e-9)
     np.testing.assert_allclose(along, third, rtol=1e-9)
+
+
+def test_higher_derivatives_of_a_batch_of_solutions():
+    """The traces around the batch follow the solver's rule, and not the code that calls SciPy."""
+
+    def total(s):  # (1 - exp(-s)) / s + (1 - exp(-2 s)) / 2 s
+        return np.sum(fg.vmap(lambda a: quad(lambda x: np.exp(-a * s * x), 0.0, 1.0)[0])(np.array([1.0, 2.0])))
+
+    def exact(order):
+        return quad(lambda x: sum((-a * x) ** order * np.exp(-a * 0.3 * x) for a in (1.0, 2.0)), 0.0, 1.0)[0]
+
+    np.testing.assert_allclose(fg.hessian(total)(0.3), exact(2), rtol=1e-12)
+    np.testing.assert_allclose(fg.grad(fg.grad(total))(0.3), exact(2), rtol=1e-12)
+    np.testing.assert_allclose(fg.derivatives(total, 3)(0.3), [exact(order) for order in range(4)], rtol=1e-12)

@@ -301,6 +301,55 @@ def test_double_integrals():
     assert 0 < estimate == scipy.integrate.dblquad(lambda y, x: np.exp(x * y), 0.0, 1.0, 0.0, 1.0)[1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "integral", [dblquad, pytest.param(lambda f, a, b, c, d: nquad(f, [(c, d), (a, b)]), id="nquad")]
+)
+def test_multiple_integrals_have_derivatives_of_every_order(integral):
+    def laplace(s):
+        return integral(lambda y, x: np.exp(-s * x * y), 0.0, 1.0, 0.0, 1.0)[0]
+
+    def exact(k):
+        return scipy.integrate.dblquad(lambda y, x: (-x * y) ** k * np.exp(-0.3 * x * y), 0.0, 1.0, 0.0, 1.0)[0]
+
+    expected = list(map(exact, range(4)))
+    np.testing.assert_allclose(fg.derivatives(laplace, 3)(0.3), expected, rtol=1e-12)
+    np.testing.assert_allclose(fg.vmap(fg.derivatives(laplace, 1))(np.full(2, 0.3)), [expected[:2]] * 2, rtol=1e-12)
+    np.testing.assert_allclose(fg.grad(lambda s: fg.derivatives(laplace, 1)(s)[1])(0.3), expected[2], rtol=1e-12)
+    np.testing.assert_allclose(fg.derivatives(fg.grad(laplace), 2)(0.3), expected[1:], rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_limits_of_multiple_integrals_have_derivatives_of_every_order():
+    def of_triangle(s):  # s^6 / 8
+        return dblquad(lambda y, x: x * y, 0.0, s, 0.0, lambda x: x * s)[0]
+
+    def of_pyramid(s):  # s^3 / 3
+        return tplquad(lambda z, y, x: 1.0, 0.0, s, 0.0, lambda x: x, 0.0, lambda x, y: x)[0]
+
+    np.testing.assert_allclose(fg.derivatives(of_triangle, 2)(1.0), [1 / 8, 6 / 8, 30 / 8], rtol=1e-12)
+    np.testing.assert_allclose(fg.taylor(of_pyramid, 2)(2.0), [8 / 3, 4.0, 2.0], rtol=1e-12)
+
+
+def test_the_search_for_moving_jumps_computes_no_inner_integrals(monkeypatch):
+    """It needs their integrands at one node, and not their values."""
+    count, quad_of_scipy = 0, scipy.integrate.quad
+
+    def counted(*args, **keywords):
+        nonlocal count
+        count += 1
+        return quad_of_scipy(*args, **keywords)
+
+    def moment(p):
+        return dblquad(lambda y, x: x * y**2 * p, 0.0, p, 0.0, lambda x: x + p)[0]
+
+    monkeypatch.setattr(scipy.integrate, "quad", counted)
+    moment(0.7)
+    alone, count = count, 0
+    fg.vjp(moment, 0.7)
+    assert count < 2 * alone  # once for the values, and some until the closures are known
+
+
 def test_triple_integrals():
     bounds = (0.1, 1.2, lambda x: 0.5 * x, 1.4, 0.0, lambda x, y: x + 2 * y)
     options = {"args": (0.7,), "epsabs": 1e-7, "epsrel": 1e-7}

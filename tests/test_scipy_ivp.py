@@ -1219,6 +1219,25 @@ def test_odeint_by_everything_it_depends_on(derivative):
     assert fg.grad(slope_of_last)(w).item() == pytest.approx(expected, 1e-5)
 
 
+@pytest.mark.slow
+def test_odeint_has_derivatives_of_every_order():
+    """The derivative of a rule that uses its own results, under a series trace and under a gradient inside of it."""
+
+    def last(w, start, length):
+        times = np.array([0.0, 0.3, 1.0]) * length
+        return odeint(lambda y, t: -w * y, [1.0, start], times, rtol=1e-10, atol=1e-11)[-1, 1]
+
+    for place, expected in enumerate(([1, -1, 1, -1], [1, 1, 0, 0], [1, -0.3, 0.09, -0.027])):
+        point = [0.3, 1.0, 1.0]
+
+        def of_one(x, place=place):
+            return last(*point[:place], x, *point[place + 1 :])
+
+        expected = np.array(expected) * np.exp(-0.3)
+        np.testing.assert_allclose(fg.derivatives(of_one, 3)(point[place]), expected, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(fg.derivatives(fg.grad(of_one), 2)(point[place]), expected[1:], rtol=1e-7, atol=1e-9)
+
+
 def test_odeint_is_scipys_where_nothing_is_traced():
     counted = Counted(oscillator)
     found, information = odeint(counted, [1.0, 0.5], TIMES, (1.3,), full_output=True)

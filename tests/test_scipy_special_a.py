@@ -340,6 +340,8 @@ VALUES = [
     ),
     # SciPy's own value, by which the slope is multiplied, is off by 1e-9.
     *values("beta", special.beta, mp.beta, (1e6, 0.5), (0.5, 1e6), places=(0, 1), rtol=3e-9),
+    *values("beta at a zero", special.beta, mp.beta, (-1.5, 1.5), (0.5, -0.5), (-2.25, 0.25), places=(0, 1)),
+    *values("beta at a zero", special.beta, mp.beta, (-1.5, 1.5), (0.5, -2.5), places=(0, 1), order=2),
     *values(
         "betaln",
         special.betaln,
@@ -894,6 +896,8 @@ EDGES = [
     (special.boxcox1p, 1, (-1, 0.5), 4),
     (special.inv_boxcox, 0, (-2, 0.5), 0), (special.inv_boxcox, 0, (-1, 1), 1), (special.inv_boxcox, 0, (-0.5, 2), INF),
     (special.inv_boxcox, 1, (-2, 0.5), 0), (special.inv_boxcox, 1, (2, 0), -2 * np.exp(2)),
+    (special.inv_boxcox, 0, (3, 1e-200), np.exp(3)), (special.inv_boxcox, 1, (3, 1e-200), -4.5 * np.exp(3)),
+    (special.inv_boxcox, 0, (-3, 1e-300), np.exp(-3)), (special.inv_boxcox1p, 0, (3, 1e-200), np.exp(3)),
     (special.inv_boxcox1p, 0, (-1, 1), 1),
     (special.powm1, 0, (0, 2), 0), (special.powm1, 0, (0, 1), 1), (special.powm1, 0, (0, 0), 0),
     (special.powm1, 1, (0, 2), 0), (special.powm1, 1, (0, 0), -INF),

@@ -711,6 +711,8 @@ FIRST = [
     ("lpmv above the degree", along(special.lpmv, 2, 1), 1.0, 0.0),
     ("hyp2f1", along(special.hyp2f1, 0.7, 1.3, 2.0), 0.0, 0.7 * 1.3 / 2),
     ("hyp1f1", along(special.hyp1f1, 0.7, 2.0), 0.0, 0.35),
+    ("hyp1f1 of degree 1", along(special.hyp1f1, -1.0, -3.0), 0.1, 1 / 3),
+    ("hyp1f1 of degree 1 and b = -1", along(special.hyp1f1, -1.0, -1.0), 0.1, 1.0),
     ("hyp0f1", along(special.hyp0f1, 4.0), 0.0, 0.25),
     ("omega at infinity", special.wrightomega, INF, 1.0),
     ("omega at minus infinity", special.wrightomega, -INF, 0.0),
@@ -750,6 +752,8 @@ SECOND = [
     ("diric", lambda x: ours.diric(x, 5), 0.0, -2.0),
     ("W", lambda z: ours.lambertw(z).real, 0.0, -2.0),
     ("hyp1f1", along(special.hyp1f1, 0.7, 2.0), 0.0, 0.7 * 1.7 / 6),
+    ("hyp1f1 of degree 1", along(special.hyp1f1, -1.0, -3.0), 0.1, 0.0),
+    ("hyp1f1 of degree 2", along(special.hyp1f1, -2.0, -3.0), 0.1, 1 / 3),
 ]
 
 

@@ -160,6 +160,31 @@ def test_a_quantile_without_a_closed_form_undoes_its_tail(name):
         np.testing.assert_allclose(bends, 0, atol=1e-8)
 
 
+@pytest.mark.parametrize(
+    ("method", "q", "a", "b"),
+    [("ppf", 0.99, 1.0, 0.1), ("ppf", 0.99, 2.0, 0.1), ("isf", 1e-12, 25.0, 0.05), ("isf", 0.9999999, 0.05, 0.3)],
+)
+def test_odds_of_a_probability_that_rounds_to_one(method, q, a, b):
+    near_zero = q > 0.99
+    exact = list(map(mp.mpf, (q, a, b)))
+
+    def log_size(q, a, b):
+        """Return abs(log(x)) for large or small odds x: the tail is share^c / (c beta(a, b)) for a share near 0."""
+        near, far = (a, b) if near_zero else (b, a)
+        tail = 1 - q if near_zero or method == "ppf" else q
+        first = mp.log(tail * near * mp.beta(a, b)) / near
+        share = mp.findroot(lambda log_share: mp.log(betas(mp.exp(log_share), near, far) / tail), first)
+        return mp.log1p(-mp.exp(share)) - share
+
+    sign = -1 if near_zero else 1
+    value, slopes = fg.value_and_grad(getattr(stats.betaprime, method), argnums=(0, 1, 2))(q, a, b)
+    np.testing.assert_allclose(float(value), float(mp.exp(sign * log_size(*exact))), rtol=1e-11)
+    for place, slope in enumerate(slopes):
+        orders = [int(place == each) for each in range(3)]
+        relative = sign * mp.diff(log_size, exact, orders, h=mp.mpf(10) ** -25)
+        np.testing.assert_allclose(float(slope), float(relative * mp.exp(sign * log_size(*exact))), rtol=1e-11)
+
+
 @pytest.mark.parametrize("name", table.FURTHER)
 def test_second_derivatives(name):
     """A Hessian, forward over reverse, is the difference of gradients, of the density and of its tail."""
@@ -279,6 +304,17 @@ def test_slopes_at_zero_at_the_median_and_between_are_differences(name):
         smooth = np.abs(right - left) < 1e-4 * np.abs(right) + 1e-6
         assert smooth[2:].any()
         np.testing.assert_allclose(slope.numpy()[smooth], ((right + left) / 2)[smooth], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("beta", [0.3, 0.5, 1.0, 1.5, 2.0])
+def test_the_scale_of_the_generalized_normal_density_at_its_cusp(beta):
+    """The logarithm is log(beta / 2 scale) - log gamma(1 / beta) there."""
+    of_shape, of_scale = fg.grad(stats.gennorm.logpdf, argnums=(1, 3))(0.7, beta, 0.7, 0.5)
+    np.testing.assert_allclose(
+        [float(of_shape), float(of_scale)], [float((1 + mp.digamma(1 / beta) / beta) / beta), -2.0]
+    )
+    value, slope = fg.jvp(lambda scale: stats.gennorm.pdf(0.7, beta, 0.7, scale), (0.5,), (1.0,))
+    np.testing.assert_allclose(float(slope), -2 * float(value))
 
 
 def test_moments_that_are_infinite():

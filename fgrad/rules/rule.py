@@ -506,7 +506,11 @@ def _mapped(rule: Rule, mapped: Sequence[bool], trace: Any) -> Rule:
             own_axes = [*axes, *(None for _ in variables)]
             return _for_all(trace, push_one, (axes, own_axes), rule.called)(list(leaves), list(tangents))  # type: ignore[no-any-return]
 
-        return compute(leaves), pull, push
+        is_lower = not rule.recurs and _is_differentiated(leaves)  # lower traces follow the code of `linearize`
+        return (followed if is_lower else compute)(leaves), pull, push
+
+    def followed(leaves: Leaves) -> Leaves:
+        return _for_all(trace, lambda leaves: rule.linearize(leaves)[0], (axes,), rule.called)(list(leaves))  # type: ignore[no-any-return]
 
     def compute(leaves: Leaves) -> Leaves:
         return _for_all(trace, rule.compute, (axes,), rule.called)(list(leaves))  # type: ignore[no-any-return]

@@ -261,25 +261,31 @@ class SeriesTrace(Trace):
         if self.rules.shared is not None:
             self.rules.made.append(series)
             self.rules.passing.append(series)
-        return box(value, self, series)
+        made = box(value, self, series)
+        return notify_copy(made) if is_seen() else made  # no operation of which observers know the result
 
-    def direction(self, series: Series) -> Any:
-        """Return the derivative of a series with respect to its parameter, as a tensor; in rules the same one."""
+    def direction(self, series: Series, last: int | None = None) -> Any:
+        """Return the derivative of a series with respect to its parameter, as a tensor; in rules the same one.
+
+        Args:
+            series: the series.
+            last: the number of its last coefficient that counts; None: all.
+        """
+        last = series.order if last is None else last
         if self.rules.shared is None:
-            return self._derivative(series)
-        if id(series) not in self.rules.shared:
-            self.rules.shared[id(series)] = self._derivative(series), series
-        return self.rules.shared[id(series)][0]
+            return self._derivative(series, last)
+        key = id(series), last
+        if key not in self.rules.shared:
+            self.rules.shared[key] = self._derivative(series, last), series
+        return self.rules.shared[key][0]
 
-    def _derivative(self, series: Series) -> Tensor:
+    def _derivative(self, series: Series, last: int) -> Tensor:
         def find(k: int) -> Any:
             coefficient = series[k + 1]
             return coefficient if coefficient is ZERO else coefficient * (k + 1)
 
         first = series[1]
-        return self.made_of(
-            np.zeros_like(series[0]) if first is ZERO else first, find, series.order - 1, series.is_masked
-        )
+        return self.made_of(np.zeros_like(series[0]) if first is ZERO else first, find, last - 1, series.is_masked)
 
     def moved(self, value: Any, tangent: Any) -> Any:
         """Return a value whose series has the derivative `tangent`; a user's rule may have masked any part of it."""
@@ -311,7 +317,9 @@ class SeriesTrace(Trace):
         above.stands_for = self
         try:
             with above:
-                moving = [above.root(x, Masked(self.direction(x._mark))) if self.follows(x) else x for x in leaves]
+                # The rule may call its own function with these directions: each such call has an order less.
+                directions = [Masked(self.direction(x._mark, own.order)) if self.follows(x) else None for x in leaves]
+                moving = [x if t is None else above.root(x, t) for x, t in zip(leaves, directions, strict=True)]
                 results = above.process_call(call, moving)
         finally:
             del self.rules.calls[key]

@@ -27,7 +27,7 @@ import scipy.integrate
 from fgrad import errors
 from fgrad.core.tensor import strip_ended
 from fgrad.native.values import on_values
-from fgrad.ops.tracing import raw_array
+from fgrad.ops.tracing import is_always_zero, raw_array
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.integrate._callback import for_each_example, values_of
@@ -232,8 +232,13 @@ class Trajectory:
 
     def _tangent(self, leaves: Leaves, states: Array, tangents: Leaves) -> Any:
         of_start, of_times, *of_inputs = tangents
+        if is_always_zero(of_times):  # constant times
+            return np.concatenate([of_start[None], self._change(leaves, of_start, of_inputs)[1:]])
+        start, times, *inputs = leaves
+        # Not from `states`: under a series trace, these have coefficients only once their tangent is known.
+        first = self._system.field(times[0], start, *inputs)
         slopes = self._slopes(leaves, states)
-        moved = self._change(leaves, of_start - slopes[0] * of_times[0], of_inputs) + slopes * of_times[:, None]
+        moved = self._change(leaves, of_start - first * of_times[0], of_inputs) + slopes * of_times[:, None]
         return np.concatenate([of_start[None], moved[1:]])
 
     def _slopes(self, leaves: Leaves, states: Array) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._aside import Aside
-from fgrad.scipy.integrate.quadrature import TOLERANCE, quad
+from fgrad.scipy.integrate.quadrature import TOLERANCE, inner_quad, quad
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.typing import Array, ArrayLike, Operand
 
@@ -191,7 +191,10 @@ class _Nested:
         inner = self._function
         if place:  # under the user's name, for messages
             inner = update_wrapper(partial(self._value, place - 1), self._function, ("__name__",), ())
-        value, estimate, *further = quad(inner, low, high, args=outer, full_output=self._counts, **options)
+        if place == len(self._ranges) - 1:
+            value, estimate, *further = quad(inner, low, high, outer, self._counts, **options)
+        else:
+            value, estimate, *further = inner_quad(inner, low, high, outer, self._counts, **options)
         self._errors.append(_largest(estimate))
         if self._counts and place == 0:
             self._evaluations += _evaluations(further[0])

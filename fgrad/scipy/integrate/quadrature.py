@@ -134,6 +134,20 @@ def quad(
     return _Call(func, (a, b), points, args, {**options, **weighed}, SCIPYS.quad).result(bool(full_output))
 
 
+def inner_quad(
+    func: Callable[..., Any],
+    a: Any,
+    b: Any,
+    args: tuple[Any, ...],
+    full_output: bool,
+    points: Any = None,
+    **options: Any,
+) -> Any:
+    """Integrate as `quad`, for an integral that is only used as the integrand of another one."""
+    options = {"epsabs": TOLERANCE, "epsrel": TOLERANCE, "limit": 50, **options}
+    return _Call(func, (a, b), points, args, options, SCIPYS.quad, is_inner=True).result(full_output)
+
+
 def quad_vec(
     f: Callable[..., Any],
     a: ArrayLike,
@@ -250,6 +264,7 @@ class _Call:
         args: extra arguments.
         options: options of SciPy.
         scipys: SciPy's function.
+        is_inner: whether the integral is only used as the integrand of another one.
     """
 
     def __init__(
@@ -260,8 +275,9 @@ class _Call:
         args: tuple[Any, ...],
         options: dict[str, Any],
         scipys: Callable[..., Any],
+        is_inner: bool = False,
     ) -> None:
-        self._function, self._options, self._scipys = function, options, scipys
+        self._function, self._options, self._scipys, self._is_inner = function, options, scipys, is_inner
         self._has_points = points is not None
         self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((limits, points, args))[0])
         self._is_python = callable(function)
@@ -275,6 +291,12 @@ class _Call:
     def result(self, full_output: bool) -> Any:
         """Return SciPy's result, differentiable if something is traced."""
         self._options["full_output"] = full_output
+        try:
+            return self._integral(full_output)
+        except _LookedAt:
+            return (self._at_first_node(), 0.0, {"neval": 0})[: 2 + full_output]
+
+    def _integral(self, full_output: bool) -> Any:
         numbers, value, estimate = [*self._users.run(self._solve, self._leaves), None, None, None][:3]
         if not self._is_traced():
             found = self._found[-1]
@@ -299,11 +321,22 @@ class _Call:
         further = [tuple(_reported(part, name) for part in parts) for parts in found]
         return (*result, *further[0]) if len(further) == 1 else (*result, further)
 
+    def _at_first_node(self) -> Any:
+        """Return the integrand at SciPy's first node, for its decisions on the inputs."""
+        low, high = values_of(self._leaves[:2])
+        ends = np.where(np.isfinite(low), low + 1, np.where(np.isfinite(high), high - 1, 1.0))
+        node = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, ends)
+        return array_of(self._users.call(0, self._users.inputs(), node[()]))
+
     def _is_traced(self) -> bool:
         return bool(followers([*self._leaves, *self._users.inputs()]))
 
     def _solve(self, functions: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
-        """Run SciPy's function for plain functions and plain limits."""
+        """Run SciPy's function for plain functions and plain limits.
+
+        Raises:
+            _LookedAt: a search for jumps runs the integrand of which this is an inner integral: it needs no values.
+        """
         functions = functions or [self._function]
         if not self._is_traced():
             self._found = [
@@ -311,6 +344,8 @@ class _Call:
             ]
             return []
         self._check_is_supported()
+        if self._is_inner and is_looked_at([*self._leaves, *self._users.inputs()]):
+            raise _LookedAt
         self._found.append(self._integrated(functions[0], leaves))
         value, estimate = self._found[-1][:2]
         return [np.array(len(self._found) - 1), np.asarray(value)[()], np.asarray(estimate)[()]]
@@ -354,6 +389,10 @@ class _Call:
                 f"the integral of {self._function!r} cannot be differentiated: that is no Python function.\n"
                 "Pass a Python function, or pass values alone, x.numpy()."
             )
+
+
+class _LookedAt(BaseException):
+    """A search for jumps does not need the value. Not an Exception, so that the user's code does not catch it."""
 
 
 def _limit(leaf: Any) -> Any:

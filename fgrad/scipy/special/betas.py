@@ -26,8 +26,8 @@ def _shapes(name: str, call: str) -> list[Rule]:
 
 
 # fmt: off
-declare(special.beta,        lambda ans, a, b: lambda ct: ct * (-ans * digamma_difference(a, b)),
-                             lambda ans, a, b: lambda ct: ct * (-ans * digamma_difference(b, a)), domain=(0.3, 3))
+declare(special.beta,        lambda ans, a, b: lambda ct: ct * _beta_slope(ans, a, b),
+                             lambda ans, a, b: lambda ct: ct * _beta_slope(ans, b, a), domain=(0.3, 3))
 declare(special.betaln,      lambda ans, a, b: lambda ct: ct * -digamma_difference(a, b),
                              lambda ans, a, b: lambda ct: ct * -digamma_difference(b, a), domain=(0.3, 3))
 declare(special.binom,       lambda ans, n, k: lambda ct: ct * _binomial_slope(ans, n, k),
@@ -47,6 +47,14 @@ declare(special.betainccinv, *_shapes("betainccinv", "isf(y, a, b)"),
                              lambda ans, a, b, y: lambda ct: ct / -beta_density(a, b, ans),
                              leading=(1.5, 2.5), domain=(0.1, 0.9))
 # fmt: on
+
+
+def _beta_slope(ans: Array, a: Array, b: Array) -> Any:
+    """Return the derivative of gamma(a) gamma(b) / gamma(a + b) with respect to a, also at its zeros."""
+    total = a + b
+    at_pole = special.gamma(a) * special.gamma(b) * (special.psi(a) * special.rgamma(total) + rgamma_slope(total))
+    alone = np.logical_and(is_pole(total), np.logical_not(np.logical_or(is_pole(a), is_pole(b))))
+    return np.where(alone, at_pole, -ans * digamma_difference(a, b))
 
 
 def _binomial_slope(ans: Array, n: Array, k: Array) -> Any:

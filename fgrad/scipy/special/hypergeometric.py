@@ -12,13 +12,20 @@ import numpy as np
 
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._several import along_last
+from fgrad.typing import Array, Operand
 
 _WRIGHT: dict[str, Any] = {"leading": (0.7, 1.2), "domain": (0.2, 3.0), "complex": False}
+
+
+def _kummer(a: Operand, b: Operand, z: Array) -> Array:
+    """Return hyp1f1(a, b, z), also for a polynomial of degree 0, where SciPy has infinity if b is 0, -1, -2, ..."""
+    return np.where(np.equal(a, 0), 1.0, special.hyp1f1(a, b, z))
+
 
 along_last(special.hyp0f1, lambda v, z: special.hyp0f1(v + 1, z) / v, "v", leading=(1.3,), domain=(-2.0, 3.0))
 along_last(
     special.hyp1f1,
-    lambda a, b, z: a * special.hyp1f1(a + 1, b + 1, z) / b,
+    lambda a, b, z: a * _kummer(a + 1, b + 1, z) / b,
     "a b",
     leading=(0.7, 1.3),
     domain=(-2.0, 3.0),

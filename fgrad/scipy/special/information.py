@@ -159,9 +159,23 @@ def _complement_power(u: Array, lmbda: Array) -> Array:
     return np.where(nothing, 1, np.exp(np.where(nothing, 0, u) * (1 - lmbda)))
 
 
+def _inverse_less_one_value(y: Array, lmbda: Array) -> Any:
+    # SciPy takes `y` itself for a small product, which is right for a small `y` only.
+    return np.where(np.abs(lmbda * y) < 1e-150, special.expm1(y), special.inv_boxcox1p(y, lmbda))
+
+
+_inverse_less_one: Helper = helper(
+    _inverse_less_one_value,
+    lambda ans, y, lmbda: lambda ct: ct * _complement_power(_logarithm(y, lmbda), lmbda),
+    lambda ans, y, lmbda: lambda ct: ct * _inverse_slope(_logarithm(y, lmbda), lmbda),
+    name="inverse_boxcox_less_one",
+    domain=(-0.6, 1),
+)
+
+
 def _logarithm(y: Array, lmbda: Array) -> Array:
-    """Return the logarithm of the inverse transform of `y`, by the SciPy function that is accurate there."""
-    less_one = special.inv_boxcox1p(y, lmbda)
+    """Return the logarithm of the inverse transform of `y`, by the function that is accurate there."""
+    less_one = _inverse_less_one(y, lmbda)
     small = less_one < -0.5
     return np.where(small, np.log(special.inv_boxcox(y, lmbda)), np.log1p(np.where(small, 0, less_one)))
 

@@ -165,7 +165,7 @@ GAMMA = Law(
 # The beta distribution: its variable is log t / (1 - t)
 
 
-def _log_kernel(p: Array, q: Array, a: Array | float, b: Array | float) -> Any:
+def log_kernel(p: Array, q: Array, a: Array | float, b: Array | float) -> Any:
     """Return the logarithm of the density of log p / q, for parts p + q = 1."""
     total = a + b
     fall = a * _deviance(p, a / total) + b * _deviance(q, b / total)
@@ -176,7 +176,7 @@ def _log_kernel(p: Array, q: Array, a: Array | float, b: Array | float) -> Any:
 def _beta_log_density(x: Array, a: Array | float, b: Array | float) -> Any:
     zero, one = np.equal(x, 0), np.equal(x, 1)
     x = np.where(np.logical_or(zero, one), 0.5, x)
-    log_density = _log_kernel(x, 1 - x, a, b) - np.log(x) - np.log1p(-x)
+    log_density = log_kernel(x, 1 - x, a, b) - np.log(x) - np.log1p(-x)
     return np.where(zero, _at_end(a, np.log(b)), np.where(one, _at_end(b, np.log(a)), log_density))
 
 
@@ -192,7 +192,7 @@ def _logit_stretch(down: Array, p: Array, q: Array, a: Array, b: Array) -> tuple
         The logarithms of both parts at the nodes, and the weights.
     """
     inside = (p > 0) & (q > 0)
-    kernel = _log_kernel(p, q, a, b)
+    kernel = log_kernel(p, q, a, b)
     p, q, a, b = (np.where(down, own, other) for own, other in ((p, q), (q, p), (a, b), (b, a)))
 
     def log_shrinkage(s: Array) -> Any:
@@ -242,7 +242,7 @@ def _far_log_beta(p: Array, q: Array, a: Array, b: Array) -> Any:
     def end(p: Array, q: Array, a: Operand, b: Operand) -> Any:
         return (FALL - (a + b) * np.log(q)) / a
 
-    return _log_kernel(p, q, a, b) + _log_integral(fall, slope, end, p, q, a, b)
+    return log_kernel(p, q, a, b) + _log_integral(fall, slope, end, p, q, a, b)
 
 
 def far_below_beta(x: Array, a: Array, b: Array) -> Any:
@@ -280,7 +280,7 @@ def _f_log_density(x: Array, n: Array | float, m: Array) -> Any:
     zero = np.equal(x, 0)
     x = np.where(zero, 1.0, x)
     whole = n * x + m
-    log_density = _log_kernel(n * x / whole, m / whole, n / 2, m / 2) - np.log(x)
+    log_density = log_kernel(n * x / whole, m / whole, n / 2, m / 2) - np.log(x)
     return np.where(zero, _at_end(n / 2, 0.0), log_density)
 
 

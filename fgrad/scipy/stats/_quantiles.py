@@ -22,7 +22,13 @@ Formula = Callable[..., Any]
 
 
 def inverse(
-    name: str, value: Formula, tail: Formula, log_density: Formula, *domains: Domain, above: bool = False
+    name: str,
+    value: Formula,
+    tail: Formula,
+    log_density: Formula,
+    *domains: Domain,
+    above: bool = False,
+    of_log: bool = False,
 ) -> Primitive:
     """Declare the inverse of a tail as an operation on a probability and the shape parameters.
 
@@ -33,19 +39,22 @@ def inverse(
         log_density: the logarithm of the density, likewise.
         domains: the sample intervals of the shape parameters.
         above: whether the tail is the survival function.
+        of_log: whether `log_density` is that of the logarithm of the argument, which does not underflow for quantiles
+            of any size.
     """
     sign = -1.0 if above else 1.0
 
     def slope(place: int, x: Array, shapes: tuple[Any, ...]) -> Any:
         steepness = sign * np.exp(log_density(x, *shapes))
+        unit = x if of_log else 1.0
         if place == 0:
-            return 1 / steepness
+            return unit / steepness
 
         def of_shape(shape: Array) -> Any:
             return tail(x, *shapes[: place - 1], shape, *shapes[place:])
 
         shape = shapes[place - 1]
-        return -jvp(of_shape, (shape,), (np.ones_like(shape),))[1] / steepness
+        return -jvp(of_shape, (shape,), (np.ones_like(shape),))[1] / steepness * unit
 
     def rule(place: int) -> Rule:
         return lambda ans, q, *shapes: lambda ct: ct * slope(place, ans, shapes)

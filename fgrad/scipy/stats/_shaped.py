@@ -28,6 +28,7 @@ from fgrad.scipy.stats._laws import (
     far_below_beta,
     far_below_gamma,
     log1p_square,
+    log_kernel,
     log_tail,
 )
 from fgrad.scipy.stats._quantiles import inverse
@@ -148,7 +149,7 @@ gibrat = Continuous(
 
 gennorm = Continuous(
     stats.gennorm,
-    logpdf=lambda x, beta: np.log(beta / 2) - special.gammaln(1 / beta) - np.abs(x) ** beta,
+    logpdf=lambda x, beta: np.log(beta / 2) - special.gammaln(1 / beta) - _size_power(x, beta),
     cdf=lambda x, beta: _gennorm_cdf(x, beta), sf=lambda x, beta: _gennorm_cdf(-x, beta),
     far_logcdf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
     far_logsf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
@@ -214,8 +215,7 @@ betaprime = Continuous(
     sf=lambda x, a, b: np.where(x > 1, BETA.cdf(1 / (1 + x), b, a), BETA.sf(x / (1 + x), a, b)),
     far_logcdf=lambda x, a, b: far_below_beta(x / (1 + x), a, b),
     far_logsf=lambda x, a, b: far_below_beta(1 / (1 + x), b, a),
-    ppf=lambda q, a, b: BETA.ppf(q, a, b) / BETA.isf(q, b, a),
-    isf=lambda q, a, b: BETA.isf(q, a, b) / BETA.ppf(q, b, a),
+    ppf=lambda q, a, b: apply(_odds_ppf, (q, a, b)), isf=lambda q, a, b: apply(_odds_isf, (q, a, b)),
     mean=lambda a, b: above(1, b, lambda b: a / (b - 1)),
     var=lambda a, b: above(2, b, lambda b: a * (a + b - 1) / ((b - 2) * (b - 1) ** 2)),
 )
@@ -389,6 +389,12 @@ _passage_isf: Primitive = inverse(
 )  # fmt: skip
 
 
+def _size_power(x: Array, beta: Any) -> Any:
+    """Return abs(x)**beta; at its cusp it does not move, so that an infinite slope by `x` leaves others finite."""
+    cusp = np.logical_and(np.equal(x, 0), np.less(beta, 1))
+    return np.where(cusp, 0.0, np.abs(x) ** beta)
+
+
 def _gennorm_cdf(x: Operand, beta: Any) -> Any:
     positive, middle = np.greater(x, 0), np.equal(x, 0)
     tail = GAMMA.sf(np.abs(np.where(middle, 1.0, x)) ** beta, 1 / beta) / 2
@@ -402,6 +408,22 @@ def _gennorm_isf(q: Array, beta: Any) -> Any:
     distance = GAMMA.isf(2 * part, 1 / beta) ** (1 / beta)
     at_middle = (0.5 - q) * 2 / beta * special.gamma(1 / beta)
     return np.where(middle, at_middle, np.where(upper, distance, -distance))
+
+
+def _log_odds_log_density(x: Array, a: Array, b: Array) -> Any:
+    """Return the logarithm of the density of log(x), for betaprime distributed `x`."""
+    return log_kernel(x / (1 + x), 1 / (1 + x), a, b)
+
+
+# Not the quotient of two quantiles of the beta distribution, of which one rounds to 1, where its density is infinite.
+_odds_ppf: Primitive = inverse(
+    "betaprime_ppf", lambda q, a, b: special.betaincinv(a, b, q) / special.betainccinv(b, a, q),
+    betaprime.formulas["cdf"], _log_odds_log_density, (0.5, 1.5), (0.5, 1.5), of_log=True,
+)  # fmt: skip
+_odds_isf: Primitive = inverse(
+    "betaprime_isf", lambda q, a, b: special.betainccinv(a, b, q) / special.betaincinv(b, a, q),
+    betaprime.formulas["sf"], _log_odds_log_density, (0.5, 1.5), (0.5, 1.5), above=True, of_log=True,
+)  # fmt: skip
 
 
 def _lopsided(x: Operand, kappa: Any) -> Any:
