@@ -21,6 +21,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import stop_gradient_of
+from fgrad.ops.tracing import concrete_value
 from fgrad.scipy.stats._base import (
     Distribution,
     count_of,
@@ -532,7 +533,10 @@ class Continuous(Located):
         form = self.form
         if form.power is None and form.tail_power is None:
             return True
-        return is_everywhere(np.logical_not(form.has_power(stop_gradient_of(distance) / stop_gradient_of(scale))))
+        values = [concrete_value(x) for x in (distance, scale)]
+        if list(map(np.shape, values)) != [np.shape(distance), np.shape(scale)]:  # a batch
+            values = [stop_gradient_of(x) for x in (distance, scale)]
+        return is_everywhere(np.logical_not(form.has_power(values[0] / values[1])))
 
     def _is_far(self, logarithm: Array, y: Array) -> Any:
         """Return where derivatives of the density cannot be computed from those of its logarithm."""
