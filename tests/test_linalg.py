@@ -15,6 +15,7 @@ from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import Tensor
 from fgrad.ops import equations, factorizations, solving
+from fgrad.ops.tracing import raw_arrays
 from fgrad.scipy import linalg as fsl
 from fgrad.testing import check_grads
 
@@ -1097,3 +1098,78 @@ def test_stacks_without_matrices_in_forward_mode(f, shape):
         assert (tangent.shape, tangent.dtype) == (own.shape, own.dtype)
     jacobian = fg.jacfwd(f)(x)
     assert (jacobian[0] if isinstance(jacobian, tuple) else jacobian).shape[-len(shape) :] == shape
+
+
+# Second derivatives in a batch
+
+
+def symmetric_of(x):
+    return np.outer(x, x) + np.diag([1.0, 2.0, 4.0])
+
+
+def general_of(x):
+    return symmetric_of(x) + np.array([[0.0, 0.3, 0.1], [0.0, 0.0, 0.2], [0.0, 0.0, 0.0]]) * x
+
+
+IN_BATCHES = [
+    ("eigh", lambda x: np.sum(np.arange(3) * L.eigh(symmetric_of(x))[1] ** 2) + L.eigh(symmetric_of(x))[0][0]),
+    ("scipy's eigh", lambda x: np.sum(fsl.eigh(symmetric_of(x), np.diag([2.0, 1.0, 1.0]))[1] ** 4)),
+    ("eig", lambda x: np.sum(np.arange(3) * np.real(L.eig(general_of(x))[1]) ** 2)),
+    ("svd", lambda x: np.sum(np.arange(3) * L.svd(general_of(x))[0] ** 2) + L.svd(general_of(x))[1][0]),
+    ("eigvalsh", lambda x: L.eigvalsh(symmetric_of(x))[0]),
+    ("eigvals", lambda x: np.real(L.eigvals(general_of(x)))[0]),
+    ("norm 2", lambda x: L.norm(general_of(x), 2)),
+    ("norm nuc", lambda x: L.norm(general_of(x), "nuc")),
+    ("cond", lambda x: L.cond(general_of(x))),
+    ("lstsq", lambda x: np.sum(L.lstsq(general_of(x), x, rcond=None)[0])),
+]
+
+
+@pytest.mark.parametrize("outer", [fg.jacfwd, fg.jacrev])
+@pytest.mark.parametrize("inner", [fg.jacfwd, fg.jacrev])
+@pytest.mark.parametrize("f", identified(IN_BATCHES))
+def test_second_derivatives_of_a_batch_are_those_of_its_examples(f, inner, outer):
+    """With three examples, as many as directions, both batches have the same length."""
+    second = outer(inner(f))
+    points = np.random.default_rng(3).uniform(0.1, 0.6, (4, 3))
+    expected = np.stack([second(x) for x in points])
+    for size in (1, 2, 3, 4):
+        np.testing.assert_allclose(fg.vmap(second)(points[:size]), expected[:size], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", identified(IN_BATCHES))
+def test_products_with_hessians_in_a_batch_of_batches(f):
+    rng = np.random.default_rng(3)
+    points, directions = rng.uniform(0.1, 0.6, (2, 3)), rng.uniform(-1, 1, (4, 3))
+    along_all = fg.vmap(fg.hvp(f), in_axes=(None, 0))
+    found = fg.vmap(along_all, in_axes=(0, None))(points, directions)
+    expected = [[fg.hvp(f)(x, t) for t in directions] for x in points]
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_arrays_of_several_batches_broadcast():
+    seen = []
+
+    def outer(x, y):
+        fg.vmap(lambda z: seen.append(raw_arrays(x, z, x * z, 2.0 * np.ones(5))) or z)(y)
+        return x
+
+    fg.vmap(outer, in_axes=(0, None))(np.zeros((2, 5)), np.zeros((3, 5)))
+    fg.vmap(outer)(np.zeros((2, 5)), np.zeros((2, 3, 5)))
+    shapes = [[each.shape for each in arrays] for arrays in seen]
+    assert shapes[0] == [(2, 1, 5), (1, 3, 5), (2, 3, 5), (1, 1, 5)]
+    assert shapes[1] == [(2, 1, 5), (2, 3, 5), (2, 3, 5), (1, 1, 5)]
+
+
+def test_an_undecidable_basis_in_a_batch_is_that_of_its_own_example():
+    """Of three examples only the last has a repeated value, and only its second element moves the weights apart."""
+
+    def losses(x):
+        v = L.eigh(np.diag(np.array([1.0, 2.0, 4.0]) - x))[1]
+        return np.stack([np.sum(v**2), np.sum(WEIGHTS * v**2), np.sum(v**2)])
+
+    points = np.array([[0.1, 0.0, 0.0], [0.2, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    with pytest.raises(errors.NoDerivativeError, match="lie along coordinate axes"):
+        fg.jacrev(losses)(points[2])
+    with pytest.raises(errors.NoDerivativeError, match="lie along coordinate axes"):
+        fg.vmap(fg.jacrev(losses))(points)

@@ -33,7 +33,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import identity, register, sample
 from fgrad.ops.patterns import of_matrices
-from fgrad.ops.tracing import raw_array
+from fgrad.ops.tracing import raw_array, raw_arrays
 from fgrad.typing import Array
 
 
@@ -162,13 +162,13 @@ def refuse_unseen(turned: Array, equal: Array, vectors: Array, function: str) ->
     Warns:
     BasisWarning: the dependence cannot be decided: other terms of the loss hide it, or nothing indicates it.
     """
-    turned, vectors = raw_array(turned), raw_array(vectors)
+    turned, equal, vectors = raw_arrays(turned, equal, vectors)
     along_axis = np.count_nonzero(vectors, axis=-2) == 1
     weights = diagonal(turned)
     apart = np.abs(weights[..., None, :] - weights[..., :, None])
     beside = np.abs(turned) + np.abs(transposed(turned))
     limit = _tolerance(beside) * np.max(np.abs(turned), initial=0)
-    pairs = raw_array(equal) & along_axis[..., None, :] & along_axis[..., :, None]
+    pairs = equal & along_axis[..., None, :] & along_axis[..., :, None]
     if np.any(pairs & (beside <= limit) & (apart > limit)):
         raise errors.NoDerivativeError(
             f"the vectors of a repeated value lie along coordinate axes in the basis chosen by np.linalg.{function}. "
@@ -224,15 +224,15 @@ def warn_of_rounding(turned: Array, gaps: Array, values: Array, ct_values: Array
     Warns:
         CloseValuesWarning: few digits of the derivative are right.
     """
-    turned, gaps, values = raw_array(turned), np.abs(raw_array(gaps)), raw_array(values)
-    precision, sizes = np.finfo(gaps.dtype).eps, np.abs(turned)
+    ct_values = np.zeros(1) if ct_values is None else ct_values
+    turned, gaps, values, ct_values = raw_arrays(turned, gaps, values, ct_values)
+    precision, sizes, gaps = np.finfo(gaps.dtype).eps, np.abs(turned), np.abs(gaps)
     steep = precision * np.max(np.abs(values), axis=-1, initial=0)[..., None, None] * gaps > _tolerance(gaps)
     if not steep.any():
         return
     noise = np.where(steep, precision * gaps * (sizes + transposed(sizes)), 0)
-    whole = np.max(gaps * np.abs(skew(turned)), axis=(-2, -1), initial=0)
-    if ct_values is not None:
-        whole = np.maximum(whole, np.max(np.abs(raw_array(ct_values)), axis=-1, initial=0))
+    of_vectors = np.max(gaps * np.abs(skew(turned)), axis=(-2, -1), initial=0)
+    whole = np.maximum(of_vectors, np.max(np.abs(ct_values), axis=-1, initial=0))
     if np.any(np.max(noise, axis=(-2, -1), initial=0) > _tolerance(gaps) * whole):
         _warn_of_close(function, "this loss")
 
@@ -259,7 +259,7 @@ def warn_of_close_tangent(inner: Array, gaps: Array, values: Array, function: st
     Warns:
         CloseValuesWarning: few digits of the tangent are right.
     """
-    sizes, gaps, values = np.abs(raw_array(inner)), np.abs(raw_array(gaps)), np.abs(raw_array(values))
+    sizes, gaps, values = map(np.abs, raw_arrays(inner, gaps, values))
     off = gaps * (np.finfo(gaps.dtype).eps * np.max(values, axis=-1, initial=0)[..., None, None])
     if np.any(np.where(off > _tolerance(gaps), off * sizes, 0) > _tolerance(gaps) * np.max(sizes, initial=0)):
         _warn_of_close(function, "what depends")
