@@ -1,6 +1,7 @@
 """All of `numpy.linalg`: each way to call it, where a derivative needs care, and where there is none."""
 
 import inspect
+import itertools
 import re
 import warnings
 
@@ -15,6 +16,7 @@ from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS
 from fgrad.core.tensor import Tensor
 from fgrad.ops import equations, factorizations, solving
+from fgrad.ops.tracing import raw_arrays
 from fgrad.scipy import linalg as fsl
 from fgrad.testing import check_grads
 
@@ -448,6 +450,154 @@ def test_the_second_derivative_of_repeated_values_is_not_a_quiet_number(f):
 def test_a_second_derivative_along_which_repeated_values_stay_equal():
     f, x = (lambda x: np.sum(L.eigvalsh(x) ** 3)), turned(TURN, REPEATED)
     np.testing.assert_allclose(fg.hvp(f)(x, np.eye(3)), np.tril(12 * x) - np.diag(np.diag(6 * x)), rtol=1e-12)
+
+
+SECOND = {
+    "hessian": fg.hessian,
+    "jacfwd of jacfwd": lambda f: fg.jacfwd(fg.jacfwd(f)),
+    "jacrev of grad": lambda f: fg.jacrev(fg.grad(f)),
+    "jacrev of jacfwd": lambda f: fg.jacrev(fg.jacfwd(f)),
+}
+POINT = np.array([0.3, -0.7, 0.2])
+OUTER_LENGTH = np.sqrt(5) * (np.eye(3) - np.outer(POINT, POINT) / (POINT @ POINT)) / L.norm(POINT)
+LOW_RANK = [
+    (f"norm {order} of {name}", lambda x, make=make, order=order: L.norm(make(x), order))
+    for order in (2, "nuc")
+    for name, make in (
+        ("a tall matrix", lambda x: np.outer(x, [1.0, 2.0])),
+        ("a wide matrix", lambda x: np.outer([1.0, 2.0], x)),
+        ("stacked columns", lambda x: np.stack([x, 2 * x]).T),
+        ("a matrix with columns of zeros", lambda x: np.outer(x, [1.0, 0.0, 2.0, 0.0, 0.0])),
+        ("a complex matrix", lambda x: np.outer(x, [1.0, 2.0j])),
+    )
+]
+
+
+@pytest.mark.parametrize("second", SECOND.values(), ids=SECOND)
+@pytest.mark.parametrize("f", identified(LOW_RANK))
+def test_the_norm_of_a_matrix_that_keeps_its_low_rank_has_second_derivatives(f, second):
+    np.testing.assert_allclose(second(f)(POINT), OUTER_LENGTH, rtol=1e-12, atol=1e-12)
+    points = np.stack([POINT, 2 * POINT])
+    np.testing.assert_allclose(fg.vmap(second(f))(points)[1], OUTER_LENGTH / 2, rtol=1e-12, atol=1e-12)
+    for along in (POINT, np.array([1.0, 0.0, 0.0]), np.array([0.7, 0.3, 0.0])):  # where it changes in length alone
+        np.testing.assert_allclose(fg.hvp(f)(POINT, along), OUTER_LENGTH @ along, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("second", SECOND.values(), ids=SECOND)
+def test_the_second_derivative_where_a_value_leaves_zero_is_not_a_quiet_number(second):
+    """The values 1 and sqrt(2) t**2, of which the latter has a vector that NumPy does not find at 0."""
+
+    def tall(t):
+        return np.stack([np.stack([1 + 0 * t[0], t[0]]), np.stack([t[0], 0 * t[0]]), np.stack([t[0], 0 * t[0]])])
+
+    for make in (tall, lambda t: tall(t).T):
+        for f in (L.svdvals, lambda x: L.svd(x)[1]):
+            assert np.isnan(second(lambda t, f=f, make=make: np.sum(f(make(t))))(np.zeros(1))).all()
+
+
+SIMPLE = {
+    "eigvalsh": lambda a: L.eigvalsh(a)[-1],
+    "eigh": lambda a: L.eigh(a)[0][-1],
+    "eigvals": lambda a: np.max(np.real(L.eigvals(a))),
+    "svdvals": lambda a: L.svdvals(a)[0],
+    "svd of a Hermitian matrix": lambda a: L.svd(a, hermitian=True)[1][0],
+    "norm": lambda a: L.norm(a, 2),
+    "cond": L.cond,
+    "scipy": lambda a: fsl.eigvalsh(a)[-1],
+}
+
+
+@pytest.mark.parametrize("second", SECOND.values(), ids=SECOND)
+@pytest.mark.parametrize("f", SIMPLE.values(), ids=SIMPLE)
+def test_a_simple_value_beside_repeated_ones_has_second_derivatives_in_every_mode(f, second):
+    def largest(x):
+        return f(np.outer(x, x) + np.eye(3))  # 1 + |x|**2
+
+    np.testing.assert_allclose(second(largest)(POINT), 2 * np.eye(3), atol=1e-12)
+    squared = second(lambda x: largest(x) ** 2)(POINT)
+    np.testing.assert_allclose(squared, 4 * (1 + POINT @ POINT) * np.eye(3) + 8 * np.outer(POINT, POINT), atol=1e-12)
+    points = np.stack([POINT, 2 * POINT])
+    np.testing.assert_allclose(fg.vmap(second(largest))(points), [2 * np.eye(3)] * 2, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", SIMPLE.values(), ids=SIMPLE)
+def test_a_simple_value_beside_repeated_ones_in_nested_gradients(f):
+    def largest(x):
+        return f(np.outer(x, x) + np.eye(3))
+
+    found = fg.grad(lambda x: np.sum(fg.grad(largest)(x) ** 2))(POINT)
+    np.testing.assert_allclose(found, 8 * POINT, rtol=1e-12)
+    x = fg.Variable(POINT)
+    with fg.GradientTape() as outer:
+        with fg.GradientTape() as inner:
+            value = largest(x)
+        length = np.sum(inner.gradient(value, x) ** 2)
+    np.testing.assert_allclose(outer.gradient(length, x), 8 * POINT, rtol=1e-12)
+
+
+def test_a_simple_value_beside_repeated_ones_along_axes():
+    a = np.diag([3.0, 1.0, 1.0])
+    for f in (SIMPLE["eigvalsh"], SIMPLE["eigvals"], SIMPLE["svdvals"], SIMPLE["norm"]):
+        found = fg.grad(lambda s, f=f: fg.grad(lambda s: f(a * s) ** 2)(s))(1.0)
+        np.testing.assert_allclose(found, 18.0, rtol=1e-12)
+
+
+SYMMETRIC = {  # in the equal values, so that the losses are smooth
+    "squares": (lambda w: np.sum((w - 2) ** 2), lambda s, t, a: 2 * np.trace(s @ t)),
+    "cubes": (lambda w: np.sum(w**3), lambda s, t, a: 3 * np.trace(a @ (s @ t + t @ s))),
+    "squared sum": (lambda w: np.sum(w) ** 2, lambda s, t, a: 2 * np.trace(s) * np.trace(t)),
+}
+VALUES = {
+    "eigvalsh": L.eigvalsh,
+    "eigh": lambda a: L.eigh(a)[0],
+    "eigvals": lambda a: np.real(L.eigvals(a)),
+    "svdvals": L.svdvals,
+}
+
+
+@pytest.mark.parametrize("second", SECOND.values(), ids=SECOND)
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES)
+@pytest.mark.parametrize(("loss", "expected"), SYMMETRIC.values(), ids=SYMMETRIC)
+@pytest.mark.parametrize("a", [REPEATED, turned(TURN, REPEATED), 2 * np.eye(3)], ids=["diagonal", "turned", "identity"])
+@ALONG_AXES
+def test_second_derivatives_along_two_changes_are_right_or_not_a_number(a, loss, expected, values, second):
+    """At two times the identity the first derivative of the squares is 0, and still the values are used."""
+    v = L.eigh(a)[1]
+    keeps = turned(v, np.diag([0.5, -1.0, 2.0]))
+    mixes = turned(v, np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    both = turned(v, np.array([[0.5, 0.2, 0.3], [0.2, -1.0, 0.2], [0.3, 0.2, 2.0]]))
+    for changes in itertools.product((keeps, mixes, both), repeat=2):
+        try:
+            found = second(lambda p, own=changes: loss(values(a + p[0] * own[0] + p[1] * own[1])))(np.zeros(2))[0, 1]
+        except errors.NoDerivativeError:
+            continue
+        is_known = np.isfinite(found)
+        assert not is_known or abs(found - expected(*changes, a)) < 1e-10
+        assert not is_known or changes[0] is keeps or changes[1] is keeps
+
+
+@pytest.mark.parametrize("inner", [fg.jacfwd, fg.jacrev])
+@pytest.mark.parametrize("outer", [fg.jacfwd, fg.jacrev])
+def test_third_derivatives_do_not_forget_what_is_undetermined(outer, inner):
+    """The derivative of an undetermined one is undetermined too, also along a change that does not split values."""
+    v = L.eigh(turned(TURN, REPEATED))[1]
+    keeps = turned(v, np.array([[0.5, 0.0, 0.3], [0.0, -1.0, 0.2], [0.3, 0.2, 2.0]]))
+    mixes = turned(v, np.array([[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]))
+    for changes in ((mixes, mixes, keeps), (mixes, keeps, keeps), (keeps, mixes, keeps), (keeps, keeps, mixes)):
+
+        def cubes(p, changes=changes):
+            return np.sum(L.eigvalsh(turned(TURN, REPEATED) + sum(p[i] * changes[i] for i in range(3))) ** 3)
+
+        assert np.isnan(outer(fg.jacrev(inner(cubes)))(np.zeros(3))[0, 1, 2])
+
+
+@pytest.mark.parametrize("second", SECOND.values(), ids=SECOND)
+@pytest.mark.parametrize("outer", [fg.jacfwd, fg.jacrev])
+def test_the_derivative_of_an_undetermined_second_derivative_with_respect_to_a_factor(outer, second):
+    def times(p):
+        return second(lambda x: p * np.sum(L.eigvalsh(x) ** 3))(turned(TURN, REPEATED))
+
+    assert not np.any(np.isnan(times(2.0)) & ~np.isnan(outer(times)(2.0)))
 
 
 def test_singular_matrices_have_singular_vectors():
@@ -1097,3 +1247,78 @@ def test_stacks_without_matrices_in_forward_mode(f, shape):
         assert (tangent.shape, tangent.dtype) == (own.shape, own.dtype)
     jacobian = fg.jacfwd(f)(x)
     assert (jacobian[0] if isinstance(jacobian, tuple) else jacobian).shape[-len(shape) :] == shape
+
+
+# Second derivatives in a batch
+
+
+def symmetric_of(x):
+    return np.outer(x, x) + np.diag([1.0, 2.0, 4.0])
+
+
+def general_of(x):
+    return symmetric_of(x) + np.array([[0.0, 0.3, 0.1], [0.0, 0.0, 0.2], [0.0, 0.0, 0.0]]) * x
+
+
+IN_BATCHES = [
+    ("eigh", lambda x: np.sum(np.arange(3) * L.eigh(symmetric_of(x))[1] ** 2) + L.eigh(symmetric_of(x))[0][0]),
+    ("scipy's eigh", lambda x: np.sum(fsl.eigh(symmetric_of(x), np.diag([2.0, 1.0, 1.0]))[1] ** 4)),
+    ("eig", lambda x: np.sum(np.arange(3) * np.real(L.eig(general_of(x))[1]) ** 2)),
+    ("svd", lambda x: np.sum(np.arange(3) * L.svd(general_of(x))[0] ** 2) + L.svd(general_of(x))[1][0]),
+    ("eigvalsh", lambda x: L.eigvalsh(symmetric_of(x))[0]),
+    ("eigvals", lambda x: np.real(L.eigvals(general_of(x)))[0]),
+    ("norm 2", lambda x: L.norm(general_of(x), 2)),
+    ("norm nuc", lambda x: L.norm(general_of(x), "nuc")),
+    ("cond", lambda x: L.cond(general_of(x))),
+    ("lstsq", lambda x: np.sum(L.lstsq(general_of(x), x, rcond=None)[0])),
+]
+
+
+@pytest.mark.parametrize("outer", [fg.jacfwd, fg.jacrev])
+@pytest.mark.parametrize("inner", [fg.jacfwd, fg.jacrev])
+@pytest.mark.parametrize("f", identified(IN_BATCHES))
+def test_second_derivatives_of_a_batch_are_those_of_its_examples(f, inner, outer):
+    """With three examples, as many as directions, both batches have the same length."""
+    second = outer(inner(f))
+    points = np.random.default_rng(3).uniform(0.1, 0.6, (4, 3))
+    expected = np.stack([second(x) for x in points])
+    for size in (1, 2, 3, 4):
+        np.testing.assert_allclose(fg.vmap(second)(points[:size]), expected[:size], rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("f", identified(IN_BATCHES))
+def test_products_with_hessians_in_a_batch_of_batches(f):
+    rng = np.random.default_rng(3)
+    points, directions = rng.uniform(0.1, 0.6, (2, 3)), rng.uniform(-1, 1, (4, 3))
+    along_all = fg.vmap(fg.hvp(f), in_axes=(None, 0))
+    found = fg.vmap(along_all, in_axes=(0, None))(points, directions)
+    expected = [[fg.hvp(f)(x, t) for t in directions] for x in points]
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_arrays_of_several_batches_broadcast():
+    seen = []
+
+    def outer(x, y):
+        fg.vmap(lambda z: seen.append(raw_arrays(x, z, x * z, 2.0 * np.ones(5))) or z)(y)
+        return x
+
+    fg.vmap(outer, in_axes=(0, None))(np.zeros((2, 5)), np.zeros((3, 5)))
+    fg.vmap(outer)(np.zeros((2, 5)), np.zeros((2, 3, 5)))
+    shapes = [[each.shape for each in arrays] for arrays in seen]
+    assert shapes[0] == [(2, 1, 5), (1, 3, 5), (2, 3, 5), (1, 1, 5)]
+    assert shapes[1] == [(2, 1, 5), (2, 3, 5), (2, 3, 5), (1, 1, 5)]
+
+
+def test_an_undecidable_basis_in_a_batch_is_that_of_its_own_example():
+    """Of three examples only the last has a repeated value, and only its second element moves the weights apart."""
+
+    def losses(x):
+        v = L.eigh(np.diag(np.array([1.0, 2.0, 4.0]) - x))[1]
+        return np.stack([np.sum(v**2), np.sum(WEIGHTS * v**2), np.sum(v**2)])
+
+    points = np.array([[0.1, 0.0, 0.0], [0.2, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    with pytest.raises(errors.NoDerivativeError, match="lie along coordinate axes"):
+        fg.jacrev(losses)(points[2])
+    with pytest.raises(errors.NoDerivativeError, match="lie along coordinate axes"):
+        fg.vmap(fg.jacrev(losses))(points)

@@ -356,6 +356,18 @@ def test_the_pullback_of_eigenvectors_is_linear_where_the_cotangent_is_zero_too(
     np.testing.assert_allclose(transposed((tangent,))[0], expected, rtol=1e-9)
 
 
+def test_second_derivatives_of_complex_eigenvectors_in_a_batch():
+    points = np.stack([table.DEFINITE, 1.5 * table.DEFINITE, np.cos(table.DEFINITE) / 4 + table.DEFINITE])
+    along = np.sin(np.arange(table.DEFINITE.size))
+
+    def first(t, x):
+        return np.abs(L.eigsh(table.definite(x + t[0] * along + t[1] * x + 0j), k=1, which="SA")[1][0, 0]) ** 2
+
+    second = fg.jacrev(fg.jacrev(first))
+    found = fg.vmap(second, in_axes=(None, 0))(np.zeros(2), points)
+    np.testing.assert_allclose(found, np.stack([second(np.zeros(2), x) for x in points]), rtol=1e-9, atol=1e-12)
+
+
 def test_eigenvectors_that_are_chosen_arbitrarily_have_no_derivative():
     with pytest.raises(errors.NoDerivativeError, match="belongs to a repeated eigenvalue"):
         fg.grad(lambda d: np.sum(L.eigsh(S.diags_array(d), k=2)[1] ** 4))(np.ones(5))

@@ -10,8 +10,8 @@ of the matrix such as `v @ diag(f(w)) @ v.T` has one, but at repeated values the
 not determine it; the rules reject losses that use both, and refer to `fgrad.scipy.linalg.funm`. They also reject
 losses that may depend on a basis along coordinate axes, as of a diagonal matrix, where a rotation has no first-order
 effect. For other losses the first derivative is correct. In forward mode the loss is unknown: the tangents of vectors
-of repeated values are NaN where the change of the matrix mixes them. Second derivatives are NaN at repeated values
-that the change splits.
+of repeated values are NaN where the change of the matrix mixes them. Second derivatives at repeated values are NaN
+where they are undetermined, as `seals.py` describes.
 
 Sources: I. Murray, "Differentiation of the Cholesky decomposition" (2016), https://arxiv.org/abs/1602.07527,
 sections 3.1 and 4; M. Seeger et al., "Auto-differentiating linear algebra" (2017),
@@ -52,7 +52,6 @@ from fgrad.ops.matrices import (
     refuse_mixture,
     refuse_unseen,
     require_invariance,
-    sealed,
     skew,
     stacked_batch,
     to_triangle,
@@ -62,6 +61,7 @@ from fgrad.ops.matrices import (
     warn_of_rounding,
     where_used,
 )
+from fgrad.ops.seals import sealed, sealed_cotangent, sealed_tangent
 from fgrad.ops.solving import by_triangle
 from fgrad.ops.tracing import answers_traced, raw_array
 from fgrad.typing import Array
@@ -279,32 +279,35 @@ def qr(a: Array, mode: str = "reduced") -> Any:
 def _eigh_rule(ans: tuple[Any, ...], a: Array, triangle: str, vectors: bool = True) -> Callable[[Any], Any]:
     def pullback(cts: object) -> Any:
         w, v = ans
-        v = sealed(v, a, w, v, triangle)
         ct_w, ct_v = cotangent_of(cts, 0), cotangent_of(cts, 1)
         if ct_v is None:
-            return to_triangle((conjugated(v) * ct_w[..., None, :]) @ transposed(v), triangle)
+            back = (conjugated(v) * ct_w[..., None, :]) @ transposed(v)
+            return to_triangle(sealed_cotangent(back, a, w, v, v, triangle, ct_w), triangle)
         equal, gaps = inverse_gaps(w)
         turned = transposed(v) @ ct_v
-        require_invariance(np.where(equal, skew(turned), 0), [ct_v], "eigh", CHOICE)
-        refuse_mixture(has_other(equal), ct_w, [ct_v], "eigh")
-        refuse_unseen(turned, equal, v, "eigh")
+        if vectors:
+            require_invariance(np.where(equal, skew(turned), 0), [ct_v], "eigh", CHOICE)
+            refuse_mixture(has_other(equal), ct_w, [ct_v], "eigh")
+            refuse_unseen(turned, equal, v, "eigh")
         warn_of_rounding(turned, gaps, w, ct_w, "eigh")
         inner = gaps * turned
         if ct_w is not None:
             inner = inner + on_diagonal(ct_w).astype(v.dtype)
-        return to_triangle(conjugated(v) @ inner @ transposed(v), triangle)
+        back = conjugated(v) @ inner @ transposed(v)
+        return to_triangle(sealed(back, a, w, v, v, triangle), triangle)
 
     return pullback
 
 
 def _eigh_tangent(tangents: Sequence[Any], ans: tuple[Any, ...], a: Array, triangle: str, vectors: bool = True) -> Any:
     w, v = ans
-    v = sealed(v, a, w, v, triangle)
-    inner = adjoint(v) @ hermitian_from(tangents[0], triangle) @ v
+    t = hermitian_from(tangents[0], triangle)
+    inner = adjoint(v) @ t @ v
     equal, gaps = inverse_gaps(w)
     if vectors:
         warn_of_close_tangent(inner, gaps, w, "eigh")
-    return real(diagonal(inner)), unless_split(v @ (gaps * inner), mixed(inner, equal))
+    moved = sealed_tangent(real(diagonal(inner)), a, w, v, v, triangle, t)
+    return moved, sealed(unless_split(v @ (gaps * inner), mixed(inner, equal)), a, w, v, v, triangle)
 
 
 _eigh = register(
@@ -367,37 +370,43 @@ def _eig_rule(ans: tuple[Any, ...], a: Array, vectors: bool = True) -> Callable[
     def pullback(cts: object) -> Any:
         w, v = ans
         _refuse_defective(w, v)
-        v = sealed(v, a, w, v, "any")
         ct_w, ct_v = cotangent_of(cts, 0), cotangent_of(cts, 1)
-        inner = 0 if ct_w is None else on_diagonal(ct_w)
-        if ct_v is not None:
-            equal, gaps = inverse_gaps(w)
-            lengths = np.sum(ct_v * v, axis=-2, keepdims=True)
-            # A real vector of a real matrix has no phase, only a sign.
-            has_phase = np.ones(1, np.bool_) if a.dtype.kind == "c" else np.imag(w) != 0
-            require_invariance(np.where(has_phase[..., None, :], np.imag(lengths), 0), [ct_v], "eig", CHOICE)
-            turned = transposed(v) @ (ct_v - conjugated(v) * real(lengths))
-            off_diagonal = ~np.eye(w.shape[-1], dtype=np.bool_)
-            require_invariance(np.where(equal & off_diagonal, turned, 0), [ct_v], "eig", CHOICE)
-            refuse_mixture(has_other(equal), ct_w, [ct_v], "eig")
-            refuse_unseen(transposed(v) @ ct_v, equal, v, "eig")
-            inner = inner + gaps * turned
-        return np.linalg.solve(transposed(v), inner @ transposed(v))
+        if ct_v is None:
+            back = np.linalg.solve(transposed(v), ct_w[..., :, None] * transposed(v))
+            return sealed_cotangent(back, a, w, v, v, "any", ct_w)
+        inner = _eig_inner(w, v, ct_w, ct_v, a.dtype.kind == "c", vectors)
+        return sealed(np.linalg.solve(transposed(v), inner @ transposed(v)), a, w, v, v, "any")
 
     return pullback
+
+
+def _eig_inner(w: Array, v: Array, ct_w: Array | None, ct_v: Array, is_complex: bool, vectors: bool) -> Any:
+    """Return the cotangent of the matrix in the basis of the vectors."""
+    equal, gaps = inverse_gaps(w)
+    lengths = np.sum(ct_v * v, axis=-2, keepdims=True)
+    turned = transposed(v) @ (ct_v - conjugated(v) * real(lengths))
+    if vectors:
+        # A real vector of a real matrix has no phase, only a sign.
+        has_phase = np.ones(1, np.bool_) if is_complex else np.imag(w) != 0
+        require_invariance(np.where(has_phase[..., None, :], np.imag(lengths), 0), [ct_v], "eig", CHOICE)
+        off_diagonal = ~np.eye(w.shape[-1], dtype=np.bool_)
+        require_invariance(np.where(equal & off_diagonal, turned, 0), [ct_v], "eig", CHOICE)
+        refuse_mixture(has_other(equal), ct_w, [ct_v], "eig")
+        refuse_unseen(transposed(v) @ ct_v, equal, v, "eig")
+    return gaps * turned if ct_w is None else gaps * turned + on_diagonal(ct_w)
 
 
 def _eig_tangent(tangents: Sequence[Any], ans: tuple[Any, ...], a: Array, vectors: bool = True) -> Any:
     w, v = ans
     _refuse_defective(w, v)
-    v = sealed(v, a, w, v, "any")
     inner = np.linalg.solve(v, tangents[0] @ v)
     equal, gaps = inverse_gaps(w)
     if vectors:
         warn_of_close_tangent(inner, gaps, w, "eig")
     turned = v @ (gaps * inner)
     lengths = np.sum(real(conjugated(v) * turned), axis=-2, keepdims=True)
-    return diagonal(inner), unless_split(turned - v * lengths, mixed(inner, equal))
+    moved = sealed_tangent(diagonal(inner), a, w, v, v, "any", tangents[0])
+    return moved, sealed(unless_split(turned - v * lengths, mixed(inner, equal)), a, w, v, v, "any")
 
 
 _eig = register(

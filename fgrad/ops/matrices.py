@@ -10,7 +10,9 @@
     refuse_mixture(flags, ...)      refuse a loss that uses repeated values together with their vectors
     warn_of_rounding(turned, ...)   warn of a derivative that is inaccurate because values are close
     unless_split(tangent, split)    NaN in forward mode in place of an undetermined tangent
-    sealed(vectors, ...)            vectors whose second derivative is NaN where it is undetermined
+    escapes(vectors, moved, flags)  which vectors the change of a matrix rotates out of their span
+
+The second derivatives are in `seals.py`.
 
 Rules transpose and do not conjugate cotangents (see `fgrad/core/README.md`): the formulas of the papers,
 which are for gradients `d/dx + i d/dy`, appear here with every factor conjugated.
@@ -27,13 +29,12 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.core.masked import Masked
-from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.errors.places import depth_of_user
 from fgrad.ops.batching import aligned
-from fgrad.ops.families import identity, register, sample
 from fgrad.ops.patterns import of_matrices
-from fgrad.ops.tracing import raw_array
+from fgrad.ops.tracing import raw_array, raw_arrays
 from fgrad.typing import Array
 
 
@@ -162,13 +163,13 @@ def refuse_unseen(turned: Array, equal: Array, vectors: Array, function: str) ->
     Warns:
     BasisWarning: the dependence cannot be decided: other terms of the loss hide it, or nothing indicates it.
     """
-    turned, vectors = raw_array(turned), raw_array(vectors)
+    turned, equal, vectors = raw_arrays(turned, equal, vectors)
     along_axis = np.count_nonzero(vectors, axis=-2) == 1
     weights = diagonal(turned)
     apart = np.abs(weights[..., None, :] - weights[..., :, None])
     beside = np.abs(turned) + np.abs(transposed(turned))
     limit = _tolerance(beside) * np.max(np.abs(turned), initial=0)
-    pairs = raw_array(equal) & along_axis[..., None, :] & along_axis[..., :, None]
+    pairs = equal & along_axis[..., None, :] & along_axis[..., :, None]
     if np.any(pairs & (beside <= limit) & (apart > limit)):
         raise errors.NoDerivativeError(
             f"the vectors of a repeated value lie along coordinate axes in the basis chosen by np.linalg.{function}. "
@@ -224,15 +225,15 @@ def warn_of_rounding(turned: Array, gaps: Array, values: Array, ct_values: Array
     Warns:
         CloseValuesWarning: few digits of the derivative are right.
     """
-    turned, gaps, values = raw_array(turned), np.abs(raw_array(gaps)), raw_array(values)
-    precision, sizes = np.finfo(gaps.dtype).eps, np.abs(turned)
+    ct_values = np.zeros(1) if ct_values is None else ct_values
+    turned, gaps, values, ct_values = raw_arrays(turned, gaps, values, ct_values)
+    precision, sizes, gaps = np.finfo(gaps.dtype).eps, np.abs(turned), np.abs(gaps)
     steep = precision * np.max(np.abs(values), axis=-1, initial=0)[..., None, None] * gaps > _tolerance(gaps)
     if not steep.any():
         return
     noise = np.where(steep, precision * gaps * (sizes + transposed(sizes)), 0)
-    whole = np.max(gaps * np.abs(skew(turned)), axis=(-2, -1), initial=0)
-    if ct_values is not None:
-        whole = np.maximum(whole, np.max(np.abs(raw_array(ct_values)), axis=-1, initial=0))
+    of_vectors = np.max(gaps * np.abs(skew(turned)), axis=(-2, -1), initial=0)
+    whole = np.maximum(of_vectors, np.max(np.abs(ct_values), axis=-1, initial=0))
     if np.any(np.max(noise, axis=(-2, -1), initial=0) > _tolerance(gaps) * whole):
         _warn_of_close(function, "this loss")
 
@@ -259,7 +260,7 @@ def warn_of_close_tangent(inner: Array, gaps: Array, values: Array, function: st
     Warns:
         CloseValuesWarning: few digits of the tangent are right.
     """
-    sizes, gaps, values = np.abs(raw_array(inner)), np.abs(raw_array(gaps)), np.abs(raw_array(values))
+    sizes, gaps, values = map(np.abs, raw_arrays(inner, gaps, values))
     off = gaps * (np.finfo(gaps.dtype).eps * np.max(values, axis=-1, initial=0)[..., None, None])
     if np.any(np.where(off > _tolerance(gaps), off * sizes, 0) > _tolerance(gaps) * np.max(sizes, initial=0)):
         _warn_of_close(function, "what depends")
@@ -289,6 +290,22 @@ def mixed(inner: Array, equal: Array) -> Any:
     flat = np.reshape(sizes, (*sizes.shape[:-2], sizes.shape[-2] * sizes.shape[-1]))
     beyond = sizes > rounding(flat)[..., None]
     return equal & ~np.eye(inner.shape[-1], dtype=np.bool_) & beyond
+
+
+def escapes(vectors: Array, moved: Array, is_zero: Array) -> Any:
+    """Return as one row which singular vectors of the value 0 a change of the matrix rotates out of their span.
+
+    Args:
+        vectors: as columns.
+        moved: the changed matrix, or its adjoint, times the vectors of the other side.
+        is_zero: which vectors have the value 0.
+    """
+    rows, kept = vectors.shape[-2:]
+    if rows == kept:
+        return np.zeros((1, kept), np.bool_)
+    out = np.sum(np.abs(moved - vectors @ (adjoint(vectors) @ moved)), axis=-2, keepdims=True)
+    whole = np.sum(np.abs(moved), axis=(-2, -1), keepdims=True)
+    return is_zero[..., None, :] & (out > whole * ((rows + 10) * np.finfo(out.dtype).eps))
 
 
 def where_used(pullback: Callable[[Any], Any], a: Array) -> Callable[[Any], Any]:
@@ -330,85 +347,3 @@ def stacked_batch(primitive: Primitive) -> Callable[..., Any]:
         return apply(primitive, aligned(values, mapped, 2), metadata)
 
     return batch
-
-
-# Second derivatives where values are repeated
-
-
-def _of_equal(values: Array) -> Any:
-    """Return which pairs of different vectors have the same value."""
-    return inverse_gaps(values[..., 0, :])[0] & ~np.eye(values.shape[-1], dtype=np.bool_)
-
-
-def _is_loose(values: Array, right: Array, vectors: Array) -> Any:
-    """Return which singular vectors have the value 0, if vectors outside of the span have it, too."""
-    if right.shape[-2] == vectors.shape[-2]:
-        return np.zeros((), np.bool_)
-    return np.abs(values) <= rounding(values)
-
-
-def _nan_where(flags: Array, like: Array) -> Array:
-    return np.where(flags, np.array(np.nan, like.dtype), np.zeros_like(like))
-
-
-def _sealed_tangent(
-    tangents: Sequence[Any], ans: Array, vectors: Array, a: Array, values: Array, right: Array, kind: str
-) -> Any:
-    tv, ta, *_ = tangents
-    if ta is ZERO:
-        return tv
-    left = np.linalg.inv(right) if kind == "any" else adjoint(vectors)
-    inner = left @ (ta if kind in ("any", "svd") else hermitian_from(ta, kind)) @ right
-    is_split = np.any(mixed(inner, _of_equal(values)), axis=-2, keepdims=True)
-    unknown = _nan_where(is_split | _is_loose(values, right, vectors), vectors)
-    return unknown if tv is ZERO else tv + unknown
-
-
-def _sealed_rule(ans: Array, vectors: Array, a: Array, values: Array, right: Array, kind: str) -> Callable[[Any], Any]:
-    def pullback(ct: Array) -> Any:
-        flags = _of_equal(values) | _is_loose(values, right, vectors)
-        return _nan_where(np.any(flags, axis=(-2, -1), keepdims=True), a)
-
-    return pullback
-
-
-_sealed = register(
-    Primitive(
-        "sealed",
-        lambda vectors, a, values, right, kind: vectors,
-        (lambda ans, *args, kind: identity, _sealed_rule, None, None),
-        _sealed_tangent,
-        samples=(
-            sample((3, 3), (3, 3), (1, 3), (3, 3), kind="L"),
-            sample((2, 4, 3), (2, 4, 3), (2, 1, 3), (2, 3, 3), kind="svd"),
-        ),
-        pattern=of_matrices,
-    )
-)
-
-
-def _sealed_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
-    vectors, *rest = values
-    if not mapped[0]:  # the result is these vectors, repeated for each example
-        vectors = np.broadcast_to(vectors, (size, *vectors.shape))
-    return apply(_sealed, aligned([vectors, *rest], [True, *mapped[1:]], 2), metadata)
-
-
-_sealed.batch = _sealed_batch
-
-
-def sealed(vectors: Array, a: Array, values: Array, right: Array, kind: str) -> Any:
-    """Return vectors for use in a rule, such that an undetermined second derivative is NaN.
-
-    For equal values NumPy chooses a basis. A change of the matrix that splits the values rotates it discontinuously.
-    The rules treat the basis as constant, and miss the effect of this rotation on the first derivative. The first
-    derivative of losses that are the same in every basis is not affected.
-
-    Args:
-        vectors: as columns.
-        a: the matrix they belong to.
-        values: along the last axis.
-        right: the vectors on the other side of the matrix; the same ones, unless they are singular vectors.
-        kind: "L" or "U" for the triangle of a Hermitian matrix, "svd" or "any".
-    """
-    return apply(_sealed, (vectors, a, values[..., None, :], right), {"kind": kind})

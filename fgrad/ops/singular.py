@@ -31,6 +31,7 @@ from fgrad.ops.matrices import (
     conjugated,
     cotangent_of,
     diagonal,
+    escapes,
     has_other,
     hermitian_from,
     inverse_gaps,
@@ -41,7 +42,6 @@ from fgrad.ops.matrices import (
     refuse_unseen,
     require_invariance,
     rounding,
-    sealed,
     skew,
     stacked_batch,
     to_triangle,
@@ -50,6 +50,7 @@ from fgrad.ops.matrices import (
     warn_of_close_tangent,
     warn_of_rounding,
 )
+from fgrad.ops.seals import sealed, sealed_cotangent, sealed_tangent
 from fgrad.ops.tracing import answers_traced
 from fgrad.typing import Array
 
@@ -97,17 +98,20 @@ def _svd_rule(
         u, ct_u = _without_added(u, ct_u, kept)
         # The rows of vh are treated as columns: conj(v), whose cotangent is the transpose.
         v, ct_v = _without_added(transposed(vh), None if ct_vh is None else transposed(ct_vh), kept)
-        u = sealed(u, a, s, conjugated(v), "svd")
+        kind = "L" if hermitian else "svd"
         if ct_u is None and ct_v is None:
             back = (conjugated(u) * ct_s[..., None, :]) @ adjoint(v)
+            back = sealed_cotangent(back, a, s, u, conjugated(v), kind, ct_s)
         else:
-            back = _svd_back(u, s, v, ct_u, ct_s, ct_v)
+            back = sealed(_svd_back(u, s, v, ct_u, ct_s, ct_v, vectors), a, s, u, conjugated(v), kind)
         return to_triangle(back, "L") if hermitian else back
 
     return pullback
 
 
-def _svd_back(u: Array, s: Array, v: Array, ct_u: Array | None, ct_s: Array | None, ct_v: Array | None) -> Any:
+def _svd_back(
+    u: Array, s: Array, v: Array, ct_u: Array | None, ct_s: Array | None, ct_v: Array | None, vectors: bool
+) -> Any:
     """Return the cotangent of the matrix; `v` are the transposed rows of `vh`, which are conjugated vectors."""
     ct_u = np.zeros_like(u) if ct_u is None else ct_u
     ct_v = np.zeros_like(v) if ct_v is None else ct_v
@@ -115,12 +119,13 @@ def _svd_back(u: Array, s: Array, v: Array, ct_u: Array | None, ct_s: Array | No
     together, apart = u_turned + conjugated(v_turned), u_turned - conjugated(v_turned)
     equal, gaps = inverse_gaps(s)
     both_zero, sums = _inverse_sums(s)
-    require_invariance(np.where(equal, skew(together), 0), [ct_u, ct_v], "svd", CHOICE)
-    require_invariance(np.where(both_zero, skew(apart), 0), [ct_u, ct_v], "svd", CHOICE)
     is_zero, inverse = _inverse_values(s)
-    has_space = is_zero & (u.shape[-2] != v.shape[-2])  # vectors of the value 0 may rotate out of the span
-    refuse_mixture(has_other(equal) | has_space, ct_s, [ct_u, ct_v], "svd")
-    refuse_unseen(together, equal, u, "svd")
+    if vectors:
+        require_invariance(np.where(equal, skew(together), 0), [ct_u, ct_v], "svd", CHOICE)
+        require_invariance(np.where(both_zero, skew(apart), 0), [ct_u, ct_v], "svd", CHOICE)
+        has_space = is_zero & (u.shape[-2] != v.shape[-2])  # vectors of the value 0 may rotate out of the span
+        refuse_mixture(has_other(equal) | has_space, ct_s, [ct_u, ct_v], "svd")
+        refuse_unseen(together, equal, u, "svd")
     warn_of_rounding(together, gaps, s, ct_s, "svd")
     inner = 0.5 * (gaps * skew(together) + sums * skew(apart))
     if ct_s is not None:
@@ -140,21 +145,13 @@ def _turned(u: Array, du_inner: Array, moved: Array, inverse: Array) -> Any:
     return turned if u.shape[-2] == u.shape[-1] else turned + out - u @ (adjoint(u) @ out)
 
 
-def _escapes(u: Array, moved: Array, is_zero: Array) -> Any:
-    """Return as one row which vectors of the value 0 rotate out of the span."""
-    if u.shape[-2] == u.shape[-1]:
-        return np.zeros((1, u.shape[-1]), np.bool_)
-    sizes = np.linalg.vector_norm(moved - u @ (adjoint(u) @ moved), axis=-2)
-    return (is_zero & (sizes > rounding(sizes)))[..., None, :]
-
-
 def _svd_tangent(
     tangents: Sequence[Any], ans: tuple[Any, ...], a: Array, full_matrices: bool, hermitian: bool, vectors: bool = True
 ) -> Any:
     u, s, vh = ans
     kept = s.shape[-1]
     v = adjoint(vh)[..., :kept]
-    first = sealed(u[..., :kept], a, s, v, "svd")
+    first = u[..., :kept]
     t = hermitian_from(tangents[0], "L") if hermitian else tangents[0]
     right, left = t @ v, adjoint(t) @ first
     inner = adjoint(first) @ right
@@ -163,13 +160,15 @@ def _svd_tangent(
         warn_of_close_tangent(inner + adjoint(inner), gaps, s, "svd")
     together, apart = 0.5 * gaps * (inner + adjoint(inner)), 0.5 * sums * skew(inner)
     split = mixed(inner + adjoint(inner), equal) | mixed(inner, both_zero)
-    du = unless_split(_turned(first, together + apart, right, inverse), split | _escapes(first, right, is_zero))
-    dv = unless_split(_turned(v, together - apart, left, inverse), split | _escapes(v, left, is_zero))
+    du = unless_split(_turned(first, together + apart, right, inverse), split | escapes(first, right, is_zero))
+    dv = unless_split(_turned(v, together - apart, left, inverse), split | escapes(v, left, is_zero))
+    kind = "L" if hermitian else "svd"
+    du, dv = sealed(du, a, s, first, v, kind), sealed(dv, a, s, first, v, kind)
     if u.shape[-1] > kept:
         du = np.concatenate([du, -first @ (adjoint(du) @ u[..., kept:])], axis=-1)
     if vh.shape[-2] > kept:
         dv = np.concatenate([dv, -v @ (adjoint(dv) @ adjoint(vh)[..., kept:])], axis=-1)
-    return du, real(diagonal(inner)), adjoint(dv)
+    return du, sealed_tangent(real(diagonal(inner)), a, s, first, v, kind, t), adjoint(dv)
 
 
 def _decomposed(a: Array, full_matrices: bool, hermitian: bool, vectors: bool = True) -> tuple[Any, ...]:

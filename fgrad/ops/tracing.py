@@ -5,6 +5,7 @@ answers_traced(np.median)    register an implementation for traced arguments;
 run(f, answer, ...)          the same choice for one call
 is_plainly_traced(arguments) whether that choice is clear from a quick check
 raw_array(x)                 the plain array, for checks and warnings alone
+raw_arrays(x, y)             those of several tensors, so that batches broadcast
 concrete_value(x)            the same, or None where there is none
 is_always_zero(x)            whether it is 0, also under further differentiation
 first_example(x)             of a batch, the array of the first example
@@ -21,7 +22,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.foreign import FOREIGN
-from fgrad.core.layers import below, is_program
+from fgrad.core.layers import below, is_program, layers
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import flatten, unflatten
@@ -115,6 +116,21 @@ def no_out(name: str, out: object) -> None:
 def raw_array(x: Any) -> Any:
     """Return the plain array in a tensor, for checks: under `vmap` that of the whole batch."""
     return below(strip_ended(x))
+
+
+def raw_arrays(*xs: Any) -> list[Any]:
+    """Return the plain arrays in tensors; each `vmap` that batches one of them has an axis in all, which come first.
+
+    In a second derivative under `vmap`, the cotangents are a batch of batches, and the values are one batch. The axis
+    of what is the same for all examples has length 1.
+    """
+    batches = [[layer._trace for layer in layers(strip_ended(x)) if layer._trace.is_map] for x in xs]
+    together = sorted({trace for own in batches for trace in own}, key=lambda trace: trace.rank)
+    arrays = []
+    for x, own in zip(xs, batches, strict=True):
+        absent = tuple(place for place, trace in enumerate(together) if trace not in own)
+        arrays.append(np.expand_dims(raw_array(x), absent) if absent else raw_array(x))
+    return arrays
 
 
 def concrete_value(x: Operand) -> Any:

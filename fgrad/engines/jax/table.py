@@ -48,7 +48,7 @@ OTHER_NAMES = {
 AS_GIVEN = {
     "index", "scatter", "replace", "permute", "unpermute", "tally", "astype", "real", "imag", "argmax",
     "argmin", "all", "any", "searchsorted", "isin", "lexsort", "stable_order", "argsorted", "rank_places",
-    "solve_factored", "max", "min", "sealed", "round",
+    "solve_factored", "max", "min", "sealed", "unknown", "round",
 }
 """Primitives whose arguments keep their dtypes."""
 # fmt: on

@@ -21,7 +21,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.ops.lapack import in_stacks
 from fgrad.ops.matrices import conjugated, cotangent_of, real
-from fgrad.ops.tracing import is_always_zero, raw_array
+from fgrad.ops.tracing import is_always_zero, raw_array, raw_arrays
 from fgrad.scipy._plain import called_as, differentiates
 from fgrad.scipy.linalg._arguments import numbers
 from fgrad.scipy.sparse._patterns import Pattern, placed
@@ -128,7 +128,7 @@ def _check_phase(v: Array, ct: Array) -> None:
     """Reject a loss that depends on the phase of a vector, which ARPACK chooses."""
     if v.dtype.kind != "c":
         return
-    v, ct = raw_array(v), raw_array(ct)
+    v, ct = raw_arrays(v, ct)
     turned = np.abs(np.sum(v * ct, axis=-2).imag)
     if np.max(turned, initial=0) > np.cbrt(np.finfo(v.dtype).eps) * np.max(np.abs(ct), initial=0):
         raise errors.NoDerivativeError(
