@@ -199,7 +199,7 @@ def test_code_with_addresses_of_this_process_is_not_kept(tmp_path):
 
 def test_the_folder_stays_small(tmp_path, monkeypatch):
     kept = caches.CodeCache(tmp_path)
-    monkeypatch.setattr(caches, "_LARGEST", 1000)
+    monkeypatch.setattr(caches, "_MOST_BYTES", 1000)
     (tmp_path / "users.o").write_bytes(bytes(2000))
     (tmp_path / "fgrad-new-begun").write_bytes(bytes(300))
     os.utime(tmp_path / "fgrad-new-begun", (0, 0))

@@ -99,11 +99,11 @@ def weighed(function):
 
 LEFT_TO_NUMPY = {
     "any_exprel", "argpartitioned", "argsorted", "assoc_legendre_p", "astype", "beta_density",
-    "beta_distribution_slope", "carlson_integral", "characteristic_polynomial", "cofactors", "convolve_axes",
+    "beta_distribution_slope", "betaprime_isf", "betaprime_ppf", "carlson_integral", "characteristic_polynomial", "cofactors", "convolve_axes",
     "convolve_axes_guarded", "det", "digamma_difference", "eig", "eigh", "eigsh", "expm", "expm_frechet",
     "f_density", "f_distribution_slope", "faddeeva", "fft", "fractional_matrix_power", "gamma_density",
     "gamma_distribution_slope", "gather_spline", "gathered_differences", "hankel1", "hankel1e", "hankel2",
-    "hankel2e", "hurwitz_zeta", "ifft", "interp", "inv", "inverse_mills_ratio", "invgauss_isf", "invgauss_ppf",
+    "hankel2e", "hurwitz_zeta", "ifft", "interp", "inv", "inverse_boxcox_less_one", "inverse_mills_ratio", "invgauss_isf", "invgauss_ppf",
     "irfft", "isin", "kelvin", "lambertw", "legendre_p", "lengths", "lexsort", "log_tukey", "logm", "lu",
     "matrix_rank", "modfresnelm", "modfresnelp", "modified_bessel", "noncentral_chi_square_density",
     "noncentral_f_kernel", "noncentral_t_moment", "normalized_assoc_legendre_p", "partition_order", "pinv",

@@ -120,7 +120,7 @@ LOOPING = (*PROGRAMS, one_after_the_other, numbers_of_python)
 def test_the_same_bits_as_with_loops(program, way, monkeypatch):
     function = way(program)
     found = fg.tree_leaves(fg.compile(function)(M, X, Y))
-    monkeypatch.setattr(executable, "spread", lambda block: block)
+    monkeypatch.setattr(executable, "unrolled", lambda block: block)
     for one, other in zip(found, fg.tree_leaves(fg.compile(lambda *args: function(*args))(M, X, Y)), strict=True):
         np.testing.assert_array_equal(one.numpy(), other.numpy())
     for one, other in zip(found, fg.tree_leaves(function(M, X, Y)), strict=True):

@@ -244,7 +244,7 @@ def eig(
         >>> import numpy as np, fgrad as fg
         >>> fg.grad(lambda a: eig(a)[0].imag[0])(np.array([[0.0, 1.0], [-1.0, 0.0]]))
         Tensor([[ 0. ,  0.5],
-                [-0.5, -0. ]])
+                [-0.5,  0. ]])
     """
     if b is not None:
         raise errors.ParameterError(
