@@ -36,7 +36,7 @@ from fgrad.native.llvm_text import parameter_list, printed
 from fgrad.native.machine import Machine
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, loaded, store
 from fgrad.native.tiling import tiled
-from fgrad.native.vectorization import widened
+from fgrad.native.vectorization import vectorized
 from fgrad.native.verifier import VerificationError, verify, verify_reads
 
 P, Q, OUT, TOTALS = (Parameter(name, is_noalias=True) for name in ("p", "q", "out", "totals"))
@@ -120,7 +120,7 @@ def check_same(found, wanted):
 def test_wide_loops_do_what_narrow_ones_do(program, seed):
     loop, behind, dtype = program
     count = loop.stop.integer - loop.start.integer
-    wide = widened(loop, WIDTHS, count)
+    wide = vectorized(loop, WIDTHS, count)
     if wide is not None:
         check_same(interpreted([*wide, *behind], dtype, seed), interpreted([loop, *behind], dtype, seed))
 
@@ -134,7 +134,7 @@ def test_wide_loops_of_a_length_that_is_not_known(program, seed):
     code = Builder()
     loop.start, loop.stop = (code.do(Op.SELECT, Type.I64, TRUE, end, end) for end in (start, stop))
     loop.may_be_empty = True
-    wide = widened(loop, WIDTHS, 100)
+    wide = vectorized(loop, WIDTHS, 100)
     if wide is not None:
         check_same(interpreted([*code.body, *wide, *behind], dtype, seed), wanted)
 
@@ -192,7 +192,7 @@ def test_tiles_do_what_two_loops_do(program, is_known, seed):
 def test_llvm_does_what_the_interpreter_does(program, seed):
     loop, behind, dtype = program
     widths = Machine.this().widths(precise=True)
-    wide = widened(loop, widths, loop.stop.integer - loop.start.integer) or [loop]
+    wide = vectorized(loop, widths, loop.stop.integer - loop.start.integer) or [loop]
     wanted = interpreted([loop, *behind], dtype, seed)
     check_same(compiled([loop, *behind], dtype, seed), wanted)
     check_same(compiled([*wide, *behind], dtype, seed), wanted)
@@ -269,10 +269,12 @@ def test_what_is_made_wide():
     def exp(code, loop, value):
         return code.call("exp", value)
 
-    assert len(calls(widened(copied_by(exp), WIDE, 20), "@_ZGVeN8v_exp")) == 3  # two, and the last elements once more
-    items = widened(copied_by(exp, stop=7), WIDE, 7)
+    assert (
+        len(calls(vectorized(copied_by(exp), WIDE, 20), "@_ZGVeN8v_exp")) == 3
+    )  # two, and the last elements once more
+    items = vectorized(copied_by(exp, stop=7), WIDE, 7)
     assert [len(calls(items, name)) for name in ("@_ZGVdN4v_exp", "@_ZGVbN2v_exp", "@exp")] == [1, 1, 1]
-    items = widened(copied_by(exp, stop=1000), WIDE, 1000)
+    items = vectorized(copied_by(exp, stop=1000), WIDE, 1000)
     assert [type(each) for each in items] == [Loop]  # without a rest
     assert items[0].step == 8
 
@@ -285,19 +287,19 @@ def test_elements_that_are_no_neighbours_and_numbers_of_iterations_are_made_wide
     def counted(code, loop, value):
         return code.select(code.compare("slt", loop.variable, integer(4)), value, real(0.0, Type.F64))
 
-    assert is_wide(widened(copied_by(lambda code, loop, value: value, step=3), WIDE, 20))
-    assert is_wide(widened(copied_by(counted), WIDE, 20))
+    assert is_wide(vectorized(copied_by(lambda code, loop, value: value, step=3), WIDE, 20))
+    assert is_wide(vectorized(copied_by(counted), WIDE, 20))
 
 
 def test_what_is_left_to_the_compiler():
     def unknown(code, loop, value):
         return code.call("unknown", value)
 
-    assert widened(copied_by(unknown), WIDE, 20) is None
+    assert vectorized(copied_by(unknown), WIDE, 20) is None
     loop = copied_by(lambda code, loop, value: value)
     with Builder().within(loop.body):
         loop.body[-1] = Instruction(Op.STORE, None, [loop.body[-1].args[0], Q])  # one place for all iterations
-    assert widened(loop, WIDE, 20) is None
+    assert vectorized(loop, WIDE, 20) is None
 
 
 def test_sums_in_order_are_taken_iteration_by_iteration():
@@ -310,7 +312,7 @@ def test_sums_in_order_are_taken_iteration_by_iteration():
             if stores:
                 code.store(total.next, code.address(OUT, Type.F64, loop.variable))
         loop.carried.append(total)
-        return widened(loop, WIDE, 20)
+        return vectorized(loop, WIDE, 20)
 
     assert not is_wide(sum_of(""))
     assert is_wide(sum_of("reassoc"))
@@ -323,7 +325,7 @@ def sum_of_short_numbers(function):
         value = function(code, code.load(Type.F32, code.address(P, Type.F32, loop.variable)))
         total.next = code.binary(Op.FADD, total, code.cast(Op.FPEXT, value, Type.F64), "reassoc")
     loop.carried.append(total)
-    return widened(loop, WIDE, 1000)
+    return vectorized(loop, WIDE, 1000)
 
 
 def test_a_sum_has_several_totals():

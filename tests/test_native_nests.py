@@ -264,15 +264,15 @@ def new_pool(monkeypatch):
     """A pool without helpers, of which no fork knows."""
     with mock.patch.object(os, "register_at_fork"):
         _POOLS.append(pool._Pool())
-    monkeypatch.setattr(parallel, "run_parts", lambda: _POOLS[-1].run_parts)
+    monkeypatch.setattr(parallel, "run_chunks", lambda: _POOLS[-1].run_chunks)
     return _POOLS[-1]
 
 
 @pytest.mark.usefixtures("all_are_worth_parts")
 def test_parts_that_no_helper_begins_are_run_by_the_caller(new_pool):
-    new_pool._memory[pool._HELPERS] = 3  # as if they were there, on cores that are busy with other work
+    new_pool._memory[pool._WORKERS] = 3  # as if they were there, on cores that are busy with other work
     check(lambda x: (np.sum(np.exp(np.sin(x))), np.exp(x)), RNG.normal(size=500), threads=4)
-    assert new_pool._memory[pool._DONE] == pool.MOST_PARTS  # they were not run one after the other without the pool
+    assert new_pool._memory[pool._DONE] == pool.MOST_CHUNKS  # they were not run one after the other without the pool
 
 
 def test_helpers_run_parts(new_pool):
@@ -285,31 +285,31 @@ def test_helpers_run_parts(new_pool):
         if len(threads) < 3:
             time.sleep(0.01)
 
-    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(new_pool.run_parts)
+    run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(new_pool.run_chunks)
     for _ in range(100):  # on a busy machine, helpers may be late
         parts = []
         run(ctypes.cast(job, ctypes.c_void_p), None, 3)
-        assert sorted(parts) == list(range(pool.MOST_PARTS))
+        assert sorted(parts) == list(range(pool.MOST_CHUNKS))
         if len(threads) >= 3:
             break
     assert len(threads) >= 3
-    assert new_pool._memory[pool._HELPERS] == 3
+    assert new_pool._memory[pool._WORKERS] == 3
     wait_until_all_sleep(new_pool)
     threads.clear()
     run(ctypes.cast(job, ctypes.c_void_p), None, 1)
     assert len(threads) <= 2  # the caller, and one helper of three
     wait_until_all_sleep(new_pool)
     new_pool._end()
-    assert new_pool._memory[pool._HELPERS] == 0
+    assert new_pool._memory[pool._WORKERS] == 0
 
 
-def wait_until_all_sleep(helpers):
+def wait_until_all_sleep(workers):
     stop = time.monotonic() + 60
-    while helpers._memory[pool._ASLEEP] < helpers._memory[pool._HELPERS]:
+    while workers._memory[pool._ASLEEP] < workers._memory[pool._WORKERS]:
         assert time.monotonic() < stop
         time.sleep(0.001)
     time.sleep(0.05)  # one that is counted twice goes to sleep now
-    assert helpers._memory[pool._ASLEEP] == helpers._memory[pool._HELPERS]
+    assert workers._memory[pool._ASLEEP] == workers._memory[pool._WORKERS]
 
 
 def test_without_files_there_are_no_helpers(monkeypatch, new_pool):

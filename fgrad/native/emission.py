@@ -39,11 +39,11 @@ from fgrad.native.ir import (
     real,
 )
 from fgrad.native.lanes import Widths
-from fgrad.native.nests import MOST_PARTS, Nest, Rows, Write, squeezed
+from fgrad.native.nests import MOST_CHUNKS, Nest, Rows, Write, squeezed
 from fgrad.native.nodes import Elementwise, Node, Reduction, Remap, Scan, Scatter, Shape, axis_index
 from fgrad.native.scalars import SCALAR_OPERATIONS, SCALARS, Scalar, convert, literal, scalar_of
 from fgrad.native.tiling import MOST_VECTORS, tiled
-from fgrad.native.vectorization import widened
+from fgrad.native.vectorization import vectorized
 from fgrad.native.verifier import verify_reads
 
 # Accumulation
@@ -154,8 +154,8 @@ class _Body:
     @property
     def chunked_loop(self) -> int:
         """The position of the loop that may be split into chunks: the first, or the reduction loop if that is short."""
-        has_few = len(self.loops) == 2 and self.loops[0][1][1] < MOST_PARTS * self.tile
-        return int(has_few and self.loops[1][1][1] > MOST_PARTS)
+        has_few = len(self.loops) == 2 and self.loops[0][1][1] < MOST_CHUNKS * self.tile
+        return int(has_few and self.loops[1][1][1] > MOST_CHUNKS)
 
     def index(self, shape: Shape) -> Index:
         if self.is_flat:
@@ -643,7 +643,7 @@ def append_innermost(
         most: the maximal trip count.
         epilogue: the code after the loop.
     """
-    found = None if widths is None else widened(loop, widths, most)
+    found = None if widths is None else vectorized(loop, widths, most)
     code.body += [loop] if found is None else found
     code.body += epilogue
     return found is not None

@@ -133,9 +133,9 @@ class Lanes:
 
     def has_functions(self, lanes: int) -> bool:
         """Return whether all called functions have vector variants."""
-        return all(self.wide_function(each, lanes) for each in self._functions)
+        return all(self.vector_function(each, lanes) for each in self._functions)
 
-    def wide_function(self, call: Instruction, lanes: int) -> str:
+    def vector_function(self, call: Instruction, lanes: int) -> str:
         """Return the name of the vector variant of a called function; empty if there is none."""
         name, kind = call.attribute.name, call.type
         assert kind is not None
@@ -217,7 +217,7 @@ class Piece:
     def _widened(self, each: Instruction) -> Value:
         attribute = each.attribute
         if each.op is Op.CALL:
-            attribute = Callee(self._of.wide_function(each, self._count))
+            attribute = Callee(self._of.vector_function(each, self._count))
         return self._append(each.op, each.type, list(map(self._vector, each.args)), attribute, each.flags)
 
     def _load_each(self, each: Instruction) -> None:

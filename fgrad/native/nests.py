@@ -36,7 +36,7 @@ class Nest:
     writes: list[Write] = field(default_factory=list)
 
 
-MOST_PARTS = 16
+MOST_CHUNKS = 16
 """Most chunks of a parallel loop."""
 
 
@@ -59,7 +59,7 @@ class Rows:
         """Return the shapes of buffers in memory: one row for each chunk of the outermost loop."""
         return {
             array: tuple(
-                size if loop < 0 else 1 if loop else min(MOST_PARTS, size)
+                size if loop < 0 else 1 if loop else min(MOST_CHUNKS, size)
                 for size, loop in zip(array.shape, loops, strict=True)
             )
             for array, loops in self.buffers.items()

@@ -37,9 +37,9 @@ from fgrad.native.lanes import Widths
 from fgrad.native.libraries import runs_in_one_thread
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, parameter_list, printed
-from fgrad.native.nests import MOST_PARTS
+from fgrad.native.nests import MOST_CHUNKS
 from fgrad.native.nodes import LibraryCall, Reduction
-from fgrad.native.pool import run_parts
+from fgrad.native.pool import run_chunks
 from fgrad.native.routines import Chunk, Product, write_products
 from fgrad.native.scalars import literal, loaded, scalar_of, store
 
@@ -64,7 +64,7 @@ def default_threads() -> int:
 
 def is_worth_chunks(function: NestFunction) -> bool:
     """Return whether a nest should run in chunks."""
-    memory = MOST_PARTS * sum(map(_bytes, function.totals))
+    memory = MOST_CHUNKS * sum(map(_bytes, function.totals))
     return HAS_THREADS and function.iterations > 1 and function.work >= _WORTH_CHUNKS and memory <= _MOST_MEMORY
 
 
@@ -101,7 +101,7 @@ class ChunkedNest:
     ) -> None:
         self._function, self._parameters, self._places = function, list(parameters), list(places)
         self._units = -(-function.iterations // function.chunk_multiple)
-        self._count, self._widths = min(MOST_PARTS, self._units), widths
+        self._count, self._widths = min(MOST_CHUNKS, self._units), widths
         self._run = _Run(self._count, threads, linkage)
         self._stride = sum(map(_bytes, function.totals))
         self._offsets = [0, *accumulate(map(_bytes, function.totals))][:-1]
@@ -155,8 +155,8 @@ class ChunkedNest:
         """Append the combination of scalar partial results: a loop over the chunks."""
         kind = scalar_of(total.dtype)
         sum_ = Carried(literal(identity(total.kind, total.dtype), total.dtype))
-        with code.loop(self._count) as part:
-            place = code.add(code.mul(part, integer(self._stride)), integer(offset))
+        with code.loop(self._count) as chunk:
+            place = code.add(code.mul(chunk, integer(self._stride)), integer(offset))
             value = loaded(code, kind, code.address(partial, Type.I8, place))
             sum_.next = append_accumulation(code, total.kind, kind, sum_, value, in_order=True)
         cast(Loop, code.body[-1]).carried.append(sum_)
@@ -165,10 +165,12 @@ class ChunkedNest:
     def _combine_arrays(self, code: Builder, target: Value, partial: Value, total: Reduction, offset: int) -> None:
         """Append the combination of array partial results: a loop over the elements."""
         kind = scalar_of(total.dtype)
-        parts = [code.address(partial, Type.I8, integer(part * self._stride + offset)) for part in range(self._count)]
+        chunks = [
+            code.address(partial, Type.I8, integer(chunk * self._stride + offset)) for chunk in range(self._count)
+        ]
         loop = Loop(Variable(), integer(0), integer(total.size))
         with code.within(loop.body):
-            first, *others = [loaded(code, kind, code.address(base, kind.stored, loop.variable)) for base in parts]
+            first, *others = [loaded(code, kind, code.address(base, kind.stored, loop.variable)) for base in chunks]
             for value in others:
                 first = append_accumulation(code, total.kind, kind, first, value, in_order=True)
             store(code, kind, first, code.address(target, kind.stored, loop.variable))
@@ -236,9 +238,9 @@ def split_of(item: LibraryCall) -> tuple[str, int, int] | None:
     bytes_ = math.prod(how.stack) * how.m * how.k * how.n * item.dtype.itemsize
     if bytes_ < (_WORTH_CHUNKS_OF_MATRIX if min(how.m, how.n) == 1 else _WORTH_CHUNKS_OF_PRODUCTS):
         return None
-    most = _FEW_CHUNKS if bytes_ < _WORTH_MANY_CHUNKS else MOST_PARTS
+    most = _FEW_CHUNKS if bytes_ < _WORTH_MANY_CHUNKS else MOST_CHUNKS
     cuts = [(axis, size, min(most, size // _FEWEST_ROWS)) for axis, size in (("rows", how.m), ("columns", how.n))]
-    cuts += [("stack", size, min(MOST_PARTS, size)) for size in how.stack[:1]]
+    cuts += [("stack", size, min(MOST_CHUNKS, size)) for size in how.stack[:1]]
     cut = max(cuts, key=lambda each: each[2])
     return cut if cut[2] > 1 else None
 
@@ -254,18 +256,18 @@ class _Run:
 
     def __init__(self, count: int, threads: int, linkage: Linkage) -> None:
         self._count, self._workers = count, min(threads, count) - 1
-        self._run_parts = linkage.function("run_parts", run_parts()) if self._workers else None
+        self._run_chunks = linkage.function("run_chunks", run_chunks()) if self._workers else None
 
     def append(self, code: Builder, job: str, given: Sequence[Value]) -> None:
         """Append the call: the named function is called for each chunk, with the given addresses stored in memory."""
         shared = code.alloca(Type.PTR, len(given))
         for place, each in enumerate(given):
             code.store(each, code.address(shared, Type.PTR, integer(place)))
-        if self._run_parts is None:
-            with code.loop(self._count) as part:
-                code.do(Op.CALL, None, shared, part, attribute=_local_callee(job))
+        if self._run_chunks is None:
+            with code.loop(self._count) as chunk:
+                code.do(Op.CALL, None, shared, chunk, attribute=_local_callee(job))
         else:
-            code.call_at(Symbol(self._run_parts), Symbol(f"@{job}"), shared, integer(self._workers))
+            code.call_at(Symbol(self._run_chunks), Symbol(f"@{job}"), shared, integer(self._workers))
 
 
 def _shared(code: Builder, count: int) -> list[Value]:

@@ -1,6 +1,6 @@
 """Vectorization of the innermost loop of a nest.
 
-    widened(loop, widths, most)     the loop as straight-line code or as a vectorized loop; None to leave it to LLVM
+    vectorized(loop, widths, most)     the loop as straight-line code or as a vectorized loop; None to leave it to LLVM
 
 LLVM's vectorizer can do this as well, and runs where this one gives up. But it takes most of the compile time, and for
 short loops, typical of small arrays, it leaves the remaining elements to a scalar loop.
@@ -47,7 +47,7 @@ _EXTREMA = {
 _STARTS = {"fadd": -0.0, "fmul": 1.0}
 
 
-def widened(loop: Loop, widths: Widths, most: int) -> list[Item] | None:
+def vectorized(loop: Loop, widths: Widths, most: int) -> list[Item] | None:
     """Return the items that replace a loop; None to leave it to LLVM.
 
     They define the value of each carried value after the loop, `Carried.after`.
@@ -60,7 +60,7 @@ def widened(loop: Loop, widths: Widths, most: int) -> list[Item] | None:
     if most == 1 and not loop.may_be_empty:
         return _once(loop)
     try:
-        return _Wide(loop, widths, most).items()
+        return _Vectorized(loop, widths, most).items()
     except IterationByIterationError:
         return [loop]
     except GivesUpError:
@@ -79,7 +79,7 @@ def _named(after: Value, value: Value) -> Instruction:
     return Instruction(Op.IS, None, [after, value])
 
 
-class _Wide(Lanes):
+class _Vectorized(Lanes):
     """A vectorized loop."""
 
     def __init__(self, loop: Loop, widths: Widths, most: int) -> None:
@@ -227,7 +227,7 @@ class _Wide(Lanes):
     def _together(self, carried: Carried, totals: Sequence[Value], lanes: int = 1) -> Value:
         """Append the combination of several accumulators."""
         step = cast(Instruction, carried.next)
-        attribute = Callee(self.wide_function(step, lanes)) if lanes > 1 and step.op is Op.CALL else step.attribute
+        attribute = Callee(self.vector_function(step, lanes)) if lanes > 1 and step.op is Op.CALL else step.attribute
         whole, *others = totals
         for each in others:
             whole = Instruction(step.op, step.type, [whole, each], attribute, step.flags, lanes)
