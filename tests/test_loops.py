@@ -829,3 +829,10 @@ def test_a_recorded_branch_may_not_write_into_a_tensor_from_outside(kind):
     assert f(fg.constant(x)) == 3.0
     with pytest.raises(errors.InPlaceError, match=r"(true_fun|branch 1) \(write\) writes into a tensor from outside"):
         fg.compile(f)(x)
+
+
+def test_a_branch_that_runs_at_once_may_assign_to_a_variable():
+    v = fg.Variable(np.ones(2))
+    assert fg.cond(True, lambda v: v.assign_add(np.ones(2)), lambda v: v, v) is v
+    assert fg.switch(1, [lambda v: v, lambda v: v.assign(2.0 * v)], v) is v
+    assert v.numpy().tolist() == [4.0, 4.0]

@@ -180,16 +180,22 @@ def strong(leaf: Any, dtype: DTypeLike) -> Any:
     return np.subtract(leaf, np.zeros((), dtype)[()]) if kind_of(leaf) == ((), WEAK) else leaf
 
 
-def own(tree: object) -> Any:
-    """Return a copy of a tree that a function may modify in place, without changing the user's arrays and tensors."""
+def own(tree: object, keeps_variables: bool = False) -> Any:
+    """Return a copy of a tree that a function may modify in place, without changing the user's arrays and tensors.
+
+    Args:
+        tree: the tree.
+        keeps_variables: whether variables are returned unchanged, for a function that may assign to them; by default
+            their values are returned.
+    """
     leaves, treedef = flatten(tree)
-    return unflatten(treedef, map(_own_leaf, leaves))
+    return unflatten(treedef, [_own_leaf(leaf, keeps_variables) for leaf in leaves])
 
 
-def _own_leaf(leaf: object) -> Any:
+def _own_leaf(leaf: object, keeps_variables: bool) -> Any:
     if type(leaf) is np.ndarray:
         return leaf.copy()
-    if type(leaf) not in BOXES:
+    if type(leaf) not in BOXES or (keeps_variables and type(leaf) is not Tensor):
         return leaf
     value = strip_ended(leaf)
     return own_handle(value) if type(value) is Tensor else boxed(np.array(value)[()])

@@ -84,7 +84,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     _check_functions("cond", (true_fun, false_fun), ("true_fun", "false_fun"), operands)
     pred = checked_truth(pred, "the condition of cond")
     if not is_undecided(pred):
-        return (true_fun if pred else false_fun)(*own(operands))
+        return (true_fun if pred else false_fun)(*own(operands, keeps_variables=True))
     functions, names = (true_fun, false_fun), (f"true_fun ({name_of(true_fun)})", f"false_fun ({name_of(false_fun)})")
     if is_of_program(pred):
         holds = truth_of(pred)
@@ -129,7 +129,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object
     _check_functions("switch", branches, [f"branches[{position}]" for position in range(len(branches))], operands)
     index = checked_truth(checked_integer(index, "the index of switch"), "the index of switch")
     if not is_undecided(index):
-        return branches[min(max(operator.index(index), 0), len(branches) - 1)](*own(operands))
+        selected = branches[min(max(operator.index(index), 0), len(branches) - 1)]
+        return selected(*own(operands, keeps_variables=True))
     names = [f"branch {position} ({name_of(branch)})" for position, branch in enumerate(branches)]
     if is_of_program(index):
         found = in_program(_is_selected(index, len(branches)), branches, names, operands)
