@@ -812,6 +812,22 @@ def test_writes_of_loops_and_branches_are_those_of_a_run_in_python(f):
         np.testing.assert_allclose(fg.vmap(fg.grad(f))(np.stack([x, x]))[1], gradient, rtol=1e-12)
 
 
+def test_a_write_into_an_element_does_not_reach_the_array():
+    def f(x):
+        rows = np.stack([x, 2.0 * x])
+
+        def step(carry, row):
+            row *= 2.0
+            return carry + np.sum(row), None
+
+        return fg.scan(step, 0.0, rows)[0] + np.sum(rows)
+
+    x = np.array([0.5, -1.0, 2.0])
+    for run in (f, lambda x: f(fg.constant(x)), fg.compile(f), lambda x: fg.value_and_grad(f)(x)[0]):
+        assert run(x) == 13.5
+    assert fg.grad(f)(x).tolist() == fg.compile(fg.grad(f))(x).tolist() == [9.0, 9.0, 9.0]
+
+
 @pytest.mark.parametrize("kind", ["cond", "switch"])
 def test_a_recorded_branch_may_not_write_into_a_tensor_from_outside(kind):
     def f(x):

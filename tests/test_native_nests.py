@@ -214,6 +214,12 @@ def test_reductions_of_rows_of_any_length(size, dtype):
         assert np.isnan(found[2])
 
 
+def test_vectors_on_the_stack_lie_in_one_line_of_the_cache():
+    for features, wanted in (("+avx2,+avx512f", "alignstack=64 "), ("+avx2", "alignstack=32 "), ("+sse2", "")):
+        attributes = Machine("x86_64-unknown-linux-gnu", features=features).attributes().partition("\n")[0]
+        assert f'nounwind {wanted}"' in attributes
+
+
 # How they are shared out
 
 

@@ -20,6 +20,7 @@ import fgrad as fg
 import fgrad.numpy as fnp
 from fgrad import errors
 from fgrad.core.tensor import Tensor, strip_ended
+from fgrad.core.trace import Observer, observed_by
 from fgrad.graphs.equations import same_bits
 from fgrad.graphs.record import Graph, RecordTrace, trace
 from fgrad.testing import check_grads
@@ -965,3 +966,37 @@ def test_a_second_recording_shares_memory_as_the_first():
         return np.sum(np.sin(x)) + np.sum(np.sin(v))
 
     assert float(fg.compile(f)(np.arange(4.0))) == pytest.approx(f(np.arange(4.0)))
+
+
+class _Names(Observer):
+    """Notes the operations that it sees."""
+
+    def __init__(self):
+        self.names = []
+
+    def operation(self, primitive, metadata, args, go_on):
+        self.names.append(primitive.name)
+        return go_on(args)
+
+
+def test_observers_see_operations_on_numbers_as_those_on_arrays():
+    def seen(x):
+        names = _Names()
+        with observed_by(names):
+            fg.trace(lambda x: np.sin(x) * x + 2.0)(x)
+        return names.names
+
+    assert seen(np.float64(1.0)) == seen(np.ones(2))
+
+
+@pytest.mark.parametrize("x", [np.float64(1.5), np.array([1.5, 2.0])])
+def test_operations_on_numbers_have_the_users_lines(x):
+    def f(x):
+        y = np.sin(x)
+        z = y * x
+        return np.log1p(z) + 2.0
+
+    compiled, first = fg.compile(f), f.__code__.co_firstlineno
+    compiled(x)
+    (program,) = compiled.programs.known.values()
+    assert [each.place[1] - first for each in program.graph.equations] == [1, 2, 3, 3]

@@ -1477,3 +1477,16 @@ def test_a_gamma_distribution_is_fitted_to_censored_data():
     a, _, scale = scipy.stats.gamma.fit(censored, floc=0, optimizer=exactly)
     np.testing.assert_allclose(found, [a, scale], rtol=1e-5)
     np.testing.assert_allclose(score, 0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["rayleigh", "gamma", "t", "lognorm", "pareto"])
+def test_densities_of_a_batch_of_scales(name):
+    law = getattr(stats, name)
+    shapes = [1.5] * law.numargs
+    x, scales = np.array([0.5, 1.0, 2.0, 3.0]), np.array([0.4, 0.3])
+
+    def total(scale):
+        return np.sum(law.pdf(x, *shapes, 0.0, scale) ** 2)
+
+    for function in (total, fg.grad(total), lambda scale: fg.jvp(total, (scale,), (1.0,))[1]):
+        np.testing.assert_allclose(fg.vmap(function)(scales), [function(scale) for scale in scales], rtol=1e-12)

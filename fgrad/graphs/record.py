@@ -152,7 +152,7 @@ class RecordTrace(Trace):
         return self._written(primitive, args, metadata, ans)
 
     def _of_numbers(self, primitive: Primitive, args: Sequence[Any]) -> Tensor | None:
-        """Do what `process` does for numbers, in half the time: loops in Python compute with them. None for others."""
+        """Do what `process` does for numbers, which loops in Python compute with, in less time. None for others."""
         values, inputs = [], []
         for arg in args:
             value = name = arg

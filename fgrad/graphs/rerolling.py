@@ -1,6 +1,6 @@
 """Rerolling: loops that Python unrolled become loops again, so that a recorded `for` is one equation.
 
-    rerolled(block)                the same program, with loops in place of the equations of their iterations
+    rerolled(block)              the same program, with loops in place of the equations of their iterations
     loops_of(block)              the loops of a program, for reports
 
 The results are equal bit by bit, with two exceptions. If cotangents of elements are gathered, -0.0 may become 0.0. And
