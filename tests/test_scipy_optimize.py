@@ -1054,3 +1054,29 @@ def test_a_report_counts_as_scipys_does():
     plainly = _powers(8.0)[1]
     assert type(plainly.root) is not fg.Tensor
     assert plainly.converged
+
+
+def roots_by_newton(a, **options):
+    return optimize.newton(lambda x, a: x**2 - a, np.ones(np.shape(a)), args=(a,), **options)
+
+
+@pytest.mark.parametrize("options", [{}, {"fprime": lambda x, a: 2.0 * x}, {"x1": np.full(2, 1.5)}, {"compile": True}])
+def test_newton_finds_an_array_of_roots(options):
+    a = np.array([2.0, 9.0])
+    np.testing.assert_allclose(roots_by_newton(a, **options), np.sqrt(a))
+    slopes = fg.jacobian(lambda a: roots_by_newton(a, **options))(a)
+    np.testing.assert_allclose(slopes, np.diag(0.5 / np.sqrt(a)), rtol=1e-6, atol=1e-12)
+
+
+def test_newton_with_an_array_is_differentiated_twice_batched_and_checked():
+    a = np.array([2.0, 9.0])
+    hessian = fg.hessian(lambda a: np.sum(roots_by_newton(a)))(a)
+    np.testing.assert_allclose(hessian, np.diag(-0.25 * a**-1.5), rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(fg.vmap(roots_by_newton)(np.stack([a, 2.0 * a])), np.sqrt([a, 2.0 * a]))
+    report = roots_by_newton(a, full_output=True)
+    assert report._fields == ("root", "converged", "zero_der")
+    assert report.converged.all()
+    with pytest.raises(errors.ShapeError, match="one number for each unknown"):
+        optimize.newton(lambda x: x[:1] ** 2 - 2.0, np.ones(2))
+    with pytest.raises(errors.SingularEquationError), pytest.warns(RuntimeWarning):
+        fg.grad(lambda a: np.sum(roots_by_newton(-a)))(np.ones(2))

@@ -372,6 +372,7 @@ def newton(
 
     Raises:
         ConvergenceError, SingularEquationError: as for `root_scalar`.
+        ShapeError: a ValueError; for an array of unknowns, `func` returns another shape.
 
     Example:
         >>> import fgrad as fg
@@ -407,7 +408,16 @@ def _newton_of_many(
     plain, exact = (for_scipy(derive, search.function, search.compile) for derive in (itself, slopes))
 
     def plain_of(call: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda x, *_: np.array(call(x))
+        def on_plain(x: Array, *_: object) -> Any:
+            values = np.array(call(x))
+            if values.shape != x.shape:
+                raise errors.ShapeError(
+                    f"func of newton, {name_of(func)}, returned shape {values.shape} for unknowns of shape {x.shape}.\n"
+                    "Return one number for each unknown."
+                )
+            return values
+
+        return on_plain
 
     def solve(start: Array, *args: Array) -> OptimizeResult:
         slope = plain_of(exact(args)) if fprime is None and options["x1"] is None else fprime
