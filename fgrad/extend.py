@@ -34,6 +34,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.native.user_primitives import USERS
 from fgrad.ops.families import register
 from fgrad.ops.patterns import as_einsum
+from fgrad.rules.arguments import OnlyRead
 from fgrad.rules.rule import settled, zeros_of
 from fgrad.transforms.reverse import vjp
 from fgrad.typing import Array, ArrayLike
@@ -120,8 +121,8 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
     """Make a function an operation that traces process as one step.
 
     Args:
-        implementation: computes the result from plain arrays, by position, and metadata, by keyword. For a ufunc, or a
-            NumPy function that dispatches, calls of it then run the operation.
+        implementation: computes the result from plain arrays, by position, into which it does not write, and metadata,
+            by keyword. For a ufunc, or a NumPy function that dispatches, calls of it then run the operation.
         name: the name in errors; by default the implementation's.
 
     Returns:
@@ -130,6 +131,7 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
 
     Raises:
         ParameterError: a ValueError; fgrad has a primitive of this name.
+        InPlaceError: a TypeError, from a call; `implementation` writes into one of its arrays.
 
     Warns:
         ReplacedPrimitiveWarning: an operation of this name was registered before, such as by a notebook cell that runs
@@ -152,7 +154,7 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
             stacklevel=depth_of_user(),
         )
         del PRIMITIVES[earlier.name]
-    computed = implementation if isinstance(implementation, np.ufunc) else _with_dtypes(implementation)
+    computed = implementation if isinstance(implementation, np.ufunc) else _with_dtypes(implementation, name)
     operation = Operation(register(Primitive(name, computed, missing, missing)))
     USERS[operation.primitive] = None
     if not operation.primitive.is_ufunc and (getattr(implementation, "__module__", None) or "").startswith("numpy"):
@@ -160,12 +162,13 @@ def register_primitive(implementation: Callable[..., Any], name: str | None = No
     return operation
 
 
-def _with_dtypes(implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function return NumPy numbers in place of Python numbers."""
+def _with_dtypes(implementation: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Make a function return NumPy numbers in place of Python numbers, and check that it only reads its arrays."""
 
     @functools.wraps(implementation)
     def computed(*args: object, **metadata: object) -> Any:
-        result = implementation(*args, **metadata)
+        with OnlyRead(args, name):
+            result = implementation(*args, **metadata)
         return tuple(map(_with_dtype, result)) if type(result) is tuple else _with_dtype(result)
 
     return computed

@@ -1753,3 +1753,108 @@ def test_a_cotangent_of_another_shape_is_refused_in_every_mode():
             errors.CustomRuleError, match=r"array of shape \(\) for array number 0 of its arguments, which"
         ):
             program()
+
+
+# Writes into arguments
+
+
+def _overwritten(x):
+    x[0] = 10.0 * x[1]
+    return x * x
+
+
+def writes_with_vjp():
+    f = fg.custom_vjp(_overwritten)
+    f.defvjp(lambda x: (_overwritten(x), x), lambda x, ct: (2 * x * ct,))
+    return f
+
+
+def writes_with_jvp():
+    f = fg.custom_jvp(_overwritten)
+    f.defjvp(lambda primals, tangents: (_overwritten(primals[0]), 2 * primals[0] * tangents[0]))
+    return f
+
+
+def writes_with_gradient():
+    return fg.custom_gradient(lambda x: (_overwritten(x), lambda ct: 2 * x * ct))
+
+
+def writes_with_view():
+    def through_view(x):
+        x[:1].fill(7.0)
+        return x * x
+
+    f = fg.custom_vjp(through_view)
+    f.defvjp(lambda x: (through_view(x), x), lambda x, ct: (2 * x * ct,))
+    return f
+
+
+WRITERS = [writes_with_vjp, writes_with_jvp, writes_with_gradient, writes_with_view]
+TRANSFORMS = {
+    "grad": lambda f: fg.grad(f)(X),
+    "grad of grad": lambda f: fg.grad(lambda x: np.sum(fg.grad(f)(x)))(X),
+    "jvp": lambda f: fg.jvp(f, (X,), (X,)),
+    "vmap": lambda f: fg.vmap(f)(np.stack([X, X])),
+    "vmap of grad": lambda f: fg.vmap(fg.grad(f))(np.stack([X, X])),
+    "compile": lambda f: fg.compile(f)(X),
+    "tensor": lambda f: f(fg.constant(X)),
+}
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@pytest.mark.parametrize("writer", WRITERS)
+def test_a_function_with_a_rule_only_reads_its_arguments(writer, transform):
+    f = writer()
+    with pytest.raises(errors.InPlaceError, match=r"writes into one of its arguments.*\n  at test_custom.py:\d+"):
+        TRANSFORMS[transform](lambda x: np.sum(f(x * 1.0)) + np.sum(x))
+    np.testing.assert_array_equal(plain(f)(X.copy()), f(X.copy()))  # arrays of the user's own may be written to
+
+
+def test_a_large_argument_is_read_only_in_a_function_with_a_rule():
+    f = fg.custom_vjp(_overwritten)
+    f.defvjp(lambda x: (_overwritten(x), x), lambda x, ct: (2 * x * ct,))
+    x = np.ones(200_000)
+    with pytest.raises(
+        errors.InPlaceError, match=r"writes into one of its arguments.*\n  at test_custom.py:\d+: x\[0\]"
+    ):
+        fg.grad(lambda x: np.sum(f(x * 1.0)))(x)
+    wrong = fg.custom_vjp(lambda x: np.sum(x))
+    wrong.defvjp(lambda x: (np.sum(x), x), lambda x, ct: np.zeros(()).fill(x))
+    with pytest.raises(ValueError, match="sequence"):  # an error of the user's own is not replaced
+        fg.grad(wrong)(x)
+    assert x.flags.writeable
+
+
+def _doubled_total(f):
+    return lambda x: np.sum(f(x * 1.0) * 2.0)
+
+
+def test_a_rule_does_not_write_into_what_it_has_kept():
+    def scaled(x, ct):
+        x *= ct
+        return (x,)
+
+    of_argument = fg.custom_vjp(lambda x: x * x / 2)
+    of_argument.defvjp(lambda x: (x * x / 2, x), scaled)
+    of_result = fg.custom_vjp(np.exp)
+    of_result.defvjp(lambda x: (np.exp(x),) * 2, scaled)
+
+    @fg.custom_gradient
+    def in_closure(x):
+        y = np.exp(x)
+        return y, lambda ct: scaled(y[:], ct)
+
+    for f in (of_argument, of_result, in_closure):
+        with pytest.raises(errors.InPlaceError, match=r"the rule of .* writes into an argument or a result"):
+            fg.grad(_doubled_total(f))(X)
+    own = fg.custom_vjp(np.exp)
+    own.defvjp(lambda x: (np.exp(x), np.exp(x)), scaled)
+    np.testing.assert_allclose(fg.grad(_doubled_total(own))(X), 2 * np.exp(X))
+
+
+def test_a_ufunc_with_a_rule_takes_its_arrays_alone():
+    f = fg.custom_jvp(np.exp)
+    f.defjvp(lambda primals, tangents: (np.exp(*primals), 3.0 * tangents[0]))
+    assert fg.grad(f)(0.0) == 3.0
+    with pytest.raises(errors.CustomRuleError, match="exp has a custom rule and takes where by keyword only"):
+        f(0.0, where=False)

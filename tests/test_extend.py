@@ -238,3 +238,15 @@ def test_tangents_of_several_results_are_added_element_by_element(has_forward_ru
         60.0,
         46.0,
     ]
+
+
+def test_an_operation_only_reads_its_arrays():
+    def doubled(x):
+        x *= 2.0
+        return x.copy()
+
+    operation = register_primitive(doubled, "doubled_in_place")
+    defvjp(operation, lambda ans, x: lambda ct: 2.0 * ct)
+    for program in (lambda: operation(np.ones(2)), lambda: fg.grad(lambda x: np.sum(operation(x)))(np.ones(2))):
+        with pytest.raises(errors.InPlaceError, match="doubled_in_place writes into one of its arguments"):
+            program()

@@ -500,3 +500,34 @@ def test_a_variable_that_is_followed_and_assigned_to():
             y = of_root(lambda x, b: x**3 - w * b, (2.0,))
         w.assign(9.0)
         assert tape.gradient(y, w).item() == expected != 0
+
+
+# Writes into arguments
+
+
+def _scaled(a):
+    a[0] = 10.0 * a[1]
+    return a[0]
+
+
+def _clipped(t, y):
+    y[y < 0.4] = 0.0
+    return -y
+
+
+WRITERS = {
+    "brentq": lambda y: so.brentq(lambda x, a: x**3 - _scaled(a), 0.0, 10.0, args=(y,)),
+    "root": lambda y: np.sum(so.root(lambda x, a: x**3 - _scaled(a), np.ones(1), args=(y,)).x),
+    "solve_ivp": lambda y: np.sum(si.solve_ivp(lambda t, s, a: -s * _scaled(a), (0, 1), np.ones(1), args=(y,)).y),
+    "state": lambda y: np.sum(si.solve_ivp(_clipped, (0, 1), y).y),
+    "quad": lambda y: si.quad(lambda t, a: t * _scaled(a), 0, 1, args=(y,))[0],
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_solvers_function_only_reads_its_arguments(name):
+    x = np.array([1.0, 2.0])
+    WRITERS[name](x.copy())  # arrays of the user's own may be written to
+    for transform in (fg.grad, lambda f: lambda x: fg.jvp(f, (x,), (x,))):
+        with pytest.raises(errors.InPlaceError, match=r"writes into one of its arguments.*\n  at test_kept.py:\d+"):
+            transform(lambda x: WRITERS[name](x * 1.0) + np.sum(x))(x)

@@ -569,7 +569,8 @@ class InPlaceError(FgradError, TypeError):
         Traceback (most recent call last):
         fgrad.errors.InPlaceError: ...
 
-    In a recording, neither may a function that `cond` or `switch` selects write into tensors from outside of it.
+    In a recording, neither may a function that `cond` or `switch` selects write into tensors from outside of it. Nor
+    may a function write into its arguments if a rule gives its derivative, as with `custom_vjp` or in a solver.
     """
 
     def __init__(self, what: str, line: str) -> None:
@@ -605,6 +606,20 @@ class InPlaceError(FgradError, TypeError):
             f"{name} writes into a tensor from outside of it, and it is recorded although another one may run.\n"
             f"  at {line}\nReturn the new value, or write into a copy, such as y.copy()."
         )
+
+    @classmethod
+    def of_argument(cls, name: str, of_rule: bool, line: str) -> InPlaceError:
+        """Return the error for a write of a function with a custom derivative into one of its arguments.
+
+        Args:
+            name: the function.
+            of_rule: whether its rule writes, into an argument or a result that it has kept.
+            line: the user's line of the write, or of the call.
+        """
+        what = f"a rule gives the derivative of {name}, and {name} writes into one of its arguments"
+        if of_rule:
+            what = f"the rule of {name} writes into an argument or a result that it has kept"
+        return cls._saying(f"{what}, which others use, too.\n  at {line}\nWrite into a copy, such as np.array(x).")
 
     @classmethod
     def _saying(cls, message: str) -> InPlaceError:

@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import as_now, boxed, strip_ended
+from fgrad.core.tensor import TensorLike, as_now, boxed, strip_ended
 from fgrad.core.trace import substituted
 from fgrad.core.tree import flatten, outline, outline_of, unflatten
 from fgrad.errors.hints import names_keywords
+from fgrad.rules.arguments import OnlyRead, sharing
 from fgrad.rules.closures import running_layers
 from fgrad.rules.rule import (
     Leaves,
@@ -81,7 +82,8 @@ class _Custom(Generic[P, R]):
             return unflatten(treedef, filled)  # type: ignore[no-any-return]
 
         arrays = [settled(x) for x, place in zip(leaves, places, strict=True) if place]
-        results = call_rule(self._rule(whole, flat, treedef, places), arrays)
+        rule = self._rule(whole, flat, treedef, places).only_reading(any(isinstance(x, TensorLike) for x in leaves))
+        results = call_rule(rule, arrays)
         return unflatten(structure[0], results)  # type: ignore[no-any-return]
 
     def _rule(self, whole: object, flat: object, treedef: optree.PyTreeSpec, places: list[bool]) -> Rule:
@@ -111,12 +113,16 @@ class _Custom(Generic[P, R]):
 def _positional(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
     """Return all arguments of a call by position, as rules take them, including defaults."""
     try:
-        bound = inspect.signature(function).bind(*args, **keywords)
+        signature = None if isinstance(function, np.ufunc) else inspect.signature(function)
     except ValueError:  # some built-in functions have no signature
+        signature = None
+    if signature is None and not keywords:
         return args
-    if bound.kwargs:
+    bound = None if signature is None else signature.bind(*args, **keywords)
+    by_keyword = keywords if bound is None else bound.kwargs
+    if bound is None or by_keyword:
         raise errors.CustomRuleError(
-            f"{name_of(function)} has a custom rule and takes {', '.join(bound.kwargs)} by keyword only; "
+            f"{name_of(function)} has a custom rule and takes {', '.join(by_keyword)} by keyword only; "
             "a rule gives one derivative per argument by position."
         )
     bound.apply_defaults()
@@ -176,9 +182,11 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
             kept = [*flatten(residuals)[0], *_closed_over(self._bwd)]
             _show_batches(kept)
             is_traced = _are_traced([*arrays, *results, *kept])
+            shared = sharing(kept, [*arrays, *results])
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-                given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents, is_traced)))
+                with OnlyRead(shared, name_of(self._function), of_rule=True):
+                    given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents, is_traced)))
                 return self._of_arrays(given, treedef, places)
 
             return results, pull, _transposed(self._function, pull, results, arrays)
@@ -383,12 +391,15 @@ class _CustomGradient(_Custom[P, Any]):
             kept = _closed_over(grad_fn)
             _show_batches(kept)
             is_traced = _are_traced([*arrays, *results, *kept])
+            shared = sharing(kept, [*arrays, *results])
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-                cotangents = _to_write_to(cotangents, is_traced)
+                keywords = {"variables": list(variables)} if variables else {}
+                with OnlyRead(shared, name_of(self._function), of_rule=True):
+                    given = grad_fn(*_to_write_to(cotangents, is_traced), **keywords)
                 if not variables:
-                    return self._of_arrays(grad_fn(*cotangents), treedef, places)
-                given, by_variable = self._parted(grad_fn(*cotangents, variables=list(variables)), variables)
+                    return self._of_arrays(given, treedef, places)
+                given, by_variable = self._parted(given, variables)
                 return [*self._of_arrays(given, treedef, places), *by_variable]
 
             return results, pull, _transposed(self._function, pull, results, arrays)

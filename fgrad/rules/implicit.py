@@ -23,6 +23,7 @@ from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import raw_array
+from fgrad.rules.arguments import OnlyRead
 from fgrad.rules.closures import Closure, Uses, followers, values_of
 from fgrad.rules.kept import Kept
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of
@@ -241,15 +242,22 @@ def _singular(equation: Equation) -> errors.SingularEquationError:
 class _Solver:
     """A user's solver as a function of plain arrays.
 
+    Args:
+        solver: the function, which must not write into the values of tensors among its arguments.
+        closure: the other values that it uses.
+        args: its arguments.
+        name: the name of the user's function in messages.
+
     Attributes:
         arrays: the differentiated arrays among the arguments.
         closure: the other values that are replaced while the solver runs.
         restore: converts a vector to the form of the solver's last solution.
     """
 
-    def __init__(self, solver: Callable[..., Any], closure: Closure, args: tuple[Any, ...]) -> None:
-        self._solver, self.closure = solver, closure
+    def __init__(self, solver: Callable[..., Any], closure: Closure, args: tuple[Any, ...], name: str) -> None:
+        self._solver, self.closure, self._name = solver, closure, name
         self._leaves, self._treedef = flatten(args)
+        self._only_reads = bool(followers(self._leaves))
         self._places = [differentiable(leaf) is not None for leaf in self._leaves]
         self.arrays = [settled(leaf) for leaf, place in zip(self._leaves, self._places, strict=True) if place]
         self.restore: Callable[[Any], Any] = settled
@@ -275,7 +283,8 @@ class _Solver:
         uses, error = Uses(flatten(args)[0]), None
         with self.closure.given(values), values_alone(Trace().rank), uses.looking():
             try:
-                found = self._solver(*args)
+                with OnlyRead(inputs if self._only_reads else (), self._name):
+                    found = self._solver(*args)
             except errors.ConcretizationError as refusal:  # an example by itself has a value
                 error = refusal
         if _is_batched(uses.tensors) or _is_batched([*uses.reads.values()]):
@@ -345,7 +354,7 @@ def solved(
         matrix_free: as for the `Equation`.
     """
     uses = uses or optimality
-    problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args)
+    problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args, name_of(function))
     first = problem.first()
     closure = Closure(uses, [(problem.restore(first), *args)])
     problem.uses(closure)

@@ -30,6 +30,7 @@ from fgrad.core.snapshots import ChecksumGuard, is_large, snapshot
 from fgrad.core.tensor import Tensor, apply_call, box, boxed, strip_ended
 from fgrad.core.trace import Trace, observed_by, running, through_observers
 from fgrad.core.variable import Variable, VariableWatch, creation_number, open_watches
+from fgrad.rules.arguments import OnlyRead
 from fgrad.rules.closures import Given, StandIns, Uses, copied, followers, given_now, running_layers, without
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import closed_over, name_of
@@ -100,6 +101,23 @@ class Rule:
     def run(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays that are not traced."""
         return list(self.compute(leaves))
+
+    def only_reading(self, always: bool = True) -> Rule:
+        """Return the rule with checks that the user's code does not write into the leaves.
+
+        Args:
+            always: whether also to check a run with plain leaves, which are the values of the user's tensors.
+        """
+
+        def compute(leaves: Leaves) -> Leaves:
+            with OnlyRead(leaves, self.name):
+                return self.compute(leaves)
+
+        def linearize(leaves: Leaves) -> tuple[Leaves, Linear, Linear]:
+            with OnlyRead(leaves, self.name):
+                return self.linearize(leaves)
+
+        return replace(self, compute=compute if always else self.compute, linearize=linearize)
 
     def mapped(self, ours: Sequence[bool], trace: object = None) -> Rule:
         """Return the rule for a batch of examples; cotangents of an unmapped array are summed."""

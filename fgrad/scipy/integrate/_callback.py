@@ -31,6 +31,7 @@ from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import Compiled
 from fgrad.native.values import OnValues, on_values
 from fgrad.ops.creation import array
+from fgrad.rules.arguments import OnlyRead, only_reading
 from fgrad.rules.closures import Closure, Touches, followers
 from fgrad.rules.closures import values_of as concrete_values_of
 from fgrad.rules.kept import Kept
@@ -82,6 +83,11 @@ class UsersFunctions:
         self._points: list[tuple[Any, ...]] = []
         self._closure = Closure(self._all, [])
         self._kept: Kept | None = None
+        self._is_differentiated = False
+
+    @property
+    def _names(self) -> str:
+        return ", ".join(map(name_of, self.functions))
 
     def _all(self, own: tuple[Any, ...], args: tuple[Any, ...]) -> list[Any]:
         return [function(*own, *args) for function in self.functions]
@@ -96,7 +102,7 @@ class UsersFunctions:
         """Replace the inputs by other arrays inside the block; yields the extra arguments."""
         rest = iter(inputs)
         whole = [next(rest) if place else leaf for leaf, place in zip(self._leaves, self._places, strict=True)]
-        kept = nullcontext() if self._kept is None else self._kept.given(", ".join(map(name_of, self.functions)))
+        kept = nullcontext() if self._kept is None else self._kept.given(self._names)
         with kept, self._closure.given(list(rest)):
             yield unflatten(self._treedef, whole)
 
@@ -123,9 +129,10 @@ class UsersFunctions:
         while True:
             inputs = self.inputs()
             values = values_of([*leaves, *inputs])
+            self._is_differentiated = bool(followers([*leaves, *inputs]))
             try:
                 found = for_each_example(lambda plain: self._run(solve, plain[:count], plain[count:]), values)
-                if followers([*leaves, *inputs]):
+                if self._is_differentiated:
                     self._keep()
                 return found
             except _Used as used:
@@ -159,15 +166,14 @@ class UsersFunctions:
         raise self._cannot_be_followed()
 
     def _cannot_be_followed(self) -> errors.ClosureError:
-        names = ", ".join(map(name_of, self.functions))
         return errors.ClosureError(
-            f"{names} uses a traced value that is not one of its arguments, on a way that cannot be followed.\n"
+            f"{self._names} uses a traced value that is not one of its arguments, on a way that cannot be followed.\n"
             "Pass it as an argument, in `args`."
         )
 
     def _run(self, solve: Function, leaves: Sequence[Any], inputs: Sequence[Any]) -> Any:
         touches = Touches()
-        with self.given(inputs) as args, observed_by(touches):
+        with self.given(inputs) as args, observed_by(touches), OnlyRead(inputs, self._names):
             twins = [Twin(function) for function in self._on_values]
             if any(twin.function is not own for twin, own in zip(twins, self._on_values, strict=True)):
                 try:
@@ -182,6 +188,8 @@ class UsersFunctions:
 
     def _plain(self, function: Function, args: tuple[Any, ...], touches: Touches) -> Function:
         call = _bound(function, args)
+        if self._is_differentiated:
+            call = only_reading(call, name_of(function))
 
         def run(*own: Operand) -> Any:
             result = check_returned(function, collected(call(*own)))
