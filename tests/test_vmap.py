@@ -363,3 +363,64 @@ def test_random_numbers_of_each_example_come_without_a_warning():
     noisy = fg.vmap(lambda x, noise: x + noise + rng.normal())(X, noise)
     assert np.ptp(noisy - X, axis=0).all()
     fg.jacobian(lambda x: x * np.random.normal())(X[0])  # whose directions are no examples
+
+
+# Masks that differ between examples
+
+
+def _zeros_where_large(x):
+    y = x * 1.0
+    y[x > 0.3] = 0.0
+    return y
+
+
+def _rows_of_traced_values(x):
+    y = x * 1.0
+    y[x[:, 0] > 0.3] = x[0] * 2.0
+    return y
+
+
+def _traced_number(x):
+    y = x * 1.0
+    y[x > 0.3] = np.sum(x)
+    return y
+
+
+def _integers_into_rows(x):
+    y = x * 1.0
+    y[x[:, 0] > 0.0] = np.arange(4)
+    return y
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("f", [_zeros_where_large, _rows_of_traced_values, _traced_number, _integers_into_rows])
+def test_one_value_can_be_written_where_a_mask_is_true(f, dtype):
+    x = np.random.default_rng(0).normal(size=(5, 3, 4)).astype(dtype)
+    found = fg.vmap(f)(x)
+    assert found.dtype == dtype
+    np.testing.assert_array_equal(found, [f(each) for each in x])
+    gradient = fg.grad(lambda x: np.sum(np.cos(f(x))))
+    np.testing.assert_allclose(fg.vmap(gradient)(x), [gradient(each) for each in x], rtol=1e-5)
+    np.testing.assert_allclose(fg.jacfwd(f)(x[0]), fg.jacrev(f)(x[0]), rtol=1e-5)
+
+
+def test_a_mask_of_a_batch_has_the_shape_of_the_array():
+    def f(x, count):
+        y = x * 1.0
+        y[x[:count, 0] > 0.0] = 0.0
+        return y
+
+    x = np.ones((5, 3, 4))
+    for count in (1, 2):
+        with pytest.raises(IndexError, match="mask"):
+            fg.vmap(lambda x, count=count: f(x, count))(x)
+
+
+def test_as_many_values_as_a_mask_has_true_elements_are_refused_in_a_batch():
+    def f(x):
+        y = x * 1.0
+        y[x > 0.0] = np.ones(2)
+        return y
+
+    with pytest.raises(errors.ConcretizationError, match="indexing with a mask"):
+        fg.vmap(f)(np.array([[1.0, 2.0, -3.0], [1.0, -2.0, 3.0]]))

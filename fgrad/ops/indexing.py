@@ -338,7 +338,18 @@ def _cleared(ct: Any, arrays: tuple[Any, ...], metadata: dict[str, Any]) -> Any:
 
 
 def _value_rule(ans: Array, x: Array, value: Array, *arrays: object, **metadata: Any) -> Callable[[Any], Any]:
-    return _as_written(np.shape(value), ans.dtype, lambda ct: _where_written(finished(ct), arrays, **metadata))
+    ndim = np.ndim(value)
+    return _as_written(np.shape(value), ans.dtype, lambda ct: _where_written(finished(ct), arrays, ndim, **metadata))
+
+
+def _is_mask(template: tuple[Any, ...], arrays: Sequence[Any]) -> bool:
+    """Return whether a key is just a mask over the first axes."""
+    return template == (ARRAY,) and arrays[0].dtype.kind == "b"
+
+
+def _over_all_axes(mask: Any, ndim: int) -> Any:
+    """Return a mask over the first axes of an array as one that broadcasts against the array."""
+    return np.reshape(mask, (*mask.shape, *(1,) * (ndim - mask.ndim)))
 
 
 def _as_written(shape: tuple[int, ...], dtype: np.dtype[Any], pull: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -346,12 +357,14 @@ def _as_written(shape: tuple[int, ...], dtype: np.dtype[Any], pull: Callable[[An
 
 
 def _where_written(
-    ct: Array, arrays: tuple[Any, ...], template: tuple[Any, ...], path: Path = (), lead: int = 0
+    ct: Array, arrays: tuple[Any, ...], ndim: int, template: tuple[Any, ...], path: Path = (), lead: int = 0
 ) -> Any:
     """Return the cotangents of the written values that were not overwritten again: an index may occur twice."""
     view = _through(ct, path, lead)
     if any(primitive.name == "imag" for primitive, *_ in path):
         view = -view  # the transpose of v -> i v
+    if _is_mask(template, arrays) and ndim <= view.ndim - arrays[0].ndim:  # one value for all: the shape is known
+        return np.where(_over_all_axes(arrays[0], view.ndim), view, 0)
     found = apply(_index, (view, *arrays), {"template": template})
     if _are_masks(arrays):
         return in_memory_of_its_own(found)  # the cotangent array itself may be overwritten next
@@ -504,6 +517,9 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     x, value, *arrays = values
     path, lead = metadata.get("path", ()), metadata.get("lead", 0)
     (x,) = all_mapped((x,), mapped[:1], size)
+    has_mask = _is_mask(metadata["template"], arrays) and not path
+    if has_mask and ndim_of(value, mapped[1]) < x.ndim - ndim_of(arrays[0], mapped[2]):
+        return _batched_choice(x, values[1:], mapped[1:])
     shape = x.shape if not path else (*x.shape[: lead + 1], *path[-1][2])
     key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(shape) - 1, True)
     found = key.in_order(np.broadcast_to(0, shape)[_joined(key.template, tuple(key.arrays))])
@@ -514,6 +530,20 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     value = key.as_found(np.broadcast_to(value, found.shape))
     through = {"path": path, "lead": lead + 1} if path else {}
     return apply(_replace, (x, value, *key.arrays), {"template": key.template, **through})
+
+
+def _batched_choice(x: Any, values: Sequence[Any], mapped: Sequence[bool]) -> Any:
+    """Return examples of `x` with a value where a mask is true: the same value along all axes of the mask."""
+    value, mask = values
+    shape = mask.shape[int(mapped[1]) :]
+    rest = x.ndim - 1 - len(shape)
+    if shape != x.shape[1 : 1 + len(shape)]:
+        raise IndexError(f"a mask of shape {shape} does not match an array of shape {x.shape[1:]}")
+    (value,) = aligned((value,), mapped[:1], rest)
+    if mapped[0]:
+        value = np.reshape(value, (len(x), *(1,) * (x.ndim - 1 - rest), *value.shape[1:]))
+    found = np.where(_over_all_axes(mask, x.ndim - (not mapped[1])), value, x)
+    return found if found.dtype == x.dtype else found.astype(x.dtype)
 
 
 SELECTING = {_index, _scatter}
