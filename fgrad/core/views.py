@@ -20,7 +20,8 @@ import math
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -363,6 +364,16 @@ class Writing(threading.local):
 
 
 now_written = Writing()
+
+
+@contextmanager
+def checking_writes(check: Callable[[Tensor], None]) -> Iterator[None]:
+    """Call a function before each write in a block of this thread, with the root that is written to; it may raise."""
+    around, now_written.check = now_written.check, check
+    try:
+        yield
+    finally:
+        now_written.check = around
 
 
 def _copy_by_examples(array: Any) -> Any:

@@ -622,6 +622,34 @@ class InPlaceError(FgradError, TypeError):
         return cls._saying(f"{what}, which others use, too.\n  at {line}\nWrite into a copy, such as np.array(x).")
 
     @classmethod
+    def of_shared(cls, name: str, written: str, other: str, line: str) -> InPlaceError:
+        """Return the error for a compiled function that writes into an argument which shares memory with another one.
+
+        Args:
+            name: the function.
+            written, other: labels of the arguments.
+            line: the user's line of the call.
+        """
+        return cls._saying(
+            f"{name} writes into its argument {written}, which shares memory with {other}; compiled code treats them "
+            f"as separate arrays.\n  at {line}\nPass a copy of one of them."
+        )
+
+    @classmethod
+    def of_engine(cls, name: str, written: str, line: str) -> InPlaceError:
+        """Return the error for a write into an argument that is an immutable array of another library.
+
+        Args:
+            name: the function.
+            written: a label of the argument.
+            line: the user's line of the call.
+        """
+        return cls._saying(
+            f"{name} writes into its argument {written}, and arrays of JAX cannot be written to.\n  at {line}\n"
+            "Pass a NumPy array, or write into a copy, such as np.array(x), and return it."
+        )
+
+    @classmethod
     def _saying(cls, message: str) -> InPlaceError:
         error = cls.__new__(cls)
         FgradError.__init__(error, message)

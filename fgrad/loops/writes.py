@@ -9,14 +9,13 @@ before would happen once, and not in each iteration, or in a branch that does no
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import flatten
 from fgrad.core.variable import open_watches
-from fgrad.core.views import hidden_value, now_written
+from fgrad.core.views import checking_writes, hidden_value, now_written
 from fgrad.loops.avals import own
 
 
@@ -50,18 +49,13 @@ class _Check:
             raise OuterWriteError
 
 
-@contextlib.contextmanager
-def no_outer_writes() -> Iterator[None]:
+def no_outer_writes() -> AbstractContextManager[None]:
     """Refuse writes into tensors of open recordings that exist already, in this thread.
 
     Raises:
         OuterWriteError: in the `with` block, before the write.
     """
-    around, now_written.check = now_written.check, _Check()
-    try:
-        yield
-    finally:
-        now_written.check = around
+    return checking_writes(_Check())
 
 
 def own_operands(operands: tuple[Any, ...]) -> Any:

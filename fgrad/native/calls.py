@@ -140,7 +140,7 @@ class Calls:
             definition = self._functions.definition(loop.parameters.values(), body)
             arrays: list[Pointer] = [(node, 0) for node in loop.parameters]
             return self._functions.add(name, definition, used, len(arrays)), arrays
-        pointers, is_vectorized = Pointers(self._plan.stored), True
+        pointers, is_vectorized = Pointers(self._plan.stored, self._plan.homes), True
         if isinstance(item, LibraryCall):
             definition, used = self._routine(item, pointers)
         else:

@@ -12,7 +12,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import boxed
+from fgrad.core.tensor import boxed, strip_ended
 from fgrad.core.trace import is_seen, running
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import recording
@@ -287,7 +287,11 @@ def _run_python(
     form = Form(function, programs.static, args, keywords)
     inputs = [x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs]
     args, keywords = form.outline.whole(inputs)
-    return tree_map(lambda x: result_of(x) if is_number(x) else x, call_users(function, args, keywords))
+    found = call_users(function, args, keywords)
+    for argument, x in zip(form.inputs, inputs, strict=True):
+        if isinstance(argument, np.ndarray) and strip_ended(x) is not argument:
+            argument[...] = x  # the function has written into it
+    return tree_map(lambda x: result_of(x) if is_number(x) else x, found)
 
 
 @overload
@@ -340,7 +344,8 @@ def compile(
     whose value is used, as by `range(n)`: there is a program for each combination of shapes, dtypes, containers and
     constants. Values that the function refers to are constants, too: each call checks whether a number, an array or an
     attribute has changed, and then the function is recorded again. Variables are read when the program runs, and
-    assignments to them take effect when it has finished, either all or none.
+    assignments to them take effect when it has finished, either all or none. Writes into arguments, such as
+    `w -= step`, also take effect then, without a new array where the program allows it.
 
     A Python loop is recorded iteration by iteration, and rerolled: repeated iterations become one native loop.
     `scan`, `fori_loop`, `while_loop` and `map` record a single iteration of a loop. `inspect` reports the loops.
@@ -380,6 +385,8 @@ def compile(
             random number, and that is not one of its arguments.
         ParameterError: a ValueError; `threads` is not a positive integer, there is no such backend, an option belongs
             to another backend, or other users may write into the cache folder.
+        InPlaceError: a TypeError, from a call; `function` writes into an argument that shares memory with another one,
+            or that is an array of JAX.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:

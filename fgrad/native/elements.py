@@ -6,7 +6,7 @@ deep, so the traversal uses an explicit stack instead of recursion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 
 import numpy as np
 
@@ -24,14 +24,18 @@ class Pointers:
 
     Constant offsets are in the pointers, so functions that differ only in these offsets have the same code.
 
+    Args:
+        stored: the arrays in memory, apart from inputs.
+        homes: the inputs in whose memory results are stored.
+
     Attributes:
         parameters: the function's parameters, by array and offset in elements.
         buffers: arrays of which only some rows are in memory at a time: the index along each axis, None where it is
             the index of the element, and their shapes in memory.
     """
 
-    def __init__(self, stored: Set[Node]) -> None:
-        self._stored = stored
+    def __init__(self, stored: Set[Node], homes: Mapping[Node, Node]) -> None:
+        self._stored, self._homes = stored, homes
         self.parameters: dict[tuple[Node, int], Parameter] = {}
         self.buffers: dict[Node, tuple[tuple[Affine | None, ...], Shape]] = {}
 
@@ -42,14 +46,19 @@ class Pointers:
 
     def at(self, node: Node, offset: int = 0) -> Parameter:
         """Return the pointer to an element of an array, as a parameter."""
-        key = memory_of(node), offset
+        key = self._home_of(node), offset
         if key not in self.parameters:
             self.parameters[key] = Parameter(f"p{len(self.parameters)}", is_noalias=True)
         return self.parameters[key]
 
+    def _home_of(self, node: Node) -> Node:
+        """Return the array in whose memory a node is."""
+        root = memory_of(node)
+        return self._homes.get(root, root)
+
     def parameters_of(self, nodes: Iterable[Node]) -> set[Parameter]:
         """Return all parameters that point into arrays."""
-        roots = set(map(memory_of, nodes))
+        roots = set(map(self._home_of, nodes))
         return {parameter for (root, _), parameter in self.parameters.items() if root in roots}
 
     def note_writes(self, nodes: Iterable[Node]) -> None:

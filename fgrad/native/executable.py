@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from fgrad.graphs.rerolling import rerolled
 from fgrad.graphs.unrolling import unrolled
 from fgrad.native.cache import code_cache
 from fgrad.native.calls import Functions
+from fgrad.native.in_place import homes
 from fgrad.native.linkage import IN_PROCESS, Cached
 from fgrad.native.lowering import any_failure
 from fgrad.native.machine import Machine, Module
@@ -49,6 +51,8 @@ class Executable:
         block: the program.
         options: the options of the compilation.
         separate_items: make each item of the plan a separate stage, so that it can be timed.
+        written: the positions of outputs that may be stored in the memory of an input, with the input's position. `run`
+            then returns the array of the input as such an output, where the plan allows it.
 
     Attributes:
         block: the program after rerolling, unrolling and loop-invariant code motion.
@@ -58,7 +62,13 @@ class Executable:
         llvm: the LLVM IR.
     """
 
-    def __init__(self, block: Block, options: Options = DEFAULT, separate_items: bool = False) -> None:
+    def __init__(
+        self,
+        block: Block,
+        options: Options = DEFAULT,
+        separate_items: bool = False,
+        written: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
         start = time.perf_counter()
         self.block = block = simplified(unrolled(rerolled(block)) if options.finds_loops else block)
         self.program = lowered(block)
@@ -68,6 +78,8 @@ class Executable:
         roots = [*self._results, *([self._failed] if self._failed else [])]
         self.plan = make_plan(self.program.all, roots)
         self._inputs: list[Node] = [self.program.inputs[name] for name in block.inputs]
+        if self._failed is None and not any(isinstance(item, NumpyStep) for item in self.plan.items):
+            self.plan.homes = homes(self.plan, self._results, self._pairs(written))
         constants: dict[Node, Any] = dict(self.program.constants)
         self._constants = constants
         threads = default_threads() if options.threads is None else options.threads
@@ -83,6 +95,11 @@ class Executable:
             stage.prepare(self._module, shapes)
         self._single = self._single_segment()
 
+    def _pairs(self, written: Mapping[int, int]) -> dict[Node, Node]:
+        """Return the arrays of outputs and inputs at given positions."""
+        names = {self.block.outputs[output]: place for output, place in written.items()}
+        return {self.program.names[x]: self._inputs[place] for x, place in names.items() if type(x) is Name}
+
     def ready(self) -> tuple[float, float]:
         """Wait until LLVM has compiled, and return the seconds spent in planning and in LLVM."""
         return self._planning, 0.0 if self._module is None else self._module.ready()
@@ -91,8 +108,8 @@ class Executable:
         """Return the function of the only stage, for the fast path of `run`; None if there are several stages.
 
         With it are the positions of its operands among the inputs, and those of the results and of the failure flag
-        among its outputs. The positions of the results are None if they are just the outputs; that of the flag is -1
-        if there is none.
+        among its outputs. The positions of the results are None if they are just the outputs, and negative for those in
+        the memory of an operand: `~position` among the operands. The position of the flag is -1 if there is none.
         """
         if len(self.stages) != 1 or any(self._aliased):
             return None
@@ -101,9 +118,12 @@ class Executable:
             return None
         positions: dict[Node, int] = {node: position for position, node in enumerate(self._inputs)}
         operands = [positions[node] for node in stage.needs]
-        results = [stage.segment.makes.index(memory_of(node)) for node in self._results]
-        failed = -1 if self._failed is None else stage.segment.makes.index(self._failed)
-        returns_all = failed < 0 and results == list(range(len(stage.segment.makes)))
+        makes, homes = stage.segment.makes, self.plan.homes
+        places = {each: place for place, each in enumerate(makes)}
+        places |= {each: ~stage.needs.index(given) for each, given in homes.items()}
+        results = [places[memory_of(node)] for node in self._results]
+        failed = -1 if self._failed is None else places[self._failed]
+        returns_all = failed < 0 and results == list(range(len(makes)))
         return stage.call, operands, None if returns_all else results, failed
 
     def run(self, arrays: Sequence[Array]) -> list[Array] | None:
@@ -113,12 +133,13 @@ class Executable:
         """
         if self._single is not None:
             call, operands, results, failed = self._single
-            made = call([arrays[position] for position in operands])
+            given = [arrays[position] for position in operands]
+            made = call(given)
             if results is None:
                 return made  # type: ignore[no-any-return]
             if failed >= 0 and made[failed]:
                 return None
-            return [made[position] for position in results]
+            return [made[position] if position >= 0 else given[~position] for position in results]
         values = self.initial_values(arrays)
         try:
             for stage in self.stages:
@@ -133,8 +154,9 @@ class Executable:
         return [x.copy() if is_aliased else x for x, is_aliased in zip(found, self._aliased, strict=True)]
 
     def initial_values(self, arrays: Sequence[Array]) -> Values:
-        """Return the arrays that are known before the first stage runs: inputs and constants."""
-        return {**dict(zip(self._inputs, arrays, strict=True)), **self._constants}
+        """Return the arrays that are known before the first stage runs: inputs, results in their memory, constants."""
+        known = dict(zip(self._inputs, arrays, strict=True))
+        return {**known, **{result: known[given] for result, given in self.plan.homes.items()}, **self._constants}
 
     def memory(self) -> dict[str, int]:
         """Return the sizes in bytes: of results, the arena, arrays passed between stages, and constants."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -43,13 +44,17 @@ class Function:
         block: the program; its outputs are names.
         name: its name in messages.
         options: the options of the compilation.
+        written: the positions of results that `run_in_place` may store in the memory of an input, with the input's
+            position.
 
     Attributes:
         has_derivative: which results have a derivative: the floating-point and complex ones.
     """
 
-    def __init__(self, block: Block, name: str, options: Options = DEFAULT) -> None:
-        self.block, self.__name__, self.options = block, name, options
+    def __init__(
+        self, block: Block, name: str, options: Options = DEFAULT, written: Mapping[int, int] = MappingProxyType({})
+    ) -> None:
+        self.block, self.__name__, self.options, self._written = block, name, options, written
         self._outputs = outputs_of(block)
         self.has_derivative = tuple(each.dtype.kind in "fc" for each in self._outputs)
         self._lock = Lock()
@@ -72,6 +77,16 @@ class Function:
             if type(leaf) is not np.ndarray:
                 leaves = self.arrays(leaves)
                 break
+        if self._written:
+            leaves = self.with_own_written(leaves)
+        return self.run_in_place(leaves)
+
+    def with_own_written(self, arrays: Leaves) -> list[Any]:
+        """Return arrays with copies of those that `run_in_place` may overwrite."""
+        return [x.copy() if place in self._written.values() else x for place, x in enumerate(arrays)]
+
+    def run_in_place(self, leaves: Leaves) -> list[Any]:
+        """Return the results for plain arrays; a result in the memory of an input is the input's array."""
         found: list[Any] | None = (self._executable or self.executable()).run(leaves)
         if found is None:
             return [np.array(self._checked(x)) for x in self.eager(leaves)]  # results may share memory with leaves
@@ -102,7 +117,9 @@ class Function:
         """Return the executable of the program, which is compiled on first use."""
         if self._executable is None:
             with self._lock:
-                self._executable = self._executable or self.options.engine.executable(self.block, self.options)
+                self._executable = self._executable or self.options.engine.executable(
+                    self.block, self.options, self._written
+                )
         return self._executable
 
     @contextlib.contextmanager

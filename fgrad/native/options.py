@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -50,8 +51,14 @@ DEFAULT = Options()
 class Engine(Protocol):
     """An engine that runs recorded programs: native code, or a library."""
 
-    def executable(self, block: Block, options: Options) -> Any:
-        """Return the executable of a program, with `run(arrays)`, and `call(arrays)` for arrays of the engine."""
+    def executable(self, block: Block, options: Options, written: Mapping[int, int]) -> Any:
+        """Return the executable of a program, with `run(arrays)`, and `call(arrays)` for arrays of the engine.
+
+        Args:
+            block: the program.
+            options: the options of the compilation.
+            written: the positions of outputs that `run` may store in the memory of an input, with the input's position.
+        """
 
     def owns(self, x: Any) -> bool:
         """Return whether an argument is an array of the library."""

@@ -10,8 +10,8 @@ only at equal indices share a loop nest; nests that depend on each other only wi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fgrad.native.indices import ZERO, Index, source_index, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
@@ -62,10 +62,12 @@ class Plan:
     Attributes:
         items: loop nests (`Rows`), `LibraryCall`s, `NumpyStep`s and `LoopNode`s.
         stored: the arrays in memory, apart from inputs.
+        homes: the inputs in whose memory results are stored, by the array of the result.
     """
 
     items: list[Item]
     stored: set[Node]
+    homes: Mapping[Node, Node] = field(default_factory=dict)
 
     def memory_shapes(self) -> dict[Node, Shape]:
         """Return the shapes in memory of arrays of which only some rows are stored at a time."""

@@ -7,6 +7,7 @@ import importlib
 import time
 import warnings
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +16,10 @@ from fgrad import errors
 from fgrad._locks import Lock
 from fgrad.core.foreign import refuse_payloads
 from fgrad.core.tensor import Tensor, box, strip_ended
-from fgrad.core.trace import UNTRACED, observed_by, unobserved
+from fgrad.core.trace import UNTRACED, Trace, observed_by, unobserved
 from fgrad.core.tree import tree_map, unflatten
-from fgrad.core.variable import assign_all
+from fgrad.core.variable import Variable, assign_all
+from fgrad.core.views import checking_writes, hidden_value
 from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block, Graph
@@ -33,6 +35,7 @@ from fgrad.native.purity import check_repeats
 from fgrad.native.reports import Inspection
 from fgrad.native.signatures import Array, arguments_by_name, signature
 from fgrad.ops.tracing import first_example
+from fgrad.rules.arguments import may_share
 from fgrad.rules.closures import Replaced, followers, given_now
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.running import call_users, untraced
@@ -58,44 +61,40 @@ class Program:
 
     Attributes:
         function: runs the program; its parameters are the leaves and the variables that are read.
-        graph: the recorded graph.
+        graph: the recorded graph, of `((result, [final values of inputs]), [new values of variables])`.
+        written: the positions of inputs that the function writes into.
         assigned: the variables to which the last results are assigned.
         leaves: for each leaf of the arguments, a label, and its dtype and shape, or its value if it is not an input.
         seconds: the time of recording, with the second recording for comparison.
         closes_over_traced: whether it holds for this call only; then there is no `function`.
-        is_plain: whether it uses no variables, and returns only arrays.
+        is_plain: whether it uses no variables, writes into no inputs, and returns only arrays.
     """
 
     def __init__(self, function: Callable[..., Any], form: Form, options: Options, assigning: Lock) -> None:
         self._assigning = assigning
-        outline, users = form.outline, [function]
-
-        def flat(*inputs: Array) -> Any:
-            args, keywords = outline.whole(inputs)
-            return call_users(users[0], args, keywords)
-
-        flat.__name__ = self.name = name_of(function)
+        self._variables: list[Variable] = []
+        self.written: list[int] = []
+        users = [function]
+        flat, self.name = _on_leaves(users, form, self.written), name_of(function)
+        flat.__name__ = self.name
         refuse_payloads("compile", form._leaves, _IN_MEMORY)
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
-        trace, replaced = new_recording(), Replaced()
+        trace = new_recording()
         # Values given in place of tensors differ from run to run; an observer is needed only if there are such values.
-        observers = [replaced] if given_now() else []
-        with unobserved(), observed_by(*observers):
-            self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
-        constants = (*self.graph.constants.values(), *self.graph.outputs)
-        _check_recorded(self.graph, trace, form)
-        meets_others = self.graph.meets_other_traces or bool(replaced.tensors)
-        self.closes_over_traced = meets_others or any(type(strip_ended(x)) is Tensor for x in constants)
-        self._variables = list(self.graph.variables.values())
-        self._trainable = [each.trainable for each in self._variables]
+        observers = [Replaced()] if given_now() else []
+        self.closes_over_traced = not self._record(flat, examples, trace, form, observers)
         self._captured = Captured(function, form.fixed())
         if self.closes_over_traced:
             return
         self.seconds = time.perf_counter() - start
+        self._variables = list(self.graph.variables.values())
+        self._trainable = [each.trainable for each in self._variables]
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
         numbers = [strip_ended(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
-        self.function = Function(_block(self.graph, numbers), self.name, options)
+        first = len(numbers) - len(self.assigned) - len(self.written)
+        self._written = {first + place: number for place, number in enumerate(self.written)}
+        self.function = Function(_block(self.graph, numbers), self.name, options, self._written)
         # A program that runs immediately is compiled during the second recording. Not if it reads variables: other
         # threads would have more time to assign to one during recording, which raises.
         runs = options.is_native and not followers(form.inputs) and not self._variables
@@ -108,10 +107,30 @@ class Program:
         self._captured.forget_changed()
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
         users.clear()  # the graph holds `flat`, and must not keep a method's object alive
-        self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, is_number, strict=True)]
-        self._is_number = is_number
-        self._nested = _nesting(self.graph.treedef)
-        self.is_plain = not self._variables and not self.assigned and all(is_number)
+        result = self.graph.treedef.child(0).child(0)
+        self._nested, self._is_number = _nesting(result), is_number[: result.num_leaves]
+        self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, self._is_number, strict=False)]
+        self.is_plain = not self._variables and not self.written and not self.assigned and all(is_number)
+
+    def _record(
+        self,
+        flat: Callable[..., Any],
+        examples: tuple[Any, ...],
+        trace: RecordTrace,
+        form: Form,
+        observers: Sequence[Replaced],
+    ) -> bool:
+        """Record the function; return whether the record is valid for other calls, too."""
+        try:
+            with unobserved(), observed_by(*observers), checking_writes(partial(_refuse_older, trace)):
+                self.graph, self.assigned = recorded(flat, examples, {}, integers=True, trace=trace)
+        except _OlderWriteError:
+            return False
+        _check_recorded(self.graph, trace, form)
+        if self.graph.meets_other_traces or any(each.tensors for each in observers):
+            return False
+        constants = (*self.graph.constants.values(), *self.graph.outputs)
+        return not any(type(strip_ended(x)) is Tensor for x in constants)
 
     def _warn_of_long_recording(self, is_compiled: bool) -> None:
         """Warn if the first call takes seconds because each iteration of a loop was recorded."""
@@ -156,7 +175,7 @@ class Program:
         return self._nested([each if each.shape else each[()] for each in self.function.run(leaves)])
 
     def __call__(self, leaves: Sequence[Any]) -> Any:
-        """Run the program, and assign to its variables."""
+        """Run the program, write into its inputs, and assign to its variables."""
         if not self.assigned:
             return self._result(self._found(leaves))
         with self._assigning:
@@ -165,7 +184,13 @@ class Program:
         return self._result(found)
 
     def with_arrays(self, leaves: Sequence[Any]) -> Any:
-        """Run the program on arrays of an engine, and return such arrays; variables are assigned NumPy arrays."""
+        """Run the program on arrays of an engine, and return such arrays; variables are assigned NumPy arrays.
+
+        Raises:
+            InPlaceError: a TypeError; the function writes into an argument.
+        """
+        if self.written:
+            raise errors.InPlaceError.of_engine(self.name, self._label(self.written[0]), errors.users_line())
         with self._assigning if self.assigned else contextlib.nullcontext():
             found = self.function.call([*leaves, *map(strip_ended, self._variables)])
             assign_all(self.assigned, [np.array(x) for x in found[len(found) - len(self.assigned) :]])
@@ -173,7 +198,45 @@ class Program:
         return self._nested([next(rest) if own else x for x, own in zip(self._template, self._is_number, strict=True)])
 
     def _found(self, leaves: Sequence[Any]) -> list[Any]:
-        return self.function([*leaves, *map(strip_ended, self._variables)])
+        if not self.written:
+            return self.function([*leaves, *map(strip_ended, self._variables)])
+        self._check_apart(leaves)
+        inputs = [*leaves, *map(strip_ended, self._variables)]
+        is_traced = Tensor in map(type, inputs) and followers(inputs)
+        found = self.function(inputs) if is_traced else self._found_in_place(inputs)
+        for place, number in self._written.items():
+            if found[place] is not leaves[number]:
+                leaves[number][...] = found[place]
+        return found
+
+    def _found_in_place(self, inputs: Sequence[Any]) -> list[Any]:
+        """Run the program on untraced inputs, and overwrite the arrays that it writes into."""
+        arrays = self.function.arrays(inputs)
+        for number in self.written:
+            array = arrays[number]
+            if array is not inputs[number] or not (array.flags.carray and array.flags.aligned):
+                arrays[number] = array.copy()  # a tensor's array is shared; the code needs C order
+        return self.function.run_in_place(arrays)
+
+    def _check_apart(self, leaves: Sequence[Any]) -> None:
+        """Raise if an input that the function writes into shares memory with another one.
+
+        Raises:
+            InPlaceError: a TypeError.
+        """
+        numbers = [x for x in leaves if type(x) in (int, float, complex)]
+        owners = {id(x) for x in leaves if type(x) is np.ndarray and x.base is None}
+        if len(owners) + len(numbers) == len(leaves):  # the usual case
+            return
+        for number in self.written:
+            for other, leaf in enumerate(leaves):
+                if other != number and may_share(leaves[number], leaf):
+                    written, also = self._label(number), self._label(other)
+                    raise errors.InPlaceError.of_shared(self.name, written, also, errors.users_line())
+
+    def _label(self, number: int) -> str:
+        """Return a label of an input in messages."""
+        return [label for (label, _), own in zip(self.leaves, self.is_input, strict=True) if own][number]
 
     def _result(self, found: Sequence[Any]) -> Any:
         rest = iter(found)
@@ -197,9 +260,14 @@ class Program:
         """Check that the program has no side effects, and returns arrays only.
 
         Raises:
-            UnsupportedError: a NotImplementedError; the function assigns to variables, or returns objects that are not
-                arrays.
+            UnsupportedError: a NotImplementedError; the function assigns to variables, writes into arguments, or
+                returns objects that are not arrays.
         """
+        if self.written:
+            raise errors.UnsupportedError(
+                f"{self.name} writes into its argument {self._label(self.written[0])}, and an exported function only "
+                "reads its arguments.\nWrite into a copy, such as np.array(x), and return it."
+            )
         if self.assigned:
             raise errors.UnsupportedError(
                 f"{self.name} assigns to variables, and an exported function keeps nothing.\nReturn the new values."
@@ -242,7 +310,7 @@ class Program:
             programs=count,
             changes=changes,
         )
-        if eager is not None and not self.assigned:
+        if eager is not None and not self.assigned and not self.written:
             report.calls = {
                 "compiled": inspection.seconds_of(lambda: self(leaves)), "eager": inspection.seconds_of(eager),
             }  # fmt: skip
@@ -250,14 +318,49 @@ class Program:
 
 
 def _nesting(treedef: optree.PyTreeSpec) -> Callable[[list[Any]], Any]:
-    """Return the constructor of a container from its leaves; fast for common containers."""
-    result = treedef.child(0)
-    if result.is_leaf():
+    """Return the constructor of a container from its leaves, the first of a list; fast for common containers."""
+    if treedef.is_leaf():
         return lambda leaves: leaves[0]
-    count = result.num_leaves
-    if result.type is tuple and all(child.is_leaf() for child in result.children()):
+    count = treedef.num_leaves
+    if treedef.type is tuple and all(child.is_leaf() for child in treedef.children()):
         return lambda leaves: tuple(leaves[:count])
-    return lambda leaves: unflatten(treedef, leaves)[0]
+    return lambda leaves: unflatten(treedef, leaves[:count])
+
+
+def _on_leaves(users: Sequence[Callable[..., Any]], form: Form, written: list[int]) -> Callable[..., Any]:
+    """Return a function of the inputs of a program, which returns the result and the final values of written inputs.
+
+    Args:
+        users: the user's function.
+        form: of its arguments.
+        written: is filled with the positions of inputs that it writes into.
+    """
+    outline, is_array = form.outline, [isinstance(x, (np.ndarray, Tensor)) for x in form.inputs]
+
+    def flat(*inputs: Any) -> Any:
+        before = [x._mark for x in inputs]
+        args, keywords = outline.whole(inputs)
+        result = call_users(users[0], args, keywords)
+        written[:] = [n for n, x in enumerate(inputs) if is_array[n] and _mark_of(x) is not before[n]]
+        return result, [inputs[n] for n in written]
+
+    return flat
+
+
+class _OlderWriteError(Exception):
+    """A recorded function writes into a tensor of an older trace, as each recording of it would."""
+
+
+def _refuse_older(recording: Trace, root: Tensor) -> None:
+    hidden = hidden_value(root)
+    if any(trace.rank < recording.rank for trace in followers([root if hidden is None else hidden])):
+        raise _OlderWriteError
+
+
+def _mark_of(x: Any) -> Any:
+    """Return the mark of a tensor after a function has run, which may have written into it."""
+    x._trace.renewed(x)
+    return strip_ended(x)._mark
 
 
 def _check_recorded(graph: Graph, trace: RecordTrace, form: Form) -> None:

@@ -75,7 +75,7 @@ class Segment:
     ) -> None:  # fmt: skip
         self.name, self._known, self._functions = name, known, functions
         self._calls = Calls(name, items, plan, functions)
-        self._made = dict.fromkeys(node for node in self._calls.writes if node not in begun)
+        self._made = dict.fromkeys(node for node in self._calls.writes if node not in begun and node not in plan.homes)
         begun.update(self._made)
         self.touches = dict.fromkeys(node for nodes in self._calls.touched for node in nodes)
         self.needs = [node for node in self.touches if node not in self._made and node not in known]

@@ -6,7 +6,7 @@ derivative.
 
     with OnlyRead(leaves, name):    raises InPlaceError if the block writes into one of the leaves
     only_reading(function, name)    a function of leaves that may not write into them
-    sharing(leaves, others)         the leaves that share memory with others
+    sharing(leaves, others)         the leaves that share memory with others, and `may_share(x, other)` for one pair
 """
 
 from __future__ import annotations
@@ -89,10 +89,14 @@ def only_reading(function: Callable[..., R], name: str) -> Callable[..., R]:
 
 def sharing(leaves: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     """Return the leaves that may share memory with others."""
-    return [x for x in leaves if any(_may_share(x, other) for other in others)]
+    return [x for x in leaves if any(may_share(x, other) for other in others)]
 
 
-def _may_share(x: Any, other: Any) -> bool:
+def may_share(x: Any, other: Any) -> bool:
+    """Return whether a write into one of two arrays or tensors may show in the other."""
     if type(x) is Tensor and type(other) is Tensor:
         return origin(x)[0] is origin(other)[0]
-    return isinstance(x, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(x, other)
+    if not (isinstance(x, np.ndarray) and isinstance(other, np.ndarray)):
+        return False
+    both_own = x.base is None and other.base is None  # much faster than a comparison of addresses
+    return x is other or (not both_own and np.shares_memory(x, other))

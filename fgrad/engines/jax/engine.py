@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from fgrad.native.options import ENGINES, Options
 class JaxEngine:
     """The JAX engine."""
 
-    def executable(self, block: Block, options: Options) -> Any:
-        """Return the executable of a program."""
+    def executable(self, block: Block, options: Options, written: Mapping[int, int]) -> Any:
+        """Return the executable of a program, whose results are new arrays."""
         executable: Any = importlib.import_module("fgrad.engines.jax.executable")
         return executable.Inlined(block) if options.inline else executable.Executable(block, options)
 
