@@ -26,14 +26,9 @@ from fgrad.compat.tensorflow.arguments import (
     with_facts_by,
 )
 from fgrad.compat.tensorflow.arrays import diag as _tensor_diag
-from fgrad.compat.tensorflow.arrays import eye as eye
-from fgrad.compat.tensorflow.arrays import transpose as transpose
+from fgrad.compat.tensorflow.arrays import eye, transpose
 from fgrad.compat.tensorflow.formulas import euclidean_norm
-from fgrad.compat.tensorflow.math import einsum as einsum
-from fgrad.compat.tensorflow.math import global_norm as global_norm
-from fgrad.compat.tensorflow.math import l2_normalize as l2_normalize
-from fgrad.compat.tensorflow.math import matmul as matmul
-from fgrad.compat.tensorflow.math import tensordot as tensordot
+from fgrad.compat.tensorflow.math import einsum, global_norm, l2_normalize, matmul, tensordot
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 from fgrad.transforms.reverse import stop_gradient

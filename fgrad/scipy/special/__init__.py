@@ -12,23 +12,15 @@ from typing import Any
 import numpy as np
 
 from fgrad.scipy import _special
-from fgrad.scipy.special import airys as airys
-from fgrad.scipy.special import bessel as bessel
-from fgrad.scipy.special import betas as betas
-from fgrad.scipy.special import distributions as distributions
-from fgrad.scipy.special import elementary as elementary
-from fgrad.scipy.special import elliptic as elliptic
-from fgrad.scipy.special import equations as equations
-from fgrad.scipy.special import errorfunctions as errorfunctions
-from fgrad.scipy.special import ferrers as ferrers
-from fgrad.scipy.special import hypergeometric as hypergeometric
-from fgrad.scipy.special import information as information
-from fgrad.scipy.special import integrals as integrals
-from fgrad.scipy.special import kolmogorovsmirnov as kolmogorovsmirnov
-from fgrad.scipy.special import noncentral as noncentral
-from fgrad.scipy.special import normal as normal
-from fgrad.scipy.special import polynomials as polynomials
-from fgrad.scipy.special import struves as struves
+
+# fmt: off
+# isort: off
+from fgrad.scipy.special import (  # noqa: F401  # they register the derivatives
+    airys, bessel, betas, distributions, elementary, elliptic, equations, errorfunctions, ferrers, hypergeometric,
+    information, integrals, kolmogorovsmirnov, noncentral, normal, polynomials, struves,
+)
+# isort: on
+# fmt: on
 from fgrad.scipy.special.bessel import h1vp as h1vp
 from fgrad.scipy.special.bessel import h2vp as h2vp
 from fgrad.scipy.special.bessel import ivp as ivp
