@@ -8,20 +8,12 @@ import typing as _typing
 
 from fgrad.errors import hints as _names
 from fgrad.optimizers import schedules
-from fgrad.optimizers.adadelta import Adadelta
-from fgrad.optimizers.adagrad import Adagrad, AdagradDA
-from fgrad.optimizers.adam import Adam, AdamW, AMSGrad
-from fgrad.optimizers.adamax import Adamax
+from fgrad.optimizers.adagrad import Adadelta, Adagrad, AdagradDA, RMSProp
+from fgrad.optimizers.adam import Adam, Adamax, AdamW, AMSGrad, Lamb, Nadam, RAdam
 from fgrad.optimizers.averages import ExponentialMovingAverage
 from fgrad.optimizers.base import Optimizer, State
-from fgrad.optimizers.descent import GradientDescent, Momentum
-from fgrad.optimizers.ftrl import Ftrl
-from fgrad.optimizers.lamb import Lamb
-from fgrad.optimizers.lion import Lion
-from fgrad.optimizers.nadam import Nadam
-from fgrad.optimizers.proximal import ProximalAdagrad, ProximalGradientDescent
-from fgrad.optimizers.radam import RAdam
-from fgrad.optimizers.rmsprop import RMSProp
+from fgrad.optimizers.descent import GradientDescent, Lion, Momentum
+from fgrad.optimizers.proximal import Ftrl, ProximalAdagrad, ProximalGradientDescent
 from fgrad.optimizers.running import History, run
 
 __all__ = [
