@@ -16,8 +16,8 @@ from fgrad.scipy import _special
 # fmt: off
 # isort: off
 from fgrad.scipy.special import (  # noqa: F401  # they register the derivatives
-    airys, bessel, betas, distributions, elementary, elliptic, equations, errorfunctions, ferrers, hypergeometric,
-    information, integrals, kolmogorovsmirnov, noncentral, normal, polynomials, struves,
+    airys, bessel, distributions, elementary, elliptic, equations, errorfunctions, ferrers, hypergeometric,
+    information, integrals, kolmogorovsmirnov, noncentral, polynomials, struves,
 )
 # isort: on
 # fmt: on
@@ -26,6 +26,10 @@ from fgrad.scipy.special.bessel import h2vp as h2vp
 from fgrad.scipy.special.bessel import ivp as ivp
 from fgrad.scipy.special.bessel import jvp as jvp
 from fgrad.scipy.special.bessel import kvp as kvp
+from fgrad.scipy.special.bessel import spherical_in as spherical_in
+from fgrad.scipy.special.bessel import spherical_jn as spherical_jn
+from fgrad.scipy.special.bessel import spherical_kn as spherical_kn
+from fgrad.scipy.special.bessel import spherical_yn as spherical_yn
 from fgrad.scipy.special.bessel import yvp as yvp
 from fgrad.scipy.special.choices import comb as comb
 from fgrad.scipy.special.choices import factorial as factorial
@@ -40,10 +44,6 @@ from fgrad.scipy.special.logistic import logsumexp as logsumexp
 from fgrad.scipy.special.logistic import softmax as softmax
 from fgrad.scipy.special.polygammas import polygamma as polygamma
 from fgrad.scipy.special.polygammas import zeta as zeta
-from fgrad.scipy.special.spherical import spherical_in as spherical_in
-from fgrad.scipy.special.spherical import spherical_jn as spherical_jn
-from fgrad.scipy.special.spherical import spherical_kn as spherical_kn
-from fgrad.scipy.special.spherical import spherical_yn as spherical_yn
 
 if hasattr(_special, "sph_harm_y"):  # since SciPy 1.15
     from fgrad.scipy.special.harmonics import assoc_legendre_p as assoc_legendre_p
