@@ -14,6 +14,4 @@ from fgrad.patterns.plans import SparsePlan
 
 __all__ = ["SparsePlan", "sparse_hessian", "sparse_jacobian", "sparsity"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

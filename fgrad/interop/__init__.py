@@ -14,6 +14,4 @@ from fgrad.interop.torch_functions import from_torch
 
 __all__ = ["from_jax", "from_torch", "register_einops", "to_torch"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

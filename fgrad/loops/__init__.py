@@ -11,6 +11,4 @@ from fgrad.loops.scanning import map, scan
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

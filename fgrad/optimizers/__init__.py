@@ -22,10 +22,7 @@ __all__ = [
     "ProximalGradientDescent", "RAdam", "RMSProp", "State", "run", "schedules",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 if not _typing.TYPE_CHECKING:  # keep mypy's errors for undefined names
 

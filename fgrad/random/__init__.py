@@ -17,10 +17,7 @@ from fgrad.random.generator import Generator, default_rng
 
 __all__ = ["Generator", "default_rng"]
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 if not _typing.TYPE_CHECKING:  # keep mypy's errors for undefined names
 

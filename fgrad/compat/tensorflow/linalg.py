@@ -43,10 +43,7 @@ __all__ = [
     "transpose", "triangular_solve",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 # Products
 

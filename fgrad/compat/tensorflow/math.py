@@ -69,10 +69,7 @@ __all__ = [
     "xlog1py", "xlogy",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 _LONG = np.dtype(np.int64)
 

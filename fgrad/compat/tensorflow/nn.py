@@ -61,10 +61,7 @@ __all__ = [
     "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 # Activations
 

@@ -80,9 +80,7 @@ __all__ = [
     "piecewise_constant", "piecewise_constant_decay", "polynomial_decay", "update_checkpoint_state",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class FromRun:

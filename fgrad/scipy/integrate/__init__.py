@@ -22,10 +22,7 @@ __all__ = [
     "simpson", "solve_bvp", "solve_ivp", "tplquad", "trapezoid",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__)

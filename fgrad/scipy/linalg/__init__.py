@@ -54,10 +54,7 @@ __all__ = [
 ]
 # fmt: on
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__)

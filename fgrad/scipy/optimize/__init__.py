@@ -41,10 +41,7 @@ __all__ = [
 ]
 # fmt: on
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 _METHODS_OF_FMIN = {
     "bfgs": "BFGS",

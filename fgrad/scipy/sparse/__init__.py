@@ -36,9 +36,7 @@ __all__ = [
 ]
 # fmt: on
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -64,9 +64,7 @@ _OWN = {name for name, value in globals().items() if getattr(value, "__module__"
 
 __all__ = list(_OWN.union(_UFUNCS, (name for name in _TAKE_TENSORS if hasattr(_special, name))))
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -81,10 +81,7 @@ __all__ = [
 # `import fgrad.scipy.stats.norm as norm` asks for a module, which norm is in other libraries: here it finds the object.
 _sys.modules.update({f"{__name__}.{_name}": globals()[_name] for _name in __all__})
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
     __getattr__ = _absent(__name__)

@@ -28,10 +28,7 @@ __all__ = [
     "implicit_value_and_gradients", "make_vjp", "value_and_gradients_function",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 __getattr__ = missing(__name__)
 

@@ -25,9 +25,7 @@ from fgrad.scipy.sparse.linalg.iterative import bicgstab, cg, gmres, minres
 
 __all__ = ["SuperLU", "bicgstab", "cg", "eigsh", "expm_multiply", "factorized", "gmres", "minres", "splu", "spsolve"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:
