@@ -152,10 +152,6 @@ class _Band:
         return np.where(is_inside, values[..., place, along], others)
 
 
-def _main_diagonal(x: Array) -> Any:
-    return _Band(0, "RIGHT_LEFT", *x.shape[-2:]).gathered(x, 0)
-
-
 def _limits(k: Any) -> tuple[int, int]:
     """Return the lowest and the highest diagonal."""
     each = [int(i) for i in k] if np.iterable(k) else [int(k)]
@@ -267,7 +263,7 @@ def band_part(input: Convertible, num_lower: Any, num_upper: Any) -> Any:
 @operation("Trace")
 def trace(x: Convertible) -> Any:
     """Return the sum of the diagonal."""
-    return np.sum(_main_diagonal(convert(x)), axis=-1)
+    return np.trace(convert(x), axis1=-2, axis2=-1)
 
 
 # Norms
@@ -367,8 +363,7 @@ def triangular_solve(matrix: Convertible, rhs: Convertible, lower: bool = True, 
 
 
 def _triangle(x: Array, lower: bool) -> Array:
-    rows, columns = np.indices(x.shape[-2:], sparse=True)
-    return np.where(rows >= columns if lower else rows <= columns, x, np.zeros((), x.dtype))
+    return np.tril(x) if lower else np.triu(x)
 
 
 @with_facts_by(_matrix_like)
@@ -462,7 +457,7 @@ def slogdet(input: Convertible, name: str | None = None) -> tuple[Any, ...]:
 @operation("logdet")
 def logdet(matrix: Convertible) -> Any:
     """Return the logarithms of the determinants of positive definite matrices."""
-    return 2 * np.sum(np.log(np.real(_main_diagonal(_factor(convert(matrix))))), axis=-1)
+    return 2 * np.sum(np.log(np.real(np.diagonal(_factor(convert(matrix)), axis1=-2, axis2=-1))), axis=-1)
 
 
 def eigh(tensor: Convertible, name: str | None = None) -> tuple[Any, ...]:
