@@ -322,7 +322,7 @@ def _characteristic_tangent(tangents: Sequence[Any], ans: Array, matrix: Array) 
     return np.concatenate([np.zeros_like(changes, shape=(1,)), changes])
 
 
-_characteristic = register(
+_characteristic: Primitive = register(
     Primitive(
         "characteristic_polynomial",
         np.poly,

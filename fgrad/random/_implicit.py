@@ -163,7 +163,7 @@ def _even_draw(size: tuple[int, ...]) -> Callable[[Any], Any]:
 
 
 LOOKING_AT_VALUES.add("draw_dirichlet")
-_DIRICHLET = Primitive(
+_DIRICHLET: Primitive = Primitive(
     "draw_dirichlet",
     _dirichlet,
     (_dirichlet_rule,),

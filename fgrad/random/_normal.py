@@ -66,7 +66,7 @@ def _standing_for_a_draw(size: tuple[int, ...]) -> Callable[[Any], Any]:
 
 
 LOOKING_AT_VALUES.add("draw_multivariate_normal")
-_CENTERED = Primitive(
+_CENTERED: Primitive = Primitive(
     "draw_multivariate_normal",
     _centered,
     (_rule,),

@@ -213,7 +213,7 @@ def _tangent(tangents: Sequence[Any], ans: Array, matrices: Array, terms: Array)
     return recurrence(matrices, more + np.concatenate([0.0 * ans[..., :1, :], driven], axis=-2))
 
 
-_recurrence = Primitive(
+_recurrence: Primitive = Primitive(
     "recurrence",
     _run,
     (_of_matrices, lambda ans, matrices, terms: lambda ct: reversed_recurrence(matrices, ct)),
