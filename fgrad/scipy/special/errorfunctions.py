@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.ops.lengths import unless_zero
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, density, helper, whole_number
 from fgrad.typing import Array
@@ -107,28 +108,24 @@ def _dawson_slope(z: Array) -> Any:
 
 
 def _voigt_argument(x: Array, sigma: Array, gamma: Array) -> Any:
-    return (x + gamma * 1j) / (_unless_zero(sigma) * sqrt(2))
-
-
-def _unless_zero(sigma: Array) -> Array:
-    return np.where(np.equal(sigma, 0), 1, sigma)
+    return (x + gamma * 1j) / (unless_zero(sigma) * sqrt(2))
 
 
 def _voigt_slope_of_x(x: Array, sigma: Array, gamma: Array) -> Any:
-    slope = np.real(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
+    slope = np.real(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
     square = x * x + gamma * gamma
     return np.where(np.equal(sigma, 0), x * gamma * -2 / (square * square * pi), slope)
 
 
 def _voigt_slope_of_gamma(x: Array, sigma: Array, gamma: Array) -> Any:
-    slope = -np.imag(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
+    slope = -np.imag(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
     square = x * x + gamma * gamma
     return np.where(np.equal(sigma, 0), (x - gamma) * (x + gamma) / (square * square * pi), slope)
 
 
 def _voigt_slope_of_sigma(x: Array, sigma: Array, gamma: Array) -> Any:
     """Return the derivative with respect to sigma: sigma times the second derivative in x (the heat equation)."""
-    curvature = np.real(faddeeva(2, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(2 * pi)))
+    curvature = np.real(faddeeva(2, _voigt_argument(x, sigma, gamma))) / (unless_zero(sigma) ** 2 * (2 * sqrt(2 * pi)))
     square = x * x + gamma * gamma
     at_zero = sigma * gamma * 2 * (3 * x * x - gamma * gamma) / (square * square * square * pi)
     return np.where(np.equal(sigma, 0), at_zero, curvature)
