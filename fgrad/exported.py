@@ -24,9 +24,7 @@ _INTERFACE = 1
 _MOST_PARAMETERS = 1024
 """What ctypes takes."""
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class Exported:

@@ -41,9 +41,7 @@ from fgrad.typing import Array, ArrayLike
 
 __all__ = ["Operation", "defbatch", "defjvp", "deflowering", "defpattern", "defvjp", "register_primitive"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class Operation:

@@ -25,10 +25,7 @@ from fgrad.transforms.reverse import grad
 
 __all__ = ["function", "gradient_flow", "learning_curve", "pattern"]
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 _WIDE = 100.0
 """The ratio between the largest and the smallest value from which an axis is logarithmic."""

@@ -21,10 +21,7 @@ from typing import Any, Generic, Self, TypeVar
 
 __all__ = ["Track", "track"]
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 T = TypeVar("T")
 

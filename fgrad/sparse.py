@@ -9,13 +9,9 @@ The same names are available in `fgrad`.
 
 from __future__ import annotations
 
-from fgrad.patterns.matrices import sparse_hessian as sparse_hessian
-from fgrad.patterns.matrices import sparse_jacobian as sparse_jacobian
-from fgrad.patterns.matrices import sparsity as sparsity
-from fgrad.patterns.plans import SparsePlan as SparsePlan
+from fgrad.patterns.matrices import sparse_hessian, sparse_jacobian, sparsity
+from fgrad.patterns.plans import SparsePlan
 
 __all__ = ["SparsePlan", "sparse_hessian", "sparse_jacobian", "sparsity"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

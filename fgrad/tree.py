@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["flatten", "leaves", "map", "ravel", "structure", "unflatten"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:

@@ -29,9 +29,7 @@ import numpy.typing as npt
 
 __all__ = ["Array", "ArrayLike", "Axes", "DTypeLike", "Operand", "Shape"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class Array(Protocol):

@@ -29,9 +29,7 @@ from fgrad.typing import Array
 
 __all__ = ["parameter_covariance", "propagate", "standard_errors"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class _Flat:

@@ -26,6 +26,7 @@ from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.debugging.explain import explain
 from fgrad.debugging.notes import Note, noting, raising_nothing
 from fgrad.debugging.reports import Reason, bullets, html_of, shown
+from fgrad.graphs.equations import kind_of
 from fgrad.ops.kinks import DISTANCES
 from fgrad.ops.tracing import raw_array
 from fgrad.tapes.accumulator import ForwardAccumulator, tangent_of
@@ -423,8 +424,8 @@ class _Check:
 
     def _dtypes(self, gradients: list[Any]) -> Iterator[str]:
         for name, x, gradient in zip(self.call.names, self.call.points, gradients, strict=True):
-            yield f"{name}: {_kind(x)}, gradient {_kind(gradient)}"
-        yield f"value: {', '.join(f'{shown(x)} ({_kind(x)})' for x in _plain(flatten(self.value)[0]))}"
+            yield f"{name}: {kind_of(x)}, gradient {kind_of(gradient)}"
+        yield f"value: {', '.join(f'{shown(x)} ({kind_of(x)})' for x in _plain(flatten(self.value)[0]))}"
 
     def _problems(self, gradients: list[Any]) -> Iterator[str]:
         if not self._is_steady():
@@ -468,10 +469,6 @@ def _is_same(epsilon: float, slack: float, found: Any, expected: Any) -> bool:
     if found.dtype.kind not in "biufc" or found.shape != expected.shape:
         return bool(found.shape == expected.shape)
     return np.allclose(found, expected, rtol=math.sqrt(epsilon), atol=slack, equal_nan=True)
-
-
-def _kind(x: Any) -> str:
-    return f"{x.dtype}[{','.join(map(str, x.shape))}]"
 
 
 def _elements(name: str, x: Any) -> Iterator[tuple[str, Any]]:

@@ -40,10 +40,7 @@ from fgrad.distributed.running import run as run
 
 __all__ = ["Partitions", "hvp", "run", "value_and_grad"]
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 if not _typing.TYPE_CHECKING:  # so that type checkers still report undefined attributes
 

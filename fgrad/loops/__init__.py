@@ -5,15 +5,10 @@ equation, for which one iteration is recorded, and each branch is a loop of at m
 `vmap` take different branches, all branches are computed, and the results are selected for each example.
 """
 
-from fgrad.loops.cond_switch import cond as cond
-from fgrad.loops.cond_switch import switch as switch
-from fgrad.loops.fori_while import fori_loop as fori_loop
-from fgrad.loops.fori_while import while_loop as while_loop
-from fgrad.loops.scanning import map as map
-from fgrad.loops.scanning import scan as scan
+from fgrad.loops.cond_switch import cond, switch
+from fgrad.loops.fori_while import fori_loop, while_loop
+from fgrad.loops.scanning import map, scan
 
 __all__ = ["cond", "fori_loop", "map", "scan", "switch", "while_loop"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

@@ -119,10 +119,6 @@ def _factor_rule(ans: Array, a: Array, b: Array, axis: int, backwards: bool) -> 
     return pullback
 
 
-def _term_rule(ans: Array, a: Array, b: Array, axis: int, backwards: bool) -> Callable[[Any], Any]:
-    return lambda ct: recurrence(a, ct, axis, not backwards)
-
-
 def _recurrence_tangent(tangents: Sequence[Any], ans: Array, a: Array, b: Array, axis: int, backwards: bool) -> Any:
     moved, total = tangents
     if moved is not ZERO:
@@ -136,7 +132,7 @@ _recurrence = register(
     Primitive(
         "recurrence",
         _recurrence_value,
-        (_factor_rule, _term_rule),
+        (_factor_rule, lambda ans, a, b, axis, backwards: lambda ct: recurrence(a, ct, axis, not backwards)),
         _recurrence_tangent,
         samples=tuple(
             sample(shape, shape, axis=axis, backwards=backwards)
@@ -181,15 +177,11 @@ def _cumprod_tangent(tangents: Sequence[Any], ans: Array, x: Array, axis: int) -
     return recurrence(x, bent, axis)
 
 
-def _cumprod_rule(ans: Array, x: Array, axis: int) -> Callable[[Any], Any]:
-    return lambda ct: scale(recurrence(x, ct, axis, True), _before(ans, axis, 1))
-
-
 _cumprod = register(
     Primitive(
         "cumprod",
         lambda x, axis: accumulated_by(np.multiply, x, axis),
-        (_cumprod_rule,),
+        (lambda ans, x, axis: lambda ct: scale(recurrence(x, ct, axis, True), _before(ans, axis, 1)),),
         _cumprod_tangent,
         samples=(
             sample((3,), axis=0), sample((2, 3), axis=0), sample((2, 3), axis=-1), sample((0, 3), axis=0),

@@ -491,14 +491,10 @@ def _is_negative(x: Array) -> Any:
     return x < 0
 
 
-def _exceeds_one(x: Operand) -> Any:
-    return np.abs(x) > 1
-
-
 for _name in ("sqrt", "log", "log2", "log10"):
     _extended(_name, getattr(np, _name), _is_negative)
 for _name in ("arccos", "arcsin", "arctanh"):
-    _extended(_name, getattr(np, _name), _exceeds_one)
+    _extended(_name, getattr(np, _name), lambda x: np.abs(x) > 1)
 
 
 @answers(np.emath.logn)

@@ -94,10 +94,6 @@ _SMALL = 32
 """Up to this size, solving again is faster than joining the right-hand sides."""
 
 
-def _joined_solve(joined: Array, columns: int) -> Array:
-    return np.linalg.solve(joined[..., :columns], joined[..., columns:])
-
-
 def _joined_solve_rule(ans: Array, joined: Array, columns: int) -> Callable[[Any], Any]:
     def pullback(ct: Array) -> Any:
         moved = np.linalg.solve(transposed(joined[..., :columns]), ct)
@@ -111,7 +107,7 @@ def _joined_solve_rule(ans: Array, joined: Array, columns: int) -> Callable[[Any
 _solve_both = register(
     Primitive(
         "solve_both",
-        _joined_solve,
+        lambda joined, columns: np.linalg.solve(joined[..., :columns], joined[..., columns:]),
         (_joined_solve_rule,),
         lambda tangents, ans, joined, columns: np.linalg.solve(
             joined[..., :columns], tangents[0][..., columns:] - tangents[0][..., :columns] @ ans
@@ -155,10 +151,6 @@ def solve(a: Array, b: Array) -> Any:
 
 
 # Pseudo-inverses
-
-
-def _truncated_inverse(a: Array, cutoff: float, hermitian: bool) -> Array:
-    return np.linalg.pinv(a, cutoff, hermitian)
 
 
 def _product(x: Array, y: Array, z: Array) -> Any:
@@ -208,7 +200,7 @@ def _pinv_tangent(tangents: Sequence[Any], ans: Array, a: Array, cutoff: Operand
 _pinv = register(
     Primitive(
         "pinv",
-        _truncated_inverse,
+        lambda a, cutoff, hermitian: np.linalg.pinv(a, cutoff, hermitian),
         (_pinv_rule,),
         _pinv_tangent,
         scales="pullback",

@@ -317,10 +317,6 @@ def _assigned(array: Any, value: Operand, key: tuple[Any, ...], path: Path, lead
 _PARTS = ("real", "imag")
 
 
-def _replaced_rule(ans: Array, x: Array, value: Array, *arrays: Array, **metadata: object) -> Callable[[Any], Any]:
-    return lambda ct: _cleared(ct, arrays, metadata)
-
-
 def _cleared(ct: Any, arrays: tuple[Any, ...], metadata: dict[str, Any]) -> Any:
     """Return a cotangent with zeros at the overwritten elements."""
     if type(ct) is not Gathered:
@@ -395,7 +391,7 @@ _replace: Primitive = register(
     Primitive(
         "replace",
         _replaced,
-        _First(_replaced_rule, _value_rule),
+        _First(lambda ans, x, value, *arrays, **metadata: lambda ct: _cleared(ct, arrays, metadata), _value_rule),
         _replaced_tangent,
         masks="both",
         samples=(

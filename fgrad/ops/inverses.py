@@ -217,15 +217,11 @@ def _inverse(a: Array, strict: bool) -> Any:
         return transposed(_cofactors_of(a)) / np.linalg.det(a)[..., None, None]
 
 
-def _inverse_rule(ans: Array, a: Array, strict: bool) -> Callable[[Any], Any]:
-    return where_used(lambda ct: -transposed(ans) @ ct @ transposed(ans), a)
-
-
 _inv = register(
     Primitive(
         "inv",
         _inverse,
-        (_inverse_rule,),
+        (lambda ans, a, strict: where_used(lambda ct: -transposed(ans) @ ct @ transposed(ans), a),),
         lambda tangents, ans, a, strict: -ans @ tangents[0] @ ans,
         scales="pullback",
         samples=(

@@ -18,12 +18,9 @@ from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.elementwise import in_c_order
 from fgrad.ops.families import answers, plain_axis, sample
 from fgrad.ops.indexing import written
+from fgrad.ops.matrices import transposed
 from fgrad.ops.patterns import Chain, Step, as_einsum
 from fgrad.typing import Array, ArrayLike
-
-
-def _transposed(x: Array) -> Array:
-    return x.T if x.ndim == 2 else np.swapaxes(x, -1, -2)
 
 
 def _ndims(x: object, y: object) -> tuple[int, int]:
@@ -70,7 +67,7 @@ def _left_rule(ans: Array, x: Array, y: Any) -> Callable[[Any], Any]:
         return lambda ct: y @ ct
     shapes = np.shape(x), np.shape(y)
     if _are_pairs(*shapes):
-        return lambda ct: ct @ _transposed(y)
+        return lambda ct: ct @ transposed(y)
     return lambda ct: _stacked(0, ct, y, shapes)
 
 
@@ -86,7 +83,7 @@ def _right_rule(ans: Array, x: Any, y: Array) -> Callable[[Any], Any]:
         return lambda ct: x[:, None] * ct
     shapes = np.shape(x), np.shape(y)
     if _are_pairs(*shapes) or (ndims[0] == 2 < ndims[1]):
-        return lambda ct: _transposed(x) @ ct
+        return lambda ct: transposed(x) @ ct
     return lambda ct: _stacked(1, ct, x, shapes)
 
 
@@ -120,7 +117,7 @@ def _batched_matmul(values: Sequence[Any], mapped: Sequence[Any], size: int, met
     if not y_mapped and ndims == (1, 2):
         return x @ y
     if not x_mapped and ndims == (2, 1):
-        return y @ _transposed(x)
+        return y @ transposed(x)
     if not y_mapped and ndims == (2, 2):
         rows = x.reshape((size * x.shape[1], x.shape[2]))
         return (rows @ y).reshape((size, x.shape[1], y.shape[1]))

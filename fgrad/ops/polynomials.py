@@ -317,26 +317,18 @@ def _adjugates(matrix: Array, coefficients: Array) -> Array:
     return np.stack(found)
 
 
-def _characteristic_rule(ans: Array, matrix: Array) -> Callable[[Any], Any]:
-    return lambda ct: -np.einsum("k,kij->ji", ct[1:], _adjugates(matrix, ans))
-
-
 def _characteristic_tangent(tangents: Sequence[Any], ans: Array, matrix: Array) -> Array:
     changes = -np.einsum("ij,kji->k", tangents[0], _adjugates(matrix, ans))
     return np.concatenate([np.zeros_like(changes, shape=(1,)), changes])
 
 
-def _batched_characteristic(values: Any, mapped: object, size: int, metadata: object) -> Array:
-    return np.stack([apply(_characteristic, (values[0][i],)) for i in range(size)])
-
-
-_characteristic = register(
+_characteristic: Primitive = register(
     Primitive(
         "characteristic_polynomial",
         np.poly,
-        (_characteristic_rule,),
+        (lambda ans, matrix: lambda ct: -np.einsum("k,kij->ji", ct[1:], _adjugates(matrix, ans)),),
         _characteristic_tangent,
-        _batched_characteristic,
+        lambda values, mapped, size, metadata: np.stack([apply(_characteristic, (values[0][i],)) for i in range(size)]),
         samples=(sample((1, 1)), sample((2, 2)), sample((3, 3))),
     )
 )

@@ -13,6 +13,7 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, answers_form, plain_axis, register, sample
+from fgrad.ops.matrices import conjugated
 from fgrad.ops.patterns import as_einsum
 from fgrad.ops.rearranging import axis_index
 from fgrad.ops.shaping import reshape
@@ -45,15 +46,11 @@ def _placed(result: Any, axes: Any) -> Any:
     return np.moveaxis(result, range(-len(axes), 0), axes) if axes else result
 
 
-def _conjugate(x: Array) -> Any:
-    return np.conjugate(x) if x.dtype.kind == "c" else x
-
-
 def vecdot(x1: Any, x2: Any, /, *, axis: object = None, axes: object = None, keepdims: bool = False) -> Any:
     """Return the products of vectors along an axis, the first one conjugated."""
     axis = None if axis is None else plain_axis(axis)
     x, y, own = _core_last("vecdot", x1, x2, axes if axis is None else [axis, axis, axis])
-    product = np.matmul(_conjugate(x)[..., None, :], y[..., :, None])
+    product = np.matmul(conjugated(x)[..., None, :], y[..., :, None])
     if not keepdims:
         return reshape(product, product.shape[:-2])
     return _placed(reshape(product, product.shape[:-1]), own)
@@ -69,7 +66,7 @@ def matvec(x1: Any, x2: Any, /, *, axes: object = None) -> Any:
 def vecmat(x1: Any, x2: Any, /, *, axes: object = None) -> Any:
     """Return the products of conjugated vectors with matrices."""
     x, y, own = _core_last("vecmat", x1, x2, axes)
-    product = np.matmul(_conjugate(x)[..., None, :], y)
+    product = np.matmul(conjugated(x)[..., None, :], y)
     return _placed(reshape(product, (*product.shape[:-2], product.shape[-1])), own)
 
 

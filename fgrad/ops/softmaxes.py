@@ -60,10 +60,6 @@ def _log_softmax_value(x: Array, axis: Axes) -> Any:
     return np.subtract(shifted, logarithm, out=_memory(shifted, logarithm))
 
 
-def _log_softmax_rule(ans: Array, x: Array, axis: Axes) -> Callable[[Any], Any]:
-    return lambda ct: ct - np.exp(ans) * total(ct, axis=axis, keepdims=True)
-
-
 def _along_axes(name: str, value: Callable[..., Any], rule: Rule, jvp: Rule) -> Primitive:
     """Declare a function with one result per element, computed from all elements along the axes."""
     primitive = Primitive(name, value, (rule,), jvp, samples=_SAMPLES)
@@ -80,7 +76,7 @@ _softmax = _along_axes(
 _log_softmax = _along_axes(
     "log_softmax",
     _log_softmax_value,
-    _log_softmax_rule,
+    lambda ans, x, axis: lambda ct: ct - np.exp(ans) * total(ct, axis=axis, keepdims=True),
     lambda tangents, ans, x, axis: tangents[0] - _sum_of_products(np.exp(ans), tangents[0], axis),
 )
 

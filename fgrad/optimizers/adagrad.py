@@ -1,4 +1,4 @@
-"""Adagrad: steps that shrink with accumulated squared gradients, and its dual averaging form."""
+"""Steps divided by the root of squared gradients: of their sum, as in Adagrad, or of a moving average."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from fgrad.core.variable import Variable
 from fgrad.optimizers.base import Optimizer, Slots
-from fgrad.optimizers.declared import L1, L2, NOT_NEGATIVE, POSITIVE, Check, fixed, optimizer_class, varying
+from fgrad.optimizers.declared import FRACTION, L1, L2, NOT_NEGATIVE, POSITIVE, Check, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.optimizers.squares import filled, shrunk, square
 from fgrad.typing import Array
@@ -85,3 +85,75 @@ class AdagradDA(Optimizer):
         divisor = hyper.l2_regularization_strength * count * hyper.learning_rate + np.sqrt(squares)
         new = hyper.learning_rate * shrunk(-total, hyper.l1_regularization_strength * count) / divisor
         return new, {"gradient_accumulator": total, "gradient_squared_accumulator": squares}
+
+
+@optimizer_class
+class Adadelta(Optimizer):
+    """Divides by a moving average of gradients and multiplies by one of steps (https://arxiv.org/abs/1212.5701).
+
+        a = rho * a + (1 - rho) * g * g
+        u = sqrt(d + epsilon) / sqrt(a + epsilon) * g
+        x -= learning_rate * u
+        d = rho * d + (1 - rho) * u * u
+
+    Example:
+        >>> import fgrad as fg
+        >>> w = fg.Variable([1.0, -200.0], name="w")
+        >>> Adadelta(1.0, rho=0.95, epsilon=1e-6).minimize(lambda: w * w)
+        >>> np.round(w, 5)
+        Tensor([   0.99553, -199.99553])
+    """
+
+    learning_rate: Hyper = varying("a factor of the step; 1 in the paper", NOT_NEGATIVE, default=0.001)
+    rho: Hyper = varying("the decay rate of the averages", FRACTION, default=0.95)
+    epsilon: Hyper = varying("the square of the size of the first steps", NOT_NEGATIVE, default=1e-8)
+
+    def initial_slots(self, param: Array) -> Slots:
+        return {"accum": filled(param, 0.0), "accum_update": filled(param, 0.0)}
+
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+        rho, epsilon = hyper.rho, hyper.epsilon
+        squares = rho * slots["accum"] + (1 - rho) * square(gradient)
+        moved = np.sqrt(slots["accum_update"] + epsilon) / np.sqrt(squares + epsilon) * gradient
+        moves = rho * slots["accum_update"] + (1 - rho) * square(moved)
+        return param - hyper.learning_rate * moved, {"accum": squares, "accum_update": moves}
+
+
+@optimizer_class
+class RMSProp(Optimizer):
+    """Divides by the root of a moving average of squared gradients (Hinton, 2012).
+
+        s = decay * s + (1 - decay) * g * g
+        m = momentum * m + learning_rate * g / sqrt(s + epsilon)
+        x -= m
+
+    The source is https://www.cs.toronto.edu/~tijmen/csc321/slides/lecture_slides_lec6.pdf. As in TensorFlow 1, `s`
+    starts at 1 and the learning rate is part of the momentum update. The centered form divides by the standard
+    deviation: `sqrt(s - |a|**2 + epsilon)` with `a = decay * a + (1 - decay) * g`.
+
+    Example:
+        >>> import fgrad as fg
+        >>> w = fg.Variable([1.0, -200.0], name="w")
+        >>> RMSProp(0.1).minimize(lambda: w * w)
+        >>> np.round(w, 3)
+        Tensor([   0.825, -199.684])
+    """
+
+    learning_rate: Hyper = varying("the approximate size of a step", NOT_NEGATIVE)
+    decay: Hyper = varying("the decay rate of the averages", FRACTION, default=0.9)
+    momentum: Hyper = varying("the decay rate of the velocity", NOT_NEGATIVE, default=0.0)
+    epsilon: Hyper = varying("keeps the divisor away from 0", NOT_NEGATIVE, default=1e-10)
+    centered: bool = fixed("subtract the square of the average gradient", default=False)
+
+    def initial_slots(self, param: Array) -> Slots:
+        average = {"mg": np.zeros_like(param)} if self.centered else {}
+        return {"rms": filled(param, 1.0), "momentum": np.zeros_like(param), **average}
+
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+        new = {"rms": hyper.decay * slots["rms"] + (1 - hyper.decay) * square(gradient)}
+        spread = new["rms"] + hyper.epsilon
+        if self.centered:
+            new["mg"] = hyper.decay * slots["mg"] + (1 - hyper.decay) * gradient
+            spread = new["rms"] - square(new["mg"]) + hyper.epsilon
+        new["momentum"] = hyper.momentum * slots["momentum"] + hyper.learning_rate * gradient / np.sqrt(spread)
+        return param - new["momentum"], new

@@ -1,4 +1,4 @@
-"""Gradient descent, plain and with momentum."""
+"""Gradient descent: plain, with momentum, and with steps of constant size."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.optimizers.base import Optimizer, Slots
-from fgrad.optimizers.declared import NOT_NEGATIVE, fixed, optimizer_class, varying
+from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE, fixed, optimizer_class, varying
 from fgrad.optimizers.settings import Hyper, Settings
 from fgrad.typing import Array
 
@@ -60,3 +60,33 @@ class Momentum(Optimizer):
         velocity = hyper.momentum * slots["momentum"] + gradient
         moved = gradient + hyper.momentum * velocity if self.use_nesterov else velocity
         return param - hyper.learning_rate * moved, {"momentum": velocity}
+
+
+@optimizer_class
+class Lion(Optimizer):
+    """Steps by the sign of an average of gradients (https://arxiv.org/abs/2302.06675).
+
+        x -= learning_rate * (sign(beta1 * m + (1 - beta1) * g) + weight_decay * x)
+        m = beta2 * m + (1 - beta2) * g
+
+    The sign of a complex number is the number divided by its modulus.
+
+    Example:
+        >>> import fgrad as fg
+        >>> w = fg.Variable([1.0, -200.0], name="w")
+        >>> Lion(0.1).minimize(lambda: w * w)
+        >>> w
+        Variable([   0.9, -199.9], name='w')
+    """
+
+    learning_rate: Hyper = varying("the size of each step; a tenth of Adam's is usual", NOT_NEGATIVE, default=0.0001)
+    beta1: Hyper = varying("the weight of the average in a step", FRACTION, default=0.9)
+    beta2: Hyper = varying("the decay rate of the average", FRACTION, default=0.99)
+
+    def initial_slots(self, param: Array) -> Slots:
+        return {"m": np.zeros_like(param)}
+
+    def rule(self, gradient: Array, param: Array, slots: Slots, hyper: Settings) -> tuple[Any, Slots]:
+        direction = np.sign(hyper.beta1 * slots["m"] + (1 - hyper.beta1) * gradient)
+        m = hyper.beta2 * slots["m"] + (1 - hyper.beta2) * gradient
+        return param - hyper.learning_rate * direction, {"m": m}

@@ -27,9 +27,7 @@ __all__ = [
     "WarmupCosine",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class Schedule:

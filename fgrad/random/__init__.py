@@ -13,15 +13,11 @@ those of the gamma, beta and Student's t distributions, mean and covariance. Tho
 import typing as _typing
 
 from fgrad.errors import hints as _names
-from fgrad.random.generator import Generator as Generator
-from fgrad.random.generator import default_rng as default_rng
+from fgrad.random.generator import Generator, default_rng
 
 __all__ = ["Generator", "default_rng"]
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 if not _typing.TYPE_CHECKING:  # keep mypy's errors for undefined names
 

@@ -10,7 +10,7 @@ underflows before F does. The integrals dF/da are those of `fgrad.scipy.stats`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from math import pi, sqrt
 from typing import Any
 
@@ -157,22 +157,18 @@ def _dirichlet_tangent(tangents: Sequence[Any], ans: Array, alpha: Array, draw: 
     return _shared(ans, _log_odds_velocities(ans, alpha, dims) * t).astype(ans.dtype)
 
 
-def _dirichlet_batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
-    return apply(_DIRICHLET, values, metadata)
-
-
 def _even_draw(size: tuple[int, ...]) -> Callable[[Any], Any]:
     """Return a substitute for a draw in the generic tests."""
     return lambda alpha: np.broadcast_to(alpha / np.sum(alpha), (*size, *alpha.shape)).astype(np.float64)
 
 
 LOOKING_AT_VALUES.add("draw_dirichlet")
-_DIRICHLET = Primitive(
+_DIRICHLET: Primitive = Primitive(
     "draw_dirichlet",
     _dirichlet,
     (_dirichlet_rule,),
     _dirichlet_tangent,
-    _dirichlet_batch,
+    lambda values, mapped, size, metadata: apply(_DIRICHLET, values, metadata),
     samples=tuple(
         sample(shape, domain=(0.5, 2), complex=False, draw=_even_draw(size), dims=len(size))
         for shape, size in (((3,), ()), ((3,), (2,)), ((1,), (2, 2)), ((2, 3), (2,)))

@@ -10,7 +10,7 @@ which makes its covariance C + dC for any factor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,21 +61,17 @@ def _tangent(tangents: Sequence[Any], ans: Array, cov: Array, draw: Callable[...
     return np.reshape(_solved(cov, ans) @ (t + np.swapaxes(t, -1, -2)) / 4, ans.shape).astype(ans.dtype)
 
 
-def _batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
-    return apply(_CENTERED, values, metadata)
-
-
 def _standing_for_a_draw(size: tuple[int, ...]) -> Callable[[Any], Any]:
     return lambda cov: np.broadcast_to(np.sum(cov, axis=0), (*size, cov.shape[0])).astype(np.float64)
 
 
 LOOKING_AT_VALUES.add("draw_multivariate_normal")
-_CENTERED = Primitive(
+_CENTERED: Primitive = Primitive(
     "draw_multivariate_normal",
     _centered,
     (_rule,),
     _tangent,
-    _batch,
+    lambda values, mapped, size, metadata: apply(_CENTERED, values, metadata),
     samples=tuple(
         sample(shape, complex=False, draw=_standing_for_a_draw(size))
         for shape, size in (((1, 1), ()), ((3, 3), ()), ((2, 2), (4,)), ((2, 3, 3), (2, 2)))

@@ -266,15 +266,11 @@ def _part(template: object, place: int, found: object) -> Any:
     return parts[0]
 
 
-def _run(*arrays: object, call: Call) -> Any:
-    return call.run(arrays)
-
-
 @functools.cache
 def _operation(count: int, has_forward_rule: bool, of_elements: bool) -> Operation:
     """Return the operation for calls with `count` traced arrays; without forward rules it transposes the others."""
     name = f"autograd_primitive_{count}" + "_with_jvp" * has_forward_rule + "_of_elements" * of_elements
-    operation = register_primitive(_run, name)
+    operation = register_primitive(lambda *arrays, call: call.run(arrays), name)
     define_reverse(operation, *(_reverse_rule(place) for place in range(count)))
     defbatch(operation, functools.partial(_one_by_one, operation))
     if has_forward_rule:

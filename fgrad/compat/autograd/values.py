@@ -31,7 +31,7 @@ def plain(tree: Any) -> Any:
     if kind is np.ndarray or kind is np.float64 or kind is float:
         return tree
     if BOXED:
-        return tree_map(_opened_leaf, tree)
+        return tree_map(lambda leaf: opened(_plain_leaf(leaf)), tree)
     if kind is Tensor:
         return tree if is_traced(tree) else tree.numpy()
     return _plain_leaf(tree) if isinstance(tree, _TENSORS) else tree_map(_plain_leaf, tree)
@@ -39,10 +39,6 @@ def plain(tree: Any) -> Any:
 
 def _plain_leaf(leaf: object) -> Any:
     return leaf.numpy() if isinstance(leaf, _TENSORS) and not is_traced(leaf) else leaf
-
-
-def _opened_leaf(leaf: object) -> Any:
-    return opened(_plain_leaf(leaf))
 
 
 def getval(x: object) -> Any:

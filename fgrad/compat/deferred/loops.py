@@ -170,5 +170,5 @@ def _returned(results: object, variables: Sequence[LoopVariable], treedef: objec
 
 
 def as_list(results: object) -> list[Any]:
-    """Return the loop variables as a list; a single one is wrapped."""
+    """Return a list or tuple, such as loop variables, as a list; a single object is wrapped."""
     return list(results) if isinstance(results, (list, tuple)) else [results]

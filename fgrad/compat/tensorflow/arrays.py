@@ -342,18 +342,13 @@ def repeat(input: Convertible, repeats: Convertible, axis: int | None = None) ->
         repeats: the number of repetitions: one number, or one for each element along the axis.
         axis: the axis; by default the tensor is flattened.
     """
-    x = convert(input)
-    x, axis = (np.reshape(x, (-1,)), 0) if axis is None else (x, axis)
-    return at(x, axis, np.repeat(np.arange(x.shape[axis]), plain(convert(repeats))))
+    return np.repeat(convert(input), plain(convert(repeats)), axis)
 
 
 @operation("ReverseV2")
 def reverse(tensor: Convertible, axis: Any) -> Any:
     """Reverse the order of elements along one or several axes."""
-    x = convert(tensor)
-    for each in sizes(axis):
-        x = at(x, each, builtins.slice(None, None, -1))
-    return x
+    return np.flip(convert(tensor), sizes(axis))
 
 
 @operation()
@@ -361,10 +356,7 @@ def roll(input: Convertible, shift: Any, axis: Any) -> Any:
     """Shift elements along axes with wrap-around."""
     x = convert(input)
     for count, each in zip(sizes(shift), sizes(axis), strict=True):
-        place = -count % x.shape[each] if x.shape[each] else 0
-        if place:
-            head, tail = at(x, each, builtins.slice(place)), at(x, each, builtins.slice(place, None))
-            x = np.concatenate([tail, head], each)
+        x = np.roll(x, count, each)
     return x
 
 

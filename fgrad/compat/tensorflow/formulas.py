@@ -48,6 +48,11 @@ def root(x: Any) -> Any:
     return np.where(positive, np.sqrt(np.where(positive, x, 1)), x)
 
 
+def lowest(dtype: np.dtype[Any]) -> float:
+    """Return the smallest number of a dtype, which is not above any other."""
+    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
+
+
 def _from_standard_library(function: Callable[[float], float], slope: Callable[[Any], Any], name: str) -> Primitive:
     """Make an operation from a function of numbers and its derivative."""
     vectorized = np.vectorize(function, otypes=[np.float64])

@@ -26,14 +26,9 @@ from fgrad.compat.tensorflow.arguments import (
     with_facts_by,
 )
 from fgrad.compat.tensorflow.arrays import diag as _tensor_diag
-from fgrad.compat.tensorflow.arrays import eye as eye
-from fgrad.compat.tensorflow.arrays import transpose as transpose
+from fgrad.compat.tensorflow.arrays import eye, transpose
 from fgrad.compat.tensorflow.formulas import euclidean_norm
-from fgrad.compat.tensorflow.math import einsum as einsum
-from fgrad.compat.tensorflow.math import global_norm as global_norm
-from fgrad.compat.tensorflow.math import l2_normalize as l2_normalize
-from fgrad.compat.tensorflow.math import matmul as matmul
-from fgrad.compat.tensorflow.math import tensordot as tensordot
+from fgrad.compat.tensorflow.math import einsum, global_norm, l2_normalize, matmul, tensordot
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 from fgrad.transforms.reverse import stop_gradient
@@ -48,10 +43,7 @@ __all__ = [
     "transpose", "triangular_solve",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 # Products
 
@@ -158,10 +150,6 @@ class _Band:
         place = np.where(is_inside, self.highest - diagonal, 0)
         along = np.where(is_inside, np.minimum(row, column) + self._starts(diagonal), 0)
         return np.where(is_inside, values[..., place, along], others)
-
-
-def _main_diagonal(x: Array) -> Any:
-    return _Band(0, "RIGHT_LEFT", *x.shape[-2:]).gathered(x, 0)
 
 
 def _limits(k: Any) -> tuple[int, int]:
@@ -275,7 +263,7 @@ def band_part(input: Convertible, num_lower: Any, num_upper: Any) -> Any:
 @operation("Trace")
 def trace(x: Convertible) -> Any:
     """Return the sum of the diagonal."""
-    return np.sum(_main_diagonal(convert(x)), axis=-1)
+    return np.trace(convert(x), axis1=-2, axis2=-1)
 
 
 # Norms
@@ -375,8 +363,7 @@ def triangular_solve(matrix: Convertible, rhs: Convertible, lower: bool = True, 
 
 
 def _triangle(x: Array, lower: bool) -> Array:
-    rows, columns = np.indices(x.shape[-2:], sparse=True)
-    return np.where(rows >= columns if lower else rows <= columns, x, np.zeros((), x.dtype))
+    return np.tril(x) if lower else np.triu(x)
 
 
 @with_facts_by(_matrix_like)
@@ -470,7 +457,7 @@ def slogdet(input: Convertible, name: str | None = None) -> tuple[Any, ...]:
 @operation("logdet")
 def logdet(matrix: Convertible) -> Any:
     """Return the logarithms of the determinants of positive definite matrices."""
-    return 2 * np.sum(np.log(np.real(_main_diagonal(_factor(convert(matrix))))), axis=-1)
+    return 2 * np.sum(np.log(np.real(np.diagonal(_factor(convert(matrix)), axis1=-2, axis2=-1))), axis=-1)
 
 
 def eigh(tensor: Convertible, name: str | None = None) -> tuple[Any, ...]:

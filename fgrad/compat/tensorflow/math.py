@@ -46,6 +46,7 @@ from fgrad.compat.tensorflow.formulas import (
     in_rows,
     log_of_one_plus_exp,
     logistic,
+    lowest,
 )
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
@@ -69,10 +70,7 @@ __all__ = [
     "xlog1py", "xlogy",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 _LONG = np.dtype(np.int64)
 
@@ -319,10 +317,6 @@ def _extreme(reduction: Callable[..., Any], of_nothing: Callable[[Any], Any]) ->
     return reduce
 
 
-def _lowest(dtype: np.dtype[Any]) -> float:
-    return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
-
-
 def _highest(dtype: np.dtype[Any]) -> float:
     return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
 
@@ -335,7 +329,7 @@ def _keyword(reduction: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
 reduce_sum            = _reduction("reduce_sum",            _keeping_dtype(np.sum),  "Return the sum along axes, by default of all elements.", node="Sum")  # noqa: E501
 reduce_prod           = _reduction("reduce_prod",           _keeping_dtype(np.prod), "Return the product along axes, by default of all elements.", node="Prod")  # noqa: E501
 reduce_mean           = _reduction("reduce_mean",           _mean,                   "Return the mean along axes, by default of all elements; for integers it is truncated.", node="Mean")  # noqa: E501
-reduce_max            = _reduction("reduce_max",            _extreme(np.max, _lowest),  "Return the largest element along axes; equal ones share the derivative.", node="Max")  # noqa: E501
+reduce_max            = _reduction("reduce_max",            _extreme(np.max, lowest),  "Return the largest element along axes; equal ones share the derivative.", node="Max")  # noqa: E501
 reduce_min            = _reduction("reduce_min",            _extreme(np.min, _highest), "Return the smallest element along axes; equal ones share the derivative.", node="Min")  # noqa: E501
 reduce_logsumexp      = _reduction("reduce_logsumexp",      reductions.logsumexp,    "Return `log(sum(exp(x)))` along axes, without overflow.", node="Logsumexp")  # noqa: E501
 reduce_variance       = _reduction("reduce_variance",       _keyword(np.var),        "Return the mean squared deviation from the mean along axes.", node="Variance")  # noqa: E501

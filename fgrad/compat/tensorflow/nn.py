@@ -34,7 +34,7 @@ from fgrad.compat.tensorflow.arguments import (
     with_sizes_known_of,
     with_unknown_size,
 )
-from fgrad.compat.tensorflow.formulas import error_function, logistic, minus_abs, nonnegative_part
+from fgrad.compat.tensorflow.formulas import error_function, logistic, lowest, minus_abs, nonnegative_part
 from fgrad.compat.tensorflow.math import l2_normalize as l2_normalize
 from fgrad.compat.tensorflow.math import log_sigmoid as log_sigmoid
 from fgrad.compat.tensorflow.math import reduce_mean as _reduce_mean
@@ -61,10 +61,7 @@ __all__ = [
     "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 # Activations
 
@@ -468,14 +465,10 @@ def max_pool(
 @operation("MaxPool")
 def _largest_in_windows(input: Array, ksize: Any, strides: Any, padding: Any, format: str, *formats: Any) -> Any:
     images = _channels_last(convert(input), format, *formats)
-    windows = _windows(images, _each(ksize, format), _each(strides, format), padding, _lowest(images))
+    windows = _windows(images, _each(ksize, format), _each(strides, format), padding, lowest(images.dtype))
     stacked = np.stack(windows)
     places = np.argmax(plain(stop_gradient(stacked)), axis=0, keepdims=True)
     return _channels_back(along(stacked, places, 0)[0], format)
-
-
-def _lowest(x: Array) -> float:
-    return -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
 
 
 def avg_pool(

@@ -41,10 +41,7 @@ __all__ = [
     "truncated_normal", "uniform",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 _FLOAT, _LONG = np.dtype(np.float32), np.dtype(np.int64)
 

@@ -80,9 +80,7 @@ __all__ = [
     "piecewise_constant", "piecewise_constant_decay", "polynomial_decay", "update_checkpoint_state",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 class FromRun:
@@ -946,7 +944,7 @@ class ExponentialMovingAverage:
         start = value.initialized_value() if is_variable else zero_of(value)
         self._averages[value] = GraphVariable(start, trainable=False, name=name)
         if self._zero_debias and not is_variable:
-            parts = f"{_scope_prefix()}{name}"
+            parts = f"{scope_prefix()}{name}"
             total = GraphVariable(zero_of(value), trainable=False, name=f"{parts}/biased")
             self._sums[value] = total, GraphVariable(0.0, trainable=False, name=f"{parts}/local_step")
 
@@ -969,7 +967,7 @@ class ExponentialMovingAverage:
         """Return the name of the average of a variable or tensor: its current one, or the one that it will get here."""
         if isinstance(var, Symbol) and var in self._averages:
             return self._averages[var]._name
-        return f"{_scope_prefix()}{var.name.removesuffix(':0')}/{self.name}"
+        return f"{scope_prefix()}{var.name.removesuffix(':0')}/{self.name}"
 
     def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
         """Return the argument of a `Saver` that loads averages in place of their variables.
@@ -999,7 +997,7 @@ class ExponentialMovingAverage:
         return {**{variable._name: variable for variable in others}, **by_name}
 
 
-def _scope_prefix() -> str:
+def scope_prefix() -> str:
     """Return the prefix of the names of variables that are created here."""
     scope = get_variable_scope().name
     return f"{scope}/" if scope else ""

@@ -17,6 +17,7 @@ from typing import Any
 
 from fgrad import errors
 from fgrad.compat.deferred.graph import Convertible
+from fgrad.compat.deferred.loops import as_list
 from fgrad.compat.deferred.state import MADE
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor
@@ -25,7 +26,7 @@ from fgrad.core.tree import flatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.tapes.tape import GradientTape, gradients_on, jacobian_on, key_of
 from fgrad.transforms.linearization import UnconnectedGradients, check_unconnected
-from fgrad.typing import Array, ArrayLike
+from fgrad.typing import Array
 
 _tapes: ContextVar[tuple[GradientTape, ...]] = ContextVar("tapes", default=())
 
@@ -120,16 +121,16 @@ def gradients_within(
         SourceError: a TypeError; one of `xs` was created by the function, but not by `tf.constant`.
     """
     check_unconnected(unconnected)
-    ys, xs = _as_list(ys), _as_list(xs)
+    ys, xs = as_list(ys), as_list(xs)
     _check_known(xs)
-    stops = [] if stop_gradients is None else _as_list(stop_gradients)
-    weights = None if grad_ys is None else _as_list(grad_ys)
+    stops = [] if stop_gradients is None else as_list(stop_gradients)
+    weights = None if grad_ys is None else as_list(grad_ys)
     return gradients_on(_tapes.get()[-1], ys, xs, weights, stops, unconnected)
 
 
 def hessians_within(ys: Convertible, xs: Convertible) -> list[Any]:
     """Return the result of `tf.hessians` for values computed in the innermost function."""
-    xs = _as_list(xs)
+    xs = as_list(xs)
     first = gradients_within(ys, xs, unconnected=UnconnectedGradients.ZERO)
     pairs = zip(first, xs, strict=True)
     return [jacobian_on(_tapes.get()[-1], gradient, x, UnconnectedGradients.ZERO) for gradient, x in pairs]
@@ -147,7 +148,3 @@ def _check_known(xs: Sequence[Any]) -> None:
             "values computed from these.\n"
             "Make it an argument of the function, or use tf.GradientTape, and watch it."
         )
-
-
-def _as_list(x: ArrayLike) -> list[Any]:
-    return list(x) if isinstance(x, (list, tuple)) else [x]

@@ -27,7 +27,8 @@ from fgrad.rules.closures import values_of
 from fgrad.rules.implicit import Equation, Inverse, solution
 from fgrad.scipy.integrate._callback import for_each_example
 from fgrad.scipy.integrate._discontinuities import warn_of_steps_along
-from fgrad.scipy.integrate._rk_adjoint import key_of, places_of
+from fgrad.scipy.integrate._forms import key_of
+from fgrad.scipy.integrate._rk_adjoint import places_of
 from fgrad.scipy.integrate._tableau import recurrence
 from fgrad.scipy.integrate._vectorized import Points, first_that_works
 from fgrad.transforms.calls import name_of

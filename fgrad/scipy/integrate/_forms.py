@@ -11,6 +11,7 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.ops.creation import array
 from fgrad.rules.closures import followers
+from fgrad.rules.rule import Leaves
 from fgrad.scipy.integrate._callback import has_tensors, seen
 from fgrad.typing import Array, ArrayLike
 
@@ -47,6 +48,11 @@ def complex_form(x: Array) -> Any:
     """Undo `real_form` for complex numbers."""
     half = x.shape[-1] // 2
     return x[..., :half] + 1j * x[..., half:]
+
+
+def key_of(leaves: Leaves) -> bytes:
+    """Return a hashable key for plain leaves."""
+    return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
 
 
 def is_moving(x: Array) -> bool:

@@ -27,6 +27,7 @@ from fgrad.native.values import on_values
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.scipy.integrate._callback import for_each_example, values_of
 from fgrad.scipy.integrate._discontinuities import warn_of_steps_along
+from fgrad.scipy.integrate._forms import key_of
 from fgrad.scipy.integrate._tableau import (
     Tableau,
     combined,
@@ -172,11 +173,6 @@ class Steps:
 
     def _matrix(self, t: Operand, y: Operand, *inputs: object) -> Any:
         return jacobian(lambda y: self.field(t, y, *inputs), mode="forward")(y)
-
-
-def key_of(leaves: Leaves) -> bytes:
-    """Return a hashable key for plain leaves."""
-    return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
 
 
 def is_zero(x: Array) -> bool:

@@ -12,7 +12,7 @@ loop over steps is the recurrence, in which a step is the product of a matrix an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -213,14 +213,10 @@ def _tangent(tangents: Sequence[Any], ans: Array, matrices: Array, terms: Array)
     return recurrence(matrices, more + np.concatenate([0.0 * ans[..., :1, :], driven], axis=-2))
 
 
-def _batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
-    return apply(_recurrence, all_mapped(values, mapped, size))
-
-
-_recurrence = Primitive(
+_recurrence: Primitive = Primitive(
     "recurrence",
     _run,
     (_of_matrices, lambda ans, matrices, terms: lambda ct: reversed_recurrence(matrices, ct)),
     _tangent,
-    _batch,
+    lambda values, mapped, size, metadata: apply(_recurrence, all_mapped(values, mapped, size)),
 )

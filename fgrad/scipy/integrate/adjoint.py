@@ -32,7 +32,7 @@ from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.integrate._callback import for_each_example, values_of
 from fgrad.scipy.integrate._discontinuities import warn_of_steps_along
-from fgrad.scipy.integrate._forms import is_moving, real_form
+from fgrad.scipy.integrate._forms import is_moving, key_of, real_form
 from fgrad.scipy.integrate._records import Record, recording
 from fgrad.scipy.integrate._tableau import EXPLICIT
 from fgrad.scipy.integrate._variational import Along, Track
@@ -75,16 +75,16 @@ class System:
 
     def remember(self, leaves: Leaves, track: Track) -> None:
         """Store the solution for plain leaves; it is valid for any other output times, too."""
-        self._known[_key(leaves)] = track
-        self._known[_key([leaves[0], leaves[1][:1], *leaves[2:]])] = track
+        self._known[key_of(leaves)] = track
+        self._known[key_of([leaves[0], leaves[1][:1], *leaves[2:]])] = track
 
     def track(self, leaves: Leaves) -> Track:
         """Return the solution for plain leaves."""
-        known = self._known.get(_key(leaves))
+        known = self._known.get(key_of(leaves))
         if known is not None:
             return known
         start, times, *inputs = leaves
-        known = self._known.get(_key([start, times[:1], *inputs]))
+        known = self._known.get(key_of([start, times[:1], *inputs]))
         if known is None or not known.reaches(times):
             known = (self.solve or self._solve)(leaves)
             self.remember(leaves, known)
@@ -160,10 +160,6 @@ class System:
                 "Use another method, other tolerances, or a shorter time span."
             )
         return found
-
-
-def _key(leaves: Leaves) -> bytes:
-    return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)
 
 
 def states_at(found: Any, start: Any, times: Any) -> Any:

@@ -39,7 +39,7 @@ from fgrad.scipy.integrate._callback import (
     values_of,
 )
 from fgrad.scipy.integrate._discontinuities import Switches, is_looked_at
-from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving
+from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving, key_of
 from fgrad.scipy.integrate._vectorized import (
     NotTogether,
     first_that_works,
@@ -448,7 +448,7 @@ class _Integral:
 
     def remember(self, leaves: Leaves) -> Leaves:
         """Store an integral that is known for the given leaves."""
-        self.known[_key(leaves[1:])] = leaves[0]
+        self.known[key_of(leaves[1:])] = leaves[0]
         return []
 
     def value(self, leaves: Leaves) -> Any:
@@ -480,7 +480,7 @@ class _Integral:
 
     def _call(self, leaves: Leaves) -> Leaves:
         def of_one(leaves: Leaves) -> Leaves:
-            known = self.known.get(_key(leaves))
+            known = self.known.get(key_of(leaves))
             return [np.asarray(self.of_values(leaves))[()] if known is None else known]
 
         found: Leaves = first_that_works(lambda: [self._of_batch(leaves)], lambda: for_each_example(of_one, leaves))
@@ -667,7 +667,3 @@ FEW_NUMBERS = 100_000
 """Number of limits and inputs, of all examples, up to which these are evaluated together, at 200 nodes at most."""
 FEW_INTERVALS, MANY_INTERVALS = 60, 400
 """For derivatives less smooth than the function, many are needed: SciPy's quad_vec does not extrapolate."""
-
-
-def _key(leaves: Leaves) -> bytes:
-    return b"|".join(np.asarray(leaf).tobytes() for leaf in leaves)

@@ -262,11 +262,7 @@ def _turn_one(a: Array) -> Any:
     return np.exp(np.array([[-0.5j * min(lowest, 1.0)]])).astype(np.result_type(a.dtype, np.complex64))
 
 
-def _turns(a: Array) -> Any:
-    return in_stacks(_turn_one, a) if a.size else np.ones((1, 1), a.dtype)
-
-
-_turns_of = fixed("turns_from_cut", _turns)
+_turns_of = fixed("turns_from_cut", lambda a: in_stacks(_turn_one, a) if a.size else np.ones((1, 1), a.dtype))
 
 
 def _quietly(function: Callable[..., Any], *args: Operand) -> Any:
@@ -427,10 +423,6 @@ def fractional_matrix_power(A: ArrayLike, t: ArrayLike) -> Any:  # noqa: N803  #
 # The square root
 
 
-def _root(a: Array) -> Any:
-    return in_stacks(scipy.linalg.sqrtm, a)
-
-
 def _root_tangent(x: Array, moved: Array) -> Any:
     """Return the `y` with `x @ y + y @ x = moved`."""
     dtype = np.result_type(x.dtype, moved.dtype)
@@ -441,7 +433,7 @@ def _root_tangent(x: Array, moved: Array) -> Any:
 _sqrtm = register(
     Primitive(
         "sqrtm",
-        _root,
+        lambda a: in_stacks(scipy.linalg.sqrtm, a),
         (lambda ans, a: lambda ct: _root_tangent(transposed(ans), ct),),
         lambda tangents, ans, a: _root_tangent(ans, tangents[0]),
         samples=(sample((1, 1), domain=(0.5, 2)), sample((2, 1, 1), domain=(0.5, 2))),

@@ -180,10 +180,6 @@ def eigvalsh(
 # General matrices
 
 
-def _eigen_parts(a: Array) -> Any:
-    return in_stacks(lambda a: scipy.linalg.eig(a, check_finite=False), a)
-
-
 _EIG_REVERSE, _EIG_FORWARD = rules_of("eig")
 
 
@@ -196,7 +192,7 @@ def _as_numpys(ans: tuple[Any, ...]) -> tuple[Any, ...]:
 _eig = register(
     Primitive(
         "scipy_eig",
-        _eigen_parts,
+        lambda a: in_stacks(lambda a: scipy.linalg.eig(a, check_finite=False), a),
         (lambda ans, a: lambda cts: _EIG_REVERSE(_as_numpys(ans), a)(cts),),
         lambda tangents, ans, a: _EIG_FORWARD(tangents, _as_numpys(ans), a),
         # A two by two matrix with positive elements has different, real eigenvalues.

@@ -19,45 +19,29 @@ from scipy.optimize import NonlinearConstraint as NonlinearConstraint
 from scipy.optimize import OptimizeResult as OptimizeResult
 
 from fgrad.scipy._absent import absent as _absent
-from fgrad.scipy.optimize.choices import isotonic_regression as isotonic_regression
-from fgrad.scipy.optimize.choices import linear_sum_assignment as linear_sum_assignment
-from fgrad.scipy.optimize.everywhere import basinhopping as basinhopping
-from fgrad.scipy.optimize.everywhere import differential_evolution as differential_evolution
-from fgrad.scipy.optimize.everywhere import dual_annealing as dual_annealing
-from fgrad.scipy.optimize.everywhere import shgo as shgo
-from fgrad.scipy.optimize.fitting import curve_fit as curve_fit
-from fgrad.scipy.optimize.fitting import least_squares as least_squares
-from fgrad.scipy.optimize.minimizing import minimize as minimize
-from fgrad.scipy.optimize.minimizing import minimize_scalar as minimize_scalar
-from fgrad.scipy.optimize.programs import linprog as linprog
-from fgrad.scipy.optimize.programs import lsq_linear as lsq_linear
-from fgrad.scipy.optimize.programs import nnls as nnls
-from fgrad.scipy.optimize.roots import bisect as bisect
-from fgrad.scipy.optimize.roots import brenth as brenth
-from fgrad.scipy.optimize.roots import brentq as brentq
-from fgrad.scipy.optimize.roots import fixed_point as fixed_point
-from fgrad.scipy.optimize.roots import fsolve as fsolve
-from fgrad.scipy.optimize.roots import newton as newton
-from fgrad.scipy.optimize.roots import ridder as ridder
-from fgrad.scipy.optimize.roots import root as root
-from fgrad.scipy.optimize.roots import root_scalar as root_scalar
-from fgrad.scipy.optimize.roots import toms748 as toms748
-from fgrad.scipy.optimize.rosenbrock import rosen as rosen
-from fgrad.scipy.optimize.rosenbrock import rosen_der as rosen_der
-from fgrad.scipy.optimize.rosenbrock import rosen_hess as rosen_hess
-from fgrad.scipy.optimize.rosenbrock import rosen_hess_prod as rosen_hess_prod
+
+# fmt: off
+# isort: off
+from fgrad.scipy.optimize.choices import isotonic_regression, linear_sum_assignment
+from fgrad.scipy.optimize.everywhere import basinhopping, differential_evolution, dual_annealing, shgo
+from fgrad.scipy.optimize.fitting import curve_fit, least_squares
+from fgrad.scipy.optimize.minimizing import minimize, minimize_scalar
+from fgrad.scipy.optimize.programs import linprog, lsq_linear, nnls
+from fgrad.scipy.optimize.roots import (
+    bisect, brenth, brentq, fixed_point, fsolve, newton, ridder, root, root_scalar, toms748,
+)
+from fgrad.scipy.optimize.rosenbrock import rosen, rosen_der, rosen_hess, rosen_hess_prod
+# isort: on
 
 __all__ = [
     "basinhopping", "bisect", "brenth", "brentq", "curve_fit", "differential_evolution", "dual_annealing",
     "fixed_point", "fsolve", "isotonic_regression", "least_squares", "linear_sum_assignment", "linprog",
     "lsq_linear", "minimize", "minimize_scalar", "newton", "nnls", "ridder", "root", "root_scalar", "rosen",
     "rosen_der", "rosen_hess", "rosen_hess_prod", "shgo", "toms748",
-]  # fmt: skip
+]
+# fmt: on
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 _METHODS_OF_FMIN = {
     "bfgs": "BFGS",

@@ -21,29 +21,22 @@ from typing import Any
 
 from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.sparse._instead import INSTEAD as _INSTEAD
-from fgrad.scipy.sparse.arrays import SparseArray as SparseArray
-from fgrad.scipy.sparse.arrays import coo_array as coo_array
-from fgrad.scipy.sparse.arrays import csc_array as csc_array
-from fgrad.scipy.sparse.arrays import csr_array as csr_array
-from fgrad.scipy.sparse.arrays import issparse as issparse
-from fgrad.scipy.sparse.construction import block_array as block_array
-from fgrad.scipy.sparse.construction import block_diag as block_diag
-from fgrad.scipy.sparse.construction import diags_array as diags_array
-from fgrad.scipy.sparse.construction import eye_array as eye_array
-from fgrad.scipy.sparse.construction import hstack as hstack
-from fgrad.scipy.sparse.construction import kron as kron
-from fgrad.scipy.sparse.construction import tril as tril
-from fgrad.scipy.sparse.construction import triu as triu
-from fgrad.scipy.sparse.construction import vstack as vstack
+
+# fmt: off
+# isort: off
+from fgrad.scipy.sparse.arrays import SparseArray, coo_array, csc_array, csr_array, issparse
+from fgrad.scipy.sparse.construction import (
+    block_array, block_diag, diags_array, eye_array, hstack, kron, tril, triu, vstack,
+)
+# isort: on
 
 __all__ = [
     "SparseArray", "block_array", "block_diag", "coo_array", "csc_array", "csr_array", "diags_array", "eye_array",
     "hstack", "issparse", "kron", "tril", "triu", "vstack",
-]  # fmt: skip
+]
+# fmt: on
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -35,10 +35,7 @@ __all__ = [
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 # Two points
 

@@ -12,69 +12,51 @@ from typing import Any
 import numpy as np
 
 from fgrad.scipy import _special
-from fgrad.scipy.special import airys as airys
-from fgrad.scipy.special import bessel as bessel
-from fgrad.scipy.special import betas as betas
-from fgrad.scipy.special import distributions as distributions
-from fgrad.scipy.special import elementary as elementary
-from fgrad.scipy.special import elliptic as elliptic
-from fgrad.scipy.special import equations as equations
-from fgrad.scipy.special import errorfunctions as errorfunctions
-from fgrad.scipy.special import ferrers as ferrers
-from fgrad.scipy.special import hypergeometric as hypergeometric
-from fgrad.scipy.special import information as information
-from fgrad.scipy.special import integrals as integrals
-from fgrad.scipy.special import kolmogorovsmirnov as kolmogorovsmirnov
-from fgrad.scipy.special import noncentral as noncentral
-from fgrad.scipy.special import normal as normal
-from fgrad.scipy.special import polynomials as polynomials
-from fgrad.scipy.special import struves as struves
-from fgrad.scipy.special.bessel import h1vp as h1vp
-from fgrad.scipy.special.bessel import h2vp as h2vp
-from fgrad.scipy.special.bessel import ivp as ivp
-from fgrad.scipy.special.bessel import jvp as jvp
-from fgrad.scipy.special.bessel import kvp as kvp
-from fgrad.scipy.special.bessel import yvp as yvp
-from fgrad.scipy.special.choices import comb as comb
-from fgrad.scipy.special.choices import factorial as factorial
-from fgrad.scipy.special.choices import factorial2 as factorial2
-from fgrad.scipy.special.choices import factorialk as factorialk
-from fgrad.scipy.special.choices import perm as perm
-from fgrad.scipy.special.dirichlet import diric as diric
-from fgrad.scipy.special.gammas import multigammaln as multigammaln
-from fgrad.scipy.special.lambert import lambertw as lambertw
-from fgrad.scipy.special.logistic import log_softmax as log_softmax
-from fgrad.scipy.special.logistic import logsumexp as logsumexp
-from fgrad.scipy.special.logistic import softmax as softmax
-from fgrad.scipy.special.polygammas import polygamma as polygamma
-from fgrad.scipy.special.polygammas import zeta as zeta
-from fgrad.scipy.special.spherical import spherical_in as spherical_in
-from fgrad.scipy.special.spherical import spherical_jn as spherical_jn
-from fgrad.scipy.special.spherical import spherical_kn as spherical_kn
-from fgrad.scipy.special.spherical import spherical_yn as spherical_yn
 
+# fmt: off
+# isort: off
+from fgrad.scipy.special import (  # noqa: F401  # they register the derivatives
+    airys, bessel, distributions, elementary, elliptic, equations, errorfunctions, ferrers, hypergeometric,
+    information, integrals, kolmogorovsmirnov, noncentral, polynomials, struves,
+)
+from fgrad.scipy.special.bessel import (
+    h1vp, h2vp, ivp, jvp, kvp, spherical_in, spherical_jn, spherical_kn, spherical_yn, yvp,
+)
+from fgrad.scipy.special.choices import comb, factorial, factorial2, factorialk, perm
+from fgrad.scipy.special.dirichlet import diric
+from fgrad.scipy.special.gammas import multigammaln
+from fgrad.scipy.special.lambert import lambertw
+from fgrad.scipy.special.logistic import log_softmax, logsumexp, softmax
+from fgrad.scipy.special.polygammas import polygamma, zeta
+
+__all__ = [
+    "comb", "diric", "factorial", "factorial2", "factorialk", "h1vp", "h2vp", "ivp", "jvp", "kvp", "lambertw",
+    "log_softmax", "logsumexp", "multigammaln", "perm", "polygamma", "softmax", "spherical_in", "spherical_jn",
+    "spherical_kn", "spherical_yn", "yvp", "zeta",
+]
 if hasattr(_special, "sph_harm_y"):  # since SciPy 1.15
-    from fgrad.scipy.special.harmonics import assoc_legendre_p as assoc_legendre_p
-    from fgrad.scipy.special.harmonics import assoc_legendre_p_all as assoc_legendre_p_all
-    from fgrad.scipy.special.harmonics import legendre_p as legendre_p
-    from fgrad.scipy.special.harmonics import legendre_p_all as legendre_p_all
-    from fgrad.scipy.special.harmonics import sph_harm_y as sph_harm_y
-    from fgrad.scipy.special.harmonics import sph_harm_y_all as sph_harm_y_all
-    from fgrad.scipy.special.harmonics import sph_legendre_p as sph_legendre_p
-    from fgrad.scipy.special.harmonics import sph_legendre_p_all as sph_legendre_p_all
+    from fgrad.scipy.special.harmonics import (
+        assoc_legendre_p, assoc_legendre_p_all, legendre_p, legendre_p_all, sph_harm_y, sph_harm_y_all, sph_legendre_p,
+        sph_legendre_p_all,
+    )
+
+    __all__ += [
+        "assoc_legendre_p", "assoc_legendre_p_all", "legendre_p", "legendre_p_all", "sph_harm_y", "sph_harm_y_all",
+        "sph_legendre_p", "sph_legendre_p_all",
+    ]
+# isort: on
+# fmt: on
 
 _TAKE_TENSORS = ("sinc", "softplus")
 """SciPy functions that are not ufuncs but accept tensors, because they call NumPy functions only."""
 
-_UFUNCS = [name for name in dir(_special) if isinstance(getattr(_special, name), np.ufunc)]
+__all__ += [
+    name
+    for name in dir(_special)
+    if name not in __all__ and (name in _TAKE_TENSORS or isinstance(getattr(_special, name), np.ufunc))
+]
 
-_OWN = {name for name, value in globals().items() if getattr(value, "__module__", "").startswith(f"{__name__}.")}
-
-__all__ = list(_OWN.union(_UFUNCS, (name for name in _TAKE_TENSORS if hasattr(_special, name))))
-
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -1,8 +1,9 @@
-"""Bessel functions J, Y, I, K and Hankel functions, also exponentially scaled, and functions for their derivatives.
+"""Bessel functions J, Y, I, K and Hankel functions, also exponentially scaled or spherical; and their derivatives.
 
 The derivatives are differences or sums of neighbouring orders. Where these cancel almost completely, as for scaled
-functions of large arguments, the asymptotic expansions are
-differentiated instead. There is no closed form in the order. Sections are those of https://dlmf.nist.gov.
+functions of large arguments, the asymptotic expansions are differentiated instead. There is no closed form in the
+order. SciPy's spherical functions are Python functions of plain arrays; those of this module also accept tensors.
+Sections are those of https://dlmf.nist.gov.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import numpy as np
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, apply
 from fgrad.ops.batching import elementwise_batch
+from fgrad.ops.elementwise import astype
 from fgrad.ops.families import register, sample, scale
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
+from fgrad.scipy.special._declaring import dtype_of
 from fgrad.scipy.special._several import along_last, far, in_halves, near, order
 from fgrad.typing import Array, ArrayLike, Operand
 
@@ -288,3 +291,58 @@ ivp = _enter("ivp", special.iv, "the modified Bessel function I", 1, 1, "(0, z)"
 kvp = _enter("kvp", special.kv, "the modified Bessel function K", 1, -1, "(0, z)", "0.398731")
 h1vp = _enter("h1vp", special.hankel1, "Hankel's function of the first kind", -1, 1, "(0, z).real", "-0.139870")
 h2vp = _enter("h2vp", special.hankel2, "Hankel's function of the second kind", -1, 1, "(0, z).real", "-0.139870")
+
+
+# Spherical functions, whose derivatives combine neighbouring orders without a pole
+
+
+def _spherical(name: str, before: int, after: int, what: str, example: str) -> Callable[..., Any]:
+    """Declare one kind by the signs of its neighbours in the derivative (10.51.2, 10.51.5).
+
+    (2 n + 1) f_n' = before * n f_(n - 1) + after * (n + 1) f_(n + 1)
+    """
+    scipys = getattr(special, name)
+
+    def slope(n: Array | float, z: Array) -> Any:
+        lower = n * apply(primitive, (np.maximum(n - 1, 0), z))
+        upper = (n + 1) * apply(primitive, (n + 1, z))
+        found = (before * lower + after * upper) / (2 * n + 1.0)
+        # Near the pole of the second kind the larger order is infinite, and dominates.
+        return np.where(np.isinf(upper), after * upper, found) if name in ("spherical_yn", "spherical_kn") else found
+
+    primitive = along_last(scipys, slope, "n", leading=(2,), domain=(0.3, 6.0))
+
+    def answer(n: ArrayLike, z: Any, derivative: bool = False) -> Any:
+        n = n if type(n) is Tensor else np.asarray(n, np.int_)
+        return astype(slope(n, z), dtype_of(scipys, n, z, True)) if derivative else apply(primitive, (n, z))
+
+    answer.__name__ = answer.__qualname__ = name
+    answer.__doc__ = f"""Return {what} of order `n`, or its derivative, as `scipy.special.{name}` does.
+
+    Args:
+        n: nonnegative integers, which are constants.
+        z: real or complex numbers.
+        derivative: return the derivative with respect to `z`, which is itself differentiable.
+
+    Returns:
+        An array of the shape to which `n` and `z` broadcast.
+
+    Raises:
+        NoClosedFormError: a NotImplementedError; `n` is traced.
+
+    Example:
+        >>> import fgrad as fg, fgrad.scipy.special
+        >>> slope = fg.grad(lambda z: fgrad.scipy.special.{name}(1, z))(1.5)
+        >>> print(f"{{slope:.6f}}")
+        {example}
+    """
+    found: Callable[..., Any] = differentiates(scipys)(answer)
+    return found
+
+
+spherical_jn = _spherical("spherical_jn", 1, -1, "the spherical Bessel function of the first kind", "0.136766")
+spherical_yn = _spherical("spherical_yn", 1, -1, "the spherical Bessel function of the second kind", "0.881422")
+spherical_in = _spherical("spherical_in", 1, 1, "the modified spherical Bessel function of the first kind", "0.590284")
+spherical_kn = _spherical(
+    "spherical_kn", -1, -1, "the modified spherical Bessel function of the second kind", "-0.752909"
+)

@@ -1,8 +1,10 @@
-"""The error functions and their inverses, the Faddeeva function, and the Voigt profile.
+"""The error functions and their inverses, the Faddeeva function, the Voigt profile, and the normal distribution.
 
     scipy.special.erf, erfc, erfcx, erfi, erfinv, erfcinv, dawsn, wofz, voigt_profile
+    scipy.special.ndtr, ndtri, log_ndtr, ndtri_exp, owens_t, nrdtrimn, nrdtrisd
     faddeeva(n, z)     the n-th derivative of `wofz`, used in the derivatives of the scaled functions
 
+One line is one function: one reverse rule per argument; applied to a tangent it is the forward rule.
 Far from 0 the scaled functions decay algebraically, and `2 * z * f(z)` in their derivatives is nearly
 constant: there the difference is computed by its asymptotic series.
 Formulas refer to https://dlmf.nist.gov.
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from fgrad.ops.lengths import unless_zero
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import Helper, declare, density, helper, whole_number
 from fgrad.typing import Array
@@ -105,28 +108,83 @@ def _dawson_slope(z: Array) -> Any:
 
 
 def _voigt_argument(x: Array, sigma: Array, gamma: Array) -> Any:
-    return (x + gamma * 1j) / (_unless_zero(sigma) * sqrt(2))
-
-
-def _unless_zero(sigma: Array) -> Array:
-    return np.where(np.equal(sigma, 0), 1, sigma)
+    return (x + gamma * 1j) / (unless_zero(sigma) * sqrt(2))
 
 
 def _voigt_slope_of_x(x: Array, sigma: Array, gamma: Array) -> Any:
-    slope = np.real(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
+    slope = np.real(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
     square = x * x + gamma * gamma
     return np.where(np.equal(sigma, 0), x * gamma * -2 / (square * square * pi), slope)
 
 
 def _voigt_slope_of_gamma(x: Array, sigma: Array, gamma: Array) -> Any:
-    slope = -np.imag(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
+    slope = -np.imag(faddeeva(1, _voigt_argument(x, sigma, gamma))) / (unless_zero(sigma) ** 2 * (2 * sqrt(pi)))
     square = x * x + gamma * gamma
     return np.where(np.equal(sigma, 0), (x - gamma) * (x + gamma) / (square * square * pi), slope)
 
 
 def _voigt_slope_of_sigma(x: Array, sigma: Array, gamma: Array) -> Any:
     """Return the derivative with respect to sigma: sigma times the second derivative in x (the heat equation)."""
-    curvature = np.real(faddeeva(2, _voigt_argument(x, sigma, gamma))) / (_unless_zero(sigma) ** 2 * (2 * sqrt(2 * pi)))
+    curvature = np.real(faddeeva(2, _voigt_argument(x, sigma, gamma))) / (unless_zero(sigma) ** 2 * (2 * sqrt(2 * pi)))
     square = x * x + gamma * gamma
     at_zero = sigma * gamma * 2 * (3 * x * x - gamma * gamma) / (square * square * square * pi)
     return np.where(np.equal(sigma, 0), at_zero, curvature)
+
+
+# The normal distribution
+
+normal_density: Helper = density("normal_density", -0.5, 1 / sqrt(2 * pi))
+
+
+def _inverse_density(x: Array) -> Any:
+    return np.exp(x * x * 0.5) * sqrt(2 * pi)
+
+
+def _mills(x: Array) -> Any:
+    return sqrt(2 / pi) / special.erfcx(x * -sqrt(0.5))
+
+
+def _mills_slope(ans: Array, x: Array) -> Any:
+    """Return the derivative of the ratio, -ans * (x + ans), with an accurate sum on the left."""
+    u = x * -sqrt(0.5)
+    left = np.real(x) < 0
+    on_left = np.where(left, u, 1)
+    remainder = erfcx_slope(on_left) / special.erfcx(on_left) * -sqrt(0.5)
+    return -ans * np.where(left, remainder, x + ans)
+
+
+def _owen_slope(h: Array, a: Array) -> Any:
+    """Return the derivative of Owen's T function with respect to `h`."""
+    return normal_density(h) * special.erf(a * h * sqrt(0.5)) / -2
+
+
+def _owen_slope_of_angle(h: Array, a: Array) -> Any:
+    """Return the derivative with respect to `a`, the tangent of an angle."""
+    square = a * a + 1
+    return np.exp(h * h * square / -2) / (square * (2 * pi))
+
+
+def _relative_slope(x: Array) -> Any:
+    """Return the derivative of the logarithm of `ndtri`, given its value `x`."""
+    return _inverse_density(x) / x
+
+
+# fmt: off
+mills: Helper = helper(_mills,
+    lambda ans, x: lambda ct: ct * _mills_slope(ans, x), name="inverse_mills_ratio", complex=True)
+
+declare(special.ndtr,      lambda ans, x: lambda ct: ct * normal_density(x), complex=True)
+declare(special.ndtri,     lambda ans, y: lambda ct: ct * _inverse_density(ans), domain=(0.1, 0.9))
+declare(special.log_ndtr,  lambda ans, x: lambda ct: ct * mills(x), complex=True)
+declare(special.ndtri_exp, lambda ans, y: lambda ct: ct / mills(ans), domain=(-3, -0.2))
+declare(special.owens_t,   lambda ans, h, a: lambda ct: ct * _owen_slope(h, a),
+                           lambda ans, h, a: lambda ct: ct * _owen_slope_of_angle(h, a))
+declare(special.nrdtrimn,  lambda ans, p, std, x: lambda ct: ct * (std * -_inverse_density(special.ndtri(p))),
+                           lambda ans, p, std, x: lambda ct: ct * -special.ndtri(p),
+                           lambda ans, p, std, x: lambda ct: ct * 1.0,
+                           domain=((0.1, 0.4), (0.5, 2), (-2, 2)))
+declare(special.nrdtrisd,  lambda ans, mn, p, x: lambda ct: ct / -special.ndtri(p),
+                           lambda ans, mn, p, x: lambda ct: ct * (-ans * _relative_slope(special.ndtri(p))),
+                           lambda ans, mn, p, x: lambda ct: ct / special.ndtri(p),
+                           domain=((2, 3), (0.1, 0.4), (-2, 1)))
+# fmt: on

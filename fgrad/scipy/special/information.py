@@ -17,14 +17,11 @@ import numpy as np
 from fgrad.core.tensor import apply
 from fgrad.ops.elementwise import power_derivative
 from fgrad.ops.families import elementwise, scale
+from fgrad.ops.lengths import unless_zero
 from fgrad.scipy import _special as special
 from fgrad.scipy.special._declaring import NOT_SAMPLED, Helper, declare, helper, whole_number
 from fgrad.scipy.special.elementary import any_exprel
 from fgrad.typing import Array, Operand
-
-
-def _unless_zero(x: Array) -> Array:
-    return np.where(np.equal(x, 0), 1, x)
 
 
 def _quotient(x: Array, y: Array) -> Any:
@@ -41,8 +38,8 @@ def _excess(x: Array, y: Array) -> Any:
 
 def _log_of_quotient_value(x: Operand, y: Any) -> Array:
     near = np.abs(x - y) < y / 2
-    difference = np.where(np.equal(y, 0), np.inf, np.log(x) - np.log(_unless_zero(y)))
-    return np.where(near, np.log1p(np.where(near, (x - y) / _unless_zero(y), 0)), difference)
+    difference = np.where(np.equal(y, 0), np.inf, np.log(x) - np.log(unless_zero(y)))
+    return np.where(near, np.log1p(np.where(near, (x - y) / unless_zero(y), 0)), difference)
 
 
 def _log_of_quotient(x: Array, y: Array) -> Any:
@@ -115,12 +112,12 @@ def _beyond(delta: Array, r: Array) -> Array:
 
 
 def _pseudo_limited(delta: Array, r: Array) -> Any:
-    return delta * (r / _unless_zero(np.hypot(delta, r)))
+    return delta * (r / unless_zero(np.hypot(delta, r)))
 
 
 def _pseudo_beyond(delta: Array, r: Array) -> Any:
     """Return (hypot(delta, r) - delta)**2 / hypot(delta, r), without cancellation."""
-    length = _unless_zero(np.hypot(delta, r))
+    length = unless_zero(np.hypot(delta, r))
     difference = r * (r / (length + delta))
     return difference * (difference / length)
 

@@ -146,6 +146,4 @@ def __getattr__(name: str) -> Any:
 __all__: list[str] = []
 __all__.extend(sorted({*_numpys, *(name for name in globals() if not name.startswith("_"))} - _HELPERS))
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy

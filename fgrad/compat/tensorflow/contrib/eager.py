@@ -15,11 +15,10 @@ from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
 from fgrad.compat.deferred.graph import Convertible, holds_symbol
 from fgrad.compat.deferred.state import identity
-from fgrad.compat.tensorflow.gradient import GradientTape as GradientTape
-from fgrad.compat.tensorflow.gradient import custom_gradient as custom_gradient
+from fgrad.compat.tensorflow.gradient import GradientTape, custom_gradient
 from fgrad.compat.tensorflow.missing import missing
-from fgrad.compat.tensorflow.modes import executing_eagerly as executing_eagerly
-from fgrad.compat.tensorflow.variables import Variable as Variable
+from fgrad.compat.tensorflow.modes import executing_eagerly
+from fgrad.compat.tensorflow.variables import Variable
 from fgrad.core.tree import flatten, tree_map
 from fgrad.transforms.calls import Selection, decorator, name_of, select
 from fgrad.typing import Operand
@@ -29,10 +28,7 @@ __all__ = [
     "implicit_value_and_gradients", "make_vjp", "value_and_gradients_function",
 ]  # fmt: skip
 
-
-def __dir__() -> list[str]:
-    return __all__
-
+__dir__ = __all__.copy
 
 __getattr__ = missing(__name__)
 

@@ -18,22 +18,14 @@ from typing import Any
 
 from fgrad.scipy._absent import absent as _absent
 from fgrad.scipy.sparse._instead import INSTEAD as _INSTEAD
-from fgrad.scipy.sparse.linalg.direct import SuperLU as SuperLU
-from fgrad.scipy.sparse.linalg.direct import factorized as factorized
-from fgrad.scipy.sparse.linalg.direct import splu as splu
-from fgrad.scipy.sparse.linalg.direct import spsolve as spsolve
-from fgrad.scipy.sparse.linalg.eigen import eigsh as eigsh
-from fgrad.scipy.sparse.linalg.exponentials import expm_multiply as expm_multiply
-from fgrad.scipy.sparse.linalg.iterative import bicgstab as bicgstab
-from fgrad.scipy.sparse.linalg.iterative import cg as cg
-from fgrad.scipy.sparse.linalg.iterative import gmres as gmres
-from fgrad.scipy.sparse.linalg.iterative import minres as minres
+from fgrad.scipy.sparse.linalg.direct import SuperLU, factorized, splu, spsolve
+from fgrad.scipy.sparse.linalg.eigen import eigsh
+from fgrad.scipy.sparse.linalg.exponentials import expm_multiply
+from fgrad.scipy.sparse.linalg.iterative import bicgstab, cg, gmres, minres
 
 __all__ = ["SuperLU", "bicgstab", "cg", "eigsh", "expm_multiply", "factorized", "gmres", "minres", "splu", "spsolve"]
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = __all__.copy
 
 
 def __getattr__(name: str) -> Any:

@@ -12,8 +12,8 @@ from fgrad.compat.deferred.state import GraphVariable
 from fgrad.compat.tensorflow.arrays import cast, convert_to_tensor, identity, zeros_like
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.train import ExponentialMovingAverage as ExponentialMovingAverage
-from fgrad.compat.tensorflow.train import zero_of
-from fgrad.compat.tensorflow.variables import Variable, get_variable_scope
+from fgrad.compat.tensorflow.train import scope_prefix, zero_of
+from fgrad.compat.tensorflow.variables import Variable
 
 __all__ = ["ExponentialMovingAverage", "assign_moving_average", "weighted_moving_average"]
 
@@ -62,7 +62,7 @@ _sums: dict[int, tuple[weakref.ref[Any], Any]] = {}
 def _sums_of(variable: Any) -> Any:
     """Return the variables for a sum, and for the number of its updates."""
     if isinstance(variable, GraphVariable):
-        return _new_sums(f"{_prefix()}{variable._shared_name}/", zeros_like(variable.initial_value))
+        return _new_sums(f"{scope_prefix()}{variable._shared_name}/", zeros_like(variable.initial_value))
     number = id(variable)
     if number not in _sums:
         made = _new_sums(f"{variable._shared_name}/", zeros_like(variable.value()))
@@ -79,11 +79,6 @@ def _new_sums(path: str, zero: object) -> tuple[Any, Any]:
     graph = zero.graph
     with mode.block(graph), graph.control_dependencies(None), graph.scope(path):
         return GraphVariable(zero, False, "biased"), GraphVariable(0.0, False, "local_step", zero.dtype)
-
-
-def _prefix() -> str:
-    scope = get_variable_scope().name
-    return f"{scope}/" if scope else ""
 
 
 def weighted_moving_average(
@@ -108,7 +103,7 @@ def weighted_moving_average(
             "assign_moving_average with zero_debias=False."
         )
     graph = default_graph()
-    with graph.scope(f"{_prefix()}{name or 'WeightedMovingAvg'}/"):
+    with graph.scope(f"{scope_prefix()}{name or 'WeightedMovingAvg'}/"):
         sums = [GraphVariable(zero_of(value), False, each) for each in ("value_x_weight", "weight")]
     news = (value * weight, identity(weight))
     total, weights = (
