@@ -132,9 +132,15 @@ def one_call(function: Callable[..., Any], *args: object) -> Any:
 
 
 def release_all(releases: list[Callable[[], None]]) -> None:
-    """Call the functions that were deferred to the end of a call."""
-    while releases:
-        releases.pop()()
+    """Call the functions that were deferred to the end of a call; one that an interrupt ends is called again."""
+    try:
+        while releases:
+            releases[-1]()
+            releases.pop()
+    except BaseException:
+        while releases:
+            releases.pop()()
+        raise
 
 
 def _instead_of_function(name: str, given: object) -> str:
