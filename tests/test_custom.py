@@ -768,6 +768,47 @@ def test_a_checkpointed_function_pickles():
     assert again(0.5) == np.sin(0.5)
 
 
+@fg.custom_vjp
+def tripled_by_vjp(x):
+    return x * x
+
+
+tripled_by_vjp.defvjp(lambda x: (x * x, x), lambda x, ct: (3.0 * ct,))
+
+
+@fg.custom_jvp
+def tripled_by_jvp(x):
+    return x * x
+
+
+tripled_by_jvp.defjvp(lambda primals, tangents: (tripled_by_jvp(*primals), 3.0 * tangents[0]))
+
+
+@fg.custom_gradient
+def tripled_by_gradient(x):
+    return x * x, lambda ct: 3.0 * ct
+
+
+class OfMethod:
+    @fg.custom_gradient
+    def tripled(self, x):
+        return x * x, lambda ct: (None, 3.0 * ct)
+
+
+@pytest.mark.parametrize("function", [tripled_by_vjp, tripled_by_jvp, tripled_by_gradient, OfMethod().tripled])
+def test_a_function_with_a_rule_pickles_by_its_name(function):
+    for again in (pickle.loads(pickle.dumps(function)), copy.copy(function), copy.deepcopy(function)):
+        assert again(2.0) == 4.0
+        assert fg.grad(again)(2.0) == 3.0
+    assert fg.grad(pickle.loads(pickle.dumps(fg.grad(function))))(2.0) == 0.0
+
+
+def test_a_function_with_a_rule_of_another_name_is_copied():
+    function = fg.custom_gradient(segment_of_module)
+    assert copy.copy(function) is not function
+    assert copy.copy(function)._function is segment_of_module
+
+
 def test_a_checkpoint_hands_tensors_on_as_tensors():
     kinds = []
 

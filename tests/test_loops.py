@@ -852,3 +852,19 @@ def test_a_branch_that_runs_at_once_may_assign_to_a_variable():
     assert fg.cond(True, lambda v: v.assign_add(np.ones(2)), lambda v: v, v) is v
     assert fg.switch(1, [lambda v: v, lambda v: v.assign(2.0 * v)], v) is v
     assert v.numpy().tolist() == [4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    "derivative", [fg.hessian, lambda f: fg.jacfwd(fg.jacfwd(f)), lambda f: fg.jacrev(fg.jacfwd(f))]
+)
+@pytest.mark.parametrize("dtype", [np.complex128, np.float32])
+def test_tangents_of_a_recorded_carry_have_its_dtype(derivative, dtype):
+    def loss(x):
+        carry, outputs = fg.scan(lambda c, x: (c * x + dtype(0.5), np.abs(c)), dtype(1), x)
+        return np.sum(np.abs(carry * outputs * dtype(2)) ** 2)
+
+    x = np.array([0.3, 0.5, 0.9], np.finfo(dtype).dtype)
+    found, expected = fg.trace(derivative(loss))(x), derivative(loss)(x)
+    np.testing.assert_allclose(found(x), expected, rtol=1e-5)
+    assert found(x).dtype == expected.dtype == x.dtype
+    assert {name.dtype for each in found.equations for name in each.outputs} <= {np.dtype(dtype), x.dtype}

@@ -22,6 +22,7 @@ from fgrad.core import snapshots
 from fgrad.core.coerce import OPERANDS
 from fgrad.core.reverse import _added
 from fgrad.core.views import layout
+from fgrad.transforms import calls
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -296,6 +297,34 @@ def test_arrays_are_writable_again_whatever_ends_a_transform(transform):
         assert part.flags.writeable
         assert turned.flags.writeable
         assert not snapshots._locked
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"), [(snapshots, "_lineage"), (snapshots.Locks, "release"), (calls, "release_all")]
+)
+def test_arrays_are_writable_again_after_an_interrupt_while_they_are_released(owner, name, monkeypatch):
+    a, x = fresh(), np.ones(400)
+    part = a[100:]
+    function, pending = getattr(owner, name), []
+
+    def interrupted(*args):
+        if pending:
+            raise pending.pop()
+        return function(*args)
+
+    def f(x):
+        total = np.sum((a @ x) ** 2) + np.sum((part @ x) ** 2)
+        pending.append(KeyboardInterrupt())
+        return total
+
+    monkeypatch.setattr(owner, name, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fg.grad(f)(x)
+    monkeypatch.undo()
+    assert a.flags.writeable
+    assert part.flags.writeable
+    assert not snapshots._locked
+    np.testing.assert_allclose(fg.grad(lambda x: np.sum(a @ x))(x), np.sum(a, axis=0))
 
 
 def test_what_was_read_only_stays_so_and_to_make_it_writable_is_an_error():

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import functools
 import mmap
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
+from fgrad._locks import Lock
 from fgrad.typing import Array
 
 LARGE = 1 << 20
@@ -128,9 +128,9 @@ def debug_overwrites() -> Iterator[None]:
         _debugging.reset(token)
 
 
-_locked: dict[int, tuple[Any, int, list[Any]]] = {}
-"""By the id of an array that owns memory: the array, the number of locks, and the arrays they have made read-only."""
-_counting = threading.Lock()
+_locked: dict[int, tuple[Any, set[int], list[Any]]] = {}
+"""By the id of an array that owns memory: the array, the ids of its locks, and the arrays they have made read-only."""
+_locking = Lock()
 
 
 def _lineage(array: Any) -> list[Any]:
@@ -174,10 +174,10 @@ class Locks:
         before = fingerprint(array) if _debugging.get() else None
         self._uses[id(array)] = array, name, errors.users_place(), before
         arrays = _lineage(array)
-        with _counting:
+        with _locking:
             self._owners.append(arrays[-1])  # in this order, an interrupt leaves nothing locked
-            _, count, locked = _locked.get(id(arrays[-1]), (None, 0, []))
-            _locked[id(arrays[-1])] = arrays[-1], count + 1, locked
+            _, holders, locked = _locked.setdefault(id(arrays[-1]), (arrays[-1], set(), []))
+            holders.add(id(self))
             for each in arrays:
                 if each.flags.writeable:
                     locked.append(each)
@@ -210,17 +210,25 @@ class Locks:
             ) from error
 
     def release(self) -> None:
-        """Make arrays writable again that no other record has locked."""
+        """Make arrays writable again that no other record has locked.
+
+        If an interrupt ends it, another call continues.
+        """
         while self._owners:
-            with _counting:
-                owner, count, locked = _locked.pop(id(self._owners[-1]), (None, 1, []))
-                if count > 1:
-                    _locked[id(owner)] = owner, count - 1, locked
-                else:
+            with _locking:
+                owner = id(self._owners[-1])
+                _, holders, locked = _locked.get(owner, (None, set[int](), []))
+                holders.discard(id(self))
+                if not holders:
                     for each in sorted(locked, key=lambda array: len(_lineage(array))):
                         each.flags.writeable = True  # the owner before its views, as NumPy requires
+                    _locked.pop(owner, None)
                 self._owners.pop()
         self._uses.clear()
+
+    def __del__(self) -> None:
+        if getattr(self, "_owners", None):  # an interrupt has kept the call from releasing them
+            self.release()
 
 
 class ChecksumGuard:

@@ -187,7 +187,7 @@ def _masked_body(iterations: Iterations) -> Block:
 
 def _examples_of(iterations: Iterations, moving: Moving) -> list[Any]:
     assert iterations.examples is not None
-    tangents = [np.ones(np.shape(x)) for x in iterations.examples]
+    tangents = [np.ones(np.shape(x), np.asarray(x).dtype) for x in iterations.examples]
     parts = zip(*(iterations.parted(each) for each in (iterations.examples, tangents, moving.inputs)), strict=True)
     return [x for part, along, own in parts for x in (*part, *chosen(along, own))]
 

@@ -6,14 +6,20 @@
 
 A program is valid as long as the values to which the function refers are unchanged since the recording: its closure
 cells and defaults, globals, attributes, items, the functions that it calls, and the values to which these refer. Only
-attributes whose names occur in the code are compared, since others may change in each call.
-Objects are compared by identity, numbers and strings by value, arrays by their elements; large arrays by fingerprints,
-and read-only arrays not at all. Variables are inputs of programs, so they are not compared.
+attributes whose names occur in the code are compared, since others may change in each call. The code includes that of
+special methods, which operators call. The methods of a library's object are not read: its arrays and functions are
+compared whatever their names.
+Objects are compared by identity, numbers and strings by value, arrays and tables by their elements; large arrays by
+fingerprints, and read-only arrays not at all. Variables are inputs of programs, so they are not compared.
 """
 
 from __future__ import annotations
 
+import argparse
+import array
 import collections
+import collections.abc
+import contextvars
 import functools
 import itertools
 import operator
@@ -39,8 +45,33 @@ _NOTHING, _CONTENTS = object(), "contents"
 _VALUES = (int, float, complex, str, bytes, np.generic)
 _MAPPINGS = (dict, types.MappingProxyType, collections.ChainMap, collections.UserDict)
 _CONTAINERS = (*_MAPPINGS, list, tuple, set, frozenset, collections.deque, collections.UserList)
-_DYNAMIC_ACCESS = {"vars", "__dict__", "getattr", "globals", "locals", "eval", "exec"}
+_NAMESPACES = (types.SimpleNamespace, argparse.Namespace)
+_DYNAMIC_ACCESS = {
+    "vars",
+    "__dict__",
+    "getattr",
+    "globals",
+    "locals",
+    "eval",
+    "exec",
+    "asdict",
+    "astuple",
+    "attrgetter",
+}
 """Names in code that may access any attribute."""
+_CONSTRUCTORS = {"__new__", "__init__", "__post_init__"}
+_NOT_CALLED = {
+    *_CONSTRUCTORS,
+    *("__repr__", "__str__", "__format__", "__dir__", "__sizeof__", "__del__", "__copy__", "__deepcopy__"),
+    *("__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__getnewargs__", "__getnewargs_ex__"),
+    *("__init_subclass__", "__subclasshook__", "__set_name__", "__class_getitem__"),
+}
+"""Special methods of objects on which computed values do not depend: they make objects, text, copies and classes."""
+_FUNCTION_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
+_USED_BY_LIBRARIES = (np.ndarray, tuple, types.FunctionType, types.MethodType, functools.partial)
+_BUFFERS = (bytearray, memoryview, array.array)
+_TABLES = ("pandas", "xarray", "pint")
+"""Libraries whose objects hold arrays that their own methods return."""
 
 Check = Callable[[], bool]
 
@@ -57,12 +88,14 @@ class Captured:
         self._names: set[str] = set()
         self._open: list[tuple[str, Mapping[str, Any]]] = []
         self._seen: dict[int, Any] = {}
+        self._classes: dict[type, Mapping[str, Any]] = {}
         self._waiting: list[tuple[str, Any]] = [("", function), *(("an argument", x) for x in others)]
         self._bindings: dict[int, _Bindings] = {}
         self._checks: list[tuple[str, Check]] = []
         while self._waiting and len(self._seen) < _MOST_OBJECTS:
             self._visit(*self._waiting.pop())
         self._seen.clear()
+        self._classes.clear()
         self._open.clear()
         self._waiting.clear()
         self._identities = _Identities(self._bindings.values())
@@ -96,17 +129,21 @@ class Captured:
             self._checks.append((what, _tensor_check(x)))
         elif isinstance(x, np.ndarray):
             self._checks.extend(() if is_read_only(x) else [(what, _array_check(x))])
+            if kind is not np.ndarray:
+                self._visit_library_object(what, x)
         elif (visit := self._visits.get(kind)) is not None:
             visit(self, what, x)
         elif isinstance(x, Transformed):
             self._waiting.append((what, x.__wrapped__ if hasattr(x, "__wrapped__") else vars(x)["_function"]))
         elif isinstance(x, _CONTAINERS):
             self._visit_items(what, x)
+        elif isinstance(x, _BUFFERS):
+            self._checks.append((what, _same(lambda: bytes(x))))
         elif isinstance(x, Variable):
             pass
-        elif not _is_of_library(x):
+        elif isinstance(x, _NAMESPACES) or not _is_of_library(x):
             self._visit_object(what, x)
-        elif not isinstance(x, (type, types.ModuleType)) and not type(x).__module__.startswith("fgrad."):
+        elif not isinstance(x, (type, types.ModuleType)):
             self._visit_library_object(what, x)
 
     def _visit_function(self, what: str, x: types.FunctionType) -> None:
@@ -114,13 +151,19 @@ class Captured:
             return
         for name, cell in zip(x.__code__.co_freevars, x.__closure__ or (), strict=True):
             self._bind(_Cell(cell), _CONTENTS, _Cell(cell).get(_CONTENTS), name)
-        for default in (*(x.__defaults__ or ()), *(x.__kwdefaults__ or {}).values()):
-            self._waiting.append((f"a default of {x.__name__}", default))
+        self._waiting += [(f"a default of {x.__name__}", each) for each in (*(x.__defaults__ or ()), x.__kwdefaults__)]
         if is_library(x.__code__.co_filename):
             return
+        self._bindings[id(x)] = _FunctionBindings(x)
+        self._open.append((x.__name__, vars(x)))
+        self._bind_attributes(x.__name__, vars(x), self._names)
         names = names_in(x.__code__)
         for name in names & x.__globals__.keys():
             self._bind(x.__globals__, name, x.__globals__[name], name)
+        self._add_names(names)
+
+    def _add_names(self, names: frozenset[str]) -> None:
+        """Add names that occur in code, and record the attributes of these names."""
         new = names - self._names
         self._names |= new
         for owner, attributes in self._open if new else ():
@@ -136,6 +179,15 @@ class Captured:
     def _visit_wrapped(self, what: str, x: Any) -> None:
         self._waiting.append((what, x.fget if type(x) is property else x.__func__))
 
+    def _visit_getter(self, what: str, x: operator.attrgetter[Any]) -> None:
+        paths = x.__reduce__()[1]
+        self._add_names(frozenset(name for path in paths for name in str(path).split(".")))
+
+    def _visit_context(self, what: str, x: contextvars.ContextVar[Any]) -> None:
+        value = _value_in_context(x)
+        self._checks.append((what, lambda: _is_same(_value_in_context(x), value)))
+        self._waiting.append((what, value))
+
     def _visit_items(self, what: str, x: Any) -> None:
         if isinstance(x, _MAPPINGS):
             for key, value in x.items():
@@ -149,32 +201,54 @@ class Captured:
 
     def _visit_object(self, what: str, x: Any) -> None:
         """Record the attributes of an object and its class, or of a user's module."""
-        kinds = x.__mro__ if isinstance(x, type) else type(x).__mro__
-        attributes = getattr(x, "__dict__", {})
-        self._checks.append((what, _has_length(attributes)))  # a new attribute would hide that of the class
-        slots = (
-            [name for kind in kinds for name in kind.__dict__.get("__slots__", ())] if not isinstance(x, type) else []
-        )
-        for each in [
-            attributes,
-            *([_SlotAttributes(x, slots)] if slots else ()),
-            *(kind.__dict__ for kind in kinds if not _is_of_library(kind)),
-        ]:
+        kinds = (x.__mro__ if isinstance(x, type) else ()) + type(x).__mro__
+        known = self._classes
+        found: list[Mapping[str, Any]] = []
+        if not isinstance(x, type):
+            found += [getattr(x, "__dict__", {}), *_slot_attributes(x)]
+        for kind in kinds:
+            if kind not in known and not _is_of_library(kind):
+                known[kind] = kind.__dict__
+                found.append(known[kind])
+        for each in found:
             self._open.append((what, each))
             self._bind_attributes(what, each, self._names)
+            self._checks.append((what, _has_length(each)))  # a new attribute would hide that of a class
+        if isinstance(x, type):  # code that refers to a class makes objects of it
+            for each in [known[kind] for kind in kinds if kind in known]:
+                self._bind_those(what, each, [name for name in _CONSTRUCTORS if name in each])
+        else:
+            self._checks.append((what, _class_check(x)))
 
     def _visit_library_object(self, what: str, x: Any) -> None:
         """Record the attributes of a library's object, such as a namespace or a model, which may add further ones."""
+        if type(x).__module__.partition(".")[0] in _TABLES:
+            self._checks.append((what, _same(functools.partial(_contents_of_table, x))))
         attributes = getattr(x, "__dict__", None)
-        if isinstance(attributes, dict):
+        for each in [*([attributes] if isinstance(attributes, dict) else ()), *_slot_attributes(x)]:
+            self._bind_those(what, each, [name for name in each if isinstance(each[name], _USED_BY_LIBRARIES)])
+        if isinstance(attributes, dict) and not type(x).__module__.startswith("fgrad."):
             self._open.append((what, attributes))
             self._bind_attributes(what, attributes, self._names)
 
     def _bind_attributes(self, owner: str, attributes: Mapping[str, Any], names: set[str] | frozenset[str]) -> None:
-        for name, value in list(attributes.items()):
-            is_special = name == "__call__" and names is self._names
-            if name in names or is_special or (names & _DYNAMIC_ACCESS and not name.startswith("__")):
-                self._bind(attributes, name, value, f"{owner}.{name}")
+        """Record the attributes of some names; where these are all names so far, also the special methods."""
+        is_dynamic, is_first = bool(names & _DYNAMIC_ACCESS), names is self._names
+        self._bind_those(
+            owner,
+            attributes,
+            [
+                name
+                for name, value in list(attributes.items())
+                if name in names
+                or (is_dynamic and not name.startswith("__"))
+                or (is_first and name.startswith("__") and name not in _NOT_CALLED and callable(value))
+            ],
+        )
+
+    def _bind_those(self, owner: str, attributes: Mapping[str, Any], names: Iterable[str]) -> None:
+        for name in names:
+            self._bind(attributes, name, attributes[name], f"{owner}.{name}")
 
     def _bind(self, owner: object, key: str, value: object, what: str) -> None:
         """Record that a key has a value, and visit the value."""
@@ -186,7 +260,24 @@ class Captured:
         types.MethodType: _visit_method,
         functools.partial: _visit_partial,
         **dict.fromkeys((property, staticmethod, classmethod), _visit_wrapped),
+        operator.attrgetter: _visit_getter,
+        contextvars.ContextVar: _visit_context,
+        weakref.ref: lambda self, what, x: self._waiting.append((what, x())),
     }
+
+
+def _weakly(x: Any) -> Callable[[], Any]:
+    """Return a function that returns an object, and does not keep it alive if that can be."""
+    try:
+        return weakref.ref(x)
+    except TypeError:
+        return lambda: x
+
+
+def _class_check(x: Any) -> Check:
+    """Return a check that an object has its current class, which tools that reload modules replace."""
+    kind, owner = type(x), _weakly(x)
+    return lambda: type(owner()) is kind
 
 
 def _has_length(x: Any) -> Check:
@@ -214,8 +305,40 @@ class _Bindings:
         """Forget values that have changed."""
         self.known = {key: each for key, each in self.known.items() if _is_same(self._get(key), each[0])}
 
-    def _get(self, key: object) -> Any:
+    def values_by(self) -> Callable[[Any], Any]:
+        """Return a function of the owner that returns the values of all keys in a tuple, without a Python loop."""
+        return operator.itemgetter(*self._keys())
+
+    def values(self) -> list[Any]:
+        """Return the recorded values, as many as `values_by` returns."""
+        return [self.known[key][0] for key in self._keys()]
+
+    def _keys(self) -> list[Any]:
+        # A single key is repeated, since itemgetter returns a tuple only for several keys.
+        return [*self.known, *self.known] if len(self.known) == 1 else [*self.known]
+
+    def _get(self, key: Any) -> Any:
         return self.owner.get(key, _NOTHING)
+
+
+class _FunctionBindings(_Bindings):
+    """The code and defaults of a function, which tools such as IPython's autoreload replace.
+
+    Args:
+        function: the function.
+    """
+
+    def __init__(self, function: types.FunctionType) -> None:
+        super().__init__(function)
+        self.known = {name: (getattr(function, name), function.__name__) for name in _FUNCTION_PARTS}
+
+    @override
+    def values_by(self) -> Callable[[Any], Any]:
+        return operator.attrgetter(*self._keys())
+
+    @override
+    def _get(self, key: str) -> Any:
+        return getattr(self.owner, key)
 
 
 class _Identities:
@@ -224,10 +347,8 @@ class _Identities:
     def __init__(self, bindings: Iterable[_Bindings]) -> None:
         bindings = [each for each in bindings if each.known]
         self._owners = [each.owner for each in bindings]
-        # A single key is repeated, since itemgetter returns a tuple only for several keys.
-        keys = [[*each.known, *each.known] if len(each.known) == 1 else [*each.known] for each in bindings]
-        self._getters = [operator.itemgetter(*each) for each in keys]
-        self._values = [binding.known[key][0] for binding, own in zip(bindings, keys, strict=True) for key in own]
+        self._getters = [each.values_by() for each in bindings]
+        self._values = [value for each in bindings for value in each.values()]
 
     def are_identical(self) -> bool:
         """Return whether all values are the same objects as before."""
@@ -248,10 +369,7 @@ class _SlotAttributes(dict[str, Any]):
 
     def __init__(self, owner: Any, names: Sequence[str]) -> None:
         super().__init__({name: getattr(owner, name, _NOTHING) for name in names})
-        try:
-            self._owner: Callable[[], Any] = weakref.ref(owner)  # the program must not keep it alive
-        except TypeError:
-            self._owner = lambda: owner
+        self._owner = _weakly(owner)
 
     @override
     def get(self, key: str, nothing: object = None) -> Any:
@@ -286,17 +404,57 @@ def _is_same(found: object, value: object) -> bool:
     return repr(found) == repr(value)
 
 
+def _same(value: Callable[[], Any]) -> Check:
+    """Return a check that a function returns a value equal to the current one."""
+    before = value()
+    return lambda: bool(value() == before)
+
+
 def _array_check(array: Any) -> Check:
     """Return a check that an array still has its current elements, shape, strides and dtype."""
-    form = array.shape, array.strides, array.dtype
     if array.dtype.hasobject:
         items = array.ravel().tolist()
         return lambda: all(map(_is_same, array.ravel().tolist(), items))
-    if array.nbytes <= SMALL:
-        content = array.tobytes()
-        return lambda: array.tobytes() == content and (array.shape, array.strides, array.dtype) == form
-    before = fingerprint(array)
-    return lambda: (array.shape, array.strides, array.dtype) == form and fingerprint(array) == before
+    return _same(functools.partial(_contents, array))
+
+
+def _contents(array: Any) -> tuple[Any, ...]:
+    """Return the shape, strides and dtype of an array without objects, and its elements or a fingerprint of them."""
+    elements = array.tobytes() if array.nbytes <= SMALL else fingerprint(array)
+    return array.shape, array.strides, array.dtype, elements
+
+
+def _contents_of_table(table: Any) -> list[Any]:
+    """Return the columns, labels and elements of a table or of an array with labels or units, to be compared."""
+    parts = [table]
+    if isinstance(table, collections.abc.Mapping):
+        parts = [*table.values()]
+    elif hasattr(table, "columns"):
+        parts = [table.columns, *(table.iloc[:, position] for position in range(len(table.columns)))]
+    arrays = [np.asarray(each) for each in (*parts, *([table.index] if hasattr(table, "index") else ()))]
+    return [(each.shape, list(map(repr, each.ravel()))) if each.dtype.hasobject else _contents(each) for each in arrays]
+
+
+def _slot_attributes(x: Any) -> list[_SlotAttributes]:
+    """Return the attributes of an object in slots as a mapping, if it has any."""
+    names = []
+    for kind in type(x).__mro__:
+        own = kind.__dict__.get("__slots__", ())
+        names += [_mangled(name, kind.__name__) for name in ([own] if isinstance(own, str) else own)]
+    return [_SlotAttributes(x, names)] if names else []
+
+
+def _mangled(name: str, owner: str) -> str:
+    """Return the name that an attribute has outside of its class: a private one contains the name of the class."""
+    is_private = name.startswith("__") and not name.endswith("__")
+    return f"_{owner.lstrip('_')}{name}" if is_private else name
+
+
+def _value_in_context(variable: contextvars.ContextVar[Any]) -> Any:
+    try:
+        return variable.get()
+    except LookupError:  # it has no value, and no default
+        return _NOTHING
 
 
 def _tensor_check(tensor: Tensor) -> Check:

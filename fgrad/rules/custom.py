@@ -38,7 +38,7 @@ from fgrad.rules.rule import (
     zeros_of,
 )
 from fgrad.transforms.callbacks import check_callback
-from fgrad.transforms.calls import name_of
+from fgrad.transforms.calls import PickledByName, name_of
 from fgrad.transforms.reverse import vjp
 from fgrad.typing import Array
 
@@ -49,7 +49,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Custom(Generic[P, R]):
+class _Custom(PickledByName, Generic[P, R]):
     """A function on containers with a custom rule; subclasses define the form of the rule."""
 
     @names_keywords

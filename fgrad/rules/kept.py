@@ -36,7 +36,7 @@ from fgrad.errors.places import is_library
 from fgrad.rules.closures import Given, given_now, running_layers
 from fgrad.rules.names import GLOBALS, names_in
 from fgrad.rules.uncopied import Uncopied
-from fgrad.transforms.calls import Transformed
+from fgrad.transforms.calls import PickledByName, Transformed
 
 MOST = 10_000
 """The number of objects that are copied at most; further ones are shared."""
@@ -311,7 +311,8 @@ def _is_open(kind: type) -> bool:
         return True
     if issubclass(kind, (Trace, Observer, VariableWatch, Variable)) or not all(map(_is_python, kind.__mro__)):
         return False
-    if any(getattr(kind, name, None) is not getattr(object, name, None) for name in _WAYS):
+    known = (object, PickledByName)
+    if any(getattr(kind, name, None) not in [getattr(each, name, None) for each in known] for name in _WAYS):
         return False
     if any(hasattr(kind, name) for name in _OWN_WAYS):
         return False

@@ -90,13 +90,9 @@ class Transformed:
         return Transformed(self._run, self._function.__get__(instance, owner), self._options)
 
     def __reduce__(self) -> Any:
-        # If the name is bound to this object, as by a decorator, it is pickled by name.
-        name = getattr(self, "__qualname__", "")
-        found: Any = sys.modules.get(getattr(self, "__module__", None) or "")
-        for part in name.split("."):
-            found = getattr(found, part, None)
-        if found is self:
-            return name
+        found = found_by_name(self)
+        if found is self:  # as by a decorator: it is pickled by name
+            return self.__qualname__
         instance = getattr(self._function, "__self__", None)
         if isinstance(found, Transformed) and instance is not None:
             return getattr, (instance, self._function.__name__)
@@ -116,6 +112,21 @@ class Transformed:
         return f"<{self.transform} of {self._function!r}>"
 
 
+def found_by_name(x: object) -> Any:
+    """Return what is bound to the name of a function, or of an object that is called like one; None if nothing is."""
+    found: Any = sys.modules.get(getattr(x, "__module__", None) or "")
+    for part in getattr(x, "__qualname__", "").split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+class PickledByName:
+    """An object that is pickled by name where it is bound to its name, as by a decorator; otherwise by attributes."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self.__qualname__ if found_by_name(self) is self else super().__reduce_ex__(protocol)
+
+
 def one_call(function: Callable[..., Any], *args: object) -> Any:
     """Run a function, such as a pass over a tape, as one transform call: with at most one warning per line."""
     state = running.state()
@@ -132,9 +143,15 @@ def one_call(function: Callable[..., Any], *args: object) -> Any:
 
 
 def release_all(releases: list[Callable[[], None]]) -> None:
-    """Call the functions that were deferred to the end of a call."""
-    while releases:
-        releases.pop()()
+    """Call the functions that were deferred to the end of a call; one that an interrupt ends is called again."""
+    try:
+        while releases:
+            releases[-1]()
+            releases.pop()
+    except BaseException:
+        while releases:
+            releases.pop()()
+        raise
 
 
 def _instead_of_function(name: str, given: object) -> str:
