@@ -749,3 +749,11 @@ def test_from_minus_infinity_to_a_finite_limit(low, high):
     assert fg.jvp(integral, (0.3,), (1.0,))[1].item() == pytest.approx(moments(0.3), rel=1e-8)
     slopes = fg.vmap(fg.grad(integral))(np.array([0.3, -0.2]))
     np.testing.assert_allclose(slopes, [moments(0.3), moments(-0.2)], rtol=1e-8)
+
+
+def test_equal_limits_in_a_batch():
+    def integral(c):
+        return quad(lambda x, c: np.exp(c * x), 0.5, 0.5, args=(c,))[0]
+
+    np.testing.assert_array_equal(fg.vmap(integral)(np.array([0.3, 0.4])), np.zeros(2))
+    np.testing.assert_array_equal(fg.vmap(fg.grad(integral))(np.array([0.3, 0.4])), np.zeros(2))
