@@ -236,6 +236,14 @@ def test_what_interp_refuses():
             fg.vjp(lambda x, xp=xp, fp=fp, keywords=keywords: np.interp(x, xp, fp, **keywords), x)
 
 
+@pytest.mark.parametrize("number", [0, 1])
+def test_interp_refuses_complex_places_as_numpy_does(number):
+    points = [np.array([0.5, 1.5]), np.array([0.0, 1.0, 2.0])]
+    points[number] = points[number] + 0.1j
+    with pytest.raises(TypeError, match="Cannot cast array data from"):
+        fg.vjp(lambda *points: np.interp(*points, np.array([1.0, 3.0, 2.0])), *points)
+
+
 # Differences and integrals
 
 

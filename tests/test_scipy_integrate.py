@@ -733,3 +733,27 @@ def test_samples_that_do_not_fit(name, options, match):
 def test_no_samples():
     with pytest.raises(ValueError, match="At least one point is required along `axis`"):
         fg.vjp(integrate.cumulative_trapezoid, np.ones((2, 0)))
+
+
+@pytest.mark.parametrize(("low", "high"), [(-np.inf, 0.5), (-np.inf, -0.7), (0.5, -np.inf)])
+def test_from_minus_infinity_to_a_finite_limit(low, high):
+    """Where the integrand of the derivative changes its sign with x."""
+
+    def moments(b):
+        return quad(lambda x: x * np.exp(-1.3 * x**2 + b * x), low, high)[0]
+
+    def integral(b):
+        return quad(lambda x: np.exp(-1.3 * x**2 + b * x), low, high)[0]
+
+    assert fg.grad(integral)(0.3).item() == pytest.approx(moments(0.3), rel=1e-8)
+    assert fg.jvp(integral, (0.3,), (1.0,))[1].item() == pytest.approx(moments(0.3), rel=1e-8)
+    slopes = fg.vmap(fg.grad(integral))(np.array([0.3, -0.2]))
+    np.testing.assert_allclose(slopes, [moments(0.3), moments(-0.2)], rtol=1e-8)
+
+
+def test_equal_limits_in_a_batch():
+    def integral(c):
+        return quad(lambda x, c: np.exp(c * x), 0.5, 0.5, args=(c,))[0]
+
+    np.testing.assert_array_equal(fg.vmap(integral)(np.array([0.3, 0.4])), np.zeros(2))
+    np.testing.assert_array_equal(fg.vmap(fg.grad(integral))(np.array([0.3, 0.4])), np.zeros(2))

@@ -514,3 +514,8 @@ def test_of_a_batch_of_points_one_may_be_beyond():
 def test_values_are_asked_for_where_scipy_must_know_them():
     with pytest.raises(errors.MissingRuleError, match="scipy.interpolate.PchipInterpolator.solve has no derivative"):
         fg.grad(lambda y: interpolate.PchipInterpolator(X, y).solve(y[0])[0])(Y)
+
+
+def test_complex_points_of_interp1d_are_refused():
+    with pytest.raises(errors.DtypeError, match="takes real numbers"):
+        fg.vjp(interpolate.interp1d([0.0, 1.0, 2.0], [0.0, 1.0, 4.0]), np.array([1.2 + 0.5j]))

@@ -174,3 +174,16 @@ def test_precision_is_that_of_the_output():
 def test_what_is_wrong_is_said(call, error, match):
     with pytest.raises(error, match=match):
         fg.vjp(call, IMAGE)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: ndimage.map_coordinates(np.arange(5.0), x[None], order=1),
+        lambda x: ndimage.shift(np.arange(5.0), x[0], order=1),
+        lambda x: ndimage.affine_transform(np.ones((2, 2)), np.stack([x, x[::-1]])),
+    ],
+)
+def test_complex_places_are_refused(function):
+    with pytest.raises(fg.errors.DtypeError, match="takes real numbers"):
+        fg.vjp(function, np.array([1.2 + 0.5j, 2.0]))

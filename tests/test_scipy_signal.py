@@ -287,3 +287,25 @@ def test_a_recorded_filter_runs_on_other_values():
     graph = fg.trace(signal.lfilter)(NUMERATOR, DENOMINATOR, SIGNAL)
     other = NUMERATOR[::-1], DENOMINATOR + 0.1, SIGNAL**2
     np.testing.assert_allclose(graph(*other), scipy.signal.lfilter(*other), rtol=1e-12)
+
+
+INTEGERS = np.array([3, -1, 4, 1, -5, 9])
+OF_INTEGERS = [
+    lambda m, x: m.resample_poly(INTEGERS, 3, 2, window=x),
+    lambda m, x: m.resample_poly(INTEGERS, 3, 2, window=x, padtype="maximum"),
+    lambda m, x: m.resample_poly(INTEGERS, 2, 1, cval=x[0]),
+    lambda m, x: m.resample_poly(INTEGERS.astype(np.float32), 3, 2, window=x),
+    lambda m, x: m.convolve2d(INTEGERS[None], x[None], fillvalue=0.7),
+    lambda m, x: m.correlate2d(INTEGERS[:, None], x[:, None], fillvalue=0.7),
+    lambda m, x: m.convolve2d(INTEGERS[None].astype(np.float32), x[None], fillvalue=0.7),
+]
+
+
+@pytest.mark.parametrize("number", range(len(OF_INTEGERS)))
+def test_signals_of_a_narrower_dtype_do_not_round_what_is_traced(number):
+    function, filter_ = OF_INTEGERS[number], np.array([0.3, 0.8, 0.4])
+    value, _ = fg.vjp(lambda x: function(signal, x), filter_)
+    expected = function(scipy.signal, filter_)
+    assert value.dtype == expected.dtype
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    fg.testing.check_grads(lambda x: function(signal, x), (filter_,))

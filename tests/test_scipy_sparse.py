@@ -453,3 +453,21 @@ def test_arrays_are_no_arrays_of_numpy():
     for function in (bool, len, iter):
         with pytest.raises((TypeError, ValueError), match=re.escape("ambiguous") + "|not iterable"):
             function(array())
+
+
+@pytest.mark.parametrize("which", ["LM", "SM", "LA", "SA"])
+@pytest.mark.parametrize("sigma", [None, 0.3])
+@pytest.mark.parametrize("phase", [1.0, 1j])
+def test_eigenvalues_without_vectors_are_in_scipys_order(which, sigma, phase):
+    """Which is another one than with vectors."""
+    upper = np.triu(np.random.default_rng(4).normal(size=(12, 12)), 1)
+    matrix = phase * upper + np.conj(phase) * upper.T + np.diag(np.linspace(-3, 2, 12))
+    found, moved = fg.jvp(
+        lambda a: L.eigsh(a, k=4, which=which, sigma=sigma, return_eigenvectors=False), (matrix,), (matrix @ matrix,)
+    )
+    expected = scipy.sparse.linalg.eigsh(matrix, k=4, which=which, sigma=sigma, return_eigenvectors=False)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    np.testing.assert_allclose(moved, expected**2, rtol=1e-8)
+    pairs = fg.jvp(lambda a: L.eigsh(a, k=4, which=which, sigma=sigma), (matrix,), (matrix @ matrix,))[0]
+    with_vectors = scipy.sparse.linalg.eigsh(matrix, k=4, which=which, sigma=sigma)[0]
+    np.testing.assert_allclose(pairs[0], with_vectors, rtol=1e-9)

@@ -139,3 +139,28 @@ def test_second_derivatives_of_minkowskis_distance_by_its_order():
     expected = {(0,): 0.0, (1,): 1.0, (2,): 0.0, (0, 0): 0.5, (0, 1): 0.0, (1, 1): 0.0, (1, 2): 0.0, (2, 2): 0.0}
     for places, value in expected.items():
         np.testing.assert_allclose(found[places], value, atol=1e-14, err_msg=str(places))
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_jensenshannon_counts_the_axes_of_each_array(axis):
+    """As SciPy does, if the two have different numbers of axes."""
+    p, q = np.array([0.2, 0.5, 0.9]), np.array([[0.3, 0.1, 0.4], [0.8, 0.6, 0.2], [0.5, 0.9, 0.7]])
+    for pair in ((p, q), (q, p)):
+        value, _ = fg.vjp(lambda p, q: distance.jensenshannon(p, q, axis=axis), *pair)
+        np.testing.assert_allclose(value, scipy.spatial.distance.jensenshannon(*pair, axis=axis), rtol=1e-12)
+        fg.testing.check_grads(lambda p, q: distance.jensenshannon(p, q, axis=axis), pair)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: distance.euclidean(x, np.zeros(2)),
+        lambda x: distance.minkowski(x, np.zeros(2)),
+        lambda x: distance.canberra(x, np.zeros(2)),
+        lambda x: np.sum(distance.cdist(x[:, None], x[:, None])),
+        lambda x: np.sum(distance.pdist(x[:, None])),
+    ],
+)
+def test_imaginary_parts_are_not_dropped(function):
+    with pytest.raises(fg.errors.DtypeError, match="takes real numbers"):
+        fg.vjp(function, np.array([1.0 + 0.5j, 2.0]))

@@ -236,6 +236,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     x, xp, fp = as_array(x), as_array(xp), as_array(fp)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size == 0 or (type(period) in (int, float) and not period):
         np.interp(0.0, np.zeros(xp.shape), np.zeros(fp.shape), period=period)  # which raises NumPy's error
+    if "c" in (x.dtype.kind, xp.dtype.kind):
+        np.interp(np.zeros(1, x.dtype), np.zeros(1, xp.dtype), np.zeros(1))  # likewise
     if period is not None:
         x, xp, fp = _unrolled(x, xp, fp, np.abs(period))
         left = right = None

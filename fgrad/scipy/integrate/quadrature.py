@@ -632,10 +632,13 @@ class _Integral:
         if not hasattr(SCIPYS, "cubature"):  # new in SciPy 1.15
             raise NotTogether
         is_complex = False
+        # From minus infinity to a finite limit, SciPy's cubature evaluates functions at -x: it gets the mirrored one.
+        sign = -1.0 if low == -np.inf and high != np.inf else 1.0
+        low, high = (low, high) if sign > 0 else (-high, -low)
 
         def integrand(x: Array) -> Array:
             nonlocal is_complex
-            found = np.asarray(in_groups(of_nodes, [x[:, 0]], [np.arange(len(x))])[0])
+            found = np.asarray(in_groups(of_nodes, [sign * x[:, 0]], [np.arange(len(x))])[0])
             is_complex = found.dtype.kind == "c"
             return np.stack([found.real, found.imag], axis=-1) if is_complex else found  # SciPy needs real values
 
@@ -645,7 +648,7 @@ class _Integral:
             [high],
             rtol=self.options["epsrel"],
             atol=self.options["epsabs"],
-            points=[[point] for point in points],
+            points=[[sign * point] for point in points],
             max_subdivisions=FEW_INTERVALS,
         )
         if found.status != "converged":

@@ -11,6 +11,7 @@ from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
 from fgrad.ops.tracing import raw_array, run
+from fgrad.scipy._reals import real_array
 from fgrad.scipy.interpolate.bsplines import make_interp_spline
 from fgrad.scipy.interpolate.pieces import at_axis, by_example, column, examples, interval
 from fgrad.typing import Array, ArrayLike
@@ -103,7 +104,7 @@ class interp1d:  # noqa: N801  # SciPy's name
         return made(points)
 
     def _values(self, x: Array, y: Any, fill_value: object, points: Any) -> Any:
-        points, y = as_array(points), np.moveaxis(y, self.axis, 0)
+        points, y = real_array(points, "scipy.interpolate.interp1d"), np.moveaxis(y, self.axis, 0)
         points = points if points.dtype.kind == "f" else astype(points, np.float64)
         if self._spline is None:
             found = _along_first(x, y, points, self._kind)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import scipy.ndimage
 
-from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.padding import pad
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
+from fgrad.scipy._reals import real_array
 from fgrad.scipy.ndimage._arguments import OF_AN_IMAGE, array_of, axes_of, image_of, one_each
 from fgrad.scipy.ndimage._splines import Spline, coefficients, gather
 from fgrad.typing import Array, ArrayLike, Operand
@@ -51,7 +51,7 @@ def _prepared(image: Array, places: Array, order: int, mode: str, cval: Operand,
 
 def _at(image: Array, places: Array, order: int, mode: str, cval: Operand, prefilter: bool) -> Any:
     """Return an image at places, whose coordinates are along the first axis, in the dtype of the image."""
-    places = as_array(places).astype(np.float64)
+    places = real_array(places, "an interpolation in scipy.ndimage").astype(np.float64)
     c, places = _prepared(image, places, order, mode, cval, prefilter)
     spline = Spline(tuple(c.shape), order, mode, (0,) * c.ndim)
     found = gather(c, places, spline)
@@ -236,7 +236,7 @@ def zoom(
 
 def _transformation(matrix: Any, offset: Any, ndim: int) -> tuple[Any, Any]:
     """Return a matrix, or its diagonal, and the offset, also from homogeneous coordinates."""
-    matrix = array_of(matrix).astype(np.float64)
+    matrix = real_array(array_of(matrix), "scipy.ndimage.affine_transform").astype(np.float64)
     if matrix.ndim not in (1, 2) or matrix.shape[0] < 1:
         raise RuntimeError(f"no proper affine matrix provided: its shape is {matrix.shape}")
     if matrix.ndim == 2 and matrix.shape[1] == ndim + 1 and matrix.shape[0] in (ndim, ndim + 1):

@@ -336,6 +336,7 @@ def _on_plane(image: Array, v: Array, start: Sizes, length: Sizes, boundary: str
         return window(image, v, start, length)
     sizes = v.shape
     beyond = tuple(first + size - 1 for first, size in zip(start, sizes, strict=True))
+    image = astype(image, np.result_type(image.dtype, v.dtype))  # which `fillvalue` has, too
     return window(_surrounded(image, sizes, boundary, fillvalue), v, beyond, length)
 
 

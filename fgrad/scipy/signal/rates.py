@@ -78,7 +78,7 @@ _LEVELS: dict[str, Any] = {"mean": np.mean, "median": np.median, "minimum": np.m
 def _level(x: Array, padtype: str) -> Any:
     """Return the level that is subtracted from signals before filtering, and added again."""
     if padtype == "constant":
-        return 0.0
+        return 0
     if padtype in _LEVELS:
         return _LEVELS[padtype](x, axis=-1, keepdims=True)
     raise errors.UnsupportedError(
@@ -143,7 +143,8 @@ def resample_poly(
     moved = np.moveaxis(x, axis, -1)
     size = moved.shape[-1]
     wanted = -(-size * up // down)
-    h, half = _low_pass(window, up, down, moved.real.dtype)
+    dtype = moved.real.dtype if moved.dtype.kind in "fc" else np.dtype(np.float64)
+    h, half = _low_pass(window, up, down, dtype)
     level = _level(moved, padtype)
     before = down - half % down  # so that a point of the result is at the center of the filter
     skipped = (half + before) // down
@@ -152,8 +153,9 @@ def resample_poly(
     if padtype == "constant" and cval is not None:  # as far as the filter reaches
         around = -(-h.shape[0] // up)
         around += -around % down
+        moved = astype(moved, np.result_type(moved.dtype, h.dtype))  # which `cval` has, too
         moved = pad(moved, [(0, 0)] * (moved.ndim - 1) + [(around, around)], constant_values=cval)
         skipped, size = skipped + around * up // down, moved.shape[-1]
     h = np.concatenate([h, np.zeros(max(0, reach), h.dtype)])
-    found = _filtered(astype(h, moved.real.dtype), moved - level, up, down)[..., skipped : skipped + wanted]
+    found = _filtered(h, moved - level, up, down)[..., skipped : skipped + wanted]
     return np.moveaxis(found + level, -1, axis)

@@ -25,6 +25,7 @@ from fgrad.ops.tracing import first_example
 from fgrad.scipy import _special as special
 from fgrad.scipy._absent import absent
 from fgrad.scipy._plain import differentiates
+from fgrad.scipy._reals import real_array
 from fgrad.scipy.spatial._pairs import lengths, over_length
 from fgrad.typing import Array, ArrayLike, Operand
 
@@ -48,7 +49,7 @@ def _vector(x: ArrayLike) -> Any:
 
 def _points(x: ArrayLike) -> Any:
     """Return points in double precision, as SciPy computes the other distances."""
-    return as_array(x).astype(np.float64)
+    return real_array(x, "a distance of scipy.spatial").astype(np.float64)
 
 
 def _weight(w: Array) -> Any:
@@ -330,10 +331,11 @@ def seuclidean(u: ArrayLike, v: Any, V: Any) -> Any:  # noqa: N803  # SciPy's na
     return _length(u - v, 1 / V)
 
 
-def _jensenshannon(u: Array, v: Array, base: Operand | None = None) -> Any:
-    u, v = (x / np.sum(x, -1, keepdims=True) for x in (u, v))
+def _jensenshannon(u: Array, v: Array, base: Operand | None = None, axis: int = -1, keepdims: bool = False) -> Any:
+    # As in SciPy, `axis` counts the axes of each array, and then those of both together.
+    u, v = (x / np.sum(x, axis, keepdims=True) for x in (u, v))
     middle = (u + v) / 2
-    total = np.sum(special.rel_entr(u, middle), -1) + np.sum(special.rel_entr(v, middle), -1)
+    total = sum(np.sum(special.rel_entr(x, middle), axis, keepdims=keepdims) for x in (u, v))
     if base is not None:  # as in SciPy, which keeps the precision of arrays, but not of single numbers
         total = (total / np.log(base)).astype(total.dtype if total.ndim else np.float64)
     return _root(total / 2)
@@ -360,9 +362,7 @@ def jensenshannon(p: Any, q: Any, base: Any = None, *, axis: int = 0, keepdims: 
         >>> fg.grad(jensenshannon)(np.array([0.5, 0.5]), np.array([0.5, 0.5]))
         Tensor([0., 0.])
     """
-    u, v = (np.moveaxis(_vector(x), axis, -1) for x in (p, q))
-    found = _jensenshannon(u, v, base)
-    return np.expand_dims(found, axis) if keepdims else found
+    return _jensenshannon(_vector(p), _vector(q), base, axis, keepdims)
 
 
 _enter(jensenshannon, _jensenshannon, "js")

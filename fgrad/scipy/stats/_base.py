@@ -3,7 +3,7 @@
 Distribution        SciPy's own if nothing is traced; name, pickling, methods without derivatives
 Frozen              a distribution with its parameters: `norm(loc, scale)`
 @differentiated()   a method that runs if something is traced
-real_array(x, ...)  an argument as an array; in_double(x, ...) in double precision, as SciPy computes
+in_double(x, ...)   an argument in double precision, as SciPy computes; complex ones are rejected
 count_of(k, ...)    an argument that is a count, and has no derivative
 is_everywhere(x)    whether a condition is known to hold for all elements; also is_finite, is_moderate,
                     is_positive, is_above
@@ -26,6 +26,7 @@ from fgrad.core.tensor import apply
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.tracing import concrete_value, is_plainly_traced, run
 from fgrad.scipy._docstrings import completed_by
+from fgrad.scipy._reals import real_array
 from fgrad.typing import Array, ArrayLike, Operand
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,18 +52,6 @@ def differentiated(*shared: str) -> Callable[[F], F]:
         return cast(F, choose)
 
     return enter
-
-
-def real_array(x: ArrayLike, name: str) -> Any:
-    """Return an argument as an array.
-
-    Raises:
-        DtypeError: a TypeError; it is complex.
-    """
-    x = as_array(x)
-    if x.dtype.kind == "c":
-        raise errors.DtypeError(f"{name} takes real numbers, but one of its arguments has dtype {x.dtype}.")
-    return x
 
 
 def in_double(x: Any, name: str) -> Any:

@@ -17,8 +17,9 @@ from scipy import stats
 from fgrad import errors
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy import _special as special
+from fgrad.scipy._reals import real_array
 from fgrad.scipy.special import multigammaln
-from fgrad.scipy.stats._base import Distribution, count_of, differentiated, in_double, real_array
+from fgrad.scipy.stats._base import Distribution, count_of, differentiated, in_double
 from fgrad.scipy.stats._boxes import NORMAL, STUDENT, refuse_derivative
 from fgrad.scipy.stats._gammas import digamma_step, log_gamma_step
 from fgrad.scipy.stats._integrals import flat_exp

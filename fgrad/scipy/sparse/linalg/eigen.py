@@ -40,7 +40,14 @@ def _found(data: Any, pattern: Pattern, options: Options) -> Any:
     def find(row: Array) -> Any:
         matrix = pattern.with_elements(row[0]).tocsr()
         hermitian = (matrix + matrix.conj().T) * row.dtype.type(0.5)
-        return _SCIPY.eigsh(hermitian, **{"v0": _start(pattern.shape[0], row.dtype), **options})
+        given = {"v0": _start(pattern.shape[0], row.dtype), **options}
+        w, v = _SCIPY.eigsh(hermitian, **{**given, "return_eigenvectors": True})
+        if given.get("return_eigenvectors", True) or len(w) < 2:
+            return w, v
+        # Without vectors SciPy returns the values in another order, which depends on `which` and the dtype.
+        ranks = np.argsort(np.argsort(_SCIPY.eigsh(hermitian, **given)))
+        order = np.argsort(w)[ranks]
+        return w[order], v[:, order]
 
     w, v = in_stacks(find, data.astype(supported(data.dtype), copy=False)[..., None, :])
     real_dtype = np.finfo(data.dtype).dtype
@@ -175,7 +182,8 @@ def eigsh(A: object, k: int = 6, M: object = None, **options: Any) -> Any:  # no
             given.
 
     Returns:
-        The eigenvalues, of shape (k,), and unless `return_eigenvectors` is False the vectors, of shape (n, k).
+        The eigenvalues, of shape (k,), and unless `return_eigenvectors` is False the vectors, of shape (n, k). The
+        values are in SciPy's order, which is another one without the vectors.
 
     Raises:
         UnsupportedError: a NotImplementedError; something is traced, and `M` is given.
@@ -196,7 +204,7 @@ def eigsh(A: object, k: int = 6, M: object = None, **options: Any) -> Any:  # no
             f"eigsh was called with M and a traced argument, but generalized problems have no derivative.\n"
             f"  at {errors.users_line()}\nWith the factor of M = L @ L.T solve for inv(L) @ A @ inv(L).T."
         )
-    with_vectors = options.pop("return_eigenvectors", True)
+    with_vectors = options.get("return_eigenvectors", True)
     matrix = as_matrix(A, "eigsh")
     (data,) = numbers(matrix.data, check_finite=False)
     given = {name: value for name, value in options.items() if name != "v0" or value is not None}
