@@ -18,6 +18,9 @@ def test_creation():
     assert fg.Variable([1, 2]).dtype == np.int64
     assert fg.Variable([1, 2]).trainable is False
     assert fg.Variable(True).trainable is False
+    for wrong in ("a", ["1.0"], b"1", np.datetime64("2024-01-01"), None):
+        with pytest.raises(TypeError, match="a variable holds numbers"):
+            fg.Variable(wrong)
     assert fg.Variable(1 + 2j).trainable is True
     assert fg.Variable([1, 2], trainable=True).trainable is True
     assert fg.Variable(2.0, trainable=False).trainable is False

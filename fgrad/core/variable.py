@@ -159,7 +159,7 @@ class Variable(TensorLike):
         dtype: npt.DTypeLike | None = None,
     ) -> None:
         self._value = np.array(plain_value(initial_value), dtype)
-        if self._value.dtype == object:
+        if self._value.dtype.kind not in "biufc":
             raise errors.DtypeError(
                 f"a variable holds numbers, and its initial value is {initial_value!r:.100} of type "
                 f"{type(initial_value).__name__}.\nPass a number or an array."
