@@ -196,9 +196,10 @@ class Optimizer:
     def _settings(self, step: Operand, value_of: Callable[[str, Hyper, Any], Any] = evaluated) -> Settings:
         names = ("learning_rate", "weight_decay", *self.hyper_names)
         found = SimpleNamespace(step=step, **{name: value_of(name, getattr(self, name), step - 1) for name in names})
-        if isinstance(found.learning_rate, (float, int)) and not found.learning_rate >= 0:
+        rate = found.learning_rate
+        if isinstance(rate, (float, int, np.ndarray)) and not np.all(np.greater_equal(rate, 0)):
             raise errors.ParameterError(
-                f"learning_rate must be 0 or more, and in step {step} of {self.name} it is {found.learning_rate}."
+                f"learning_rate must be 0 or more, and in step {step} of {self.name} it is {rate}."
             )
         return found
 
