@@ -1686,3 +1686,19 @@ def test_gradients_of_complex_numbers_need_weights():
             tf.gradients(ys, x)
     assert plain(run(tf.gradients(z, x, grad_ys=tf.constant(1.0 + 2.0j, tf.complex64)))) == [13.0]
     assert plain(run(tf.gradients([x, z], x, grad_ys=[None, tf.constant(1.0 + 0.0j, tf.complex64)]))) == [2.0]
+
+
+def test_static_shapes_hold_for_few_rows():
+    x, n = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.int32, [])
+    made = {
+        "a slice": (x[:5], [None, 3]),
+        "a slice from a place": (x[2:4], [None, 3]),
+        "a slice of known rows": (tf.ones([9])[:5], [5]),
+        "steps": (tf.range(0, n, 3), [None]),
+        "rows": (tf.gather(x, [0, 1]), [2, 3]),
+        "a sum": (tf.reduce_sum(x[:5], 0), [3]),
+        "a mean": (tf.reduce_mean(x, 0), [3]),
+        "joined": (tf.concat([x, x[:2]], 0), [None, 3]),
+    }
+    assert {name: value.shape.as_list() for name, (value, _) in made.items()} == {n: s for n, (_, s) in made.items()}
+    assert run([x[:5], tf.range(0, n, 3)], {x: np.ones((2, 3)), n: 0})[0].shape == (2, 3)
