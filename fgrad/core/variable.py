@@ -7,6 +7,7 @@ variable is the same input, so that the derivatives with respect to all its read
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
 import threading
 import weakref
@@ -54,6 +55,10 @@ class VariableWatch:
 
     def writes(self, variable: Any, value: Any) -> None:
         """Record an assignment."""
+        raise NotImplementedError
+
+    def apart(self) -> contextlib.AbstractContextManager[dict[Any, Any]]:
+        """Return a context whose assignments are put into a dict, and not recorded."""
         raise NotImplementedError
 
     def __enter__(self) -> VariableWatch:

@@ -474,6 +474,17 @@ class Assignments(_Reads):
         variable.check_fits(new)
         self.values[variable] = new if new.dtype == variable.dtype else new.astype(variable.dtype)
 
+    @override
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[dict[Variable, Any]]:
+        before, found = self.values, dict[Variable, Any]()
+        self.values = dict(before)
+        try:
+            yield found
+        finally:
+            found.update({key: new for key, new in self.values.items() if new is not before.get(key)})
+            self.values = before
+
     def _of_this_recording(self, value: Array) -> Any:
         """Return a value in this recording, without the data of other traces."""
         return below(strip_ended(value), lambda trace: trace is self.trace)
