@@ -127,6 +127,9 @@ class Optimizer:
     hyper_names: ClassVar[tuple[str, ...]] = ()
     """The attributes that are hyper-parameters, besides `learning_rate` and `weight_decay`."""
 
+    _called_in_steps: ClassVar[tuple[str, ...]] = ("rule", "initial_slots")
+    """The methods of a subclass on which compiled steps depend, besides the parameters."""
+
     _slot_type: ClassVar[type[Cell]] = Cell
     _tape_type: ClassVar[type[GradientTape]] = GradientTape
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +42,9 @@ class Schedule:
         >>> Harmonic()(3)
         0.25
     """
+
+    _called_in_steps: ClassVar[tuple[str, ...]] = ("value",)
+    """The methods of a subclass on which compiled steps depend, besides the parameters."""
 
     def __call__(self, step: Any) -> Any:
         """Return the value after a number of updates.
