@@ -259,3 +259,34 @@ def test_compiled_steps_are_not_recorded_again_for_their_own_changes():
     for x in (1.0, 2.0, np.nan, 3.0):
         step(x)
     assert (o.skipped, o.iterations, step.inspect(1.0).programs) == (1, 3, 1)
+
+
+def test_compiled_functions_read_the_state_of_optimizers_and_averages():
+    w, o = fg.Variable([1.0, 2.0]), fg.optimizers.Momentum(0.1, momentum=0.5)
+    average = fg.ExponentialMovingAverage(0.5)
+    with pytest.raises(ValueError, match="asks for the average of variable"):
+        fg.compile(lambda: average.average(w))()
+    with pytest.raises(ValueError, match="asks for the slot 'momentum' of variable"):
+        fg.compile(lambda: o.get_slot(w, "momentum"))()
+    assert fg.compile(lambda: o.get_slot(w, "other"))() is None
+    average.apply([w])
+    o.apply_gradients([(np.ones(2), w)])
+
+    def seen(x):
+        return x * average.average(w), o.get_slot(w, "momentum") * x, o.iterations * x
+
+    fast = fg.compile(seen)
+    for _ in range(3):
+        o.apply_gradients([(np.ones(2), w)])
+        average.apply([w])
+        for found, wanted in zip(fast(2.0), seen(2.0), strict=True):
+            np.testing.assert_allclose(found, wanted)
+
+    @fg.compile
+    def step():
+        o.minimize(lambda: np.sum(w))
+        return o.get_slot(w, "momentum"), o.iterations
+
+    momentum, count = step()
+    np.testing.assert_allclose(momentum, o.get_slot(w, "momentum"))
+    assert count.item() == o.iterations == 5

@@ -592,11 +592,11 @@ class Optimizer:
 
     @property
     def iterations(self) -> int:
-        """The number of updates of variables that have been made."""
-        return self._step
+        """The number of updates of variables that have been made; in a recorded function, a tensor."""
+        return self._step if recording() is None else self._counter("_step").value()  # type: ignore[return-value]
 
     def get_slot(self, variable: Variable, name: str) -> Any:
-        """Return a copy of a slot of a variable, or None if there is none.
+        """Return a copy of a slot of a variable, or None if there is none. In a recorded function it is a tensor.
 
         Args:
             variable: a variable that has been updated, or has loaded state.
@@ -604,6 +604,9 @@ class Optimizer:
 
         Returns:
             An array, usually of the variable's shape.
+
+        Raises:
+            StateError: a ValueError; a function that is being recorded asks for a slot that does not exist yet.
 
         Example:
             >>> import fgrad as fg
@@ -614,7 +617,14 @@ class Optimizer:
             2.0
         """
         slot = self._slots.get(variable, {}).get(name)
-        return None if slot is None else np.array(slot)
+        if recording() is None or (slot is None and name not in self.slot_names):
+            return None if slot is None else np.array(slot)
+        if slot is None:
+            raise errors.StateError(
+                f"a function that is being recorded asks for the slot {name!r} of variable {variable.name!r}, which "
+                "there is only after the first step.\nMake a step before the function is compiled."
+            )
+        return self._slot_cell(variable, name).value()
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the existing slots, sorted; empty before the first step."""
