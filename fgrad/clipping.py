@@ -34,6 +34,17 @@ def _array(x: Array) -> Any:
     )
 
 
+def _wide(t: Any) -> Any:
+    """Return an array of half or single precision in double precision, in which its squares do not overflow."""
+    wide = np.promote_types(t.dtype, np.float64) if t.dtype.kind in "fc" else t.dtype
+    return t if t.dtype == wide else t.astype(wide)
+
+
+def _narrow(result: Any, t: Array) -> Any:
+    """Return a result in the dtype of what was clipped, if that is not of integers."""
+    return result.astype(t.dtype) if t.dtype.kind in "fc" and result.dtype != t.dtype else result
+
+
 def _tensor(x: Any) -> Any:
     return boxed(strip_ended(x))
 
@@ -91,7 +102,8 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
         axes: the axes of a vector, where each vector is scaled separately; by default all.
 
     Returns:
-        A Tensor of the shape of `t`, unchanged if the norm is at most `clip_norm`.
+        A Tensor of the shape of `t`, unchanged if the norm is at most `clip_norm`. If the norm is NaN, every element
+        is NaN, as a visible sign.
 
     Raises:
         ParameterError: a ValueError; `clip_norm` is negative.
@@ -105,10 +117,12 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
     _check_norm(clip_norm)
     t = _array(t)
     axes = tuple(axes) if isinstance(axes, list) else axes
-    squares = np.sum(np.square(np.abs(t)), axis=axes, keepdims=True)
-    too_long = squares > np.square(clip_norm)
+    wide = _wide(t)
+    squares = np.sum(np.square(np.abs(wide)), axis=axes, keepdims=True)
+    too_long = np.logical_not(squares <= np.square(clip_norm))
     norm = np.sqrt(np.where(too_long, squares, 1))
-    return _tensor(in_shape(np.where(too_long, t * clip_norm / norm, t), t, clip_norm=clip_norm))
+    clipped = np.where(too_long, wide * clip_norm / norm, wide)
+    return _tensor(in_shape(_narrow(clipped, t), t, clip_norm=clip_norm))
 
 
 def global_norm(t_list: Iterable[Any]) -> Any:
@@ -127,14 +141,17 @@ def global_norm(t_list: Iterable[Any]) -> Any:
         >>> global_norm([[3.0], [4.0], None])
         Tensor(5.)
     """
-    squares = [np.sum(np.square(np.abs(_array(t)))) for t in _list(t_list) if t is not None]
-    if not squares:
+    arrays = [_array(t) for t in _list(t_list) if t is not None]
+    if not arrays:
         return _tensor(np.float64(0))
+    squares = [np.sum(np.square(np.abs(_wide(t)))) for t in arrays]
     total = squares[0]
     for square in squares[1:]:
         total = total + square
     nonzero = total > 0  # at 0 the norm has a kink, with the derivative 0
-    return _tensor(np.where(nonzero, np.sqrt(np.where(nonzero, total, 1)), total))
+    norm = np.where(nonzero, np.sqrt(np.where(nonzero, total, 1)), total)
+    dtype = np.result_type(*(np.real(np.empty(0, t.dtype)).dtype for t in arrays))
+    return _tensor(norm.astype(dtype) if dtype.kind == "f" else norm)
 
 
 def clip_by_global_norm(t_list: Iterable[Any], clip_norm: Any, use_norm: Any = None) -> tuple[list[Any], Any]:
@@ -160,8 +177,9 @@ def clip_by_global_norm(t_list: Iterable[Any], clip_norm: Any, use_norm: Any = N
     _check_norm(clip_norm)
     t_list = _list(t_list)
     norm = global_norm(t_list) if use_norm is None else _tensor(_array(use_norm))
-    longer = np.where(np.isfinite(norm), np.maximum(norm, clip_norm), np.nan)
-    scale = clip_norm / np.where(longer == 0, 1, longer)
+    too_long = norm > clip_norm
+    scale = np.where(too_long, clip_norm / np.where(too_long, norm, 1), 1)
+    scale = np.where(np.isfinite(norm), scale, np.nan)
     return [None if t is None else _scaled(_array(t), scale) for t in t_list], norm
 
 

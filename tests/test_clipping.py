@@ -187,3 +187,30 @@ def test_limits_that_fit_are_broadcast():
     x = np.array([[3.0, 4.0], [0.3, 0.4]])
     np.testing.assert_array_equal(fg.clip_by_value(x, [[0.0], [0.35]], [1.0, 2.0]), [[1.0, 2.0], [0.35, 0.4]])
     np.testing.assert_allclose(fg.clip_by_norm(x, [[1.0], [2.0]], axes=1), [[0.6, 0.8], [0.3, 0.4]])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex64])
+def test_norms_whose_squares_overflow_in_the_dtype(dtype):
+    size = 100.0 if dtype == np.float16 else 1e25
+    x = np.array([3 * size, 4 * size], dtype)
+    for clipped in (fg.clip_by_norm(x, 1.0), fg.clip_by_global_norm([x], 1.0)[0][0]):
+        assert clipped.dtype == dtype
+        np.testing.assert_allclose(np.asarray(clipped), [0.6, 0.8], rtol=1e-3)
+    norm = fg.global_norm([x, x])
+    assert norm.dtype == np.real(x).dtype
+    np.testing.assert_allclose(np.asarray(norm, float), 5 * size * np.sqrt(2), rtol=1e-3)
+    small = np.array([3.0, 4.0], dtype) * dtype(1e-3)
+    np.testing.assert_array_equal(fg.clip_by_norm(small, 1.0), small)
+
+
+def test_clip_by_norm_of_nan_is_nan_everywhere():
+    np.testing.assert_array_equal(fg.clip_by_norm([[np.nan, 5.0], [3.0, 4.0]], 1.0, axes=[1])[0], [np.nan, np.nan])
+    np.testing.assert_allclose(fg.clip_by_norm([[np.nan, 5.0], [3.0, 4.0]], 1.0, axes=[1])[1], [0.6, 0.8])
+
+
+def test_an_infinite_limit_clips_nothing():
+    x = np.array([3.0, 4.0])
+    assert fg.clip_by_norm(x, np.inf).tolist() == [3.0, 4.0]
+    (clipped,), norm = fg.clip_by_global_norm([x], np.inf)
+    assert (clipped.tolist(), float(norm)) == ([3.0, 4.0], 5.0)
+    assert fg.grad(lambda x: np.sum(fg.clip_by_global_norm([x], np.inf)[0][0]))(x).tolist() == [1.0, 1.0]

@@ -192,3 +192,101 @@ def test_tapes_around_tensorflows_function():
         y = scaled(x)
     np.testing.assert_allclose(tape.gradient(y, x), [6.0, 12.0])
     np.testing.assert_allclose(tape.gradient(y, w), 5.0)
+
+
+class Scaled(fg.optimizers.Optimizer):
+    scale = 1.0
+
+    def rule(self, gradient, param, slots, hyper):
+        return param - hyper.learning_rate * self.scale * gradient, {}
+
+
+class Kept(fg.optimizers.schedules.Schedule):
+    def __init__(self):
+        self.rate = 0.1
+
+    def value(self, step):
+        return self.rate + 0.0 * step
+
+
+rates = [0.1]
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "change"),
+    [
+        (lambda: fg.optimizers.Adam(0.1), lambda o, i: setattr(o, "learning_rate", 0.1 * i)),
+        (lambda: fg.optimizers.Adam(0.1), lambda o, i: setattr(o, "beta1", 0.1 * i)),
+        (lambda: fg.optimizers.Adam(0.1), lambda o, i: setattr(o, "weight_decay", 0.1 * i)),
+        (
+            lambda: fg.optimizers.Momentum(np.array([0.1, 0.2]), 0.9),
+            lambda o, i: o.learning_rate.__setitem__(0, 0.05 * i),
+        ),
+        (
+            lambda: fg.optimizers.Adam(fg.optimizers.schedules.ReduceOnPlateau(0.4, 0.5, 0)),
+            lambda o, i: o.learning_rate.update(1.0),
+        ),
+        (lambda: fg.optimizers.Adam(lambda: rates[0]), lambda o, i: rates.__setitem__(0, 0.1 * i)),
+        (lambda: Scaled(0.1), lambda o, i: setattr(o, "scale", float(i))),
+        (lambda: fg.optimizers.Adam(Kept()), lambda o, i: setattr(o.learning_rate, "rate", 0.1 * i)),
+    ],
+    ids=["rate", "beta", "decay", "rates", "plateau", "function", "own optimizer", "own schedule"],
+)
+def test_compiled_steps_notice_changed_parameters_of_optimizers(optimizer, change):
+    states = []
+    for compiles in (False, True):
+        rates[0] = 0.1
+        w, o = fg.Variable([1.0, 2.0]), optimizer()
+
+        def step(x, w=w, o=o):
+            o.minimize(lambda: np.sum(w * w) * x)
+
+        run = fg.compile(step) if compiles else step
+        for i in range(1, 4):
+            run(1.0)
+            change(o, i)
+        run(1.0)
+        states.append(w.numpy())
+    np.testing.assert_allclose(*states)
+
+
+def test_compiled_steps_are_not_recorded_again_for_their_own_changes():
+    w, o = (
+        fg.Variable([1.0, 2.0]),
+        fg.optimizers.Adam(fg.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5), skip_nonfinite=True),
+    )
+    step = fg.compile(lambda x: o.minimize(lambda: np.sum(w * w) * x))
+    for x in (1.0, 2.0, np.nan, 3.0):
+        step(x)
+    assert (o.skipped, o.iterations, step.inspect(1.0).programs) == (1, 3, 1)
+
+
+def test_compiled_functions_read_the_state_of_optimizers_and_averages():
+    w, o = fg.Variable([1.0, 2.0]), fg.optimizers.Momentum(0.1, momentum=0.5)
+    average = fg.ExponentialMovingAverage(0.5)
+    with pytest.raises(ValueError, match="asks for the average of variable"):
+        fg.compile(lambda: average.average(w))()
+    with pytest.raises(ValueError, match="asks for the slot 'momentum' of variable"):
+        fg.compile(lambda: o.get_slot(w, "momentum"))()
+    assert fg.compile(lambda: o.get_slot(w, "other"))() is None
+    average.apply([w])
+    o.apply_gradients([(np.ones(2), w)])
+
+    def seen(x):
+        return x * average.average(w), o.get_slot(w, "momentum") * x, o.iterations * x
+
+    fast = fg.compile(seen)
+    for _ in range(3):
+        o.apply_gradients([(np.ones(2), w)])
+        average.apply([w])
+        for found, wanted in zip(fast(2.0), seen(2.0), strict=True):
+            np.testing.assert_allclose(found, wanted)
+
+    @fg.compile
+    def step():
+        o.minimize(lambda: np.sum(w))
+        return o.get_slot(w, "momentum"), o.iterations
+
+    momentum, count = step()
+    np.testing.assert_allclose(momentum, o.get_slot(w, "momentum"))
+    assert count.item() == o.iterations == 5

@@ -847,6 +847,48 @@ def test_a_recorded_branch_may_not_write_into_a_tensor_from_outside(kind):
         fg.compile(f)(x)
 
 
+def test_assignments_of_branches_in_programs():
+    def made():
+        w, count = fg.Variable([1.0, 2.0]), fg.Variable(0)
+
+        def add(x):
+            w.assign_add(x)
+            count.assign_add(1)
+            return fg.cond(np.sum(x) > 6, double, lambda x: np.sum(w * x), x)
+
+        def double(x):
+            w.assign(2 * w)
+            return np.sum(w * x**2)
+
+        def program(x):
+            return fg.cond(np.sum(x) > 3, add, lambda x: np.sum(w * x), x)
+
+        return program, w, count
+
+    xs = np.array([[0.0, 1.0], [3.0, 1.0], [4.0, 5.0], [0.0, 2.0]])
+    (plain, *state), (compiled, *other) = made(), made()
+    fast = fg.compile(fg.value_and_grad(compiled))
+    for x in xs:
+        for found, wanted in zip(fast(x), fg.value_and_grad(plain)(x), strict=True):
+            np.testing.assert_allclose(found, wanted)
+    for variable, same in zip(state, other, strict=True):
+        np.testing.assert_array_equal(variable, same)
+    assert state[1].numpy() == 2
+
+
+def test_assignments_of_branches_in_compiled_loops():
+    w, v = fg.Variable(0.0), fg.Variable([0.0, 0.0])
+    branches = [lambda: v.assign_add([1.0, 1.0]), lambda: v.assign([5.0, 5.0]), lambda: None]
+
+    def step(i, a):
+        fg.switch(i, [lambda branch=branch: (branch(), 0.0)[1] for branch in branches])
+        return fg.cond(i % 2 == 0, lambda a: (w.assign_add(1.0), a + w)[1], lambda a: a * 2.0, a)
+
+    assert fg.compile(lambda a: fg.fori_loop(0, 5, step, a))(1.0).item() == 15.0
+    assert w.numpy() == 3.0
+    assert v.numpy().tolist() == [5.0, 5.0]
+
+
 def test_a_branch_that_runs_at_once_may_assign_to_a_variable():
     v = fg.Variable(np.ones(2))
     assert fg.cond(True, lambda v: v.assign_add(np.ones(2)), lambda v: v, v) is v

@@ -1449,3 +1449,11 @@ def test_ftrl_rests_where_its_learning_rate_is_zero(power, beta, dtype):
     assert np.isfinite(values).all()
     assert (values[0] != values[1]).all()
     assert values[1].tolist() == values[2].tolist() == values[4].tolist()
+
+
+def test_learning_rates_by_element_are_not_negative():
+    w = fg.Variable([1.0, 2.0], name="w")
+    for rate in (lambda: np.array([-1.0, 1.0]), fg.Variable([0.1, -0.1]), lambda: np.array([np.nan, 1.0])):
+        with pytest.raises(ValueError, match="learning_rate must be 0 or more, and in step 1"):
+            fg.optimizers.GradientDescent(rate).apply_gradients([(np.ones(2), w)])
+    assert w.numpy().tolist() == [1.0, 2.0]

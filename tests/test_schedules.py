@@ -250,3 +250,11 @@ def test_the_state_of_a_plateau(tmp_path):
         assert begun + rates(other, metrics[cut:]) == expected
     with pytest.raises(errors.StateError, match="holds learning_rate, best, waited, cooling; the given one holds rate"):
         one.load_state_dict({"rate": 1.0})
+
+
+@pytest.mark.parametrize("t_mul", [1.1, 1.3, 1.7, 3.3])
+def test_restarts_at_steps_whose_periods_are_rounded(t_mul):
+    schedule = CosineDecayRestarts(1.0, 10, t_mul=t_mul, m_mul=0.5)
+    starts = [10 * (t_mul**k - 1) / (t_mul - 1) for k in range(6)]
+    for k, start in enumerate(starts):
+        assert schedule(round(start, 9)) == pytest.approx(0.5**k, abs=1e-9)

@@ -207,6 +207,18 @@ def test_atleast_gives_arrays_where_nothing_is_traced():
         assert type(fg.vjp(function, V)[0]) is Tensor
 
 
+def test_atleast_of_a_tensor_or_variable_is_read_only():
+    for x in (Tensor(V.copy()), fg.Variable(V)):
+        with fg.GradientTape() as tape:
+            tape.watch(x)
+            y = np.sum(x * x * x)
+        for function in (np.atleast_1d, np.atleast_2d, np.atleast_3d):
+            with pytest.raises(ValueError, match="read-only"):
+                function(x)[...] = 100.0
+        np.testing.assert_allclose(tape.gradient(y, x), 3 * V**2)
+        np.testing.assert_array_equal(x, V)
+
+
 def test_ix_():
     rows, columns = np.ix_(Tensor([0, 1]), Tensor([True, False, True]))
     np.testing.assert_array_equal(Tensor(M)[rows, columns], M[np.ix_([0, 1], [0, 2])])

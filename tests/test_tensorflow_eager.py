@@ -642,3 +642,8 @@ def test_a_batch_jacobian_of_what_is_not_connected_is_zeros_and_there_may_be_no_
     assert tape.batch_jacobian(y, nothing).shape == (0, 2, 2)
     with pytest.raises(ValueError, match="unconnected_gradients"):
         tape.batch_jacobian(y, nothing, unconnected_gradients="nonsense")
+
+
+def test_a_regularizer_needs_a_graph():
+    with pytest.raises(ValueError, match=r"add regularizer\(variable\) to the loss"):
+        tf.get_variable("w", [2], regularizer=tf.nn.l2_loss)

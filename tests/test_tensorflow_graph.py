@@ -382,9 +382,21 @@ def test_results_of_branches():
     with pytest.raises(ValueError, match="has no value: it is in a branch that was not taken"):
         run(inside[0] + 1, {pred: True}, initialize=False)
     with pytest.raises(TypeError, match="must return the same structure"):
-        tf.cond(pred, lambda: x, lambda: [x])
+        tf.cond(pred, lambda: x, lambda: [x, x])
     with pytest.raises(TypeError, match="false_fn must have a return value"):
         tf.cond(pred, lambda: x, lambda: None)
+
+
+def test_a_single_result_of_branches_in_a_list():
+    pred, x = tf.constant(True), tf.constant(2.0)
+    assert plain(run(tf.cond(pred, lambda: [x], lambda: x * x))) == 2
+    assert plain(run(tf.cond(pred, fn1=lambda: (x,), fn2=lambda: [x * x]))) == 2
+    assert plain(run(tf.cond(pred, lambda: [x], lambda: [x * x], strict=True))) == [2]
+    with mode.block(None):
+        assert tf2.cond(True, lambda: [2.0], lambda: [3.0]) == [2.0]
+        assert tf2.cond(True, lambda: [2.0], lambda: [3.0], strict=False) == 2.0
+    with pytest.raises(TypeError, match="takes a condition and two functions"):
+        tf.cond(pred, lambda: x)
 
 
 # Loops
@@ -811,6 +823,83 @@ def test_collections():
     with tf.variable_scope("layer", reuse=tf.AUTO_REUSE):
         assert tf.get_variable("c") is c
         assert tf.get_variable("new", [1]) is tf.get_variable("new")
+
+
+def test_collections_by_the_names_of_their_items():
+    with tf.variable_scope("a"):
+        inside = tf.get_variable("v", [1], collections=["mine", tf.GraphKeys.GLOBAL_VARIABLES])
+    outside = tf.Variable(1.0, name="b", collections=["mine"])
+    assert tf.get_collection("mine") == [inside, outside]
+    assert tf.get_collection("mine", scope="a/") == [inside]
+    assert tf.get_collection("mine", scope=".*b") == [outside]
+    assert tf.trainable_variables("b|c") == [outside]
+
+
+def test_regularizers():
+    def double(w):
+        return 2.0 * tf.reduce_sum(w)
+
+    with tf.variable_scope("net", regularizer=double, initializer=tf.ones_initializer()) as net:
+        tf.get_variable("w", [2])
+        with tf.variable_scope("inner"):
+            tf.get_variable("w", [3])
+        tf.get_variable("free", [4], regularizer=lambda w: None)
+        tf.get_variable("other", [5], regularizer=tf.reduce_sum)
+    with tf.variable_scope(net, reuse=tf.AUTO_REUSE):
+        tf.get_variable("w", [2])
+        tf.get_variable("again", [6])
+    terms = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
+    assert plain(run(terms)) == [4, 6, 5, 12]
+    assert terms[0].name.startswith("net/w/Regularizer/")
+    assert plain(run(tf.gradients(terms[0], tf.trainable_variables()[0]))) == [[2, 2]]
+
+
+def test_what_a_variable_scope_sets():
+    with tf.variable_scope("s", dtype=tf.float64, constraint=lambda w: tf.minimum(w, 1.5)) as scope:
+        scope.set_initializer(tf.ones_initializer())
+        a = tf.get_variable("a", [])
+    with tf.variable_scope(scope):
+        b = tf.get_variable("b", [])
+        with tf.variable_scope("inner", reuse=False):
+            c = tf.get_variable("c", [], tf.float32)
+    assert [each.dtype for each in (a, b, c)] == [np.float64, np.float64, np.float32]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(tf.train.GradientDescentOptimizer(0.75).minimize(-a - b))
+        assert plain(session.run([a, b, c])) == [1.5, 1.5, 1]
+    with tf.variable_scope("t", reuse=tf.AUTO_REUSE) as shared:
+        d = tf.get_variable("d", [2])
+    with tf.variable_scope(shared):
+        assert tf.get_variable("d", [2]) is d
+    with tf.variable_scope("u", auxiliary_name_scope=False):
+        assert (tf.constant(1.0, name="k").name, tf.get_variable("d", [2]).name) == ("k:0", "u/d:0")
+    with pytest.raises(ValueError, match="custom_getter is not supported"), tf.variable_scope("v", custom_getter=max):
+        pass
+    with pytest.raises(TypeError, match="inializer"), tf.variable_scope("v", inializer=1):
+        pass
+
+
+def test_variables_that_start_with_values():
+    assert tf.get_variable("a", initializer=np.zeros(3)).dtype == np.float64
+    assert tf.get_variable("b", initializer=1).dtype == np.int32
+    assert tf.get_variable("c", initializer=2.0).dtype == np.float32
+    assert tf.get_variable("d", dtype=tf.float32, initializer=np.zeros(3)).dtype == np.float32
+    with pytest.raises(ValueError, match="If initializer is a constant, do not specify shape"):
+        tf.get_variable("e", [3], initializer=1.0)
+
+
+def test_a_variable_starts_with_the_value_of_another_one():
+    a = tf.Variable(2.0)
+    b = tf.Variable(a * 3.0)
+    c = tf.Variable(b + a)
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert plain(session.run([a, b, c])) == [2, 6, 8]
+        session.run(a.assign(10.0))
+        session.run(b.initializer)
+        assert plain(session.run(b)) == 30
+    with pytest.raises(RuntimeError, match="uninitialized value"):
+        run([a.initial_value, a], initialize=False)
 
 
 def test_random_numbers_are_drawn_in_every_run():
@@ -1597,3 +1686,19 @@ def test_gradients_of_complex_numbers_need_weights():
             tf.gradients(ys, x)
     assert plain(run(tf.gradients(z, x, grad_ys=tf.constant(1.0 + 2.0j, tf.complex64)))) == [13.0]
     assert plain(run(tf.gradients([x, z], x, grad_ys=[None, tf.constant(1.0 + 0.0j, tf.complex64)]))) == [2.0]
+
+
+def test_static_shapes_hold_for_few_rows():
+    x, n = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.int32, [])
+    made = {
+        "a slice": (x[:5], [None, 3]),
+        "a slice from a place": (x[2:4], [None, 3]),
+        "a slice of known rows": (tf.ones([9])[:5], [5]),
+        "steps": (tf.range(0, n, 3), [None]),
+        "rows": (tf.gather(x, [0, 1]), [2, 3]),
+        "a sum": (tf.reduce_sum(x[:5], 0), [3]),
+        "a mean": (tf.reduce_mean(x, 0), [3]),
+        "joined": (tf.concat([x, x[:2]], 0), [None, 3]),
+    }
+    assert {name: value.shape.as_list() for name, (value, _) in made.items()} == {n: s for n, (_, s) in made.items()}
+    assert run([x[:5], tf.range(0, n, 3)], {x: np.ones((2, 3)), n: 0})[0].shape == (2, 3)

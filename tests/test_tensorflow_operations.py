@@ -304,6 +304,9 @@ row("arrays.gather", lambda x: x[[1, 0, 1]], X, call=lambda f, x: f(x, [1, 0, 1]
 row("arrays.gather", lambda x: x[:, [[2, 0], [1, 1]]], X, call=lambda f, x: f(x, [[2, 0], [1, 1]], axis=-1))
 row("arrays.gather", lambda x: np.stack([x[0, :, [3, 1]].T, x[1, :, [0, 0]].T]), CUBE,
     call=lambda f, x: f(x, [[3, 1], [0, 0]], axis=2, batch_dims=1))  # fmt: skip
+row("arrays.gather_nd", lambda x: np.stack([x, x, x]), X, call=lambda f, x: f(x, np.zeros((3, 0), np.int32)))
+row("arrays.gather_nd", lambda x: np.stack([x, x], 1), X,
+    call=lambda f, x: f(x, np.zeros((2, 2, 0), np.int32), batch_dims=1))  # fmt: skip
 row("arrays.gather_nd", lambda x: np.stack([x[1, 2], x[0, 0]]), CUBE, call=lambda f, x: f(x, [[1, 2], [0, 0]]))
 row("arrays.boolean_mask", lambda x, mask: x[mask], X, TRUTH, by_values=True)
 row(
@@ -969,6 +972,31 @@ def test_other_old_keywords():
     assert filtered.tolist() == nn.conv2d(IMAGES, filters=FILTERS, strides=1, padding="SAME").tolist()
 
 
+def test_indices_are_integers():
+    for call, name in (
+        (lambda: arrays.gather(X, [True, False]), "indices"),
+        (lambda: arrays.one_hot([0.5], 3), "indices"),
+        (lambda: nn.sparse_softmax_cross_entropy_with_logits(labels=[0.5, 1.0], logits=S), "labels"),
+        (lambda: nn.embedding_lookup(X, [0.0]), "ids"),
+        (lambda: math.unsorted_segment_sum(X, [0.0, 1.0], 2), "segment_ids"),
+    ):
+        with pytest.raises(TypeError, match=f"{name} must be integers, and their dtype is"):
+            call()
+    assert arrays.one_hot([], 3).shape == (0, 3)
+
+
+def test_a_weighted_loss_of_large_logits_keeps_its_digits():
+    logits = np.array([12.0, 16.0], np.float32)
+    found = nn.weighted_cross_entropy_with_logits(np.ones(2, np.float32), logits, 2.0)
+    np.testing.assert_allclose(found.numpy(), 2 * np.log1p(np.exp(-logits.astype(float))), rtol=1e-5)
+
+
+def test_dropout_of_whole_rows():
+    found = nn.dropout(np.ones((500, 4)), rate=0.5, noise_shape=[None, 1]).numpy()
+    assert np.all(found == found[:, :1])
+    assert set(np.unique(found)) == {0, 2}
+
+
 def test_expand_dims_needs_an_axis():
     with pytest.raises(errors.ParameterError, match="expand_dims needs the axis to insert"):
         arrays.expand_dims(X)
@@ -1082,6 +1110,8 @@ def test_values_that_do_not_fit(call, message):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
+        (lambda: nn.bias_add(X, np.ones(1)), r"must be a vector of 3 elements, and has shape \(1,\)"),
+        (lambda: nn.bias_add(X, X), r"must be a vector of 3 elements, and has shape \(2, 3\)"),
         (lambda: math.scatter_nd([[1]], V, [2, 3]), r"updates must have the shape \(1, 3\), but they have \(3,\)"),
         (lambda: arrays.split(X, 2, 1), r"axis 1 of the shape \(2, 3\) cannot be split into 2 equal parts"),
         (lambda: arrays.split(X, [2, 2], 1), r"the sizes \[2, 2\] do not sum to 3"),

@@ -18,6 +18,9 @@ def test_creation():
     assert fg.Variable([1, 2]).dtype == np.int64
     assert fg.Variable([1, 2]).trainable is False
     assert fg.Variable(True).trainable is False
+    for wrong in ("a", ["1.0"], b"1", np.datetime64("2024-01-01"), None):
+        with pytest.raises(TypeError, match="a variable holds numbers"):
+            fg.Variable(wrong)
     assert fg.Variable(1 + 2j).trainable is True
     assert fg.Variable([1, 2], trainable=True).trainable is True
     assert fg.Variable(2.0, trainable=False).trainable is False
@@ -348,3 +351,61 @@ def test_additions_and_subtractions_in_a_program():
 
     assert [step(1.0).item(), step(10.0).item()] == [14.0, 54.0]
     assert w.numpy() == 27.0
+
+
+def assigned_and_overwritten(w, x):
+    t = w * x
+    w.assign(t)
+    t[0] = 99.0
+    return np.sum(w)
+
+
+def plain_and_overwritten(w, x):
+    t = np.zeros(3)
+    w.assign(t)
+    t[0] = 99.0
+    return np.sum(w) + x
+
+
+def read_and_overwritten(w, x):
+    w.assign(w * x)
+    y = w.value()
+    y[0] = 99.0
+    return np.sum(w) + np.sum(y)
+
+
+def view_and_overwritten(w, x):
+    t = w * x
+    w.assign(t[::-1])
+    t *= 10.0
+    w.assign_add(t)
+    t[:] = 0.0
+    return np.sum(w)
+
+
+def overwritten_in_a_loop(w, x):
+    def step(i, total):
+        t = w + x
+        w.assign(t)
+        t[1] = 77.0
+        return total + np.sum(w)
+
+    return fg.fori_loop(0, 3, step, 0.0)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        assigned_and_overwritten,
+        plain_and_overwritten,
+        read_and_overwritten,
+        view_and_overwritten,
+        overwritten_in_a_loop,
+    ],
+)
+def test_programs_overwrite_what_they_have_assigned(program):
+    w, v = fg.Variable([1.0, 2.0, 3.0]), fg.Variable([1.0, 2.0, 3.0])
+    fast = fg.compile(lambda x: program(v, x))
+    for x in (2.0, 5.0):
+        np.testing.assert_allclose(fast(x), program(w, x))
+        np.testing.assert_allclose(v, w)

@@ -7,6 +7,7 @@ variable is the same input, so that the derivatives with respect to all its read
 from __future__ import annotations
 
 import bisect
+import contextlib
 import itertools
 import threading
 import weakref
@@ -54,6 +55,10 @@ class VariableWatch:
 
     def writes(self, variable: Any, value: Any) -> None:
         """Record an assignment."""
+        raise NotImplementedError
+
+    def apart(self) -> contextlib.AbstractContextManager[dict[Any, Any]]:
+        """Return a context whose assignments are put into a dict, and not recorded."""
         raise NotImplementedError
 
     def __enter__(self) -> VariableWatch:
@@ -159,7 +164,7 @@ class Variable(TensorLike):
         dtype: npt.DTypeLike | None = None,
     ) -> None:
         self._value = np.array(plain_value(initial_value), dtype)
-        if self._value.dtype == object:
+        if self._value.dtype.kind not in "biufc":
             raise errors.DtypeError(
                 f"a variable holds numbers, and its initial value is {initial_value!r:.100} of type "
                 f"{type(initial_value).__name__}.\nPass a number or an array."

@@ -27,7 +27,7 @@ from fgrad.core.coerce import PLAIN
 from fgrad.core.layers import below
 from fgrad.core.primitive import Primitive
 from fgrad.core.shapes import broadcast_shapes, first_of
-from fgrad.core.tensor import Tensor, apply, apply_call, box, boxed, strip_ended
+from fgrad.core.tensor import Tensor, apply, apply_call, as_now, box, boxed, own_handle, strip_ended
 from fgrad.core.trace import NOTHING, Call, Trace, is_seen, observing, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
@@ -470,9 +470,20 @@ class Assignments(_Reads):
     @override
     def writes(self, variable: Variable, value: Any) -> None:
         value = self._of_this_recording(value)
-        new = value if type(value) is Tensor else np.asarray(value)
+        new = own_handle(value) if type(value) is Tensor else np.array(value)  # later writes do not change it
         variable.check_fits(new)
         self.values[variable] = new if new.dtype == variable.dtype else new.astype(variable.dtype)
+
+    @override
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[dict[Variable, Any]]:
+        before, found = self.values, dict[Variable, Any]()
+        self.values = dict(before)
+        try:
+            yield found
+        finally:
+            found.update({key: new for key, new in self.values.items() if new is not before.get(key)})
+            self.values = before
 
     def _of_this_recording(self, value: Array) -> Any:
         """Return a value in this recording, without the data of other traces."""
@@ -482,7 +493,7 @@ class Assignments(_Reads):
     def read(self, variable: Variable, value: Array) -> Any:
         found = super().read(variable, value)
         new = self.values.get(variable)
-        return found if new is None else boxed(new)
+        return found if new is None else boxed(as_now(new))
 
 
 def new_recording(lifts: bool = False) -> RecordTrace:

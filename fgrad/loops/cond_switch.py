@@ -6,14 +6,16 @@ switch(index, branches, *operands)            one of several functions
 
 from __future__ import annotations
 
+import contextlib
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.variable import Variable, recording
 from fgrad.loops.avals import combined, own
 from fgrad.loops.branches import in_program
 from fgrad.loops.values import checked_integer, checked_truth, is_of_program, is_undecided
@@ -52,10 +54,10 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     """Return the result of one of two functions, selected by a condition.
 
     If the condition has a value, this is a Python `if`, and the other function does not run. In a recording both are
-    recorded, and the program runs one of them, unless both together are a few operations on numbers. If the condition
-    differs between examples of a `vmap`, both functions run, and for each example one result is selected by `np.where`;
-    the other contributes exactly 0 to a derivative. In this case the functions must not assign to variables, or have
-    other side effects.
+    recorded, and the program runs one of them, unless both together are a few operations on numbers, or one assigns to
+    variables, which then get what the selected one assigns. If the condition differs between examples of a `vmap`, both
+    functions run, and for each example one result is selected by `np.where`; the other contributes exactly 0 to a
+    derivative. In this case the functions must not assign to variables, or have other side effects.
 
     Args:
         pred: a boolean, or a number that is compared with 0.
@@ -91,7 +93,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         found = in_program([holds, np.logical_not(holds)], functions, names, operands)
         if found is not None:
             return found
-    one, other = _all_results(functions, names, operands)
+    one, other = _all_results(lambda: [truth_of(pred), np.logical_not(truth_of(pred))], functions, names, operands)
     return chosen(pred, one, other, names)
 
 
@@ -136,7 +138,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object
         found = in_program(_is_selected(index, len(branches)), branches, names, operands)
         if found is not None:
             return found
-    results = _all_results(branches, names, operands)
+    results = _all_results(lambda: _is_selected(index, len(branches)), branches, names, operands)
     result, name = results[0], names[0]
     for position in range(1, len(branches)):
         result = chosen(np.greater_equal(index, position), results[position], result, (names[position], name))
@@ -144,17 +146,38 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object
 
 
 def _all_results(
-    functions: Sequence[Callable[..., Any]], names: Sequence[str], operands: tuple[object, ...]
+    conditions: Callable[[], Sequence[Any]],
+    functions: Sequence[Callable[..., Any]],
+    names: Sequence[str],
+    operands: tuple[object, ...],
 ) -> list[Any]:
-    """Return the results of all functions, one of which is selected; the others may not have side effects."""
-    results = []
+    """Return the results of all functions, one of which is selected; the others may not have side effects.
+
+    In a recording, each may assign to variables, which get the values of the selected one.
+    """
+    results, assigned = [], []
+    recorder = recording()
     for function, name in zip(functions, names, strict=True):
+        apart = contextlib.nullcontext({}) if recorder is None else recorder.apart()
         try:
-            with np.errstate(all="ignore"), no_outer_writes():
+            with np.errstate(all="ignore"), no_outer_writes(), apart as found:
                 results.append(function(*own_operands(operands)))
         except OuterWriteError:
             raise errors.InPlaceError.of_branch(name, errors.users_line()) from None
+        assigned.append(found)
+    if any(assigned):
+        _assign_selected(conditions(), assigned)
     return results
+
+
+def _assign_selected(conditions: Sequence[Any], assigned: Sequence[Mapping[Variable, Any]]) -> None:
+    """Assign to each variable what the selected branch has assigned to it, if it has."""
+    for variable in dict.fromkeys(variable for found in assigned for variable in found):
+        value: Any = variable.value()
+        for condition, found in zip(conditions, assigned, strict=True):
+            if variable in found:
+                value = np.where(condition, found[variable], value)
+        variable.assign(value)
 
 
 def _is_selected(index: Any, count: int) -> list[Any]:

@@ -20,6 +20,7 @@ import array
 import collections
 import collections.abc
 import contextvars
+import dataclasses
 import functools
 import itertools
 import operator
@@ -141,6 +142,8 @@ class Captured:
             self._checks.append((what, _same(lambda: bytes(x))))
         elif isinstance(x, Variable):
             pass
+        elif (methods := getattr(kind, "_called_in_steps", None)) is not None:
+            self._visit_settings(what, x, methods)
         elif isinstance(x, _NAMESPACES) or not _is_of_library(x):
             self._visit_object(what, x)
         elif not isinstance(x, (type, types.ModuleType)):
@@ -219,6 +222,17 @@ class Captured:
                 self._bind_those(what, each, [name for name in _CONSTRUCTORS if name in each])
         else:
             self._checks.append((what, _class_check(x)))
+
+    def _visit_settings(self, what: str, x: Any, methods: Iterable[str]) -> None:
+        """Record the parameters of an optimizer or a schedule, and what methods of the user's classes refer to."""
+        attributes = vars(x)
+        fields = [field.name for field in dataclasses.fields(x)] if dataclasses.is_dataclass(x) else list(attributes)
+        for name in fields:
+            if name in attributes and not name.startswith("_"):
+                self._bind(attributes, name, attributes[name], f"{what}.{name}")
+        if not _is_of_library(x):
+            self._visit_object(what, x)
+            self._waiting += [(what, getattr(type(x), method)) for method in methods]
 
     def _visit_library_object(self, what: str, x: Any) -> None:
         """Record the attributes of a library's object, such as a namespace or a model, which may add further ones."""

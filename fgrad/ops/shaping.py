@@ -17,7 +17,7 @@ from fgrad.core.foreign import is_at_hand
 from fgrad.core.primitive import BOXES, METHODS
 from fgrad.core.reverse import conform
 from fgrad.core.shapes import broadcast_shapes
-from fgrad.core.tensor import Tensor, apply, is_weak, strip_ended
+from fgrad.core.tensor import Tensor, apply, is_weak
 from fgrad.core.views import VIEWS, become_view, is_one_block, layout, layout_of_one, origin, seen, view
 from fgrad.ops.batching import aligned
 from fgrad.ops.families import answers, answers_member, jointly_linear, linear, plain_axis, sample
@@ -425,8 +425,8 @@ def _extending(function: Callable[..., Any], ndim: int) -> None:
 
     def extended(*arys: Array) -> Any:
         results = tuple(
-            # SciPy passes the results to compiled code, which needs arrays.
-            extend(as_array(x)) if traced(x) else function(np.asarray(strip_ended(x)))
+            # SciPy passes the results to compiled code, which needs arrays; that of a tensor is read-only.
+            extend(as_array(x)) if traced(x) else function(np.asarray(x))
             for x in arys
         )
         return results[0] if len(results) == 1 else results

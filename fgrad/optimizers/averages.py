@@ -16,7 +16,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import boxed
-from fgrad.core.variable import Variable
+from fgrad.core.variable import Cell, Variable, recording
 from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE
 from fgrad.optimizers.inputs import plain
 from fgrad.optimizers.settings import Hyper, check_hyper, known
@@ -62,6 +62,7 @@ class ExponentialMovingAverage:
         self.decay, self.num_updates, self.zero_debias = decay, num_updates, zero_debias
         self._averages: ByVariable[dict[str, Any]] = {}
         self._step = 0
+        self._cells: dict[Variable | str, Cell] = {}
 
     def apply(self, var_list: Variable | Iterable[Variable]) -> None:
         """Update the averages of variables; call it after each step.
@@ -96,11 +97,13 @@ class ExponentialMovingAverage:
 
     def __getstate__(self) -> dict[str, Any]:
         # As for an optimizer: a copy of a variable is another variable.
-        return {**self.__dict__, "_averages": {name: dict(own) for name, own in by_name(self._averages).items()}}
+        averages = {name: dict(own) for name, own in by_name(self._averages).items()}
+        return {**self.__dict__, "_averages": averages, "_cells": {}}
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
-        twin.__dict__.update(self.__dict__, _averages={key: dict(own) for key, own in self._averages.items()})
+        averages = {key: dict(own) for key, own in self._averages.items()}
+        twin.__dict__.update(self.__dict__, _averages=averages, _cells={})
         return twin
 
     def _decay(self) -> Any:
@@ -115,9 +118,27 @@ class ExponentialMovingAverage:
 
         Args:
             variable: a variable from an earlier `var_list`.
+
+        Raises:
+            StateError: a ValueError; there is none, and a function is being recorded, which would not notice a later
+                one.
         """
-        kept = self._averages.get(variable, self._averages.get(variable.name))
-        return None if kept is None else boxed(_average(kept))
+        key = variable if variable in self._averages else variable.name
+        if recording() is None:
+            return boxed(_average(self._averages[key])) if key in self._averages else None
+        if key not in self._averages:
+            raise errors.StateError(
+                f"a function that is being recorded asks for the average of variable {variable.name!r}, of which "
+                "there is none yet.\nCall apply before the function is compiled."
+            )
+        if key not in self._cells:  # the average is an input of the recorded function, as a variable is
+
+            def refuse(new: Any) -> None:
+                raise NotImplementedError
+
+            cell = Cell(lambda: _average(self._averages[key]), refuse, f"average of {variable.name}")
+            self._cells[key] = cell
+        return self._cells[key].value()
 
     def variables(self) -> list[Variable]:
         """Return the variables that have an average."""

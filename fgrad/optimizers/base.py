@@ -127,6 +127,9 @@ class Optimizer:
     hyper_names: ClassVar[tuple[str, ...]] = ()
     """The attributes that are hyper-parameters, besides `learning_rate` and `weight_decay`."""
 
+    _called_in_steps: ClassVar[tuple[str, ...]] = ("rule", "initial_slots")
+    """The methods of a subclass on which compiled steps depend, besides the parameters."""
+
     _slot_type: ClassVar[type[Cell]] = Cell
     _tape_type: ClassVar[type[GradientTape]] = GradientTape
 
@@ -196,9 +199,10 @@ class Optimizer:
     def _settings(self, step: Operand, value_of: Callable[[str, Hyper, Any], Any] = evaluated) -> Settings:
         names = ("learning_rate", "weight_decay", *self.hyper_names)
         found = SimpleNamespace(step=step, **{name: value_of(name, getattr(self, name), step - 1) for name in names})
-        if isinstance(found.learning_rate, (float, int)) and not found.learning_rate >= 0:
+        rate = found.learning_rate
+        if isinstance(rate, (float, int, np.ndarray)) and not np.all(np.greater_equal(rate, 0)):
             raise errors.ParameterError(
-                f"learning_rate must be 0 or more, and in step {step} of {self.name} it is {found.learning_rate}."
+                f"learning_rate must be 0 or more, and in step {step} of {self.name} it is {rate}."
             )
         return found
 
@@ -588,11 +592,11 @@ class Optimizer:
 
     @property
     def iterations(self) -> int:
-        """The number of updates of variables that have been made."""
-        return self._step
+        """The number of updates of variables that have been made; in a recorded function, a tensor."""
+        return self._step if recording() is None else self._counter("_step").value()  # type: ignore[return-value]
 
     def get_slot(self, variable: Variable, name: str) -> Any:
-        """Return a copy of a slot of a variable, or None if there is none.
+        """Return a copy of a slot of a variable, or None if there is none. In a recorded function it is a tensor.
 
         Args:
             variable: a variable that has been updated, or has loaded state.
@@ -600,6 +604,9 @@ class Optimizer:
 
         Returns:
             An array, usually of the variable's shape.
+
+        Raises:
+            StateError: a ValueError; a function that is being recorded asks for a slot that does not exist yet.
 
         Example:
             >>> import fgrad as fg
@@ -610,7 +617,14 @@ class Optimizer:
             2.0
         """
         slot = self._slots.get(variable, {}).get(name)
-        return None if slot is None else np.array(slot)
+        if recording() is None or (slot is None and name not in self.slot_names):
+            return None if slot is None else np.array(slot)
+        if slot is None:
+            raise errors.StateError(
+                f"a function that is being recorded asks for the slot {name!r} of variable {variable.name!r}, which "
+                "there is only after the first step.\nMake a step before the function is compiled."
+            )
+        return self._slot_cell(variable, name).value()
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the existing slots, sorted; empty before the first step."""

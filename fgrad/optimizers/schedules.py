@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,9 @@ class Schedule:
         >>> Harmonic()(3)
         0.25
     """
+
+    _called_in_steps: ClassVar[tuple[str, ...]] = ("value",)
+    """The methods of a subclass on which compiled steps depend, besides the parameters."""
 
     def __call__(self, step: Any) -> Any:
         """Return the value after a number of updates.
@@ -218,9 +221,10 @@ class CosineDecayRestarts(Schedule):
             part = done - period
         else:
             period = np.floor(np.log1p(done * (self.t_mul - 1)) / np.log(self.t_mul))
-            # At a restart the logarithm may be rounded to either side of the integer.
-            period = period + (self._start(period + 1) <= done) - (self._start(period) > done)
-            part = (done - self._start(period)) / self.t_mul**period
+            # At a restart the logarithm may be rounded to either side of the integer, as may the starts of periods.
+            reached = done * (1 + 1e-12)
+            period = period + (self._start(period + 1) <= reached) - (self._start(period) > reached)
+            part = np.maximum(done - self._start(period), 0) / self.t_mul**period
         fallen = self.m_mul**period * _cosine(part)
         return self.initial_learning_rate * ((1 - self.alpha) * fallen + self.alpha)
 

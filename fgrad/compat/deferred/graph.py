@@ -16,6 +16,7 @@ import functools
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -521,21 +522,25 @@ class Call(GraphTensor):
         return self.function(*args, **keywords)
 
     def _infer(self) -> tuple[Any, Any]:
-        """Call the function on two sets of trial values: sizes that differ between the results are unknown."""
-        found = [fact for fact in map(self._facts_with, (0, 1)) if fact is not None]
+        """Call the function on sets of trial values: sizes that differ between the results are unknown."""
+        trials = range(len(_SIZES) if any(map(_may_be_empty, self.inputs)) else 2)
+        found = [fact for fact in map(self._facts_with, trials) if fact is not None]
         dtypes = {dtype for _, dtype in found}
         shapes = [shape for shape, _ in found]
         dtype = dtypes.pop() if len(dtypes) == 1 else None
-        if len(shapes) < 2 or len(shapes[0]) != len(shapes[1]):
+        if len(shapes) < 2 or len(set(map(len, shapes))) > 1:
             return None, dtype
-        return [size if size == other else None for size, other in zip(*shapes, strict=True)], dtype
+        return [
+            size if all(size == other for other in sizes) else None for size, *sizes in zip(*shapes, strict=True)
+        ], dtype
 
     def _facts_with(self, trial: int) -> tuple[Any, Any] | None:
         stand_ins = [stand_in(node, trial) for node in self.inputs]
         if any(each is None for each in stand_ins):
             return None
         try:
-            with mode.block(None), np.errstate(all="ignore"):
+            with mode.block(None), np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of the mean of an empty slice, for example
                 result = self._called(stand_ins)
         except Exception:
             return None  # the function rejects the trial values; if it also rejects the actual ones, the run raises
@@ -549,13 +554,23 @@ def _argument(leaf: object) -> Any:
     return leaf.copy() if type(leaf) is np.ndarray else leaf
 
 
-_SIZES = (7, 13)  # coprime, and unlikely to occur in a program
+# Two that are coprime and unlikely to occur in a program; and 0, with which `x[:5]` has another size.
+_SIZES = (7, 13, 0)
+_INTEGERS = (1, 2, 0)
+
+
+def _may_be_empty(node: Any) -> bool:
+    """Return whether a node has axes of unknown size, or integers that may be sizes of a result."""
+    if isinstance(node, Call) and not node.inputs:
+        return False
+    shape, dtype = node.facts()
+    return (shape is not None and None in shape) or (dtype is not None and dtype.kind in "iu")
 
 
 def stand_in(node: Any, trial: int) -> Any:
     """Return a trial value for a node; None if its dtype is unknown.
 
-    The two trials, 0 and 1, differ in unknown sizes, and in values.
+    The trials, from 0 on, differ in unknown sizes, and in values.
     """
     if isinstance(node, Call) and not node.inputs:
         with mode.block(None):
@@ -564,7 +579,8 @@ def stand_in(node: Any, trial: int) -> Any:
     if dtype is None:
         return None
     sizes = _SIZES[:trial] if shape is None else [_SIZES[trial] if size is None else size for size in shape]
-    value = np.ones((), dtype) * dtype.type(trial if dtype.kind == "b" else trial + 1)
+    number = {"b": trial % 2, "i": _INTEGERS[trial], "u": _INTEGERS[trial]}.get(dtype.kind, trial + 1)
+    value = np.ones((), dtype) * dtype.type(number)
     return boxed(np.broadcast_to(value.astype(dtype), sizes))
 
 

@@ -281,6 +281,10 @@ class Run:
             return self.session.variable(source)
         return None
 
+    def computes(self, node: Node) -> bool:
+        """Return whether a node is computed in this run."""
+        return node in self._plan.order
+
     def create(self, variable: GraphVariable, value: Array) -> Variable:
         """Initialize a variable in the session, or reinitialize it."""
         held = self.session.create(variable, value)

@@ -237,6 +237,9 @@ class Read(GraphTensor):
         super().__init__(variable.graph, name, inputs)
 
     def compute(self, run: Any) -> Any:
+        if not run.session.has(self.variable) and run.computes(self.variable.initializer):
+            # It is read for the initial value of another variable, before it is initialized itself.
+            return run.values[self.variable.initial_value].astype(self.variable.dtype)
         return run.session.variable(self.variable).value()
 
     def _infer(self) -> tuple[Any, Any]:

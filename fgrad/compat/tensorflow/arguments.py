@@ -34,7 +34,7 @@ from fgrad.compat.deferred.graph import Call, Convertible, GraphTensor, Symbol, 
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import strip_ended
 from fgrad.transforms.reverse import stop_gradient
-from fgrad.typing import Operand
+from fgrad.typing import Array, Operand
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
@@ -58,7 +58,7 @@ def axes(axis: Any) -> Any:
     return tuple(index(each) for each in axis) if np.iterable(axis) else index(axis)
 
 
-def chosen(name: str, value: object, old_name: str, old_value: Convertible | None) -> Any:
+def chosen(name: str, value: object, old_name: str, old_value: object) -> Any:
     """Return the value of an argument that has another name in TensorFlow 1."""
     if value is not None and old_value is not None:
         raise errors.ParameterError(f"{old_name} is the old name of {name}; pass one of them.")
@@ -99,11 +99,18 @@ def plain(x: Any) -> Any:
 
 
 def check_within(indices: Convertible, size: int, name: str = "indices") -> None:
-    """Raise unless indices are at least 0 and less than a size."""
+    """Raise unless indices are integers, at least 0 and less than a size."""
     values = plain(indices)
+    check_integers(values, name)
     wrong = values[(values < 0) | (values >= size)]
     if wrong.size:
         raise errors.InvalidArgumentError(f"{name} holds {wrong.flat[0]}, which is not in [0, {size}).")
+
+
+def check_integers(values: Array, name: str = "indices") -> None:
+    """Raise unless indices are integers; an empty list is."""
+    if values.dtype.kind not in "iu" and values.size:
+        raise errors.DtypeError(f"{name} must be integers, and their dtype is {values.dtype}; use tf.cast.")
 
 
 def is_version_1() -> bool:

@@ -26,6 +26,7 @@ from fgrad.compat.tensorflow.arguments import (
     along,
     at,
     axes,
+    check_integers,
     check_within,
     chosen,
     convert,
@@ -644,6 +645,9 @@ def gather_nd(params: Convertible, indices: Any, batch_dims: int = 0) -> Any:
 
 
 def _gathered_nd(x: Array, places: Array, batch_dims: int) -> Any:
+    if not places.shape[-1]:  # each index is that of a whole example
+        examples = np.expand_dims(x, tuple(builtins.range(batch_dims, places.ndim - 1)))
+        return np.broadcast_to(examples, (*places.shape[:-1], *x.shape[batch_dims:]))
     parts = [places[..., axis] for axis in builtins.range(places.shape[-1])]
     for axis, part in enumerate(parts, batch_dims):
         check_within(part, x.shape[axis])
@@ -721,9 +725,11 @@ def one_hot(
         dtype: the dtype of the result, by default that of `on_value`, otherwise float32.
     """
     axis = -1 if axis is None else axis
+    numbers = plain(convert(indices))
+    check_integers(numbers)
     kind = next((convert(each).dtype for each in (on_value, off_value) if each is not None), _FLOAT)
     dtype = as_dtype(dtype) or kind
-    is_on = np.expand_dims(plain(convert(indices)), -1) == np.arange(int(depth))
+    is_on = np.expand_dims(numbers, -1) == np.arange(int(depth))
     on = 1 if on_value is None else plain(convert(on_value))
     off = 0 if off_value is None else plain(convert(off_value))
     return boxed(np.moveaxis(np.where(is_on, on, off).astype(dtype), -1, axis))

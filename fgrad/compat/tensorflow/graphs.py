@@ -28,7 +28,7 @@ from fgrad.compat.deferred.graph import (
 )
 from fgrad.compat.deferred.loops import as_list, loop
 from fgrad.compat.deferred.state import as_symbol, group
-from fgrad.compat.tensorflow.arguments import is_deferred, is_version_1
+from fgrad.compat.tensorflow.arguments import chosen, is_deferred, is_version_1
 from fgrad.compat.tensorflow.math import check_numerics
 from fgrad.compat.tensorflow.within import Run, taped
 from fgrad.core.tree import flatten, tree_map, unflatten
@@ -230,7 +230,16 @@ def _tensor(x: object) -> Any:
     return convert(x) if isinstance(x, (bool, int, float, complex)) else x
 
 
-def cond(pred: Convertible, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
+def cond(
+    pred: Convertible,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    name: str | None = None,
+    *,
+    strict: bool | None = None,
+    fn1: Callable[[], Any] | None = None,
+    fn2: Callable[[], Any] | None = None,
+) -> Any:
     """Return the result of one of two functions.
 
     In eager mode only this function is called. In a graph both are called immediately, and a run computes the nodes
@@ -240,13 +249,28 @@ def cond(pred: Convertible, true_fn: Callable[[], Any], false_fn: Callable[[], A
         pred: the boolean that chooses.
         true_fn, false_fn: functions without arguments that return a tensor, an operation, or a container of them.
         name: the name of the node.
+        strict: whether a list or tuple of a single result is returned as it is. By default True, and False in
+            TensorFlow 1's namespace, where the single result itself is returned.
+        fn1, fn2: old names of `true_fn` and `false_fn`.
 
     Raises:
         StructureError: a TypeError; in a graph, the functions do not return containers of one structure.
+        NotCallableError: a TypeError; a function is missing.
     """
+    one, other = chosen("true_fn", true_fn, "fn1", fn1), chosen("false_fn", false_fn, "fn2", fn2)
+    if not (callable(one) and callable(other)):
+        raise errors.NotCallableError("tf.cond takes a condition and two functions without arguments.")
+    if _is_unpacked(strict):
+        one, other = functools.partial(_single, one), functools.partial(_single, other)
     if isinstance(pred, Symbol) or mode.is_deferring():
-        return branches(pred, true_fn, false_fn, name)
-    return true_fn() if pred else false_fn()
+        return branches(pred, one, other, name)
+    return one() if pred else other()
+
+
+def _single(function: Callable[[], Any]) -> Any:
+    """Return the result of a function; if it is a list or tuple of one, this one."""
+    result = function()
+    return result[0] if isinstance(result, (list, tuple)) and len(result) == 1 else result
 
 
 def while_loop(
@@ -363,8 +387,9 @@ def _on_rows(fn: Callable[[Any], Any], treedef: optree.PyTreeSpec, leaves: Seque
     return vmap(on_row, in_axes=tuple(None if serves else 0 for serves in serves_all))(*rows)
 
 
-def _is_unpacked(return_same_structure: bool | None) -> bool:
-    return is_version_1() if return_same_structure is None else not return_same_structure
+def _is_unpacked(is_kept: bool | None) -> bool:
+    """Return whether a container of one result is replaced by it, as by default in TensorFlow 1's namespace."""
+    return is_version_1() if is_kept is None else not is_kept
 
 
 def _turned(

@@ -170,7 +170,8 @@ def dropout(
         positional: `rate, noise_shape, seed`; in TensorFlow 1's namespace `keep_prob, noise_shape, seed`.
         rate: the probability of an element to be set to 0.
         keep_prob: 1 minus the rate.
-        noise_shape: the shape of the random choice; it broadcasts to that of `x`, which is the default.
+        noise_shape: the shape of the random choice; it broadcasts to that of `x`, which is the default. A size of None
+            is that of `x`.
         seed: see `tf.random.set_seed`.
         name: the name of the node.
 
@@ -191,6 +192,8 @@ def dropout(
         raise errors.ParameterError("pass rate, the probability that an element is dropped, or keep_prob, 1 - rate.")
     x = arrays.convert_to_tensor(x)
     shape = arrays.shape(x) if given["noise_shape"] is None else given["noise_shape"]
+    if isinstance(shape, (list, tuple)) and None in shape:
+        shape = [arrays.shape(x)[axis] if size is None else size for axis, size in enumerate(shape)]
     noise = random.uniform(shape, seed=given["seed"])
     return with_facts_of(x, _dropped(x, noise, given["rate"], given["keep_prob"], name=name))
 
@@ -212,6 +215,9 @@ def _dropped(x: Array, noise: Array, rate: Any, keep_prob: Array | float | None)
 def bias_add(value: Convertible, bias: Convertible, data_format: Any = None) -> Any:
     """Add a vector along the last axis, or along axis 1 for a data format that begins with "NC"."""
     x, b = operands(value, bias)
+    channels = x.shape[1 if data_format is not None and data_format.startswith("NC") else -1]
+    if b.shape != (channels,):
+        raise errors.ShapeError(f"the bias must be a vector of {channels} elements, and has shape {b.shape}.")
     if data_format is not None and data_format.startswith("NC"):
         b = np.reshape(b, (-1,) + (1,) * (x.ndim - 2))
     return x + b
@@ -658,7 +664,8 @@ def weighted_cross_entropy_with_logits(
     x, z, weight = operands(logits, chosen("labels", labels, "targets", targets), pos_weight)
     _check_same_shape(x, z)
     factor = 1 + (weight - 1) * z
-    return (1 - z) * x + factor * (np.log1p(np.exp(minus_abs(x))) + nonnegative_part(x) - x)
+    # In this order, the difference is exact, and small losses of large logits keep their digits.
+    return (1 - z) * x + factor * (np.log1p(np.exp(minus_abs(x))) + (nonnegative_part(x) - x))
 
 
 @operation("L2Loss")

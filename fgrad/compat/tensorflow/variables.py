@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -48,7 +49,8 @@ class Variable(Scatters, NativeVariable, metaclass=_VariableType):
         shape: in a graph, the shape if it is not that of the initial value.
         constraint: a function that is applied to the value after each update by an optimizer, such as
             `lambda w: tf.maximum(w, 0.0)`.
-        options: TensorFlow's options for devices, collections and locking, which are ignored.
+        options: `collections` of the graph, to which the variable is added, besides that of all variables;
+            TensorFlow's options for devices and locking, which are ignored.
 
     Raises:
         ParameterError: a ValueError; `constraint` is not a function, or an option is unknown.
@@ -276,7 +278,7 @@ def _next_name() -> str:
 
 _WITHOUT_EFFECT = {
     "validate_shape", "caching_device", "variable_def", "import_scope", "synchronization",
-    "aggregation", "collections", "use_resource", "expected_shape", "regularizer", "partitioner", "custom_getter",
+    "aggregation", "collections", "use_resource", "expected_shape", "partitioner",
     "experimental_enable_variable_lifting",
 }  # fmt: skip
 
@@ -302,7 +304,12 @@ def _graph_variable(
     **options: object,
 ) -> GraphVariable:
     _check_options(options, constraint)
-    return GraphVariable(initial_value, trainable is not False, name, dtype, shape, constraint)
+    variable = GraphVariable(initial_value, trainable is not False, name, dtype, shape, constraint)
+    collections: Any = options.get("collections") or ()
+    for key in collections:
+        if key not in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES):
+            variable.graph.add_to_collection(key, variable)
+    return variable
 
 
 # Sharing by name
@@ -310,15 +317,26 @@ def _graph_variable(
 
 @dataclass
 class VariableScope:
-    """An open scope: the prefix of its variables' names, and whether they may exist already."""
+    """An open scope: the prefix of its variables' names, whether they may exist already, and their defaults."""
 
     name: str
     reuse: Any
     initializer: Any
+    regularizer: Any = None
+    dtype: Any = np.float32
+    constraint: Any = None
 
     def reuse_variables(self) -> None:
         """Make `get_variable` return existing variables only, from now on."""
         self.reuse = True
+
+    def set_initializer(self, initializer: Any) -> None:
+        """Set the default initializer of the scope's variables."""
+        self.initializer = initializer
+
+    def set_regularizer(self, regularizer: Any) -> None:
+        """Set the default regularizer of the scope's variables."""
+        self.regularizer = regularizer
 
     def global_variables(self) -> list[GraphVariable]:
         """Return the graph's variables in the scope, and in the scopes within it."""
@@ -345,22 +363,34 @@ def variable_scope(
     default_name: str | None = None,
     values: Any = None,
     initializer: Any = None,
+    regularizer: Callable[[Any], Any] | None = None,
+    caching_device: object = None,
+    partitioner: object = None,
+    custom_getter: object = None,
     reuse: object = None,
-    **options: object,
+    dtype: Any = None,
+    use_resource: object = None,
+    constraint: Callable[[Any], Any] | None = None,
+    auxiliary_name_scope: bool = True,
 ) -> Iterator[VariableScope]:
     """Return a context in which `get_variable` prepends a prefix to names.
 
     Args:
-        name_or_scope: the prefix, or a scope to open again.
+        name_or_scope: the prefix, or a scope to open again, with what was set for it.
         default_name: the prefix if the first is None, made unique within the open scope.
-        values: ignored.
-        initializer: the default initializer of variables.
-        reuse: True to return existing variables, `AUTO_REUSE` to also create missing ones.
-        options: TensorFlow's options for devices, which are ignored.
+        initializer, regularizer, dtype, constraint: the defaults of `get_variable`; where they are omitted, those of
+            the enclosing scope.
+        reuse: True to return existing variables, `AUTO_REUSE` to also create missing ones; where it is omitted or
+            False, that of the enclosing scope.
+        custom_getter: must be None.
+        auxiliary_name_scope: whether the names of other nodes have the prefix, too.
+        values, caching_device, partitioner, use_resource: ignored.
 
     Raises:
         VariableScopeError: a ValueError; there is no name.
+        ParameterError: a ValueError; there is a `custom_getter`.
     """
+    _refuse_getter(custom_getter)
     graph, outer = default_graph(), get_variable_scope()
     path: str
     name: Any
@@ -373,17 +403,26 @@ def variable_scope(
         path = f"{outer.name}/{name}" if outer.name else name
         path = _unopened(path, graph.opened_scopes) if name_or_scope is None else path
     graph.opened_scopes.add(path)
-    scope = VariableScope(path, outer.reuse if reuse is None else reuse, initializer)
-    if initializer is None:
-        scope.initializer = outer.initializer
+    given = {"reuse": reuse or None, "initializer": initializer, "regularizer": regularizer}
+    given |= {"dtype": as_dtype(dtype), "constraint": constraint}
+    inherited = name_or_scope if isinstance(name_or_scope, VariableScope) else outer
+    scope = replace(inherited, name=path, **{key: value for key, value in given.items() if value is not None})
     graph.variable_scopes.append(scope)
     try:
-        with graph.scope(name):
+        with graph.scope(name) if auxiliary_name_scope else contextlib.nullcontext():
             yield scope
     finally:
         graph.variable_scopes.pop()
         # If the scope is opened again, to share its variables, names are the same.
         graph.opened_scopes -= {each for each in graph.opened_scopes if each.startswith(path + "/")}
+
+
+def _refuse_getter(custom_getter: object) -> None:
+    if custom_getter is not None:
+        raise errors.ParameterError(
+            "custom_getter is not supported: call the function in the place of tf.get_variable, or compute with its "
+            "variables, such as averages of tf.train.ExponentialMovingAverage."
+        )
 
 
 def _unopened(path: str, opened: set[str]) -> str:
@@ -404,9 +443,9 @@ def name_scope(name: str | None, default_name: str | None = None, values: Any = 
 def get_variable(
     name: str,
     shape: Any = None,
-    dtype: Any = np.float32,
+    dtype: Any = None,
     initializer: Any = None,
-    regularizer: Any = None,
+    regularizer: Callable[[Any], Any] | None = None,
     trainable: bool | None = True,
     **options: Any,
 ) -> Any:
@@ -416,18 +455,23 @@ def get_variable(
 
     Args:
         name: the name without the scope's prefix.
-        shape: the shape of a new variable; not needed if `initializer` is a value.
-        dtype: the dtype of a new variable.
-        initializer: a function of `(shape, dtype)`, or a value; by default Glorot's uniform one, and zeros
-            for integers.
-        regularizer: ignored.
+        shape: the shape of a new variable; omitted if `initializer` is a value.
+        dtype: the dtype of a new variable; by default that of a value, otherwise that of the scope, float32.
+        initializer: a function of `(shape, dtype)`, or a value; by default that of the scope, otherwise Glorot's
+            uniform one, and zeros for integers.
+        regularizer: a function of a new variable; what it returns, unless it is None, is added to the collection
+            `tf.GraphKeys.REGULARIZATION_LOSSES` of the graph. By default that of the scope.
         trainable: whether it is trainable.
-        options: `constraint`, as for `Variable`; TensorFlow's options for devices, collections and locking, which are
-            ignored.
+        options: `constraint`, as for `Variable`, and `collections`, to which a new variable of a graph is added;
+            TensorFlow's options for devices and locking, which are ignored.
 
     Raises:
-        VariableScopeError: a ValueError; it exists without `reuse`, has another shape, or does not exist with `reuse`.
+        VariableScopeError: a ValueError; it exists without `reuse`, has another shape, or does not exist with `reuse`;
+            or there are a shape and a value.
+        ParameterError: a ValueError; there is a regularizer in eager mode, which has no collections, or a
+            `custom_getter`.
     """
+    _refuse_getter(options.pop("custom_getter", None))
     if mode.is_running():
         raise errors.SymbolicTensorError(
             f"a function that a session runs uses the variable {name!r}, which it would create anew in every run.\n"
@@ -450,7 +494,15 @@ def get_variable(
             "reuse=tf.AUTO_REUSE in variable_scope?"
         )
     initializer = scope.initializer if initializer is None else initializer
-    return _new_variable(full, shape, as_dtype(dtype), initializer, trainable, options)
+    options.setdefault("constraint", scope.constraint)
+    is_value = initializer is not None and not callable(initializer)
+    if is_value and shape is not None:
+        raise errors.VariableScopeError(
+            f"If initializer is a constant, do not specify shape: {full} has the shape of the value. For one value "
+            "in all elements, use tf.constant_initializer(value)."
+        )
+    dtype = as_dtype(scope.dtype if dtype is None and not is_value else dtype)
+    return _new_variable(full, shape, dtype, initializer, regularizer or scope.regularizer, trainable, options)
 
 
 def _check_shared(name: str, held: GraphVariable, shape: object) -> None:
@@ -469,7 +521,13 @@ def _sizes(shape: Any) -> list[Any]:
 
 
 def _new_variable(
-    name: str, shape: object, dtype: Any, initializer: Any, trainable: Any, options: dict[str, Any]
+    name: str,
+    shape: object,
+    dtype: Any,
+    initializer: Any,
+    regularizer: Callable[[Any], Any] | None,
+    trainable: Any,
+    options: dict[str, Any],
 ) -> Any:
     if initializer is None:
         initializer = GlorotUniform() if dtype.kind == "f" else Zeros()
@@ -485,11 +543,21 @@ def _new_variable(
             return make(shape, dtype)
 
     if not mode.is_deferring():
+        if regularizer is not None:
+            raise errors.ParameterError(
+                f"the regularizer of {name!r} is a term of a graph's collection, and execution is eager: "
+                "add regularizer(variable) to the loss."
+            )
         return Variable(initializer, trainable, name=name, dtype=dtype, **options)
     graph = default_graph()
     with graph.scope(""):
         variable = _graph_variable(initializer, trainable, name=name, dtype=dtype, **options)
     graph.named_variables[name] = variable
+    if regularizer is not None:
+        with graph.control_dependencies(None), graph.scope(f"{name}/Regularizer/"):
+            term = regularizer(variable)
+        if term is not None:
+            graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, term)
     return variable
 
 
@@ -544,11 +612,16 @@ class GraphKeys:
     SUMMARIES = "summaries"
 
 
+def _in_scope(items: Sequence[Any], scope: str | None) -> list[Any]:
+    """Return the items whose names match a regular expression from their beginning on; None for all items."""
+    if scope is None:
+        return list(items)
+    return [each for each in items if hasattr(each, "name") and re.match(scope, each.name)]
+
+
 def global_variables(scope: str | None = None) -> list[GraphVariable]:
     """Return the variables of the graph in the order of creation; in eager mode an empty list."""
-    if not mode.is_deferring():
-        return []
-    return [each for each in default_graph().variables if each.name.startswith(scope or "")]
+    return _in_scope(default_graph().variables, scope) if mode.is_deferring() else []
 
 
 def trainable_variables(scope: str | None = None) -> list[GraphVariable]:
@@ -560,17 +633,21 @@ def moving_average_variables(scope: str | None = None) -> list[GraphVariable]:
     """Return the variables of the graph with moving averages; in eager mode an empty list."""
     if not mode.is_deferring():
         return []
-    held = default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES)
-    return [each for each in held if each.name.startswith(scope or "")]
+    return _in_scope(default_graph().get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES), scope)
 
 
 def get_collection(key: str, scope: str | None = None) -> list[Any]:
-    """Return the contents of a collection of the graph."""
+    """Return the contents of a collection of the graph.
+
+    Args:
+        key: the name of the collection.
+        scope: a regular expression that the names of the returned items match from their beginning on.
+    """
     if key == GraphKeys.GLOBAL_VARIABLES:
         return list(global_variables(scope))
     if key == GraphKeys.TRAINABLE_VARIABLES:
         return list(trainable_variables(scope))
-    return default_graph().get_collection(key)
+    return _in_scope(default_graph().get_collection(key), scope)
 
 
 def add_to_collection(name: str, value: object) -> None:
