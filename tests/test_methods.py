@@ -73,6 +73,7 @@ WRITES = [
     ("a slice of flat", lambda y, v: y.flat.__setitem__(slice(None, None, 3), v[:2])),
     ("all of flat", lambda y, v: y.flat.__setitem__(slice(None), v[0])),
     ("one of flat from an array of one", lambda y, v: y.flat.__setitem__([1, 2], v[:1])),
+    ("flat itself", lambda y, v: setattr(y, "flat", v[:2])),
 ]
 
 
