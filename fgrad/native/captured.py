@@ -445,6 +445,8 @@ def _contents_of_table(table: Any) -> list[Any]:
         parts = [*table.values()]
     elif hasattr(table, "columns"):
         parts = [table.columns, *(table.iloc[:, position] for position in range(len(table.columns)))]
+    elif hasattr(table, "magnitude"):
+        parts = [table.magnitude, str(table.units)]
     arrays = [np.asarray(each) for each in (*parts, *([table.index] if hasattr(table, "index") else ()))]
     return [(each.shape, list(map(repr, each.ravel()))) if each.dtype.hasobject else _contents(each) for each in arrays]
 

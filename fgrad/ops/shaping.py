@@ -419,14 +419,20 @@ def column_stack(tup: Sequence[Any]) -> Any:
     return concatenate([_column(as_array(x)) for x in tup], 1)
 
 
+def _read_only(x: Array) -> Any:
+    """Return the array of an untraced tensor or variable, which cannot be written to; a number is a new array."""
+    array = np.asarray(x)
+    return array if array.shape else array.copy()
+
+
 def _extending(function: Callable[..., Any], ndim: int) -> None:
     """Implement `atleast_1d` and its kin."""
     extend = _at_least(ndim)
 
     def extended(*arys: Array) -> Any:
         results = tuple(
-            # SciPy passes the results to compiled code, which needs arrays; that of a tensor is read-only.
-            extend(as_array(x)) if traced(x) else function(np.asarray(x))
+            # SciPy passes the results to compiled code, which needs arrays.
+            extend(as_array(x)) if traced(x) else function(_read_only(x))
             for x in arys
         )
         return results[0] if len(results) == 1 else results
