@@ -285,6 +285,27 @@ def test_a_write_into_a_traced_tensor_of_the_closure_happens_once():
     np.testing.assert_array_equal(gradient, [10.0, 3.0, 1.0])
 
 
+def test_a_plain_array_is_written_to_beside_a_traced_argument():
+    def scaled(y, buffer):
+        buffer *= 2.0
+        return np.sum(y * buffer)
+
+    compiled = fg.compile(scaled)
+    transforms = (
+        lambda f: fg.value_and_grad(f)(np.ones(3)),
+        lambda f: fg.jvp(f, (np.ones(3),), (np.ones(3),)),
+        lambda f: (fg.vmap(f)(np.ones((2, 3))), 0.0),
+    )
+    for transform in transforms:
+        plain, own = np.arange(3.0), np.arange(3.0)
+        wanted = transform(lambda y, plain=plain: scaled(y, plain))
+        with pytest.warns(errors.CompileWarning, match="writes into a plain array, and another argument is traced"):
+            found = transform(lambda y, own=own: compiled(y, own))
+        for x, y in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(x, y)
+        np.testing.assert_array_equal(own, plain)
+
+
 # Refusals
 
 

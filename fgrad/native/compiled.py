@@ -207,14 +207,17 @@ def _run_compile(
     if recording() is not None or any(trace.wants_python for trace in followers(form.inputs)):
         return call_users(function, args, keywords)  # it becomes part of the enclosing program
     program, form = programs.for_form(function, form)
+    why = ""
     if program.closes_over_traced:
         programs.forget(form)
-        warnings.warn(
-            f"{name_of(function)} uses a traced value that is not one of its arguments, so there is no program for it, "
-            "and it runs as it would without compile.\nPass the value as an argument.",
-            errors.CompileWarning,
-            stacklevel=depth_of_user(),
-        )
+        why = "uses a traced value that is not one of its arguments, so there is no program for it"
+        instead = "Pass the value as an argument."
+    elif program.writes_into_plain(form.inputs):
+        why = "writes into a plain array, and another argument is traced"
+        instead = "Pass a tensor in place of the array: fg.constant(x)."
+    if why:
+        text = f"{name_of(function)} {why}, and it runs as it would without compile.\n{instead}"
+        warnings.warn(text, errors.CompileWarning, stacklevel=depth_of_user())
         return call_users(function, args, keywords)
     programs.note_layout(program, form, args, keywords)
     try:

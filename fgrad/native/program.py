@@ -197,6 +197,10 @@ class Program:
         rest = iter(found)
         return self._nested([next(rest) if own else x for x, own in zip(self._template, self._is_number, strict=True)])
 
+    def writes_into_plain(self, leaves: Sequence[Any]) -> bool:
+        """Return whether the function writes into plain arrays among the leaves, some of which are traced."""
+        return any(isinstance(leaves[number], np.ndarray) for number in self.written) and bool(followers(leaves))
+
     def _found(self, leaves: Sequence[Any]) -> list[Any]:
         if not self.written:
             return self.function([*leaves, *map(strip_ended, self._variables)])
@@ -214,7 +218,7 @@ class Program:
         arrays = self.function.arrays(inputs)
         for number in self.written:
             array = arrays[number]
-            if array is not inputs[number] or not (array.flags.carray and array.flags.aligned):
+            if array is not inputs[number] or not array.flags.carray:
                 arrays[number] = array.copy()  # a tensor's array is shared; the code needs C order
         return self.function.run_in_place(arrays)
 
