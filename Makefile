@@ -113,6 +113,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/sparse.py
 	$(BIN)/python benchmarks/orders.py
 	$(BIN)/python benchmarks/containers.py
+	$(BIN)/python benchmarks/steps.py
 	$(BIN)/python benchmarks/exports.py
 
 # Without --quiet, which would hide warnings from the strict mode, too.

@@ -243,3 +243,10 @@ def test_each_benchmark_says_what_it_takes(name, monkeypatch, capsys):
         runpy.run_path(str(path), run_name="__main__")
     assert end is None or end.value.code == 0
     assert capsys.readouterr().out.startswith("usage:") == takes_arguments
+
+
+def test_training_steps_agree(monkeypatch):
+    monkeypatch.syspath_prepend(FOLDER)
+    with mock.patch.dict(os.environ):
+        steps = importlib.import_module("steps")
+    steps.check(steps.candidates(3, np.float64, has_jax=False))
