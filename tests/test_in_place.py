@@ -233,6 +233,44 @@ def test_parameters_in_containers_are_updated():
     np.testing.assert_array_equal(own[1]["m"][0], plain[1]["m"][0])
 
 
+def changes_a_dict(d):
+    d["w"] = d["w"] * 2.0
+    return np.sum(d["w"])
+
+
+def adds_to_a_list(xs):
+    xs.append(xs[0])
+    return xs[0] * 2.0
+
+
+def replaces_an_attribute(state):
+    state.weights = state.weights - state.momentum
+    return np.sum(state.weights)
+
+
+def subtracts_from_a_number(d):
+    d["b"] -= 1.0
+    return d["b"]
+
+
+@pytest.mark.parametrize(
+    ("function", "argument"),
+    [
+        (changes_a_dict, {"w": np.ones(3)}),
+        (adds_to_a_list, [np.ones(3)]),
+        (replaces_an_attribute, State(np.ones(3), np.ones(3))),
+        (subtracts_from_a_number, {"b": np.zeros(())}),
+    ],
+)
+def test_changes_of_containers_are_warned_of_once(function, argument):
+    if isinstance(argument, State):
+        fg.register_dataclass(State)
+    compiled = fg.compile(function)
+    with pytest.warns(errors.CompileWarning, match=f"{function.__name__} changes a list, dict or object"):
+        compiled(argument)
+    compiled(argument)
+
+
 def test_a_training_step_with_its_gradient_writes_into_parameters():
     def loss(w, x):
         return np.mean((x @ w) ** 2)

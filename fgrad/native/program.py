@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import operator
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from fgrad._locks import Lock
 from fgrad.core.foreign import refuse_payloads
 from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.trace import UNTRACED, Trace, observed_by, unobserved
-from fgrad.core.tree import tree_map, unflatten
+from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Variable, assign_all
 from fgrad.core.views import checking_writes, hidden_value
 from fgrad.errors.places import depth_of_user
@@ -73,10 +74,7 @@ class Program:
     def __init__(self, function: Callable[..., Any], form: Form, options: Options, assigning: Lock) -> None:
         self._assigning = assigning
         self._variables: list[Variable] = []
-        self.written: list[int] = []
-        users = [function]
-        flat, self.name = _on_leaves(users, form, self.written), name_of(function)
-        flat.__name__ = self.name
+        flat, self.name = _OnLeaves(function, form), name_of(function)
         refuse_payloads("compile", form._leaves, _IN_MEMORY)
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
@@ -92,6 +90,7 @@ class Program:
         self._trainable = [each.trainable for each in self._variables]
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
         numbers = [strip_ended(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
+        self.written = flat.written
         first = len(numbers) - len(self.assigned) - len(self.written)
         self._written = {first + place: number for place, number in enumerate(self.written)}
         self.function = Function(_block(self.graph, numbers), self.name, options, self._written)
@@ -104,9 +103,11 @@ class Program:
                 check_repeats(flat, examples, self.graph, self.assigned, trace)
             self.seconds += time.perf_counter() - start
         self._warn_of_long_recording(runs)
+        if flat.changes_containers:
+            self._warn_of_containers()
         self._captured.forget_changed()
         self.is_input, self.leaves = form.is_input, form.described(function, self.graph.inputs)
-        users.clear()  # the graph holds `flat`, and must not keep a method's object alive
+        flat.function = None  # the graph holds `flat`, and must not keep a method's object alive
         result = self.graph.treedef.child(0).child(0)
         self._nested, self._is_number = _nesting(result), is_number[: result.num_leaves]
         self._template = [None if own else held(x) for x, own in zip(self.graph.outputs, self._is_number, strict=False)]
@@ -148,6 +149,15 @@ class Program:
                 errors.CompileWarning,
                 stacklevel=depth_of_user(),
             )
+
+    def _warn_of_containers(self) -> None:
+        warnings.warn(
+            f"{self.name} changes a list, dict or object that is its argument. It is compiled with containers of its "
+            "own, and those of the caller remain as they are.\n"
+            "Return the new values; or write into an array, d['w'][...] = new, which the caller sees.",
+            errors.CompileWarning,
+            stacklevel=depth_of_user(),
+        )
 
     def change(self) -> str:
         """Return a label of a captured object that has changed; empty if none has."""
@@ -331,24 +341,33 @@ def _nesting(treedef: optree.PyTreeSpec) -> Callable[[list[Any]], Any]:
     return lambda leaves: unflatten(treedef, leaves[:count])
 
 
-def _on_leaves(users: Sequence[Callable[..., Any]], form: Form, written: list[int]) -> Callable[..., Any]:
-    """Return a function of the inputs of a program, which returns the result and the final values of written inputs.
+class _OnLeaves:
+    """A user's function, as a function of the inputs of a program.
 
-    Args:
-        users: the user's function.
-        form: of its arguments.
-        written: is filled with the positions of inputs that it writes into.
+    It returns the result and the final values of the inputs that the user's function has written into.
+
+    Attributes:
+        function: the user's function; None when it is recorded.
+        written: the positions of these inputs.
+        changes_containers: whether it has changed a container among its arguments.
     """
-    outline, is_array = form.outline, [isinstance(x, (np.ndarray, Tensor)) for x in form.inputs]
 
-    def flat(*inputs: Any) -> Any:
+    def __init__(self, function: Callable[..., Any], form: Form) -> None:
+        self.function: Any = function
+        self.__name__, self._outline = name_of(function), form.outline
+        self._is_array = [isinstance(x, (np.ndarray, Tensor)) for x in form.inputs]
+        self.written: list[int] = []
+        self.changes_containers = False
+
+    def __call__(self, *inputs: Any) -> tuple[Any, list[Any]]:
         before = [x._mark for x in inputs]
-        args, keywords = outline.whole(inputs)
-        result = call_users(users[0], args, keywords)
-        written[:] = [n for n, x in enumerate(inputs) if is_array[n] and _mark_of(x) is not before[n]]
-        return result, [inputs[n] for n in written]
-
-    return flat
+        args, keywords = given = self._outline.whole(inputs)
+        leaves, treedef = flatten(given)
+        result = call_users(self.function, args, keywords)
+        leaves_after, treedef_after = flatten(given)
+        self.changes_containers = treedef != treedef_after or not all(map(operator.is_, leaves, leaves_after))
+        self.written = [n for n, x in enumerate(inputs) if self._is_array[n] and _mark_of(x) is not before[n]]
+        return result, [inputs[n] for n in self.written]
 
 
 class _OlderWriteError(Exception):
