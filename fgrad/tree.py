@@ -27,6 +27,7 @@ from fgrad.core.tree import paths
 from fgrad.core.tree import tree_leaves as leaves
 from fgrad.core.tree import tree_map as map
 from fgrad.core.tree import unflatten as _unflatten
+from fgrad.errors import hints
 from fgrad.typing import Array
 
 if TYPE_CHECKING:
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
 __all__ = ["flatten", "leaves", "map", "ravel", "structure", "unflatten"]
 
 __dir__ = __all__.copy
+
+if not TYPE_CHECKING:  # keep mypy's errors for undefined names
+
+    def __getattr__(name):
+        raise hints.missing_name(__name__, name)
 
 
 def flatten(tree: Any) -> tuple[list[Any], Any]:

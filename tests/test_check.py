@@ -90,6 +90,14 @@ def test_the_numbers():
     assert 0 <= row.error < 1e-10
 
 
+def test_an_array_of_traced_numbers_as_the_result():
+    for function in (lambda x: np.array([x * x, x]), lambda x: {"a": np.array([[x], [3.0 * x]]), "b": (None, x)}):
+        report = fg.check(function, 2.0, order=2)
+        assert report.ok, report
+        assert fg.explain(function, 2.0, argnums="x").status == "fine"
+    assert fg.check(np.sin, [1.0, 2.0]).ok  # a list of tensors, of which NumPy makes such an array
+
+
 WRONG = [
     ("a reverse rule", with_a_wrong_rule, (1.0,), 1, "Derivatives disagree: x."),
     ("a forward rule", with_a_wrong_forward_rule, (1.0,), 1, "Derivatives disagree: x."),

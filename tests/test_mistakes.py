@@ -7,6 +7,7 @@ The site's page of mistakes, which `make docs` builds with `page`, shows the sam
 
 import ast
 import copy
+import functools
 import inspect
 import itertools
 import math
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.fft
 import scipy.interpolate
 import scipy.linalg
 import scipy.optimize
@@ -2887,6 +2889,83 @@ SLIPS = {
     ),
     "a torch method": (lambda: fg.constant(3.0).detach(), errors.MissingNameError, r"Instead: fg\.stop_gradient\(x\)"),
     "a method that is a function": (lambda: fg.Variable(X).exp(), errors.MissingNameError, r"Instead: np\.exp\(x\)"),
+    "a method that is a function of two arrays": (
+        lambda: fg.constant(X).arctan2(2.0),
+        errors.MissingNameError,
+        r"Instead: np\.arctan2\(x, y\)",
+    ),
+    "a method that is a function of several arguments": (
+        lambda: fg.constant(X).broadcast_to((2, 3)),
+        errors.MissingNameError,
+        r"Instead: np\.broadcast_to\(array, shape\)",
+    ),
+    "a method that is a dtype": (lambda: fg.constant(X).half(), errors.MissingNameError, r"x\.astype\(np\.half\)"),
+    "a method of another library": (
+        lambda: fg.constant(X).masked_fill(X > 1, 0.0),
+        errors.MissingNameError,
+        r"Instead: np\.where\(mask, value, x\)",
+    ),
+    "a name that NumPy has never had": (
+        lambda: fnp.arrray([1.0]),
+        errors.MissingNameError,
+        r"module 'fgrad\.numpy' has no attribute 'arrray'\.\nDid you mean array",
+    ),
+    "a name that NumPy had": (lambda: fnp.float, AttributeError, "use `float` by itself"),
+    "a keyword of a method": (
+        lambda: fg.constant(X).sum(dim=0),
+        TypeError,
+        r"^sum\(\) got an unexpected keyword argument 'dim'$",
+    ),
+    "a mask under vmap": (
+        lambda: fg.vmap(lambda x: np.sum(x[x > 1]))(X[:, None]),
+        errors.ConcretizationError,
+        r"x\[mask\] becomes np\.where\(mask, x, 0\.0\)",
+    ),
+    "distinct elements under vmap": (
+        lambda: fg.vmap(lambda x: np.flatnonzero(x))(X[:, None]),
+        errors.ConcretizationError,
+        "np.flatnonzero needs a value.*\n.*\nThe shape of a result cannot depend on values",
+    ),
+    "a transform of SciPy's": (
+        lambda: fg.grad(lambda x: np.abs(scipy.fft.rfft(x)[0]))(X),
+        errors.ScipyCallError,
+        r"function of the same name in np\.fft accepts tensors",
+    ),
+    "an iterator of NumPy's": (
+        lambda: fg.grad(lambda x: sum(np.nditer(x)))(X),
+        errors.ObjectArrayError,
+        r"np\.nditer\(x\):  write operations on whole arrays",
+    ),
+    "a function of C's loops": (
+        lambda: fg.grad(lambda x: np.sum(np.frompyfunc(lambda v: v * v, 1, 1)(x)))(X),
+        errors.MissingRuleError,
+        r"np\.vectorize\(f\) has one, if f is made of NumPy functions",
+    ),
+    "a pullback without its cotangent": (
+        lambda: fg.vjp(np.sin, 2.0)[1](),
+        TypeError,
+        r"^pullback\(\) missing 1 required positional argument: 'cotangent'$",
+    ),
+    "linearize without a point": (
+        lambda: fg.linearize(np.sin)(2.0),
+        errors.ParameterError,
+        r"value, pushforward = linearize\(f, x\)",
+    ),
+    "branches that are not in a list": (
+        lambda: fg.switch(1, np.sin, np.cos, 1.0),
+        errors.NotCallableError,
+        r"switch\(index, \[f, g\], x\)",
+    ),
+    "a point that is traced at once": (
+        lambda: fg.trace(np.sin, 1.0),
+        errors.KeywordError,
+        r"second call: trace\(f\)\(x\)",
+    ),
+    "a Jacobian of an array of tensors": (
+        lambda: in_a_tape(lambda v: np.array([v, v]), lambda tape, y, v: tape.jacobian(y, v)),
+        errors.SourceError,
+        r"inside the tape's block: np\.stack\(\[x, y\]\)",
+    ),
     "jax's at": (lambda: fg.constant(X).at[0], errors.MissingNameError, r"y\[i\] = value"),
     "step": (lambda: fg.optimizers.Adam().step(), errors.MissingNameError, r"optimizer\.minimize\(loss\)"),
     "zero_grad": (lambda: fg.optimizers.Adam().zero_grad(), errors.MissingNameError, "leave it out"),
@@ -3030,6 +3109,15 @@ NAMES = {
     "tree_util": "fg.tree",
     "tree_structure": "fg.tree.structure(tree)",
     "split": "np.split",
+    "clamp": "np.clip(x, low, high)",
+    "random.seed": "rng = fg.random.default_rng(seed)",
+    "numpy.sigmoid": "scipy.special.expit(x)",
+    "tree.reduce": "functools.reduce(f, fg.tree.leaves(tree))",
+    "tree.tree_map": "fg.tree_map",
+    "optimizers.clip_by_global_norm": "fg.clip_by_global_norm",
+    "optimizers.LBFGS": "method='L-BFGS-B'",
+    "optimizers.schedules.StepLR": "schedules.ExponentialDecay(rate, decay_steps, decay_rate, staircase=True)",
+    "reduce_sum": "import fgrad.compat.tensorflow as tf",
     "gradient": "fg.grad(f)(x), the derivative of a function",
     "vhp": "fg.hvp(f)(x, v)",
     "detach": "fg.stop_gradient(x)",
@@ -3051,7 +3139,7 @@ NAMES = {
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_said_of_a_name_of_another_library(name):
     *modules, last = name.split(".")
-    module = getattr(fg, modules[0]) if modules else fg
+    module = functools.reduce(getattr, modules, fg)
     with pytest.raises(errors.MissingNameError, match=rf"\nInstead: .*{re.escape(NAMES[name])}"):
         getattr(module, last)
 

@@ -545,7 +545,7 @@ _OF_OBJECTS = re.compile(
     r"object arrays|object dtype|dtype[= ]'?object|dtype\('O'\)|numpy\.object_|ObjectDType|loop of ufunc"
     "|not supported for the input types|real dtype|unsupported data types|proper array of floats"
     "|input type 'object'|(array|data) type not supported|not available for this type|Unsupported array type"
-    "|No matching signature found"
+    "|No matching signature found|NPY_ITER_REFS_OK"
 )
 """Error texts with which NumPy and SciPy refuse an array because of its object dtype."""
 

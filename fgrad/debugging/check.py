@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.coerce import collected
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.tensor import Tensor, box
 from fgrad.core.trace import UNTRACED
@@ -314,7 +315,7 @@ class _Check:
         with noting(look=self._look_for_kink), self._tape:
             self._tape.watch(tensors)
             self._sources = [copy.copy(tensor) for tensor in tensors]
-            self.value = call(*tensors)
+            self.value = tree_map(collected, call(*tensors))  # here, where the tape records it
         check_result(call.function, self.value, flatten(self.value)[0])
         results = _plain(_floats(self.value))
         alone = sum(x.size for x in results) == 1

@@ -15,11 +15,12 @@ from dataclasses import dataclass
 from typing import Any, overload
 
 from fgrad import errors
+from fgrad.core.coerce import collected
 from fgrad.core.layers import layers
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, renewed
 from fgrad.core.trace import UNTRACED, Trace
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.core.variable import Variable
 from fgrad.debugging.notes import noting, raising_nothing
 from fgrad.debugging.passes import Pass, Step, path_of
@@ -225,7 +226,7 @@ def _of_function(
                 source._rebind(leaf)
         for holder, place, treedef, leaves in remade:
             holder[place] = unflatten(treedef, leaves)  # recorded: a constructor may compute
-        result = function(*positional, **keywords)
+        result = tree_map(collected, function(*positional, **keywords))  # here, where the tape records it
     results = flatten(result)[0]
     check_result(function, result, results)
     targets = [leaf for leaf in results if type(leaf) in BOXES]

@@ -30,6 +30,7 @@ from fgrad.core.trace import Observer, observed_by
 from fgrad.core.tree import tree_leaves
 from fgrad.debugging.reports import escaped
 from fgrad.errors.amounts import bytes_text, seconds_text
+from fgrad.errors.hints import names_keywords
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.linearization import Linearization
 
@@ -303,6 +304,7 @@ def _count(
             lines.get(numbers[0], elsewhere).bytes_inside += array.nbytes
 
 
+@names_keywords
 def profile(function: Callable[..., Any]) -> Callable[..., Profile]:
     """Return a function that runs `function` once and measures the cost of differentiating each of its lines.
 

@@ -238,8 +238,11 @@ class ObjectArrayError(ArrayConversionError):
         FgradError.__init__(
             self,
             "This function needs floating-point numbers, and does not support an array of traced numbers "
-            f"({reason}).\n{where}" + (_instead_of_series(function) or remedy),
+            f"({reason}).\n{where}" + (_FOR_NDITER if "NPY_ITER" in reason else _instead_of_series(function) or remedy),
         )
+
+
+_FOR_NDITER = "np.nditer(x):  write operations on whole arrays, or `for element in np.ravel(x)`."
 
 
 def _instead_of_series(function: str) -> str:
@@ -394,6 +397,10 @@ _NOT_IN_SCIPY = (
     "fg.custom_vjp, or pass x.numpy() or fg.stop_gradient(x) if no derivative is needed."
 )
 _SCIPY_REMEDIES = (
+    (
+        r"^scipy\.fft\.(fft|ifft|rfft|irfft|hfft|ihfft)[2n]?$|^scipy\.fft\.\w*(freq|shift)$",
+        "The function of the same name in np.fft accepts tensors.",
+    ),
     (
         r"^scipy\.sparse\.\w+_(array|matrix)\b",
         "a @ x, x @ a, x * a and a / x accept a traced x. For other operations, write fgrad.scipy.sparse.csr_array "
@@ -674,7 +681,8 @@ class MissingRuleError(FgradError, TypeError, NotImplementedError):
     """
 
     def __init__(self, name: str, line: str, mode: str = "", instead: str = "") -> None:
-        instead = instead or (
+        vectorized = "np.vectorize(f) has one, if f is made of NumPy functions.\n" if "(vectorized)" in name else ""
+        instead = instead or vectorized + (
             "Write it with functions that have one, pass fg.stop_gradient(x) if no derivative is needed, "
             "or add a rule with fgrad.extend.register_primitive."
         )
@@ -1468,6 +1476,14 @@ _CHOOSE = (
     "if x > 0: a, else: b  becomes np.where(x > 0, a, b); `and`, `or`, `not` become &, |, ~; max(x, y) becomes "
     "np.maximum(x, y).\nTo choose between two functions, use fg.cond(x > 0, f, g, x); for a loop, fg.while_loop."
 )
+_OF_OPEN_SHAPE = (
+    "argwhere", "compress", "extract", "flatnonzero", "intersect1d", "nonzero", "setdiff1d", "setxor1d", "trim_zeros",
+    "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
+)  # fmt: skip
+_SHAPES = (
+    "The shape of a result cannot depend on values: x[mask] becomes np.where(mask, x, 0.0), and np.sum(x[mask]) "
+    "becomes np.sum(x, where=mask)."
+)
 _AS_IT_IS = (
     "NumPy's functions accept tensors: write np.sin(x) for math.sin(x), x for float(x), x.item(), x.numpy(); "
     f"and\n{_CHOOSE}"
@@ -1480,6 +1496,8 @@ _VALUE_REMEDIES = {
     "formatting": 'Omit the format: print(x), f"{x}" and "%s" % x show the values of the whole batch.',
     "np.asarray or np.array": "omit np.asarray(x); np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
+    "indexing with a mask": _SHAPES,
+    **dict.fromkeys((f"np.{name}" for name in _OF_OPEN_SHAPE), _SHAPES),
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of iterations of a loop must be the "
     "same for all examples.",
     "the condition of while_loop": "Iterations that assign to variables or draw random numbers are recorded one by "

@@ -55,10 +55,54 @@ _OF_TENSORS = {
     "norm": "np.linalg.norm(x)",
     "det": "np.linalg.det(x)",
     "inverse": "np.linalg.inv(x)",
+    "contiguous": "omit it: tensors hold NumPy arrays",
+    "retain_grad": "gradients are returned, not stored: tape.gradient(y, [x, z]) takes intermediate results, too",
+    "register_hook": "@fg.custom_gradient of the identity, whose rule gets the cotangent",
+    "t": "x.T",
+    "new_zeros": "np.zeros_like(x, shape=shape)",
+    "new_ones": "np.ones_like(x, shape=shape)",
+    "unbind": "list(x)",
+    "add_": "x += y",
+    "sub_": "x -= y",
+    "mul_": "x *= y",
+    "div_": "x /= y",
+    "zero_": "x[...] = 0",
+    "fill_": "x[...] = value",
+    "copy_": "x[...] = value",
+}
+
+_OF_ARRAYS = {
+    "add": "x + y",
+    "sub": "x - y",
+    "mul": "x * y",
+    "div": "x / y",
+    "neg": "-x",
+    "pow": "x**y",
+    "mm": "x @ y",
+    "bmm": "x @ y",
+    "mv": "x @ y",
+    "cat": "np.concatenate(arrays, axis)",
+    "chunk": "np.array_split(x, n, axis)",
+    "clamp": "np.clip(x, low, high)",
+    "expand": "np.broadcast_to(x, shape)",
+    "gather": "np.take_along_axis(x, indices, axis)",
+    "index_select": "np.take(x, indices, axis)",
+    "masked_fill": "np.where(mask, value, x)",
+    "masked_select": "x[mask]",
+    "one_hot": "np.eye(n)[labels]",
+    "repeat_interleave": "np.repeat(x, n, axis)",
+    "rsqrt": "1 / np.sqrt(x)",
+    "where": "np.where(condition, x, y)",
+    "topk": "np.sort(x)[..., -k:]",
+    "erf": "scipy.special.erf(x)",
+    "digamma": "scipy.special.digamma(x)",
     "relu": "np.maximum(x, 0)",
     "sigmoid": "scipy.special.expit(x)",
     "softmax": "fgrad.scipy.special.softmax(x)",
+    "log_softmax": "fgrad.scipy.special.log_softmax(x)",
+    "logsumexp": "fgrad.scipy.special.logsumexp(x)",
 }
+"""Functions of arrays in other libraries, which are methods there, too."""
 
 _OF_OPTIMIZERS = {
     "step": "optimizer.minimize(loss), or optimizer.apply_gradients(pairs of gradient and variable)",
@@ -69,6 +113,11 @@ _OF_OPTIMIZERS = {
     "get_weights": "optimizer.state_dict()",
     "set_weights": "optimizer.load_state_dict(state)",
 }
+
+_OF_TENSORFLOW = (
+    "Session", "cast", "contrib", "get_variable", "global_variables_initializer", "keras", "layers", "losses",
+    "placeholder", "reduce_max", "reduce_mean", "reduce_sum", "summary", "train", "variable_scope",
+)  # fmt: skip
 
 _OF_MODULES = {
     "jit": "omit it: Python's if, for and while work; or use fg.compile, for speed",
@@ -98,6 +147,8 @@ _OF_MODULES = {
     "ravel_pytree": "fg.tree.ravel(tree)",
     "flatten_util": "fg.tree.ravel(tree)",
     "tree_util": "fg.tree",
+    "tree.all": "all(fg.tree.leaves(tree))",
+    "tree.reduce": "functools.reduce(f, fg.tree.leaves(tree))",
     "tree_flatten": "fg.tree.flatten(tree)",
     "tree_unflatten": "fg.tree.unflatten(treedef, leaves)",
     "tree_structure": "fg.tree.structure(tree)",
@@ -130,11 +181,6 @@ _OF_MODULES = {
     "odeint": "fgrad.scipy.integrate.odeint(f, y0, t), SciPy's",
     "quad": "fgrad.scipy.integrate.quad(f, a, b), SciPy's",
     "associative_scan": "np.cumsum and its kin, or fg.scan, one element after the other",
-    "relu": "np.maximum(x, 0)",
-    "sigmoid": "scipy.special.expit(x)",
-    "softmax": "fgrad.scipy.special.softmax(x)",
-    "log_softmax": "fgrad.scipy.special.log_softmax(x)",
-    "logsumexp": "fgrad.scipy.special.logsumexp(x)",
     "Parameter": "fg.Variable(value)",
     "float32": "np.float32; arrays of it stay of it",
     "float64": "np.float64",
@@ -159,6 +205,37 @@ _OF_MODULES = {
     "value_and_jacobian": "fg.vjp(f, x) gives the value and products with the Jacobian",
     "pure_callback": "leave it out: Python runs as it is; fg.custom_vjp(f) gives a rule to what is no NumPy",
     "Array": "fg.Tensor",
+    "from_numpy": "omit it: functions take NumPy arrays; fg.constant(array) makes a tensor of one",
+    "as_tensor": "omit it: functions take NumPy arrays; fg.constant(array) makes a tensor of one",
+    "is_tensor": "isinstance(x, fg.Tensor), or fg.is_traced(x)",
+    "inference_mode": "outside of a tape nothing is recorded; inside of one, `with tape.stop_recording():`",
+    "manual_seed": "a generator, which has a state of its own: rng = fg.random.default_rng(seed)",
+    "random.seed": "a generator, which has a state of its own: rng = fg.random.default_rng(seed)",
+    "rand": "np.random.default_rng(seed).random(shape)",
+    "randn": "np.random.default_rng(seed).normal(size=shape)",
+    "cuda": "leave it out: arrays are NumPy's; fg.compile(f, backend='jax', device='gpu') runs f on a device",
+    "device": "leave it out: arrays are NumPy's; fg.compile(f, backend='jax', device='gpu') runs f on a device",
+    "autograd": "fg.grad and the other transforms; for the names of HIPS Autograd, import fgrad.compat.autograd",
+    "func": "fg.grad, fg.vmap, fg.jvp and the others: they are names of fgrad itself",
+    "make_ggnvp": "fg.gauss_newton_vp(f)(x, v)",
+    "deriv": "fg.jvp(f, (x,), (1.0,))[1]",
+    "grad_named": "fg.grad(f, argnums='name')",
+    "value_and_multigrad": "fg.value_and_grad(f, argnums=(0, 1))",
+    "primitive": "fgrad.extend.register_primitive(f), or @fg.custom_vjp",
+    "getval": "x.numpy(), or fg.stop_gradient(x)",
+    "recompute_grad": "fg.checkpoint(f)",
+    "case": "Python's if, or fg.switch(index, functions, x)",
+    "map_fn": "fg.map(f, xs), or fg.vmap(f)(xs)",
+    "vectorized_map": "fg.vmap(f)(xs)",
+    "LBFGS": "fgrad.scipy.optimize.minimize(f, x0, method='L-BFGS-B')",
+    "chain": "apply the steps one after the other: clip the gradients, then optimizer.update(grads, state, params)",
+    "StepLR": "schedules.ExponentialDecay(rate, decay_steps, decay_rate, staircase=True)",
+    "ExponentialLR": "schedules.ExponentialDecay(rate, 1, decay_rate)",
+    "CosineAnnealingLR": "schedules.CosineDecay(rate, decay_steps)",
+    "cosine_decay_schedule": "schedules.CosineDecay(rate, decay_steps)",
+    "piecewise_constant_schedule": "schedules.PiecewiseConstantDecay(boundaries, values)",
+    "polynomial_schedule": "schedules.PolynomialDecay(rate, decay_steps, end_rate, power)",
+    **dict.fromkeys(_OF_TENSORFLOW, "for TensorFlow's names, import fgrad.compat.tensorflow as tf"),
 }
 """Names by themselves, or after a module's name, such as `random.split` of `fgrad.random`."""
 
@@ -218,7 +295,10 @@ _WITHOUT_KEYWORD = {
     "axis_name": "leave it out: axes have no names; what combines examples, such as a mean, goes after vmap",
     "spmd_axis_name": "leave it out: axes have no names",
     "allow_int": "leave it out: integers have no gradient; make them floats, such as np.asarray(x, float)",
-    **dict.fromkeys(("donate", "donate_argnums", "donate_argnames"), "leave it out: arguments are never written to"),
+    **dict.fromkeys(
+        ("donate", "donate_argnums", "donate_argnames"),
+        "leave it out: w -= step in a compiled function writes into the memory of w",
+    ),
     "create_graph": "leave it out: derivatives can be differentiated again as they are",
     "retain_graph": "leave it out: derivatives can be differentiated again as they are",
     "vectorize": "leave it out: rows and columns are computed together; chunk_size limits how many",
@@ -260,9 +340,26 @@ def missing_attribute(owner: object, name: str, is_traced: bool = False) -> Exce
 @functools.lru_cache(maxsize=1024)
 def _instead_of_attribute(name: str, is_optimizer: bool) -> str:
     """Return what there is in place of an attribute; other libraries ask for some of them again and again."""
-    instead = (_OF_OPTIMIZERS if is_optimizer else _OF_TENSORS).get(name, "")
-    # Not by `getattr`, to which NumPy answers some names with a warning.
-    return f"np.{name}(x)" if not instead and not is_optimizer and callable(vars(np).get(name)) else instead
+    if is_optimizer:
+        return _OF_OPTIMIZERS.get(name, "")
+    return _OF_TENSORS.get(name) or _OF_ARRAYS.get(name) or _call_of_numpys(name)
+
+
+def _call_of_numpys(name: str) -> str:
+    """Return a call of NumPy's function of a name; empty if there is none."""
+    function = vars(np).get(name)  # not by `getattr`, to which NumPy answers some names with a warning
+    if isinstance(function, type):
+        return f"x.astype(np.{name})" if issubclass(function, np.generic) else ""
+    if not callable(function):
+        return ""
+    if isinstance(function, np.ufunc):
+        return f"np.{name}({', '.join('xyz'[: function.nin])})"
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # a function in C, whose signature is not known
+        parameters = ()  # type: ignore[assignment]
+    required = [p.name for p in parameters if p.default is p.empty and p.kind <= p.POSITIONAL_OR_KEYWORD]
+    return f"np.{name}({', '.join(required) if len(required) > 1 else 'x'})"
 
 
 def missing_name(module: str, name: str) -> AttributeError:
@@ -274,7 +371,8 @@ def missing_name(module: str, name: str) -> AttributeError:
 
 
 def _instead(module: str, name: str, names: Collection[str]) -> str:
-    instead = _OF_MODULES.get(f"{module.removeprefix('fgrad.')}.{name}") or _OF_MODULES.get(name)
+    keys = f"{module.removeprefix('fgrad.')}.{name}", name
+    instead = next((table[key] for table in (_OF_MODULES, _OF_ARRAYS) for key in keys if key in table), "")
     if instead:
         return f"\nInstead: {instead}."
     if hasattr(sys.modules[module], "__path__") and importlib.util.find_spec(f"{module}.{name}"):
@@ -287,6 +385,8 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
         return f"\nInstead: fg.optimizers.{trimmed}."
     if module == "fgrad" and hasattr(np, name):
         return f"\nInstead: np.{name}."
+    if name in sys.modules["fgrad"].__all__:
+        return f"\nInstead: fg.{name}."
     if module == "fgrad.random" and hasattr(np.random.Generator, name):
         return f"\nIt is a method of generators: rng = fg.random.default_rng(seed), and rng.{name}(...)."
     near = [each for each in names if each.lower() == name.lower()]

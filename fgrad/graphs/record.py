@@ -32,6 +32,7 @@ from fgrad.core.trace import NOTHING, Call, Trace, is_seen, observing, running
 from fgrad.core.tree import tree_map, unflatten
 from fgrad.core.variable import Variable, VariableWatch
 from fgrad.core.views import now_written
+from fgrad.errors.hints import names_keywords
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.equations import OPERATORS, Equation, Name, in_pythons_way, is_short, of_integers, same_bits
 from fgrad.graphs.graph import Graph
@@ -600,6 +601,7 @@ def _run_trace(function: Callable[..., Any], args: tuple[Any, ...], keywords: di
     return Graph(arguments, reads.names, trace, unflatten(treedef, results))
 
 
+@names_keywords
 def trace(function: Callable[P, Any]) -> Callable[P, Graph]:
     """Return a function that records the operations of `function` for given arguments.
 

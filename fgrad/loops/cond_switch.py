@@ -125,6 +125,8 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: object
         >>> fg.vmap(lambda i, x: fg.switch(i, [np.negative, np.square], x))(np.array([0, 1]), np.array([3.0, 3.0]))
         Tensor([-3.,  9.])
     """
+    if callable(branches):
+        raise errors.NotCallableError("branches of switch are a list of functions: switch(index, [f, g], x).")
     branches = list(branches)
     if not branches:
         raise errors.ParameterError("switch needs at least one function; branches is empty.")

@@ -27,6 +27,7 @@ from fgrad.core.foreign import OVERRIDES
 from fgrad.core.primitive import BOXES, FUNCTIONS, UFUNCS
 from fgrad.core.tensor import apply
 from fgrad.core.tree import flatten
+from fgrad.errors import hints
 from fgrad.ops.creation import CONSTRUCTORS, EXTENSIONS
 from fgrad.typing import Operand
 
@@ -69,13 +70,23 @@ def __getattr__(name: str) -> Any:
         return CONSTRUCTORS[name]
     if name in EXTENSIONS:
         return EXTENSIONS[name]()
-    value = getattr(_numpy, name) if name != "fft" else importlib.import_module(f"{__name__}.fft")
+    value = _numpys(name) if name != "fft" else importlib.import_module(f"{__name__}.fft")
     if isinstance(value, _numpy.ufunc) and value in UFUNCS:
         value = _direct(value)
     elif callable(value) and not isinstance(value, (type, _numpy.ufunc)) and value in FUNCTIONS:
         value = _direct_function(value)
     globals()[name] = value
     return value
+
+
+def _numpys(name: str) -> Any:
+    """Return NumPy's object of a name, with a hint for one that NumPy has never had."""
+    try:
+        return getattr(_numpy, name)
+    except AttributeError as error:
+        if str(error) != f"module 'numpy' has no attribute {name!r}":  # NumPy says what became of names that it had
+            raise
+        raise hints.missing_name(__name__, name) from None
 
 
 def isscalar(element: Any) -> bool:

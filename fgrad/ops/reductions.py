@@ -256,7 +256,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
             result = _COMBINE[primitive.name](result, as_start(initial, result.dtype))
         return result if out is None else written(f"np.{primitive.name}", out, result)
 
-    reduce.__name__ = primitive.name
+    reduce.__name__ = reduce.__qualname__ = primitive.name
     return reduce
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from fgrad import errors
 from fgrad.core.primitive import BOXES
+from fgrad.errors import hints
 from fgrad.optimizers.declared import BETWEEN, POSITIVE, at_least, declarations, fixed, placed_here, schedule_class
 from fgrad.typing import Array, ArrayLike, Operand
 
@@ -28,6 +29,11 @@ __all__ = [
 ]  # fmt: skip
 
 __dir__ = __all__.copy
+
+if not TYPE_CHECKING:  # keep mypy's errors for undefined names
+
+    def __getattr__(name):
+        raise hints.missing_name(__name__, name)
 
 
 class Schedule:

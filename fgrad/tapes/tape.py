@@ -285,7 +285,9 @@ class GradientTape:
         check_unconnected(unconnected)
         self._check_usable()
         if type(target) not in BOXES:
-            raise errors.SourceError(f"a Jacobian needs one Tensor or Variable as target, not {target!r:.200}.")
+            raise errors.SourceError(
+                f"a Jacobian needs one Tensor or Variable as target, not {target!r:.200}." + _instead("target", target)
+            )
         check_tensors("sources", sources)
 
     def _pulled_seeds(

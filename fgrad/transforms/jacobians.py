@@ -577,6 +577,10 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
         >>> pushforward(1.0, 10.0)
         Tensor(23.)
     """
+    if not primals:
+        raise errors.ParameterError(
+            "linearize takes the point together with the function: value, pushforward = linearize(f, x)."
+        )
     value, pullback = vjp(function, *primals)
     _, transposed = vjp(pullback, tree_map(_any_cotangent, value))
 

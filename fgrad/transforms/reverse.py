@@ -408,6 +408,7 @@ def _run_vjp(
         cotangents = traced.pull(cotangent, "the cotangent", again=True)
         return tuple(traced.gradients(cotangents, UnconnectedGradients.ZERO))
 
+    pullback.__qualname__ = "pullback"  # for Python's error where the cotangent is missing
     return (traced.result, pullback, traced.aux) if has_aux else (traced.result, pullback)
 
 
