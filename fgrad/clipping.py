@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed, strip_ended
+from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.typing import Array, ArrayLike, Operand
 
 
@@ -38,6 +40,19 @@ def _wide(t: Any) -> Any:
     """Return an array of half or single precision in double precision, in which its squares do not overflow."""
     wide = np.promote_types(t.dtype, np.float64) if t.dtype.kind in "fc" else t.dtype
     return t if t.dtype == wide else t.astype(wide)
+
+
+def _unit(arrays: Sequence[Any], **over: Any) -> Any:
+    """Return a power of 2 near the largest magnitude: squares of elements in this unit do not overflow or vanish.
+
+    It is constant for derivatives. Division by it does not round, and narrow floats do not need it in `_wide`.
+    """
+    if all(x.dtype.kind not in "fc" or x.dtype.itemsize < (8 if x.dtype.kind == "f" else 16) for x in arrays):
+        return np.float64(1)
+    sizes = [np.max(np.abs(stop_gradient_of(x)), initial=0, **over) for x in arrays]
+    largest = functools.reduce(np.maximum, sizes)
+    usual = np.logical_and(largest > 0, np.isfinite(largest))
+    return np.exp2(np.floor(np.log2(np.where(usual, largest, 1))))
 
 
 def _narrow(result: Any, t: Array) -> Any:
@@ -117,11 +132,12 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None) -> Any:
     _check_norm(clip_norm)
     t = _array(t)
     axes = tuple(axes) if isinstance(axes, list) else axes
-    wide = _wide(t)
-    squares = np.sum(np.square(np.abs(wide)), axis=axes, keepdims=True)
-    too_long = np.logical_not(squares <= np.square(clip_norm))
+    wide, unit = _wide(t), _unit([t], axis=axes, keepdims=True)
+    scaled = wide / unit
+    squares = np.sum(np.square(np.abs(scaled)), axis=axes, keepdims=True)
+    too_long = np.logical_not(squares <= np.square(clip_norm / unit))
     norm = np.sqrt(np.where(too_long, squares, 1))
-    clipped = np.where(too_long, wide * clip_norm / norm, wide)
+    clipped = np.where(too_long, scaled * clip_norm / norm, wide)
     return _tensor(in_shape(_narrow(clipped, t), t, clip_norm=clip_norm))
 
 
@@ -144,12 +160,13 @@ def global_norm(t_list: Iterable[Any]) -> Any:
     arrays = [_array(t) for t in _list(t_list) if t is not None]
     if not arrays:
         return _tensor(np.float64(0))
-    squares = [np.sum(np.square(np.abs(_wide(t)))) for t in arrays]
+    unit = _unit(arrays)
+    squares = [np.sum(np.square(np.abs(_wide(t) / unit))) for t in arrays]
     total = squares[0]
     for square in squares[1:]:
         total = total + square
     nonzero = total > 0  # at 0 the norm has a kink, with the derivative 0
-    norm = np.where(nonzero, np.sqrt(np.where(nonzero, total, 1)), total)
+    norm = np.where(nonzero, np.sqrt(np.where(nonzero, total, 1)) * unit, total)
     dtype = np.result_type(*(np.real(np.empty(0, t.dtype)).dtype for t in arrays))
     return _tensor(norm.astype(dtype) if dtype.kind == "f" else norm)
 

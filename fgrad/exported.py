@@ -34,16 +34,19 @@ class Exported:
         description: what the library says of its function: a dict of `name`, `target`, `arguments`, `results` and more.
     """
 
-    def __init__(self, library: ctypes.CDLL, description: dict[str, Any]) -> None:
+    def __init__(self, library: ctypes.CDLL, description: dict[str, Any], path: Path) -> None:
         self.description = description
         self.__name__: str = description["name"]
-        self._library = library
+        self._library, self._path = library, path
         self._function = library[self.__name__]
         self._function.restype = ctypes.c_int
         self._parameters = [each for each in description["parameters"] if _numbers(each["tree"])]
         self.__signature__ = Signature(
             [Parameter(each["name"], getattr(Parameter, each["kind"])) for each in self._parameters]
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return load_exported, (str(self._path),)
 
     def __repr__(self) -> str:
         return f"<exported function {self.__name__}{self.__signature__}>"
@@ -81,6 +84,15 @@ class Exported:
 def _array(x: Any, expected: Mapping[str, Any]) -> Any:
     """Return an argument as an array in C order."""
     array, shape, dtype = np.asarray(x), tuple(expected["shape"]), np.dtype(expected["dtype"])
+    if isinstance(x, np.ma.MaskedArray):
+        raise errors.ParameterError(
+            f"{expected['path']} is a masked array, and the exported function knows no masks.\nPass x.filled(value)."
+        )
+    if array.dtype == object:
+        raise errors.ParameterError(
+            f"{expected['path']} is a {type(x).__name__} that holds no plain numbers, such as a traced tensor: an "
+            "exported function is not differentiated.\nExport its derivative, too, or pass values alone, x.numpy()."
+        )
     is_number = isinstance(x, (bool, int, float)) and np.result_type(dtype, x) == dtype
     if array.shape != shape or (array.dtype != dtype and not is_number):
         raise errors.ParameterError(
@@ -169,7 +181,8 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
 
     Returns:
         A function of NumPy arrays. It has the parameters of the function that was exported, but for those that are
-        part of the code, and nothing is traced. Where a container holds such a part, it must be the same.
+        part of the code, and nothing is traced. Where a container holds such a part, it must be the same. A pickle
+        of it has the path alone, and loads the library there.
 
     Raises:
         LoadError: a ValueError; there is no such library or no description, they differ, the library is for another
@@ -208,7 +221,7 @@ def load_exported(path: str | os.PathLike[str]) -> Exported:
             "otherwise.\nExport the function again."
         )
     _check_callable(library, description)
-    return Exported(loaded, description)
+    return Exported(loaded, description, library)
 
 
 def _check_callable(library: Path, description: Mapping[str, Any]) -> None:

@@ -214,3 +214,17 @@ def test_an_infinite_limit_clips_nothing():
     (clipped,), norm = fg.clip_by_global_norm([x], np.inf)
     assert (clipped.tolist(), float(norm)) == ([3.0, 4.0], 5.0)
     assert fg.grad(lambda x: np.sum(fg.clip_by_global_norm([x], np.inf)[0][0]))(x).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("size", [1e300, 1.0, 1e-300])
+def test_norms_neither_overflow_nor_vanish(size):
+    t = size * np.array([3.0, 4.0])
+    limit = size / 2
+    np.testing.assert_allclose(fg.clip_by_norm(t, limit), t / 10, rtol=1e-15)
+    (clipped,), norm = fg.clip_by_global_norm([t], limit)
+    np.testing.assert_allclose(norm, 5 * size, rtol=1e-15)
+    np.testing.assert_allclose(clipped, t / 10, rtol=1e-15)
+    slope = fg.grad(lambda t: fg.clip_by_norm(t, limit)[0])
+    np.testing.assert_allclose(slope(t), [0.064, -0.048], rtol=1e-12)
+    np.testing.assert_allclose(fg.compile(slope)(t), [0.064, -0.048], rtol=1e-12)
+    np.testing.assert_allclose(fg.grad(lambda t: fg.global_norm([t]))(t), [0.6, 0.8])

@@ -11,6 +11,7 @@ import io
 import itertools
 import json
 import os
+import pickle
 import re
 import shutil
 import subprocess
@@ -764,6 +765,23 @@ def test_arguments_of_a_loaded_function_are_checked(tmp_path):
 
 
 @needs_compiler
+def test_a_mask_and_a_traced_tensor_are_refused_by_name(tmp_path):
+    doubled = fg.load_exported(fg.compile(lambda x: 2 * x).export(tmp_path / "doubled", np.ones(2)).library)
+    with pytest.raises(errors.ParameterError, match=r"^x is a masked array(.|\n)*x.filled"):
+        doubled(np.ma.array([1.0, 2.0], mask=[True, False]))
+    with pytest.raises(errors.ParameterError, match=r"^x is a Tensor (.|\n)*is not differentiated"):
+        fg.grad(lambda x: np.sum(doubled(x)))(np.ones(2))
+
+
+def test_a_pickle_of_a_loaded_function_has_its_path(tmp_path):
+    doubled = fg.load_exported(fg.compile(lambda x: 2 * x).export(tmp_path / "doubled", np.ones(2)).library)
+    stored = pickle.dumps(doubled)
+    np.testing.assert_array_equal(pickle.loads(stored)(np.ones(2)), [2.0, 2.0])
+    (tmp_path / "doubled.json").unlink()
+    with pytest.raises(errors.LoadError, match="there is no description"):
+        pickle.loads(stored)
+
+
 def test_arguments_are_passed_as_to_the_function(tmp_path):
     def function(x, /, y, *rest, k, **others):
         return x - 2 * y + 3 * rest[0] - k + others["u"] / others["v"]

@@ -757,3 +757,23 @@ def test_equal_limits_in_a_batch():
 
     np.testing.assert_array_equal(fg.vmap(integral)(np.array([0.3, 0.4])), np.zeros(2))
     np.testing.assert_array_equal(fg.vmap(fg.grad(integral))(np.array([0.3, 0.4])), np.zeros(2))
+
+
+def test_a_complex_integral_with_exchanged_limits_is_refused():
+    def integral(factor, low, high):
+        return integrate.quad(lambda x: factor * (x + 1j * x**2), low, high, complex_func=True)[0]
+
+    np.testing.assert_allclose(fg.vjp(integral, 2.0, 0.0, 1.0)[0], 1 + 2j / 3)
+    assert integral(2.0, 1.0, 0.0) == scipy.integrate.quad(lambda x: 2 * (x + 1j * x**2), 1, 0, complex_func=True)[0]
+    points = 2.0, 1.0, 0.0
+    for place, point in enumerate(points):
+        with pytest.raises(errors.UnsupportedError, match=r"from 1 down to 0 (.|\n)*Exchange the limits"):
+            fg.jvp(lambda x, n=place: integral(*points[:n], x, *points[n + 1 :]), (point,), (1.0,))
+
+
+@pytest.mark.parametrize("dx", [0.5, np.float64(0.5), np.array(0.5), np.full(2, 0.5)])
+def test_the_distance_does_not_widen_samples(dx):
+    y = np.ones(3, np.float32)
+    expected = scipy.integrate.trapezoid(y, dx=dx)
+    value, pullback = fg.vjp(lambda y: integrate.trapezoid(y, dx=dx), y)
+    assert (value, value.dtype, pullback(1.0)[0].dtype) == (expected, expected.dtype, y.dtype)

@@ -519,3 +519,12 @@ def test_values_are_asked_for_where_scipy_must_know_them():
 def test_complex_points_of_interp1d_are_refused():
     with pytest.raises(errors.DtypeError, match="takes real numbers"):
         fg.vjp(interpolate.interp1d([0.0, 1.0, 2.0], [0.0, 1.0, 4.0]), np.array([1.2 + 0.5j]))
+
+
+@pytest.mark.parametrize("extrapolate", [False, True, "periodic"])
+def test_derivatives_of_a_spline_beyond_its_degree_are_scipys(extrapolate):
+    t, c, x = np.r_[0, 0, 0, 1:4, 4, 4], np.arange(5.0) ** 2, np.array([-1.0, 0.0, 2.5, 5.0, np.nan])
+    for nu in range(2, 6):
+        expected = scipy.interpolate.BSpline(t, c, 2, extrapolate)(x, nu)
+        value = fg.vjp(lambda c, nu=nu: interpolate.BSpline(t, c, 2, extrapolate)(x, nu), c)[0]
+        np.testing.assert_array_equal(value.numpy(), expected)

@@ -969,3 +969,72 @@ def test_divided_differences_of_close_and_equal_points(derivative, f, gap, scale
     ):  # fmt: skip
         points = scale * (1 + gap * np.array(pattern))
         np.testing.assert_allclose(divided_differences(derivative, points), mp_difference(f, points), rtol=tolerance)
+
+
+# Dtypes, shapes and errors as SciPy's
+
+
+@pytest.mark.parametrize("method", ["SPS", "blockEnlarge"])
+@pytest.mark.parametrize(("of_matrix", "of_direction"), ["dd", "dD", "Dd", "ff", "fF", "fd"])
+def test_exponential_and_direction_have_scipys_dtypes(method, of_matrix, of_direction):
+    a, e = uniform(3, 3).astype(of_matrix), uniform(2, 3, 3).astype(of_direction)
+    expected = scipy.linalg.expm_frechet(a, e, method)
+    found = fg.jvp(lambda a: L.expm_frechet(a, e, method), (a,), (a,))[0]
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one.numpy(), other, rtol=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("name", ["polar", "tanm", "tanhm"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_nonfinite_matrices_are_refused_as_by_scipy(name, value):
+    a = np.array([[1.0, value], [0.0, 1.0]])
+    for function in (getattr(scipy.linalg, name), lambda a: fg.vjp(getattr(L, name), a)):
+        with pytest.raises(ValueError, match="infs or NaNs"):
+            function(a)
+
+
+@pytest.mark.parametrize(("count", "other"), [(0, 0), (0, 3), (3, 0)])
+@pytest.mark.parametrize("name", ["toeplitz", "hankel"])
+def test_matrices_of_empty_vectors_have_scipys_shape(name, count, other):
+    c, r = np.ones(count), np.ones(other)
+    expected = getattr(scipy.linalg, name)(c, r)
+    value, pullback = fg.vjp(getattr(L, name), c, r)
+    assert value.shape == expected.shape
+    assert [each.shape for each in pullback(expected)] == [c.shape, r.shape]
+
+
+def test_a_circulant_matrix_of_nothing_is_empty():
+    assert fg.vjp(L.circulant, np.ones((2, 0)))[0].shape == scipy.linalg.circulant(np.ones((2, 0))).shape
+
+
+@pytest.mark.parametrize("function", [lambda w: w * np.float64(2), lambda w: w * 2j])
+def test_a_function_of_a_matrix_has_its_precision(function):
+    a = hermitian(uniform(3, 3)).real.astype(np.float32)
+    value, pullback = fg.vjp(lambda a: L.funm(a, function), a)
+    assert value.dtype == scipy.linalg.funm(a, function).dtype
+    assert pullback(value)[0].dtype == np.float32
+
+
+def test_a_function_of_a_matrix_compiles():
+    a = np.array([[2.0, 1.0], [1.0, 3.0]])
+
+    def raised(a, p=2.0):
+        return L.funm(a, lambda w: w**p + np.exp(w))[0, 1]
+
+    for function in (raised, fg.grad(raised), fg.grad(raised, 1), fg.hessian(raised)):
+        compiled = fg.compile(function)
+        for scale in (1.0, 0.5):
+            np.testing.assert_allclose(compiled(scale * a, 1.5), function(scale * a, 1.5), rtol=1e-12)
+
+
+def test_a_random_number_in_the_function_of_a_matrix_is_not_frozen():
+    rng = np.random.default_rng(0)
+
+    def scaled(a):
+        factor = rng.random()
+        return L.funm(a, lambda w: factor * w)
+
+    with pytest.raises(errors.FrozenValueError, match="in the operation funm"):
+        fg.compile(scaled)(np.eye(2))

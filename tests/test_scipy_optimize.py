@@ -1080,3 +1080,9 @@ def test_newton_with_an_array_is_differentiated_twice_batched_and_checked():
         optimize.newton(lambda x: x[:1] ** 2 - 2.0, np.ones(2))
     with pytest.raises(errors.SingularEquationError), pytest.warns(RuntimeWarning):
         fg.grad(lambda a: np.sum(roots_by_newton(-a)))(np.ones(2))
+
+
+@pytest.mark.parametrize("method", ["BFGS", "Nelder-Mead", "trust-constr", "Newton-CG"])
+def test_the_minimum_is_a_number_of_numpy(method):
+    found = optimize.minimize(lambda x: np.sum((x - 1) ** 2), np.zeros(2), method=method)
+    assert type(found.fun) is np.float64

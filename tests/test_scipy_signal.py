@@ -309,3 +309,67 @@ def test_signals_of_a_narrower_dtype_do_not_round_what_is_traced(number):
     assert value.dtype == expected.dtype
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     fg.testing.check_grads(lambda x: function(signal, x), (filter_,))
+
+
+# NaN, empty arrays and dtypes as SciPy's
+
+
+def check_forward(function, scipys, *points):
+    """Compare the value of a differentiated call with SciPy's, dtype included."""
+    value, expected = fg.vjp(function, *points)[0], scipys(*points)
+    assert (value.shape, value.dtype) == (expected.shape, expected.dtype)
+    np.testing.assert_allclose(value.numpy(), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_nonfinite_factor_reaches_only_its_own_products(value):
+    x, h = np.arange(1.0, 7.0), np.array([1.0, value, 2.0])
+    check_forward(lambda h: signal.upfirdn(h, x, 2, 3), lambda h: scipy.signal.upfirdn(h, x, 2, 3), h)
+    rows = np.stack([x, -x])
+    check_forward(lambda x: signal.upfirdn(h, x, 3, 2), lambda x: scipy.signal.upfirdn(h, x, 3, 2), rows)
+    for name in ("convolve", "correlate"):
+        own, scipys = getattr(signal, name), getattr(scipy.signal, name)
+        for mode in ("full", "same", "valid"):
+            check_forward(lambda x, f=own, m=mode: f(x, h, m, "direct"), lambda x, f=scipys, m=mode: f(x, h, m), x)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_linear_trend_needs_finite_numbers(value):
+    x = np.where(np.arange(20) == 5, value, 1.0)
+    for module in (scipy.signal, signal):
+        for function in (module.detrend, lambda x, m=module: m.csd(x, x, nperseg=8, detrend="linear")[1]):
+            with pytest.raises(ValueError, match="infs or NaNs"):
+                fg.vjp(function, x) if module is signal else function(x)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), (0, 4)])
+@pytest.mark.parametrize("name", ["welch", "periodogram", "csd"])
+def test_spectra_of_nothing_have_scipys_shape(name, shape):
+    def density(module):
+        function = getattr(module, name)
+        return lambda x: function(x, x)[1] if name == "csd" else function(x)[1]
+
+    check_forward(density(signal), density(scipy.signal), np.ones(shape))
+
+
+@pytest.mark.parametrize("mode", ["full", "same"])
+@pytest.mark.parametrize("name", ["convolve2d", "correlate2d"])
+def test_an_empty_image_has_surroundings(name, mode):
+    own, scipys = getattr(signal, name), getattr(scipy.signal, name)
+    for shape in ((0, 0), (0, 3), (2, 0)):
+        image = np.zeros(shape)
+        check_forward(
+            lambda v, i=image: own(i, v, mode, fillvalue=2.0),
+            lambda v, i=image: scipys(i, v, mode, fillvalue=2.0),
+            np.arange(4.0).reshape(2, 2),
+        )
+
+
+@pytest.mark.parametrize("name", ["fftconvolve", "oaconvolve"])
+@pytest.mark.parametrize("dtypes", ["bf", "bF", "le", "li"])
+def test_transforms_of_integers_have_scipys_precision(name, dtypes):
+    own, scipys = getattr(signal, name), getattr(scipy.signal, name)
+    first, second = (np.arange(1, 7).astype(dtype) for dtype in dtypes)
+    found, expected = fg.vmap(lambda x: own(x, second))(first[None])[0], scipys(first, second)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)  # SciPy transforms in single precision

@@ -460,13 +460,23 @@ def test_arrays_are_no_arrays_of_numpy():
 @pytest.mark.parametrize("phase", [1.0, 1j])
 def test_eigenvalues_without_vectors_are_in_scipys_order(which, sigma, phase):
     """Which is another one than with vectors."""
+    options = {"which": which, "sigma": sigma, "v0": np.linspace(1, 2, 12)}  # the order depends on the start
     upper = np.triu(np.random.default_rng(4).normal(size=(12, 12)), 1)
     matrix = phase * upper + np.conj(phase) * upper.T + np.diag(np.linspace(-3, 2, 12))
-    # For complex matrices the order of ARPACK's values depends on the start.
-    options = {"k": 4, "which": which, "sigma": sigma, "v0": np.linspace(1.0, 2.0, 12) + 0 * phase}
-    found, moved = fg.jvp(lambda a: L.eigsh(a, return_eigenvectors=False, **options), (matrix,), (matrix @ matrix,))
-    expected = scipy.sparse.linalg.eigsh(matrix, return_eigenvectors=False, **options)
+    found, moved = fg.jvp(
+        lambda a: L.eigsh(a, k=4, **options, return_eigenvectors=False), (matrix,), (matrix @ matrix,)
+    )
+    expected = scipy.sparse.linalg.eigsh(matrix, k=4, **options, return_eigenvectors=False)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     np.testing.assert_allclose(moved, expected**2, rtol=1e-8)
-    pairs = fg.jvp(lambda a: L.eigsh(a, **options), (matrix,), (matrix @ matrix,))[0]
-    np.testing.assert_allclose(pairs[0], scipy.sparse.linalg.eigsh(matrix, **options)[0], rtol=1e-9)
+    pairs = fg.jvp(lambda a: L.eigsh(a, k=4, **options), (matrix,), (matrix @ matrix,))[0]
+    with_vectors = scipy.sparse.linalg.eigsh(matrix, k=4, **options)[0]
+    np.testing.assert_allclose(pairs[0], with_vectors, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [(float, 3), (complex, 2)])
+def test_arpack_finds_fewer_eigenvalues_than_there_are(dtype, most):
+    a = np.diag(np.arange(1.0, 5.0)).astype(dtype)
+    assert fg.vjp(lambda a: fgrad.scipy.sparse.linalg.eigsh(a, most)[0], a)[0].shape == (most,)
+    with pytest.raises(errors.UnsupportedError, match=f"ARPACK finds {most} eigenvalues at most(.|\n)*np.linalg.eigh"):
+        fg.vjp(lambda a: fgrad.scipy.sparse.linalg.eigsh(a, most + 1)[0], a)

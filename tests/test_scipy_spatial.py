@@ -164,3 +164,12 @@ def test_jensenshannon_counts_the_axes_of_each_array(axis):
 def test_imaginary_parts_are_not_dropped(function):
     with pytest.raises(fg.errors.DtypeError, match="takes real numbers"):
         fg.vjp(function, np.array([1.0 + 0.5j, 2.0]))
+
+
+def test_canberra_leaves_out_nan_between_two_points_only():
+    u, v = np.array([1.0, np.nan, 4.0]), np.array([3.0, 2.0, 1.0])
+    value, slope = fg.value_and_grad(distance.canberra)(u, v)
+    assert value == scipys.canberra(u, v)
+    np.testing.assert_allclose(slope.numpy()[[0, 2]], fg.grad(distance.canberra)(u[[0, 2]], v[[0, 2]]).numpy())
+    assert slope[1] == 0
+    assert np.isnan(fg.vjp(lambda u: distance.cdist(u[None], v[None], "canberra"), u)[0]).all()

@@ -350,6 +350,14 @@ def test_errors_of_optimizers_eagerly():
         optimizer.apply_gradients([])
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ["exponential_decay", "inverse_time_decay", "polynomial_decay", "cosine_decay"])
+def test_a_decaying_rate_keeps_its_dtype(name, dtype):
+    rate, rest = tf.constant(0.1, dtype), (0.5,) if name in ("exponential_decay", "inverse_time_decay") else ()
+    assert np.asarray(getattr(tf.train, name)(rate, 3, 10, *rest)()).dtype == dtype
+    assert np.asarray(tf.train.piecewise_constant(3, [2], [rate, rate])()).dtype == dtype
+
+
 def test_decay_eagerly_is_a_function():
     step = tf.Variable(0)
     rate = tf.train.exponential_decay(1.0, step, 10, 0.5)

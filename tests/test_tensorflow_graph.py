@@ -1702,3 +1702,12 @@ def test_static_shapes_hold_for_few_rows():
     }
     assert {name: value.shape.as_list() for name, (value, _) in made.items()} == {n: s for n, (_, s) in made.items()}
     assert run([x[:5], tf.range(0, n, 3)], {x: np.ones((2, 3)), n: 0})[0].shape == (2, 3)
+
+
+def test_branches_of_different_kinds_of_dtype_are_refused():
+    x = tf.placeholder(tf.float32)
+    with pytest.raises(errors.StructureError, match=r"return float32 and int32(.|\n)*tf.cast"):
+        tf.cond(tf.constant(True), lambda: x, lambda: tf.constant(1))
+    chosen = tf.cond(tf.constant(True), lambda: x, lambda: tf.constant(1.0, tf.float64))
+    with tf.Session() as session:
+        assert session.run(chosen, {x: 3.0}) == 3.0

@@ -52,7 +52,7 @@ def branches(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any],
     """Return the result of one of two functions, which are both called immediately; a run chooses between their nodes.
 
     Raises:
-        StructureError: a TypeError; the structures of the results differ, or there is no result.
+        StructureError: a TypeError; the structures or the kinds of dtype of the results differ, or there is no result.
     """
     pred = as_symbol(pred)
     (ones, treedef), (others, other_treedef) = (
@@ -62,8 +62,20 @@ def branches(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any],
         raise errors.StructureError(
             f"true_fn and false_fn must return the same structure, and return {treedef} and {other_treedef}."
         )
+    for one, other in zip(ones, others, strict=True):
+        _check_dtypes(one, other)
     merged = [Merge(pred, one, other, name) for one, other in zip(ones, others, strict=True)]
     return unflatten(treedef, merged)
+
+
+def _check_dtypes(one: Node, other: Node) -> None:
+    """Reject results of two branches with dtypes of different kinds; precisions may differ, as in all operations."""
+    dtypes = [each for node in (one, other) if isinstance(node, GraphTensor) and (each := node.facts()[1]) is not None]
+    if len({each.kind for each in dtypes}) > 1:
+        raise errors.StructureError(
+            f"true_fn and false_fn must return the same kind of dtype, and return {dtypes[0]} and {dtypes[1]}.\n"
+            "Convert one of them, tf.cast(x, dtype)."
+        )
 
 
 def _branch(pred: GraphTensor, truth: bool, function: Callable[[], Any]) -> tuple[list[Node], Any]:

@@ -254,7 +254,8 @@ def cond(
         fn1, fn2: old names of `true_fn` and `false_fn`.
 
     Raises:
-        StructureError: a TypeError; in a graph, the functions do not return containers of one structure.
+        StructureError: a TypeError; in a graph, the functions do not return containers of one structure, with dtypes
+            of the same kinds.
         NotCallableError: a TypeError; a function is missing.
     """
     one, other = chosen("true_fn", true_fn, "fn1", fn1), chosen("false_fn", false_fn, "fn2", fn2)

@@ -675,11 +675,22 @@ class ProximalAdagradOptimizer(RuleOptimizer, optimizers.ProximalAdagrad):
 # Learning-rate decay
 
 
+_PIECEWISE = schedules.PiecewiseConstantDecay
+
+
+def _dtype_of_rates(rates: Any, otherwise: Any) -> Any:
+    """Return the dtype of learning rates that are tensors or arrays; numbers of Python have none."""
+    dtypes = [getattr(rate, "dtype", None) for rate in (rates if isinstance(rates, (list, tuple)) else [rates])]
+    is_known = all(dtype is not None and np.issubdtype(dtype, np.floating) for dtype in dtypes)
+    return np.result_type(*dtypes) if is_known else otherwise
+
+
 def _decayed(schedule: Any, name: str | None, learning_rate: Any, global_step: Any, *rest: Any) -> Any:
     """Return the rate at a step: in a graph a tensor, in eager mode a function that reads the step in each call."""
 
     def rate(learning_rate: Any, step: Any, *rest: Any) -> Array:
-        return np.asarray(schedule(learning_rate, *rest)(step))
+        found = np.asarray(schedule(learning_rate, *rest)(step))
+        return found.astype(_dtype_of_rates(rest[0] if schedule is _PIECEWISE else learning_rate, found.dtype))
 
     if not (mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest))):
         return lambda: rate(learning_rate, global_step, *rest)

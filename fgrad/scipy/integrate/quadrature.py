@@ -107,8 +107,9 @@ def quad(
     Raises:
         ConvergenceError: a RuntimeError; a derivative is needed, and SciPy did not find the integral,
             or that of a derivative. If only rounding limits the precision, SciPy's warning is given instead.
-        UnsupportedError: a NotImplementedError; a derivative is needed, and there is a `weight`, or `func` is not a
-            Python function.
+        UnsupportedError: a NotImplementedError; a derivative is needed, and there is a `weight`, `func` is not a
+            Python function, or `complex_func` is true and `a` is larger than `b`, where SciPy's value has the wrong
+            sign.
         ClosureError: a TypeError; `func` uses a traced value that cannot be found in its closure.
 
     Warns:
@@ -356,6 +357,12 @@ class _Call:
 
     def _integrated(self, function: Callable[..., Any], leaves: Sequence[Any]) -> Any:
         """Return SciPy's full result, if it finds the integral."""
+        if self._options.get("complex_func") and leaves[0] > leaves[1]:
+            raise errors.UnsupportedError(
+                f"the integral of {name_of(self._function)} from {leaves[0]:.6g} down to {leaves[1]:.6g} cannot be "
+                "differentiated with complex_func=True: SciPy 1.17 and earlier versions return it with the wrong "
+                "sign.\nExchange the limits, and negate the integral."
+            )
 
         def visiting(x: float) -> Any:
             self._visited.append(x)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.integrate
 
+from fgrad.ops.elementwise import astype
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy.integrate._forms import array_of
@@ -17,6 +18,9 @@ SCIPYS: Any = scipy.integrate
 
 WIDENS = SCIPYS.simpson(np.ones(3, np.float32), x=np.arange(3, dtype=np.float32)).dtype == np.float64
 """Whether `simpson` computes in double precision for single-precision `x`, as up to SciPy 1.17."""
+
+KEEPS = SCIPYS.trapezoid(np.ones(3, np.float32), dx=np.float64(1)).dtype == np.float32
+"""Whether the result of `trapezoid` has the dtype of the samples, as since SciPy 1.16."""
 
 _OF_SAMPLES = """
 Args:
@@ -44,7 +48,8 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """
     y = _floating(y)
     samples = np.moveaxis(y, axis, -1)
-    return np.sum(_distances(y, x, dx, axis) * (samples[..., 1:] + samples[..., :-1]) / 2, axis=-1)
+    whole = np.sum(_distances(y, x, dx, axis) * (samples[..., 1:] + samples[..., :-1]) / 2, axis=-1)
+    return astype(whole, y.dtype) if KEEPS else whole
 
 
 @differentiates(SCIPYS.cumulative_trapezoid, _OF_SAMPLES)

@@ -75,6 +75,8 @@ def basis(t: Any, k: int, points: Any, nu: int = 0) -> tuple[Any, Any]:
 
 def _sums(t: Array, c: Array, k: int, points: Array, nu: int, extrapolate: Extrapolate) -> Any:
     """Return derivatives of a spline, with the axes of the points first."""
+    if nu > k + 1:  # for which SciPy computes nothing, not even NaN
+        return np.zeros_like(c, shape=(*points.shape, *c.shape[1:]))
     start, end = t[k], t[t.shape[0] - k - 1]
     if extrapolate == "periodic":
         points, extrapolate = periodic(points, start, end), False

@@ -196,7 +196,7 @@ def expm_frechet(
     Args:
         A: of shape (..., n, n).
         E: the direction, of the same shape.
-        method: "SPS" or "blockEnlarge"; ignored if something is traced.
+        method: "SPS" or "blockEnlarge"; if something is traced, only the dtypes of the results depend on it.
         compute_expm: whether to return the exponential, too.
         check_finite: whether infinities and NaN are rejected.
 
@@ -218,10 +218,14 @@ def expm_frechet(
         check_finite_values(a, e)
     if not is_square(a) or a.shape[-2:] != e.shape[-2:] or method not in (None, "SPS", "blockEnlarge"):
         scipys_error(scipy.linalg.expm_frechet, a, e, method=method)
-    # SciPy's own algorithm computes in double precision.
-    dtype = np.result_type(lapack_dtype(a, e), np.float64)
+    dtype = own = lapack_dtype(a, e)
+    if method != "blockEnlarge":  # the block matrix has one dtype; the other algorithm computes in double precision
+        dtype, own = (np.result_type(each, np.float64) for each in (dtype, lapack_dtype(a)))
     moved = _frechet(of_dtype(a, dtype), of_dtype(e, dtype))
-    return (_exp(of_dtype(a, dtype)), moved) if compute_expm else moved
+    if not compute_expm:
+        return moved
+    ahead = _exp(of_dtype(a, own))
+    return ahead if ahead.shape == moved.shape else np.copy(np.broadcast_to(ahead, moved.shape)), moved
 
 
 # Logarithms and powers, which have a branch cut along the negative numbers
@@ -489,6 +493,12 @@ def _cos_and_sin(a: Array) -> tuple[Any, Any]:
     return 0.5 * (ahead + back), -0.5j * (ahead - back)
 
 
+def _quotient(below: Any, above: Any) -> Any:
+    """Return a quotient of matrices; infinities and NaN are rejected, as by SciPy."""
+    check_finite_values(below, above)
+    return by_factors(below, above)
+
+
 _OF_A_MATRIX = """
 Args:
     A: of shape (..., n, n).
@@ -538,7 +548,7 @@ def tanm(a: Any) -> Any:
     """Return the tangent of a matrix.
 
     Raises:
-        ValueError: `A` is not square.
+        ValueError: `A` is not square, or the cosine or the sine has infinities or NaN.
         LinAlgError: a ValueError; the cosine is singular.
 
     Example:
@@ -547,7 +557,7 @@ def tanm(a: Any) -> Any:
         Tensor([[2., 0.],
                 [0., 0.]])
     """
-    return by_factors(*_cos_and_sin(a))
+    return _quotient(*_cos_and_sin(a))
 
 
 @_of_exponentials
@@ -583,7 +593,7 @@ def tanhm(a: Any) -> Any:
     """Return the hyperbolic tangent of a matrix.
 
     Raises:
-        ValueError: `A` is not square.
+        ValueError: `A` is not square, or the hyperbolic cosine or sine has infinities or NaN.
         LinAlgError: a ValueError; the hyperbolic cosine is singular.
 
     Example:
@@ -593,4 +603,4 @@ def tanhm(a: Any) -> Any:
                 [0., 0.]])
     """
     ahead, back = _both(a)
-    return by_factors(ahead + back, ahead - back)
+    return _quotient(ahead + back, ahead - back)

@@ -27,11 +27,13 @@ from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply
 from fgrad.core.tree import flatten
+from fgrad.graphs.equations import same_bits
 from fgrad.ops.batching import aligned
 from fgrad.ops.matrices import adjoint, transposed
 from fgrad.ops.tracing import raw_array, run
 from fgrad.rules.closures import Closure, followers
 from fgrad.rules.kept import Kept
+from fgrad.rules.randomness import RandomStates
 from fgrad.scipy.linalg._arguments import (
     SCIPY,
     check_finite_values,
@@ -51,12 +53,25 @@ _ROUNDING = 1000
 # The scalar function
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class _Function:
-    """The user's function, with the values that it closes over as parameters."""
+    """The user's function, with the values that it closes over as parameters.
+
+    Two recordings of one call make two of them, which are equal if they have the same values at the same eigenvalues.
+    """
 
     closure: Closure
     name: str
+    at_eigenvalues: Array
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not _Function:
+            return False
+        one, another = self.at_eigenvalues, other.at_eigenvalues
+        return one.shape == another.shape and one.dtype == another.dtype and same_bits(one, another)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __repr__(self) -> str:
         return self.name
@@ -107,7 +122,9 @@ def _values(function: Callable[[Any], Any], x: Array) -> Array:
             f"the function of funm must return one number for each element of a vector; "
             f"for shape {x.shape} it returned shape {values.shape}."
         )
-    return np.broadcast_to(values.astype(np.result_type(values, x.dtype), copy=False), x.shape)
+    # As in SciPy, the result has the precision of the matrix.
+    dtype = np.result_type(x.dtype, np.complex64) if values.dtype.kind == "c" else x.dtype
+    return np.broadcast_to(values.astype(dtype, copy=False), x.shape)
 
 
 # The matrix function
@@ -259,8 +276,11 @@ def _traced(A: ArrayLike, func: Any, disp: bool) -> Any:  # noqa: N803
         scipys_error(lambda a: scipy.linalg.funm(a, func), a)
     check_finite_values(a)
     a = of_dtype(a, lapack_dtype(a))
-    closure = Closure(Kept().now(func), [(np.ravel(_decomposed(raw_array(a))[0]),)])
-    return _function_of(_Function(closure, name_of(func)), a, [], closure.values)
+    kept, w = Kept().now(func), np.ravel(_decomposed(raw_array(a))[0])
+    closure = Closure(kept, [(w,)])
+    with RandomStates(kept).put_back():
+        at_eigenvalues = np.asarray(raw_array(kept(w)))
+    return _function_of(_Function(closure, name_of(func), at_eigenvalues), a, [], closure.values)
 
 
 def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # SciPy's name

@@ -88,6 +88,14 @@ def _by_diagonals(values: Array, columns: int) -> Any:
     return apply(_diagonals, (values,), {"columns": columns})
 
 
+def _of_column_and_row(column: Array, row: Array, columns: int) -> Any:
+    """Return the matrices with constant diagonals from their first column and the rest of their first row."""
+    rows, values = column.shape[-1], _joined(column[..., ::-1], row)
+    if rows * columns:
+        return _by_diagonals(values, columns)
+    return np.reshape(values[..., :0], (*values.shape[:-1], rows, columns))
+
+
 def _vector(x: ArrayLike) -> Array:
     """Return an array with at least one axis."""
     x = as_array(x)
@@ -119,7 +127,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     """
     c = _vector(c)
     r = np.conjugate(c) if r is None else _vector(r)
-    return _by_diagonals(_joined(c[..., ::-1], r[..., 1:]), r.shape[-1])
+    return _of_column_and_row(c, r[..., 1:], r.shape[-1])
 
 
 @differentiates(scipy.linalg.circulant)
@@ -138,7 +146,7 @@ def circulant(c: Any) -> Any:
         Tensor([0., 0., 1.])
     """
     c = _vector(c)
-    return _by_diagonals(np.concatenate([c[..., ::-1], c[..., :0:-1]], axis=-1), c.shape[-1])
+    return _of_column_and_row(c, c[..., :0:-1], c.shape[-1])
 
 
 @differentiates(scipy.linalg.hankel)
@@ -168,7 +176,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
             f"hankel needs vectors if something is traced, but got shapes {c.shape} and {r.shape}.\n"
             "SciPy is about to change its treatment of other shapes; use np.ravel, or fg.vmap."
         )
-    return _by_diagonals(np.concatenate([c, r[1:]]), len(r))[::-1]
+    return _of_column_and_row(c[::-1], r[1:], len(r))[::-1]
 
 
 @differentiates(scipy.linalg.convolution_matrix)

@@ -457,7 +457,7 @@ def polar(a: Any, side: str = "right") -> Any:
 
     Raises:
         NoDerivativeError: a ValueError; the rank is not full, and a derivative is needed.
-        ValueError: `side` is unknown.
+        ValueError: `side` is unknown, or there are infinities or NaN.
 
     Example:
         >>> import numpy as np, fgrad as fg
@@ -465,7 +465,7 @@ def polar(a: Any, side: str = "right") -> Any:
         Tensor([[ 0.  ,  0.25],
                 [-0.25,  0.  ]])
     """
-    (a,) = numbers(a, check_finite=False)
+    (a,) = numbers(a)
     if side not in ("right", "left") or a.ndim < 2:
         scipys_error(scipy.linalg.polar, a, side=side)
     u = _unitary_factor(a)

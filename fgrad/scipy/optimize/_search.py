@@ -40,7 +40,9 @@ TOLERANCE_AFTER_FAILURE = 1e-7
 
 
 def result_from(fields: dict[str, Any]) -> OptimizeResult:
-    """Return a SciPy result object."""
+    """Return a SciPy result object; its `fun` is a number of NumPy, as for functions that compute with NumPy."""
+    if type(fields.get("fun")) is float:
+        fields = {**fields, "fun": np.float64(fields["fun"])}
     result: OptimizeResult = SCIPYS.OptimizeResult(fields)
     return result
 

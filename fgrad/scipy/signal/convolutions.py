@@ -80,6 +80,19 @@ def _slid(kept: Array, v: Array, length: Sizes) -> Any:
     return total
 
 
+def _by_elements(a: Array, v: Array) -> Any:
+    """Return the full convolution over the last axis, in which the zeros around `a` are not multiplied.
+
+    NaN and infinities of `v` reach only the results that they belong to.
+    """
+    size, count = a.shape[-1], v.shape[-1]
+    lead = np.broadcast_shapes(a.shape[:-1], v.shape[:-1])
+    whole = np.zeros((*lead, size + count - 1), np.result_type(a, v))
+    for place in range(count):
+        whole[..., place : place + size] += a * v[..., place : place + 1]
+    return whole
+
+
 def _shifts(x: Array, places: Sizes, sizes: Sizes) -> Iterator[Any]:
     """Return the windows of given sizes that begin at each of the first positions, along the last axes."""
     for place in np.ndindex(places):
@@ -95,6 +108,8 @@ def _convolved(a: Array, v: Array, start: Sizes, length: Sizes, method: str) -> 
     if 0 in (*sizes, *length):
         lead = np.broadcast_shapes(a.shape[: a.ndim - ndim], v.shape[: v.ndim - ndim])
         return np.zeros((*lead, *length), np.result_type(a, v))
+    if method == "direct" and ndim == 1 and not np.isfinite(v).all():
+        return _cut(_by_elements(a, v), start, length)
     if method == "direct":
         needed = [first - size + 1 for first, size in zip(start, sizes, strict=True)]
         kept = _cut(a, needed, [n + size - 1 for n, size in zip(length, sizes, strict=True)])
@@ -264,6 +279,9 @@ def correlate(in1: ArrayLike, in2: ArrayLike, mode: str = "full", method: str = 
 
 def _over_axes(function: Callable[..., Any], in1: Array, in2: ArrayLike, mode: Any, axes: Any, method: str) -> Any:
     a, v = (astype(x, np.float32) if x.dtype == np.float16 else x for x in map(as_array, (in1, in2)))
+    if a.dtype.kind in "biu" or v.dtype.kind in "biu":  # in which precision SciPy computes depends on its version
+        dtype = function(np.zeros(2, a.dtype), np.zeros(2, v.dtype)).dtype
+        a, v = astype(a, np.result_type(a.dtype, dtype)), astype(v, np.result_type(v.dtype, dtype))
     if a.ndim == v.ndim == 0:
         return a * v
     if a.ndim != v.ndim or 0 in (a.size, v.size):
@@ -404,4 +422,7 @@ def correlate2d(in1: ArrayLike, in2: ArrayLike, mode: str = "full", boundary: st
 
 
 def _is_plane(a: Array, v: Array, mode: object, boundary: object) -> bool:
+    """Return whether the images and options are valid for SciPy; an empty image has surroundings, too."""
+    if boundary in ("fill", "pad") and mode in ("full", "same") and v.size and not a.size:
+        return len(a.shape) == len(v.shape) == 2
     return boundary in _BOUNDARIES and len(a.shape) == 2 and _fit(a, v, mode, (0, 1))

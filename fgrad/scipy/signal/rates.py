@@ -12,21 +12,23 @@ import scipy.signal
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
-from fgrad.ops.indexing import scatter_add
 from fgrad.ops.padding import pad
 from fgrad.scipy._plain import differentiates
-from fgrad.scipy.signal.convolutions import convolve
+from fgrad.scipy.signal.convolutions import window
 from fgrad.typing import Array
 
 _scipys: Any = scipy.signal
 
 
 def _filtered(h: Array, x: Array, up: int, down: int) -> Any:
-    """Return signals along the last axis, upsampled with zeros, filtered, and downsampled."""
-    size = x.shape[-1]
-    spread = scatter_add(x, (..., slice(None, None, up)), (*x.shape[:-1], (size - 1) * up + 1)) if size else x
-    h = np.reshape(h, (1,) * (x.ndim - 1) + h.shape)
-    return convolve(spread, h, method="direct")[..., ::down]
+    """Return signals along the last axis, upsampled with zeros, filtered, and downsampled.
+
+    Each phase of the filter is convolved with the signal itself, so that no zero in between is multiplied.
+    """
+    phases = np.reshape(pad(h, [(0, -len(h) % up)]), (-1, up)).T
+    size = x.shape[-1] + phases.shape[-1] - 1
+    found = window(x[..., None, :], phases, (0,), (size,))
+    return np.reshape(np.swapaxes(found, -1, -2), (*x.shape[:-1], size * up))[..., ::down]
 
 
 @differentiates(scipy.signal.upfirdn)

@@ -185,7 +185,9 @@ def csd(
     y = x if same else as_array(y)
     options: Any = (fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis, average)
     empty = _zeros(x)
-    frequencies, _ = _scipys.csd(empty, empty if same else _zeros(y), *options)  # raises SciPy's errors
+    frequencies, found = _scipys.csd(empty, empty if same else _zeros(y), *options)  # raises SciPy's errors
+    if not found.size:
+        return frequencies, astype(np.reshape(np.ravel(x)[:0], found.shape), found.dtype)
     is_real = x.dtype.kind != "c" and y.dtype.kind != "c"
     size = max(x.shape[axis], y.shape[axis])
     cut = _segments(size, window, nperseg, noverlap, nfft, _with_axis(detrend, axis), return_onesided, is_real)

@@ -12,6 +12,7 @@ import scipy.signal
 
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
+from fgrad.ops.tracing import raw_array
 from fgrad.scipy._plain import differentiates
 from fgrad.typing import Array, ArrayLike
 
@@ -39,7 +40,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
         The residuals, as from `scipy.signal.detrend`.
 
     Raises:
-        ValueError: SciPy's; an option is invalid.
+        ValueError: SciPy's; an option is invalid, or there are infinities or NaN and the trend is linear.
 
     Example:
         >>> import fgrad as fg
@@ -56,6 +57,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     if type not in ("linear", "l") or breaks[-1] > size:
         return scipy.signal.detrend(np.zeros(data.shape), axis, wanted, bp)  # raises SciPy's error
     data = data if data.dtype.char in "dfDF" else astype(data, np.float64)
+    np.asarray_chkfinite(raw_array(data))
     signal = np.moveaxis(data, axis, -1)
     pieces = [_without_line(signal[..., begin:end]) for begin, end in pairwise(breaks)]
     return np.moveaxis(np.concatenate(pieces, axis=-1), -1, axis)

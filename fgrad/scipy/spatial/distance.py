@@ -266,14 +266,22 @@ def correlation(u: Any, v: Any, w: Any = None, centered: bool = True) -> Any:
 
 @_distance(precision="double")
 def canberra(u: ArrayLike, v: Any, w: ArrayLike | None = None) -> Any:
-    """Return the sum of |u - v| / (|u| + |v|), where 0 / 0 is 0.
+    """Return the sum of |u - v| / (|u| + |v|), where 0 / 0 is 0, and NaN is left out.
 
     Example:
         >>> import fgrad as fg
         >>> fg.grad(canberra)(np.array([3.0, 0.0]), np.array([1.0, 0.0]))
         Tensor([0.125, 0.   ])
     """
+    terms = over_length(np.abs(u - v), np.abs(u) + np.abs(v))
+    return np.nansum(terms if w is None else terms * w, -1)
+
+
+def _canberra_of_sets(u: Array, v: Array, w: Array | None = None) -> Any:
     return _weighted(over_length(np.abs(u - v), np.abs(u) + np.abs(v)), w)
+
+
+_FORMULAS["canberra"] = "canberra", _canberra_of_sets  # where SciPy keeps NaN
 
 
 @_distance(precision="double")

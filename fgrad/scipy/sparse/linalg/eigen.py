@@ -175,7 +175,7 @@ def eigsh(A: object, k: int = 6, M: object = None, **options: Any) -> Any:  # no
 
     Args:
         A: of shape (n, n), sparse or dense; its Hermitian part is used.
-        k: the number of eigenvalues, less than n.
+        k: the number of eigenvalues; if something is traced, less than n, and less than n - 1 for a complex matrix.
         M: must be None, if something is traced: generalized problems are not supported.
         options: as in SciPy: `sigma`, `which`, `v0`, `ncv`, `maxiter`, `tol`, `return_eigenvectors`, ... With `tol` the
             derivatives are as inaccurate as the values. ARPACK always starts from the same vector, unless `v0` is
@@ -186,7 +186,7 @@ def eigsh(A: object, k: int = 6, M: object = None, **options: Any) -> Any:  # no
         values are in SciPy's order, which is another one without the vectors.
 
     Raises:
-        UnsupportedError: a NotImplementedError; something is traced, and `M` is given.
+        UnsupportedError: a NotImplementedError; something is traced, and `M` is given, or `k` is too large.
         NoDerivativeError: a ValueError; the derivative of a vector is needed, and its eigenvalue is not simple, or the
             loss depends on the phase of a complex one.
         ValueError: the matrix is not square.
@@ -207,6 +207,14 @@ def eigsh(A: object, k: int = 6, M: object = None, **options: Any) -> Any:  # no
     with_vectors = options.get("return_eigenvectors", True)
     matrix = as_matrix(A, "eigsh")
     (data,) = numbers(matrix.data, check_finite=False)
+    most = matrix.shape[0] - (2 if data.dtype.kind == "c" else 1)
+    if k > most:
+        raise errors.UnsupportedError(
+            f"eigsh was called with k={k} for a {'complex' if data.dtype.kind == 'c' else 'real'} matrix of "
+            f"shape {matrix.shape}, of which ARPACK finds {most} eigenvalues at most; for a plain dense matrix "
+            f"SciPy computes all.\n  at {errors.users_line()}\nUse np.linalg.eigh(A), for a sparse matrix with "
+            "A.toarray()."
+        )
     given = {name: value for name, value in options.items() if name != "v0" or value is not None}
     if type(given.get("v0")) in BOXES:
         given["v0"] = raw_array(given["v0"])
