@@ -149,6 +149,21 @@ def test_large_examples_are_not_computed_and_what_needs_values_gets_them():
     np.testing.assert_allclose(fg.compile(fg.grad(f))(x), fg.grad(f)(x), rtol=1e-8, atol=1e-10)
 
 
+def test_what_is_computed_from_large_examples_may_be_undefined_for_them():
+    a, b = RNG.normal(size=(2, 64, 64))
+
+    def f(a, b):
+        return np.linalg.solve(2.0 * a, b)  # joins matrices, the first of which is an example of one repeated element
+
+    np.testing.assert_allclose(fg.trace(f)(a, b)(a, b), f(a, b), rtol=1e-9)
+    np.testing.assert_allclose(fg.compile(f)(a, b), f(a, b), rtol=1e-9, atol=1e-9)
+
+    def repeatedly(a, b):
+        return fg.fori_loop(0, 2, lambda i, x: np.linalg.solve(2.0 * a, x), 3.0 * b)
+
+    np.testing.assert_allclose(fg.compile(repeatedly)(a, b), repeatedly(a, b), rtol=1e-6, atol=1e-6)
+
+
 # TensorFlow's name for it
 
 

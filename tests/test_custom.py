@@ -1893,6 +1893,62 @@ def test_a_rule_does_not_write_into_what_it_has_kept():
     np.testing.assert_allclose(fg.grad(_doubled_total(own))(X), 2 * np.exp(X))
 
 
+def test_a_rule_that_changes_what_it_keeps_is_not_called_again():
+    @fg.custom_gradient
+    def written(x):
+        y, double = np.exp(x), np.exp(x)
+
+        def pull(ct):
+            y[...] = y * ct
+            return y
+
+        return double, pull
+
+    @fg.custom_gradient
+    def bound_anew(x):
+        y, double = np.exp(x), np.exp(x)
+
+        def pull(ct):
+            nonlocal y
+            y = y * ct
+            return y
+
+        return double, pull
+
+    residual = fg.custom_vjp(np.exp)
+    residual.defvjp(lambda x: (np.exp(x), [np.exp(x)]), lambda kept, ct: (kept.append(kept.pop() * ct), kept[0])[1:])
+    for f in (written, bound_anew, residual):
+        np.testing.assert_allclose(fg.grad(lambda x, f=f: np.sum(f(x)))(X), np.exp(X))
+        with fg.GradientTape(persistent=True) as tape:
+            x = fg.constant(X)
+            tape.watch(x)
+            y = np.sum(f(x))
+        np.testing.assert_allclose(tape.gradient(y, x), np.exp(X))
+        with pytest.raises(errors.InPlaceError, match="has changed what it keeps"):
+            tape.gradient(y, x)
+    for f in (written, bound_anew):
+        with pytest.raises(errors.InPlaceError, match=r"the rule of .* has changed what it keeps.*\n  at test_custom"):
+            fg.jvp(fg.grad(lambda x, f=f: np.sum(f(x))), (X,), (np.ones_like(X),))
+
+
+def test_a_rule_may_cache_what_it_computes():
+    @fg.custom_gradient
+    def f(x):
+        slope, calls = None, []
+
+        def pull(ct):
+            nonlocal slope
+            slope = np.exp(x) if slope is None else slope
+            calls.append(ct)
+            return slope * ct
+
+        return np.exp(x), pull
+
+    _, pull = fg.vjp(f, X)
+    for _ in range(2):
+        np.testing.assert_allclose(pull(np.ones_like(X))[0], np.exp(X))
+
+
 def test_a_ufunc_with_a_rule_takes_its_arrays_alone():
     f = fg.custom_jvp(np.exp)
     f.defjvp(lambda primals, tangents: (np.exp(*primals), 3.0 * tangents[0]))

@@ -208,13 +208,58 @@ def test_random_statements(seed):
     check_same(known["f"], fg.compile(known["f"]), lambda: [x.copy() for x in values])
 
 
+# Arrays of no axes and of no elements
+
+
+def by_operators(a, b):
+    a -= 2.0 * b
+    b *= a
+    return a + b
+
+
+def by_functions(a, b):
+    np.add(a, b, out=a)
+    b[...] = a * 3.0
+    return np.sum(b)
+
+
+def by_a_view(a, b):
+    a.reshape(-1)[...] = b.reshape(-1) + 1.0
+    return a * b
+
+
+def under_another_name(a, b):
+    c = a
+    c += b
+    return a * 2.0
+
+
+def of_numbers(a, b):
+    c = a * 1.0
+    d = c
+    c += b
+    return d
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0), (1,)])
+@pytest.mark.parametrize("way", [by_operators, by_functions, by_a_view, under_another_name])
+def test_arrays_of_no_axes_and_of_no_elements(way, shape):
+    compiled = fg.compile(way)
+    check_same(way, compiled, lambda: [np.full(shape, 2.0), np.full(shape, 3.0)])
+    with fg.debug_nans():
+        check_same(way, compiled, lambda: [np.full(shape, 2.0), np.full(shape, 3.0)])
+
+
+@pytest.mark.parametrize("make", [np.float64, fg.constant, float, np.array])
+def test_numbers_are_immutable(make):
+    compiled = fg.compile(under_another_name)
+    for x in (np.float64(2.0), fg.constant(2.0), np.array(2.0), 2.0, make(2.0)):
+        assert compiled(x, 3.0) == (10.0 if type(x) is np.ndarray else under_another_name(x, 3.0))
+        assert x == (5.0 if type(x) is np.ndarray else 2.0)
+    check_same(of_numbers, fg.compile(of_numbers), lambda: [np.array(2.0), np.array(3.0)])
+
+
 # Containers and transforms
-
-
-@dataclasses.dataclass
-class State:
-    weights: np.ndarray
-    momentum: np.ndarray
 
 
 def test_parameters_in_containers_are_updated():
@@ -231,6 +276,12 @@ def test_parameters_in_containers_are_updated():
         assert compiled(*own, rate, decay=0.9) == step(*plain, rate, decay=0.9)
     np.testing.assert_array_equal(own[0]["w"], plain[0]["w"])
     np.testing.assert_array_equal(own[1]["m"][0], plain[1]["m"][0])
+
+
+@dataclasses.dataclass
+class State:
+    weights: np.ndarray
+    momentum: np.ndarray
 
 
 def changes_a_dict(d):
@@ -259,7 +310,7 @@ def subtracts_from_a_number(d):
         (changes_a_dict, {"w": np.ones(3)}),
         (adds_to_a_list, [np.ones(3)]),
         (replaces_an_attribute, State(np.ones(3), np.ones(3))),
-        (subtracts_from_a_number, {"b": np.zeros(())}),
+        (subtracts_from_a_number, {"b": 0.0}),
     ],
 )
 def test_changes_of_containers_are_warned_of_once(function, argument):
@@ -305,6 +356,23 @@ def test_transforms_of_a_function_that_calls_a_compiled_one(way):
         np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-10)
 
 
+BY_TRANSFORMS = [fg.grad, lambda g: lambda b: fg.jvp(g, (b,), (b,)), lambda g: lambda b: fg.vmap(g)(np.stack([b, b]))]
+
+
+@pytest.mark.parametrize("make", [np.copy, fg.constant])
+@pytest.mark.parametrize("transform", BY_TRANSFORMS)
+def test_plain_arrays_take_values_that_do_not_depend_on_traced_ones(transform, make):
+    def f(a, b):
+        a *= 0.5
+        return np.sum(a * b)
+
+    compiled, plain, own = fg.compile(f), make(np.arange(3.0)), make(np.arange(3.0))
+    wanted, found = transform(lambda b: f(plain, b))(np.ones(3)), transform(lambda b: compiled(own, b))(np.ones(3))
+    for x, y in zip(fg.tree.leaves(wanted), fg.tree.leaves(found), strict=True):
+        np.testing.assert_allclose(y, x)
+    np.testing.assert_array_equal(own, plain)
+
+
 def test_a_write_into_a_traced_tensor_of_the_closure_happens_once():
     def f(x):
         y = x * 1.0
@@ -336,9 +404,9 @@ def test_a_plain_array_is_written_to_beside_a_traced_argument():
     )
     for transform in transforms:
         plain, own = np.arange(3.0), np.arange(3.0)
-        wanted = transform(lambda y, plain=plain: scaled(y, plain))
-        with pytest.warns(errors.CompileWarning, match="writes into a plain array, and another argument is traced"):
-            found = transform(lambda y, own=own: compiled(y, own))
+        wanted, found = (
+            transform(lambda y, f=f, buffer=buffer: f(y, buffer)) for f, buffer in ((scaled, plain), (compiled, own))
+        )
         for x, y in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(x, y)
         np.testing.assert_array_equal(own, plain)
@@ -358,6 +426,29 @@ def test_arguments_that_share_memory_are_refused():
         compiled(x, x, np.ones(6))
     np.testing.assert_array_equal(a, np.arange(6.0))
     compiled(np.ones(6), a, a)  # these are only read
+
+
+@pytest.mark.parametrize("make", [np.copy, fg.constant, lambda x: np.repeat(x, 2)[::2]])
+def test_arguments_that_share_memory_with_captured_arrays_are_refused(make):
+    captured = make(np.arange(6.0))
+
+    def f(a):
+        a += 1.0
+        return captured * 2.0
+
+    compiled = fg.compile(f)
+    with pytest.raises(errors.InPlaceError, match="its argument a, which shares memory with captured"):
+        compiled(captured[:])
+    np.testing.assert_array_equal(captured, np.arange(6.0))
+    np.testing.assert_array_equal(compiled(np.ones(6)), 2.0 * np.arange(6.0))
+
+
+def test_traced_values_are_not_written_into_plain_arrays():
+    a, compiled = np.arange(6.0), fg.compile(whole)
+    for transform in BY_TRANSFORMS:
+        with pytest.raises(errors.InPlaceError, match="whole, in its argument a, would write a tensor into a plain"):
+            transform(lambda b: compiled(a, b, np.ones(6)))(np.ones(6))
+    np.testing.assert_array_equal(a, np.arange(6.0))
 
 
 def test_read_only_arguments_are_refused_as_by_numpy():

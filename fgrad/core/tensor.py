@@ -246,10 +246,13 @@ def _comparison(ufunc: np.ufunc, twin: str) -> Callable[[Any, Any], Tensor]:
 
 
 def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
-    """Make the operator that writes its result into the tensor; a tensor of shape `()` is immutable, as a number is."""
+    """Make the operator that writes its result into the tensor.
+
+    A tensor of shape `()` is immutable, as a number is, unless it stands for an array.
+    """
 
     def operator(self: Any, other: Array) -> Any:
-        if not self._trace.shape_of(self):
+        if not self._trace.shape_of(self) and not getattr(self._alias, "is_array", False):
             return apply(UFUNCS[ufunc], (self, other)) if type(other) in OPERANDS else NotImplemented
         if type(other) not in OPERANDS and type(other) not in BOXES:
             if OVERRIDES[type(other)]:

@@ -3,7 +3,8 @@
     view(primitive, x, metadata)    the result of an operation, as a view of `x`
     origin(x)                       the root of which `x` is a view, and the steps from the root to `x`
     rewrite(root, primitive, ...)   a write: `root` takes the result of an operation, and its views become outdated
-    apart(x, root)                  a copy of `x` if it aliases `root`, to be read while `root` is written to
+    as_array(x)                     a tensor of shape `()` stands for an array, into which `x += y` writes
+   apart(x, root)                  a copy of `x` if it aliases `root`, to be read while `root` is written to
     hidden_value(x), part_of(x, y)  a written value that has not been read since, and a part that keeps it hidden
 
 The value of a tensor is immutable: a write makes a new value, which its root holds from then on. So whatever was
@@ -63,9 +64,10 @@ class Family:
         owned: the arrays in it that writes have allocated.
         lent: references to arrays of its elements that NumPy was given, which do not see writes, and the user's lines
             where that was.
+        is_array: whether a tensor of shape `()` stands for an array, into which `x += y` writes.
     """
 
-    __slots__ = ("views", "room", "hidden", "owned", "lent")
+    __slots__ = ("views", "room", "hidden", "owned", "lent", "is_array")
 
     def __init__(self) -> None:
         self.lent: list[tuple[weakref.ref[Any], tuple[str, int]]] = []
@@ -73,6 +75,7 @@ class Family:
         self.room = 16
         self.hidden: Tensor | None = None
         self.owned: list[Any] = []
+        self.is_array = False
 
     def forget_dead(self) -> None:
         self.views = [each for each in self.views if each() is not None]
@@ -186,7 +189,8 @@ def seen(
     shape = shape or result._trace.shape_of(result)
     if not shape:
         return result
-    if shape[0] == 1 and not x._trace.shape_of(x):  # NumPy copies a number into a new array
+    if shape[0] == 1 and not x._trace.shape_of(x) and not getattr(x._alias, "is_array", False):
+        # NumPy copies a number into a new array
         return result
     root, path = origin(x)
     family = _family_of(root)
@@ -222,6 +226,11 @@ def _family_of(root: Tensor) -> Family:
     if root._alias is None:
         root._alias = Family()
     return root._alias  # type: ignore[no-any-return]
+
+
+def as_array(x: Tensor) -> None:
+    """Let a tensor of shape `()` stand for an array, and not for a number, where a function writes into it."""
+    _family_of(x).is_array = True
 
 
 def origin(x: Tensor) -> View:

@@ -615,18 +615,33 @@ class InPlaceError(FgradError, TypeError):
         )
 
     @classmethod
-    def of_argument(cls, name: str, of_rule: bool, line: str) -> InPlaceError:
+    def of_argument(cls, name: str, of_rule: bool, line: str, is_locked: bool = False) -> InPlaceError:
         """Return the error for a write of a function with a custom derivative into one of its arguments.
 
         Args:
             name: the function.
             of_rule: whether its rule writes, into an argument or a result that it has kept.
             line: the user's line of the write, or of the call.
+            is_locked: whether it is known only that a large array was to be written to, or to be one for writing.
         """
         what = f"a rule gives the derivative of {name}, and {name} writes into one of its arguments"
         if of_rule:
             what = f"the rule of {name} writes into an argument or a result that it has kept"
-        return cls._saying(f"{what}, which others use, too.\n  at {line}\nWrite into a copy, such as np.array(x).")
+        also = " Its large arrays can only be read; so can others in the same memory." if is_locked else ""
+        return cls._saying(f"{what}, which others use, too.{also}\n  at {line}\nUse a copy, such as np.array(x).")
+
+    @classmethod
+    def of_residuals(cls, name: str, line: str) -> InPlaceError:
+        """Return the error for a rule that is called again after it has changed what it keeps.
+
+        Args:
+            name: the function.
+            line: the user's line that calls the rule.
+        """
+        return cls._saying(
+            f"the rule of {name} has changed what it keeps for the backward pass, and is called again.\n  at {line}\n"
+            "Write into a copy, such as np.array(x)."
+        )
 
     @classmethod
     def of_shared(cls, name: str, written: str, other: str, line: str) -> InPlaceError:

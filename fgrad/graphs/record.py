@@ -102,6 +102,7 @@ class RecordTrace(Trace):
         self.examples: list[Any] | None = [] if keeps_examples else None
         self._real: dict[Name, Any] = {}
         self._computed = 0
+        self._repeats = False
         self._known: dict[int, tuple[Any, Name]] = {}
         self._settings: tuple[Any, bool] = None, False
 
@@ -186,18 +187,24 @@ class RecordTrace(Trace):
         metadata: Mapping[str, Any],
         is_plain: bool,
     ) -> Any:
-        """Return the result for examples; for actual values if repeated elements are not valid."""
+        """Return the result for examples.
+
+        If it is undefined for them, as where they are of one repeated element, actual values take their place. Where
+        there are none, as inside of a loop, regular matrices do: the example of a result only has to have its form.
+        """
         try:
             if is_plain:  # common case; a call without keywords is faster
                 compute = primitive.implementation
                 return compute(*examples, **metadata) if metadata else compute(*examples)
             if primitive.is_by_element and any(type(each) is _ARRAY and each.size > _LARGE for each in examples):
+                self._repeats = True
                 return _of_one_element(primitive, examples, metadata)
             return apply(primitive, examples, metadata)
         except Exception:
-            if not any(type(each) is _ARRAY and 0 in each.strides for each in examples):
-                raise
-        return apply(primitive, [self._value(arg) for arg in args], metadata)
+            if self._repeats and not self._lifts:
+                with contextlib.suppress(Exception):
+                    return apply(primitive, [self._value(arg) for arg in args], metadata)
+            return apply(primitive, [*map(_regular, examples)], metadata)
 
     def _value(self, arg: Any) -> Any:
         """Return the actual value of an argument for the given inputs, by running the equations recorded so far."""
@@ -366,6 +373,13 @@ def _is_traced(example: ArrayLike) -> bool:
 
 _LARGE = 1024
 """The size above which an example is one repeated element: elementwise operations need not run on all."""
+
+
+def _regular(example: Any) -> Any:
+    """Return a positive definite matrix, or a stack of them, in place of an example of floating-point numbers."""
+    if type(example) is not _ARRAY or example.ndim < 2 or example.dtype.kind not in "fc":
+        return example
+    return np.broadcast_to(1 + np.eye(*example.shape[-2:], dtype=example.dtype), example.shape)
 
 
 def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Mapping[str, Any]) -> Any:

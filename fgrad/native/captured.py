@@ -83,6 +83,9 @@ class Captured:
     Args:
         function: the user's function.
         others: further values on which the program depends, such as static arguments.
+
+    Attributes:
+        arrays: the arrays and tensors to which it refers, with their names.
     """
 
     def __init__(self, function: Callable[..., Any], others: Sequence[Any] = ()) -> None:
@@ -93,6 +96,7 @@ class Captured:
         self._waiting: list[tuple[str, Any]] = [("", function), *(("an argument", x) for x in others)]
         self._bindings: dict[int, _Bindings] = {}
         self._checks: list[tuple[str, Check]] = []
+        self.arrays: list[tuple[str, Any]] = []
         while self._waiting and len(self._seen) < _MOST_OBJECTS:
             self._visit(*self._waiting.pop())
         self._seen.clear()
@@ -126,6 +130,8 @@ class Captured:
         if isinstance(x, _VALUES) or x is None or id(x) in self._seen:
             return
         self._seen[id(x)] = x  # keeps it alive, so that no other object gets its id
+        if kind is Tensor or isinstance(x, np.ndarray):
+            self.arrays.append((what, x))
         if kind is Tensor:
             self._checks.append((what, _tensor_check(x)))
         elif isinstance(x, np.ndarray):

@@ -16,6 +16,7 @@ from fgrad.core.tensor import boxed, strip_ended
 from fgrad.core.trace import is_seen, running
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import recording
+from fgrad.core.views import as_array
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.native.artifacts import ExportedFiles, Target
@@ -207,17 +208,14 @@ def _run_compile(
     if recording() is not None or any(trace.wants_python for trace in followers(form.inputs)):
         return call_users(function, args, keywords)  # it becomes part of the enclosing program
     program, form = programs.for_form(function, form)
-    why = ""
     if program.closes_over_traced:
         programs.forget(form)
-        why = "uses a traced value that is not one of its arguments, so there is no program for it"
-        instead = "Pass the value as an argument."
-    elif program.writes_into_plain(form.inputs):
-        why = "writes into a plain array, and another argument is traced"
-        instead = "Pass a tensor in place of the array: fg.constant(x)."
-    if why:
-        text = f"{name_of(function)} {why}, and it runs as it would without compile.\n{instead}"
-        warnings.warn(text, errors.CompileWarning, stacklevel=depth_of_user())
+        warnings.warn(
+            f"{name_of(function)} uses a traced value that is not one of its arguments, so there is no program for it, "
+            "and it runs as it would without compile.\nPass the value as an argument.",
+            errors.CompileWarning,
+            stacklevel=depth_of_user(),
+        )
         return call_users(function, args, keywords)
     programs.note_layout(program, form, args, keywords)
     try:
@@ -289,6 +287,9 @@ def _run_python(
     """Run the original function on tensors, as in a recording, for observers of its operations."""
     form = Form(function, programs.static, args, keywords)
     inputs = [x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs]
+    for argument, x in zip(form.inputs, inputs, strict=True):
+        if isinstance(argument, np.ndarray) and not argument.shape:
+            as_array(x)
     args, keywords = form.outline.whole(inputs)
     found = call_users(function, args, keywords)
     for argument, x in zip(form.inputs, inputs, strict=True):
@@ -388,8 +389,8 @@ def compile(
             random number, and that is not one of its arguments.
         ParameterError: a ValueError; `threads` is not a positive integer, there is no such backend, an option belongs
             to another backend, or other users may write into the cache folder.
-        InPlaceError: a TypeError, from a call; `function` writes into an argument that shares memory with another one,
-            or that is an array of JAX.
+        InPlaceError: a TypeError, from a call; `function` writes into an argument that shares memory with another one
+            or with an array to which it refers, or that is an array of JAX.
         NotCallableError: a TypeError; `function` is not a function.
 
     Example:

@@ -23,7 +23,7 @@ from fgrad.core.tree import flatten, unflatten
 from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.integers import LARGEST
-from fgrad.native.layouts import inside
+from fgrad.native.layouts import NUMBER, inside
 from fgrad.native.static_arguments import Static
 from fgrad.transforms.calls import select
 
@@ -125,10 +125,11 @@ def _kind(leaf: Any) -> Any:
     """Return the part of the key for a leaf: shape and dtype, or a Python type; None if the leaf is a constant."""
     kind = type(leaf)
     if kind is np.ndarray or kind is Tensor:
-        return (leaf.shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
+        shape = leaf.shape if kind is np.ndarray else leaf.shape or NUMBER
+        return (shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
     if kind is float or kind is complex or (kind is int and abs(leaf) < LARGEST):
         return kind
     refuse_labelled(leaf)  # later writes to it would not affect the program
     if kind in BOXES or not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind not in "biufc":
         return None  # for example a variable, which is read when the program runs
-    return leaf.shape, leaf.dtype
+    return leaf.shape if isinstance(leaf, np.ndarray) else NUMBER, leaf.dtype

@@ -162,7 +162,7 @@ class Function:
             return [
                 x if depends else ZERO
                 for x, depends in zip(
-                    found, self._cached(("moved", ours), lambda: self._depending_results(ours)), strict=True
+                    found, self._cached(("moved", ours), lambda: self.depending_results(ours, True)), strict=True
                 )
             ]
 
@@ -191,11 +191,16 @@ class Function:
             return (False,) * len(ours)
         return tuple(own and np.asarray(x).dtype.kind in "fc" for own, x in zip(ours, examples, strict=True))
 
-    def _depending_results(self, ours: Mask) -> Mask:
-        """Return which results depend on the leaves marked in `ours` through operations that have derivatives."""
+    def depending_results(self, ours: Mask, by_derivative: bool = False) -> Mask:
+        """Return which results depend on the leaves marked in `ours`.
+
+        Args:
+            ours: the leaves.
+            by_derivative: whether only operations that have derivatives count.
+        """
         depending = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
         for equation in self.block.equations:
-            passes = equation.direct or equation.primitive.jvp is not None
+            passes = not by_derivative or equation.direct or equation.primitive.jvp is not None
             if passes and not depending.isdisjoint(x for x in equation.inputs if type(x) is Name):
                 depending.update(equation.outputs)
         return tuple(type(x) is Name and x in depending for x in self.block.outputs)

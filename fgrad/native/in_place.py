@@ -27,7 +27,8 @@ def homes(plan: Plan, results: Sequence[Node], written: Mapping[Node, Node]) -> 
     return {
         result: given
         for result, given in written.items()
-        if roots.count(result) == 1
+        if result.size
+        and roots.count(result) == 1
         and given not in roots
         and (result.shape, result.dtype) == (given.shape, given.dtype)
         and _is_last_use(plan, result, given)

@@ -20,14 +20,20 @@ from fgrad.core.tree import FLATTENED, NAMESPACE
 from fgrad.native.static_arguments import Static
 from fgrad.typing import Array
 
+NUMBER = "a number"
+"""In place of the shape of a number: NumPy's numbers and tensors of no axes are immutable, arrays are not."""
+_FLOAT64 = NUMBER, np.dtype(np.float64)
+
 
 def form_of(x: Any) -> Any:
     """Return the shape and dtype of an array, or `float`; None for a leaf of another kind."""
     kind = type(x)
-    if kind is np.ndarray or kind is np.float64:
+    if kind is np.ndarray:
         return x.shape, x.dtype
+    if kind is np.float64:
+        return _FLOAT64
     if kind is Tensor:
-        return None if x._trace.level or x._trace.outdated else (x._payload.shape, x._payload.dtype)
+        return None if x._trace.level or x._trace.outdated else (x._payload.shape or NUMBER, x._payload.dtype)
     return kind if kind is float else None
 
 
@@ -51,7 +57,7 @@ def _enter(trees: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
     """
     for x in trees:
         kind = type(x)
-        if kind is np.ndarray or kind is np.float64:  # inlined from `form_of`, for speed
+        if kind is np.ndarray:  # inlined from `form_of`, for speed
             key += x.shape, x.dtype
             leaves.append(x)
         elif kind is list or kind is tuple:

@@ -20,7 +20,7 @@ from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.trace import UNTRACED, Trace, observed_by, unobserved
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Variable, assign_all
-from fgrad.core.views import checking_writes, hidden_value
+from fgrad.core.views import as_array, checking_writes, hidden_value
 from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block, Graph
@@ -207,20 +207,30 @@ class Program:
         rest = iter(found)
         return self._nested([next(rest) if own else x for x, own in zip(self._template, self._is_number, strict=True)])
 
-    def writes_into_plain(self, leaves: Sequence[Any]) -> bool:
-        """Return whether the function writes into plain arrays among the leaves, some of which are traced."""
-        return any(isinstance(leaves[number], np.ndarray) for number in self.written) and bool(followers(leaves))
-
     def _found(self, leaves: Sequence[Any]) -> list[Any]:
         if not self.written:
             return self.function([*leaves, *map(strip_ended, self._variables)])
         self._check_apart(leaves)
         inputs = [*leaves, *map(strip_ended, self._variables)]
-        is_traced = Tensor in map(type, inputs) and followers(inputs)
-        found = self.function(inputs) if is_traced else self._found_in_place(inputs)
+        traced = [type(x) is Tensor and bool(followers([x])) for x in inputs]
+        found = self._found_traced(inputs, traced) if any(traced) else self._found_in_place(inputs)
         for place, number in self._written.items():
             if found[place] is not leaves[number]:
                 leaves[number][...] = found[place]
+        return found
+
+    def _found_traced(self, inputs: Sequence[Any], traced: list[bool]) -> list[Any]:
+        """Run the program on inputs some of which are traced.
+
+        Raises:
+            InPlaceError: a TypeError; a value that depends on a traced input is to be written into an array.
+        """
+        found, depends = self.function(inputs), self.function.depending_results(tuple(traced))
+        for place, number in self._written.items():
+            if not depends[place] and not traced[number]:
+                found[place] = first_example(found[place])
+            elif isinstance(inputs[number], np.ndarray):
+                raise errors.InPlaceError(f"{self.name}, in its argument {self._label(number)},", errors.users_line())
         return found
 
     def _found_in_place(self, inputs: Sequence[Any]) -> list[Any]:
@@ -233,20 +243,19 @@ class Program:
         return self.function.run_in_place(arrays)
 
     def _check_apart(self, leaves: Sequence[Any]) -> None:
-        """Raise if an input that the function writes into shares memory with another one.
+        """Raise if an input that the function writes into shares memory with another one, or with a captured array.
 
         Raises:
             InPlaceError: a TypeError.
         """
         numbers = [x for x in leaves if type(x) in (int, float, complex)]
         owners = {id(x) for x in leaves if type(x) is np.ndarray and x.base is None}
-        if len(owners) + len(numbers) == len(leaves):  # the usual case
-            return
+        are_apart = len(owners) + len(numbers) == len(leaves)  # the usual case
+        others = [] if are_apart else [(self._label(number), x) for number, x in enumerate(leaves)]
         for number in self.written:
-            for other, leaf in enumerate(leaves):
-                if other != number and may_share(leaves[number], leaf):
-                    written, also = self._label(number), self._label(other)
-                    raise errors.InPlaceError.of_shared(self.name, written, also, errors.users_line())
+            for label, x in [*others[:number], *others[number + 1 :], *self._captured.arrays]:
+                if may_share(leaves[number], x):
+                    raise errors.InPlaceError.of_shared(self.name, self._label(number), label, errors.users_line())
 
     def _label(self, number: int) -> str:
         """Return a label of an input in messages."""
@@ -356,11 +365,14 @@ class _OnLeaves:
         self.function: Any = function
         self.__name__, self._outline = name_of(function), form.outline
         self._is_array = [isinstance(x, (np.ndarray, Tensor)) for x in form.inputs]
+        self._of_no_axes = [n for n, x in enumerate(form.inputs) if isinstance(x, np.ndarray) and not x.shape]
         self.written: list[int] = []
         self.changes_containers = False
 
     def __call__(self, *inputs: Any) -> tuple[Any, list[Any]]:
         before = [x._mark for x in inputs]
+        for n in self._of_no_axes:
+            as_array(inputs[n])
         args, keywords = given = self._outline.whole(inputs)
         leaves, treedef = flatten(given)
         result = call_users(self.function, args, keywords)

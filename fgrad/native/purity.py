@@ -98,7 +98,7 @@ class _Repeat(RecordTrace):
         super().__init__(REMEDY, notes_places=True, lifts=lifts)
         self.first: Graph = first
         self._written_first, self._constants_first = before.equations, before.constants
-        self._examples_first = before.examples or []
+        self._examples_first, self._repeats = before.examples or [], before._repeats
 
     @override
     def process(self, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:

@@ -6,13 +6,15 @@ derivative.
 
     with OnlyRead(leaves, name):    raises InPlaceError if the block writes into one of the leaves
     only_reading(function, name)    a function of leaves that may not write into them
-    sharing(leaves, others)         the leaves that share memory with others, and `may_share(x, other)` for one pair
+    Residuals(kept, others, name)   what a rule keeps for its calls, in which it writes into none of the others
+    may_share(x, other)             whether a write into one of two arrays or tensors may show in the other
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -44,7 +46,7 @@ class OnlyRead:
 
     def __init__(self, leaves: Sequence[Any], name: str, of_rule: bool = False) -> None:
         self._name, self._of_rule, self._locks = name, of_rule, Locks()
-        self._leaves = [x for x in leaves if type(x) is Tensor or isinstance(x, np.ndarray)]
+        self._leaves = _arrays_of(leaves)
 
     def __enter__(self) -> None:
         self._before = [None if self._is_locked(x) else _state(x) for x in self._leaves]
@@ -52,12 +54,17 @@ class OnlyRead:
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self._locks.release()
         if isinstance(error, ValueError) and "read-only" in str(error) and any(x is None for x in self._before):
-            raise errors.InPlaceError.of_argument(self._name, self._of_rule, errors.line_of(error)) from error
+            raise errors.InPlaceError.of_argument(self._name, self._of_rule, errors.line_of(error), True) from error
         if error is None and any(map(_has_changed, self._leaves, self._before)):
             raise errors.InPlaceError.of_argument(self._name, self._of_rule, errors.users_line())
 
     def _is_locked(self, x: Any) -> bool:
         return type(x) is not Tensor and is_large(x) and self._locks.hold(np.asarray(x), self._name)
+
+
+def _arrays_of(leaves: Sequence[Any]) -> list[Any]:
+    """Return the arrays and tensors among leaves."""
+    return [x for x in leaves if type(x) is Tensor or isinstance(x, np.ndarray)]
 
 
 def _state(x: Any) -> Any:
@@ -68,8 +75,15 @@ def _state(x: Any) -> Any:
     return fingerprint(np.asarray(x)) if is_large(x) else x.tobytes()
 
 
+def _state_if_alive(x: Any) -> Any:
+    """Return the state of an array or a tensor; None for a tensor of a batch that has ended."""
+    with suppress(errors.LeakedTensorError):
+        return _state(x)
+    return None
+
+
 def _has_changed(x: Any, before: Any) -> bool:
-    """Return whether a leaf has been written to; `before` is its state, or None if it was read-only."""
+    """Return whether a leaf has been written to; `before` is its state, or None if it cannot have been."""
     if before is None:
         return False
     if type(x) is Tensor:  # a tape that watches it in the block adds a layer
@@ -87,9 +101,40 @@ def only_reading(function: Callable[..., R], name: str) -> Callable[..., R]:
     return run
 
 
-def sharing(leaves: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """Return the leaves that may share memory with others."""
-    return [x for x in leaves if any(may_share(x, other) for other in others)]
+class Residuals:
+    """What a rule keeps for its calls: arguments, results, and values of its own.
+
+    A rule is called several times by a persistent tape, and in forward mode. So it may only read arguments and results;
+    if it changes other arrays or tensors that it has kept, another call raises.
+
+    Args:
+        kept: returns the leaves that the rule keeps at the moment.
+        others: the arguments and results.
+        name: the name of the user's function in the message.
+    """
+
+    def __init__(self, kept: Callable[[], Sequence[Any]], others: Sequence[Any], name: str) -> None:
+        self._kept, self._name, self._has_changed = kept, name, False
+        self._leaves = _arrays_of(kept())
+        is_shared = [any(may_share(x, other) for other in others) for x in self._leaves]
+        self._shared = [x for x, shared in zip(self._leaves, is_shared, strict=True) if shared]
+        self._own = [x for x, shared in zip(self._leaves, is_shared, strict=True) if not shared]
+
+    @contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Check that a call of the rule, in the block, finds what it has kept.
+
+        Raises:
+            InPlaceError: a TypeError; it writes into an argument or a result, or an earlier call has changed the rest.
+        """
+        if self._has_changed:
+            raise errors.InPlaceError.of_residuals(self._name, errors.users_line())
+        before = list(map(_state_if_alive, self._own))
+        with OnlyRead(self._shared, self._name, of_rule=True):
+            yield
+        now = set(map(id, self._kept()))
+        is_replaced = any(id(x) not in now for x in self._leaves)
+        self._has_changed = is_replaced or any(map(_has_changed, self._own, before))
 
 
 def may_share(x: Any, other: Any) -> bool:

@@ -24,7 +24,7 @@ from fgrad.core.tensor import TensorLike, as_now, boxed, strip_ended
 from fgrad.core.trace import substituted
 from fgrad.core.tree import flatten, outline, outline_of, unflatten
 from fgrad.errors.hints import names_keywords
-from fgrad.rules.arguments import OnlyRead, sharing
+from fgrad.rules.arguments import Residuals
 from fgrad.rules.closures import running_layers
 from fgrad.rules.rule import (
     Leaves,
@@ -179,13 +179,16 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
             results, out_treedef = flatten(result)
             flat(result)
             # Without references to `arrays` and `results`, which the pullback would keep in memory.
-            kept = [*flatten(residuals)[0], *_closed_over(self._bwd)]
-            _show_batches(kept)
-            is_traced = _are_traced([*arrays, *results, *kept])
-            shared = sharing(kept, [*arrays, *results])
+
+            def kept() -> Leaves:
+                return [*flatten(residuals)[0], *_closed_over(self._bwd)]
+
+            _show_batches(kept())
+            is_traced = _are_traced([*arrays, *results, *kept()])
+            known = Residuals(kept, [*arrays, *results], name_of(self._function))
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-                with OnlyRead(shared, name_of(self._function), of_rule=True):
+                with known.in_use():
                     given = self._bwd(residuals, unflatten(out_treedef, _to_write_to(cotangents, is_traced)))
                 return self._of_arrays(given, treedef, places)
 
@@ -388,14 +391,13 @@ class _CustomGradient(_Custom[P, Any]):
         def linearize(arrays: Leaves) -> Any:
             result, grad_fn = run(arrays)
             results = flat(result)
-            kept = _closed_over(grad_fn)
-            _show_batches(kept)
-            is_traced = _are_traced([*arrays, *results, *kept])
-            shared = sharing(kept, [*arrays, *results])
+            _show_batches(_closed_over(grad_fn))
+            is_traced = _are_traced([*arrays, *results, *_closed_over(grad_fn)])
+            known = Residuals(lambda: _closed_over(grad_fn), [*arrays, *results], name_of(self._function))
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 keywords = {"variables": list(variables)} if variables else {}
-                with OnlyRead(shared, name_of(self._function), of_rule=True):
+                with known.in_use():
                     given = grad_fn(*_to_write_to(cotangents, is_traced), **keywords)
                 if not variables:
                     return self._of_arrays(given, treedef, places)
