@@ -329,3 +329,20 @@ def test_a_solution_of_equations_that_are_not_symmetric():
         return fg.implicit_diff(lambda a: np.linalg.solve(a, b), lambda x, a: a @ x - b)(a)[0]
 
     np.testing.assert_allclose(fg.grad(first)(a).numpy(), [[-0.125, -0.25], [0.03125, 0.0625]], rtol=1e-12)
+
+
+def test_the_equation_may_write_into_the_solution_and_not_into_arguments():
+    def left(x, a):
+        x *= x
+        return x - a
+
+    root, a = fg.implicit_diff(np.sqrt, left), np.array([4.0, 9.0])
+    np.testing.assert_array_equal(root(a), [2.0, 3.0])
+    np.testing.assert_allclose(fg.jacobian(root)(a), np.diag([1 / 4, 1 / 6]))
+
+    def overwrites(x, a):
+        a *= 2.0
+        return x * x - a / 2.0
+
+    with pytest.raises(fg.errors.InPlaceError, match="writes into one of its arguments"):
+        fg.jacobian(fg.implicit_diff(np.sqrt, overwrites))(a)

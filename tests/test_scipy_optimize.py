@@ -1086,3 +1086,57 @@ def test_newton_with_an_array_is_differentiated_twice_batched_and_checked():
 def test_the_minimum_is_a_number_of_numpy(method):
     found = optimize.minimize(lambda x: np.sum((x - 1) ** 2), np.zeros(2), method=method)
     assert type(found.fun) is np.float64
+
+
+def _overwriting(function, before):
+    """Return a function of `x` and further arguments that writes into `x`, before or after its value is computed."""
+
+    def overwritten(x, *args):
+        if before:
+            x *= 2.0
+        value = function(x, *args)
+        x[0] = 9.0
+        return value
+
+    return overwritten
+
+
+def _distance(x, p):
+    return np.sum((x - p) ** 2) + 0.1 * np.sum(x**4)
+
+
+def _residuals(x, p):
+    return np.stack([x[0] ** 2 - p, x[1] - p * x[0]])
+
+
+X0 = np.array([0.5, 1.5])
+OF_OVERWRITING = {
+    "minimize": lambda f, p, **options: optimize.minimize(f[0], X0, (p,), **options).x,
+    "minimize, jac=False": lambda f, p, **options: optimize.minimize(f[0], X0, (p,), jac=False, **options).x,
+    "with constraints": lambda f, p, **options: (
+        optimize.minimize(lambda x, p: _distance(x, p), X0, (p,), constraints={"type": "eq", "fun": f[2]}, **options).x
+    ),
+    "basinhopping": lambda f, p: optimize.basinhopping(lambda x: f[0](x, p), X0, 2, rng=0).x,
+    "root": lambda f, p, **options: optimize.root(f[1], X0, (p,), **options).x,
+    "fsolve": lambda f, p, **options: optimize.fsolve(f[1], X0, (p,), **options),
+    "least_squares": lambda f, p, **options: optimize.least_squares(f[1], X0, args=(p,), **options).x,
+    "newton": lambda f, p, **options: optimize.newton(f[3], X0, args=(p,), **options),
+    "fixed_point": lambda f, p, **options: optimize.fixed_point(f[4], X0, (p,), **options),
+}
+
+
+@pytest.mark.parametrize("before", [False, True])
+@pytest.mark.parametrize("solver", OF_OVERWRITING)
+def test_functions_may_write_into_their_unknowns(solver, before):
+    kinds = _distance, _residuals, lambda x: x[0] - 0.75 * x[1], lambda x, p: x**2 - p, lambda x, p: np.cos(x) / p
+    own = [_overwriting(each, before) for each in kinds]
+    factor = 2.0 if before else 1.0
+    same = [lambda x, *args, each=each: each(factor * x, *args) for each in kinds]
+    solve, start = OF_OVERWRITING[solver], X0.copy()
+    for options in ({}, {"compile": True}) if solver != "basinhopping" else ({},):
+        np.testing.assert_allclose(solve(own, 2.0, **options), solve(same, 2.0), rtol=1e-6, atol=1e-7)
+        found = fg.value_and_grad(lambda p, o=options: np.sum(solve(own, p, **o)))(2.0)
+        np.testing.assert_allclose(
+            found, fg.value_and_grad(lambda p: np.sum(solve(same, p)))(2.0), rtol=1e-4, atol=1e-6
+        )
+    np.testing.assert_array_equal(X0, start)

@@ -68,7 +68,6 @@ _NOT_CALLED = {
     *("__init_subclass__", "__subclasshook__", "__set_name__", "__class_getitem__"),
 }
 """Special methods of objects on which computed values do not depend: they make objects, text, copies and classes."""
-_FUNCTION_PARTS = ("__code__", "__defaults__", "__kwdefaults__")
 _USED_BY_LIBRARIES = (np.ndarray, tuple, types.FunctionType, types.MethodType, functools.partial)
 _BUFFERS = (bytearray, memoryview, array.array)
 _TABLES = ("pandas", "xarray", "pint")
@@ -163,7 +162,7 @@ class Captured:
         self._waiting += [(f"a default of {x.__name__}", each) for each in (*(x.__defaults__ or ()), x.__kwdefaults__)]
         if is_library(x.__code__.co_filename):
             return
-        self._bindings[id(x)] = _FunctionBindings(x)
+        self._checks.append((x.__name__, _function_check(x)))
         self._open.append((x.__name__, vars(x)))
         self._bind_attributes(x.__name__, vars(x), self._names)
         names = names_in(x.__code__)
@@ -294,6 +293,12 @@ def _weakly(x: Any) -> Callable[[], Any]:
         return lambda: x
 
 
+def _function_check(x: types.FunctionType) -> Check:
+    """Return a check that a function has its current code and defaults, which tools that reload modules replace."""
+    code, defaults, by_keyword = x.__code__, x.__defaults__, x.__kwdefaults__
+    return lambda: x.__code__ is code and x.__defaults__ is defaults and x.__kwdefaults__ is by_keyword
+
+
 def _class_check(x: Any) -> Check:
     """Return a check that an object has its current class, which tools that reload modules replace."""
     kind, owner = type(x), _weakly(x)
@@ -339,26 +344,6 @@ class _Bindings:
 
     def _get(self, key: Any) -> Any:
         return self.owner.get(key, _NOTHING)
-
-
-class _FunctionBindings(_Bindings):
-    """The code and defaults of a function, which tools such as IPython's autoreload replace.
-
-    Args:
-        function: the function.
-    """
-
-    def __init__(self, function: types.FunctionType) -> None:
-        super().__init__(function)
-        self.known = {name: (getattr(function, name), function.__name__) for name in _FUNCTION_PARTS}
-
-    @override
-    def values_by(self) -> Callable[[Any], Any]:
-        return operator.attrgetter(*self._keys())
-
-    @override
-    def _get(self, key: str) -> Any:
-        return getattr(self.owner, key)
 
 
 class _Identities:

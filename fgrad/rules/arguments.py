@@ -6,6 +6,7 @@ derivative.
 
     with OnlyRead(leaves, name):    raises InPlaceError if the block writes into one of the leaves
     only_reading(function, name)    a function of leaves that may not write into them
+    own(x)                          the array or tensor as one that may be written to, and no other with it
     Residuals(kept, others, name)   what a rule keeps for its calls, in which it writes into none of the others
     may_share(x, other)             whether a write into one of two arrays or tensors may show in the other
 """
@@ -22,7 +23,7 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.layers import layers
 from fgrad.core.snapshots import Locks, fingerprint, is_large
-from fgrad.core.tensor import Tensor
+from fgrad.core.tensor import Tensor, own_handle
 from fgrad.core.views import origin
 
 R = TypeVar("R")
@@ -99,6 +100,13 @@ def only_reading(function: Callable[..., R], name: str) -> Callable[..., R]:
             return function(*args)
 
     return run
+
+
+def own(x: Any) -> Any:
+    """Return an array or a tensor as one of its own: what is written into it shows nowhere else."""
+    if type(x) is Tensor:
+        return own_handle(x)
+    return x.copy() if isinstance(x, np.ndarray) else x
 
 
 class Residuals:

@@ -23,7 +23,7 @@ from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.trace import Trace
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.ops.tracing import raw_array
-from fgrad.rules.arguments import OnlyRead
+from fgrad.rules.arguments import OnlyRead, own
 from fgrad.rules.closures import Closure, Uses, followers, values_of
 from fgrad.rules.kept import Kept
 from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule, settled, tangents_of
@@ -354,9 +354,11 @@ def solved(
         matrix_free: as for the `Equation`.
     """
     uses = uses or optimality
-    problem = _Solver(solver, Closure(uses, [] if start is None else [(start, *args)]), args, name_of(function))
+    problem = _Solver(
+        solver, Closure(uses, [] if start is None else [(tree_map(own, start), *args)]), args, name_of(function)
+    )
     first = problem.first()
-    closure = Closure(uses, [(problem.restore(first), *args)])
+    closure = Closure(uses, [(problem.restore(own(first)), *args)])
     problem.uses(closure)
     inputs = [*problem.arrays, *closure.values]
     if not followers(inputs):
@@ -368,8 +370,8 @@ def solved(
 
     def residuals(x: Array, inputs: Leaves) -> Any:
         args, values = problem.parted(inputs)
-        with kept.given(name_of(function)), closure.given(values):
-            left = raveled(equation(problem.restore(x), *args))[0]
+        with kept.given(name_of(function)), closure.given(values), OnlyRead(inputs, name_of(function)):
+            left = raveled(equation(problem.restore(own(x)), *args))[0]
         if left.shape != x.shape:
             raise errors.ShapeError(
                 f"the optimality of {name_of(function)} returns {left.size} numbers for a solution of {x.size}; it "

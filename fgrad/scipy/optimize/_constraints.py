@@ -11,7 +11,7 @@ from scipy.sparse import issparse
 
 from fgrad import errors
 from fgrad.rules.rule import settled
-from fgrad.scipy.optimize._search import SCIPYS, Function, Search, as_tuple
+from fgrad.scipy.optimize._search import SCIPYS, Function, Search, as_tuple, on_own
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.jacobians import jacobian
 from fgrad.typing import Array
@@ -67,7 +67,7 @@ def _constraint_of(search: Search, name: str, constraint: object) -> Constraint:
 def _of_dictionary(search: Search, name: str, constraint: dict[str, Any]) -> Constraint:
     extra = as_tuple(constraint.get("args", ()))
     check_solvers_function(f"fun of {name}", constraint["fun"], "x", extra)
-    function = search.on_vectors(constraint["fun"], constraint["fun"])
+    function = search.on_vectors(on_own(constraint["fun"]), constraint["fun"])
     value, exact, own = search.plain(function), search.plain_jacobian(function), constraint.get("jac")
 
     def original(given: Given) -> Any:
@@ -80,7 +80,7 @@ def _of_dictionary(search: Search, name: str, constraint: dict[str, Any]) -> Con
 
 def _nonlinear(search: Search, name: str, constraint: Any) -> Constraint:
     check_solvers_function(f"fun of {name}", constraint.fun, "x")
-    function = search.on_vectors(constraint.fun, constraint.fun)
+    function = search.on_vectors(on_own(constraint.fun), constraint.fun)
     slopes = search.plain_jacobian(function)(()) if constraint.jac in ESTIMATES else constraint.jac
     options = {"jac": slopes, "hess": constraint.hess, "keep_feasible": constraint.keep_feasible}
     value = search.plain(function)(())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import Compiled
 from fgrad.native.values import on_values
 from fgrad.ops.tracing import raw_array
+from fgrad.rules.arguments import own
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import TOLERANCE, solved
 from fgrad.rules.vectors import raveled
@@ -194,6 +196,16 @@ def python_of(function: Function) -> Function:
     return function.function if isinstance(function, Compiled) else function
 
 
+def on_own(function: Function) -> Function:
+    """Return a user's function that gets copies of unknowns, as from SciPy's `minimize`: it may write into them."""
+
+    @functools.wraps(function)
+    def call(x: Any, *args: object, **keywords: object) -> Any:
+        return function(tree_map(own, x), *args, **keywords)
+
+    return call
+
+
 def is_boxed(tree: tuple[Any, ...]) -> bool:
     """Return whether a user's argument contains a tensor, so that the result contains tensors."""
     return any(type(leaf) in BOXES for leaf in flatten(tree)[0])
@@ -223,7 +235,7 @@ class Search:
         if not callable(function):
             raise errors.NotCallableError(f"a solver takes a function, but got {function!r}.")
         self.compile = compile or isinstance(function, Compiled)
-        self.name, self.function, self.start = name, python_of(function), unknowns_of(start)
+        self.name, self.function, self.start = name, on_own(python_of(function)), unknowns_of(start)
         self.restore = raveled(self.start)[1]
         self.found: list[Any] = []
 

@@ -291,6 +291,7 @@ class _Fit(_LeastSquares):
             check_callback(what, model, "f(xdata, *p)", 1 + count)
         self.limits = limits_of(bounds, (count,))
         super().__init__("curve_fit", model, _within(*self.limits) if p0 is None else p0, loss, compile)
+        self.function = python_of(model)  # the parameters are numbers
 
         def of_vector(p: Array, xdata: Array) -> Any:
             return self.function(xdata, *p)

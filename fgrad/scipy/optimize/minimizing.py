@@ -30,6 +30,7 @@ from fgrad.scipy.optimize._search import (
     is_vector,
     itself,
     limits_of,
+    on_own,
     python_of,
     result_of,
 )
@@ -154,7 +155,7 @@ class Minimization(Search):
             return self._number(self.restore(vector), args)
 
         def both(vector: Array, *args: object) -> Any:
-            return given(self.restore(vector), *args)
+            return on_own(given)(self.restore(vector), *args)
 
         on_vectors.__name__ = both.__name__ = name_of(given)
         self._for_scipy = {

@@ -24,6 +24,7 @@ from fgrad.scipy.optimize._search import (
     dense_results,
     for_scipy,
     itself,
+    on_own,
     python_of,
     reported_of_batch,
     result_from,
@@ -466,7 +467,7 @@ def fixed_point(
     check_solvers_function("func of fixed_point", func, "x", as_tuple(args))
     x0 = unknowns_of(x0, at_least_vector=False)
     restore = raveled(x0)[1]
-    compile, func = compile or python_of(func) is not func, python_of(func)
+    compile, func = compile or python_of(func) is not func, on_own(python_of(func))
     bind = for_scipy(itself, lambda vector, *args: raveled(func(restore(vector), *args))[0], compile)
 
     def solver(start: Array, args: tuple[Any, ...]) -> Any:
