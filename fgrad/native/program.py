@@ -228,7 +228,7 @@ class Program:
         arrays = self.function.arrays(inputs)
         for number in self.written:
             array = arrays[number]
-            if array is not inputs[number] or not (array.flags.carray and array.flags.aligned):
+            if array is not inputs[number] or not array.flags.carray:
                 arrays[number] = array.copy()  # a tensor's array is shared; the code needs C order
         return self.function.run_in_place(arrays)
 
