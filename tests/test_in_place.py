@@ -35,6 +35,12 @@ def old_and_new(a, b, c):
     return np.sum(before * a)
 
 
+def old_ones(a, b, c):
+    before = a.copy()
+    a += b
+    return before, c
+
+
 def reversed_in_place(a, b, c):
     a[...] = a[::-1] * b
 
@@ -108,7 +114,19 @@ def unchanged(a, b, c):
 
 
 WAYS = [
-    *(whole, returned, old_and_new, reversed_in_place, shifted, parts, through_views, exchanged, several, of_ufuncs),
+    *(
+        whole,
+        returned,
+        old_and_new,
+        old_ones,
+        reversed_in_place,
+        shifted,
+        parts,
+        through_views,
+        exchanged,
+        several,
+        of_ufuncs,
+    ),
     *(by_methods, with_condition, moved_sum, product, in_a_loop, unchanged),
 ]
 
@@ -155,6 +173,33 @@ def mixed():
 @pytest.mark.parametrize("way", WAYS)
 def test_arguments_change_as_in_the_plain_run(way, make):
     check_same(way, fg.compile(way), make)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("m", [np.array([[1.0, np.nan], [0.0, 1.0]]), np.array([[np.inf, 1.0], [1.0, 1.0]]), np.eye(2)])
+def test_a_run_that_numpy_repeats_writes_once(m):
+    def f(a, m):
+        a += 1.0
+        return np.linalg.det(m)
+
+    check_same(f, fg.compile(f), lambda: [np.zeros(3), m.copy()])
+
+
+def test_a_run_that_raises_changes_nothing():
+    def f(a, m):
+        a += 1.0
+        return np.linalg.svd(m, compute_uv=False) * np.sum(a)
+
+    def g(a, m):
+        a += 1.0
+        return np.linalg.inv(m)
+
+    for function, m in ((f, np.full((2, 2), np.nan)), (g, np.zeros((2, 2)))):
+        a, compiled = np.zeros(3), fg.compile(function)
+        compiled(np.zeros(3), np.eye(2))
+        with pytest.raises(np.linalg.LinAlgError):
+            compiled(a, m)
+        np.testing.assert_array_equal(a, np.zeros(3))
 
 
 def test_a_tensor_that_shares_the_array_is_unchanged():
