@@ -1970,7 +1970,7 @@ from fgrad.native.machine import Machine
 def memory():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
-for iteration in range(151):
+for iteration in range(251):
     sums = [f"  %s{k + 1} = fadd double %s{k}, 0x3FF{200 * iteration + k:013X}" for k in range(200)]
     text = ["define double @f(double %s0) #0 {", *sums, "  ret double %s200", "}"]
     Machine.this().compiled("\\n".join(text))
@@ -1984,7 +1984,7 @@ print(memory() - before)
 @pytest.mark.slow
 def test_the_numbers_of_programs_that_are_dropped_are_forgotten():
     grown = int(subprocess.run([sys.executable, "-c", NUMBERS], capture_output=True, text=True, check=True).stdout)
-    assert grown < 2 << 20  # it would be 5 MB if all modules shared what LLVM keeps of numbers
+    assert grown < 5 << 20  # it would be 17 MB if all modules shared what LLVM keeps of numbers; its heap may grow by 2
 
 
 def test_without_llvmlite():

@@ -495,7 +495,6 @@ REFUSED_BY_PYTHON = {
         TypeError,
         "Write 1 / np.mean(1 / np.stack(values)) for statistics.harmonic_mean",
     ),
-    "np.nditer": (lambda x: list(np.nditer(x)), TypeError, "Write `for each in x.ravel()`"),
     "Decimal": (lambda x: decimal.Decimal(x), TypeError, "x.item()"),
     "Fraction": (lambda x: fractions.Fraction(x), TypeError, "x.item()"),
     "json": (lambda x: json.dumps(x), TypeError, "x.tolist()"),

@@ -1490,3 +1490,54 @@ def test_densities_of_a_batch_of_scales(name):
 
     for function in (total, fg.grad(total), lambda scale: fg.jvp(total, (scale,), (1.0,))[1]):
         np.testing.assert_allclose(fg.vmap(function)(scales), [function(scale) for scale in scales], rtol=1e-12)
+
+
+SATURATED = [
+    *((name, side * x, ()) for name in ("gumbel_l", "gumbel_r", "moyal") for side in (-1, 1) for x in (800.0, 1e5)),
+    *((name, x, shapes) for x in (800.0, 1e5) for name, shapes in (("gompertz", (0.3,)), ("loggamma", (0.3,)))),
+    ("maxwell", 1e200, ()), ("chi", 1e200, (0.8,)), ("nakagami", 1e200, (0.8,)), ("gennorm", 1e100, (7.3,)),
+    ("weibull_min", 1e100, (7.3,)), ("weibull_max", -1e100, (7.3,)), ("invweibull", 1e-300, (0.8,)),
+    ("powernorm", 1e200, (0.3,)),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("name", "x", "shapes"), SATURATED)
+def test_where_a_tail_is_0_or_1_its_derivatives_are_0(name, x, shapes):
+    for method in ("cdf", "sf"):
+        function, places = getattr(getattr(stats, name), method), tuple(range(1 + len(shapes)))
+        value, slopes = fg.value_and_grad(function, places)(x, *shapes)
+        assert value == getattr(getattr(scipy.stats, name), method)(x, *shapes)
+        if value in (0.0, 1.0) and not getattr(stats, name).logpdf(x, *shapes) > -700:
+            assert all(slope == 0 for slope in slopes)
+            assert name != "gumbel_r" or fg.compile(fg.grad(function))(x) == 0
+            assert fg.vmap(fg.grad(lambda x, f=function: f(x, *shapes)))(np.array([x]))[0] == 0
+
+
+@pytest.mark.parametrize("x", [-2000.0, -800.0, -708.5, -708.3, -5.0])
+@pytest.mark.parametrize("c", [1e-3, 0.3])
+def test_the_logarithm_of_a_gamma_number_is_far_below_0(x, c):
+    law, scipys = stats.loggamma, scipy.stats.loggamma
+    for method in ("cdf", "sf", "logcdf", "logsf"):
+        value, slope = fg.value_and_grad(getattr(law, method))(x, c)
+        np.testing.assert_allclose(value, getattr(scipys, method)(x, c), rtol=1e-10)
+    slope = fg.grad(law.cdf)(x, c)
+    np.testing.assert_allclose(slope, scipys.pdf(x, c), rtol=1e-10)
+    q = scipys.cdf(x, c)
+    np.testing.assert_allclose(fg.value_and_grad(law.ppf)(q, c), [x, 1 / scipys.pdf(x, c)], rtol=1e-9)
+
+
+@pytest.mark.parametrize("q", [1e-8, 1e-30, 1e-300])
+def test_quantiles_of_a_truncated_normal_number_far_above_its_center(q):
+    found, slope = fg.value_and_grad(stats.truncnorm.isf)(q, -1.0, 50.0)
+    expected = scipy.special.ndtri_exp(np.log(q * scipy.special.ndtr(1.0)))
+    np.testing.assert_allclose(found, -expected, rtol=1e-12)
+    np.testing.assert_allclose(slope, -1 / scipy.stats.truncnorm.pdf(-expected, -1.0, 50.0), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("name", "q", "shapes"), [("gamma", 1e-120, (0.3,)), ("beta", 1 - 1e-12, (0.3, 0.3))])
+def test_a_quantile_that_is_rounded_to_an_end_has_no_slope(name, q, shapes):
+    places = tuple(range(1 + len(shapes)))
+    value, slopes = fg.value_and_grad(getattr(stats, name).ppf, places)(q, *shapes)
+    assert value in (0.0, 1.0)
+    assert all(slope == 0 for slope in slopes)

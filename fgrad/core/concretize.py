@@ -378,7 +378,6 @@ _ADVICE = (
         "Call fgrad.interop.register_einops() once, or import einops.array_api, whose functions take tensors.",
     ),
     ("unsupported types for true division: '<class 'numpy.polynomial", "Write p * (1 / x) for p / x."),
-    ("NPY_ITER_REFS_OK", f"np.nditer takes plain arrays. Write `for each in x.ravel()`; {_LOOK}."),
 )
 """Hints for errors of libraries other than NumPy and SciPy, by part of the error text."""
 

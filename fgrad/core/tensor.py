@@ -601,7 +601,7 @@ class TensorLike:
     mT = property(_method(np.matrix_transpose))
     real = property(_method(np.real), _writer("real"))
     imag = property(_method(np.imag), _writer("imag"))
-    flat = property(_member("flat"), _writer("flat"))
+    flat = property(_member("flat"), _writer("flat"), doc="The flattened elements, for reading, writing and iteration.")
 
     def reshape(self, *shape: object, order: str = "C") -> Tensor:
         return _answer(np.reshape, self, _unpacked(shape), order=order)

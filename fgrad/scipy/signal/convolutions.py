@@ -108,7 +108,7 @@ def _convolved(a: Array, v: Array, start: Sizes, length: Sizes, method: str) -> 
     if 0 in (*sizes, *length):
         lead = np.broadcast_shapes(a.shape[: a.ndim - ndim], v.shape[: v.ndim - ndim])
         return np.zeros((*lead, *length), np.result_type(a, v))
-    if method == "direct" and ndim == 1 and not np.isfinite(v).all():
+    if method == "direct" and ndim == 1 and v.dtype.kind in "fc" and not np.isfinite(v).all():
         return _cut(_by_elements(a, v), start, length)
     if method == "direct":
         needed = [first - size + 1 for first, size in zip(start, sizes, strict=True)]

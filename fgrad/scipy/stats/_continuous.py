@@ -424,9 +424,11 @@ def _truncnorm_logcdf(x: Operand, a: Operand, b: Operand) -> Array:
 
 
 def _truncnorm_ppf(log_q: Any, log_complement: Any, a: Operand, b: Operand) -> Any:
-    left = np.less(a, 0)
-    start, share = np.where(left, a, -b), np.where(left, log_q, log_complement)
-    return np.where(left, 1.0, -1.0) * special.ndtri_exp(np.logaddexp(special.log_ndtr(start), share + _log_mass(a, b)))
+    whole = _log_mass(a, b)
+    below = np.logaddexp(special.log_ndtr(a), log_q + whole)
+    above = np.logaddexp(special.log_ndtr(-b), log_complement + whole)
+    left = np.less(below, above)  # near 0 a logarithm has no digits left
+    return np.where(left, 1.0, -1.0) * special.ndtri_exp(np.where(left, below, above))
 
 
 def _between(a: Operand, b: Operand) -> Array:

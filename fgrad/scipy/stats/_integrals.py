@@ -146,8 +146,13 @@ class Law:
         return (self.upper_inverse if above else self.lower_inverse)(q, *parameters)
 
     def _inverse_in(self, place: int, ans: Array, q: Array, *parameters: Operand, above: bool) -> Any:
-        """Return the derivative of a quantile, from those of the distribution function there."""
+        """Return the derivative of a quantile, from those of the distribution function there.
+
+        It is 0 where the quantile is rounded to an end of the support.
+        """
         density = self._slope_in(0, None, ans, *parameters, orders=self._none)
+        at_end = np.logical_and(np.equal(density, 0), np.isfinite(ans))
+        density = np.where(at_end, np.inf, density)
         if place:
             return -self._slope_in(place, None, ans, *parameters, orders=self._none) / density
         return -1 / density if above else 1 / density

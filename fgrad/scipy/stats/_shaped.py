@@ -35,6 +35,10 @@ from fgrad.scipy.stats._quantiles import inverse
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
 from fgrad.typing import Array, Operand
 
+_TINY = float(np.finfo(np.float64).tiny)
+_LOG_TINY = log(_TINY)
+"""The smallest number with all digits, and its logarithm."""
+
 
 def _all_fixed(formulas: dict[str, Any], *shapes: float) -> dict[str, Any]:
     """Return formulas of tails and quantiles with fixed shape parameters."""
@@ -165,10 +169,12 @@ loggamma = Continuous(
     logpdf=lambda x, c: c * x - np.exp(x) - special.gammaln(c),
     fall=lambda x, c: np.exp(x) - c,
     scores=(lambda x, c: x - special.digamma(c),),
-    cdf=lambda x, c: GAMMA.cdf(np.exp(x), c), sf=lambda x, c: GAMMA.sf(np.exp(x), c),
+    cdf=lambda x, c: _loggamma_tail(x, c, np.exp, GAMMA.cdf),
+    sf=lambda x, c: _loggamma_tail(x, c, lambda low: -np.expm1(low), GAMMA.sf),
     far_logcdf=lambda x, c: np.where(x < -300, c * x - special.gammaln(c + 1), far_below_gamma(np.exp(x), c)),
     far_logsf=lambda x, c: far_above_gamma(np.exp(x), c),
-    ppf=lambda q, c: np.log(GAMMA.ppf(q, c)), isf=lambda q, c: np.log(GAMMA.isf(q, c)),
+    ppf=lambda q, c: _loggamma_quantile(GAMMA.ppf(q, c), np.log(q), c),
+    isf=lambda q, c: _loggamma_quantile(GAMMA.isf(q, c), np.log1p(-q), c),
     mean=special.digamma,    var=lambda c: polygamma(1, c),
     entropy=lambda c: HALF_LOG_TWO_PI + 0.5 - np.log(c) / 2 + stirling_rest(c) + c * digamma_rest(c),
 )
@@ -432,6 +438,19 @@ def _lopsided(x: Operand, kappa: Any) -> Any:
     low = np.where(above_zero, 0.0, x) / kappa - np.log1p(kappa**-2)
     high = np.log1p(-np.exp(-kappa * np.where(above_zero, x, 0.0)) / (1 + kappa * kappa))
     return np.where(above_zero, high, low)
+
+
+def _loggamma_tail(x: Array, c: Array, of_log: Callable[[Any], Any], tail: Callable[..., Any]) -> Any:
+    """Return a tail; where exp(x) underflows, from the first term of the series: exp(c x) / gamma(c + 1)."""
+    low = np.less(x, _LOG_TINY)
+    first = of_log(np.where(low, c * x - special.gammaln(c + 1), -1.0))
+    return np.where(low, first, tail(np.exp(np.where(low, 0.0, x)), c))
+
+
+def _loggamma_quantile(quantile: Array, log_probability: Array, c: Array) -> Any:
+    """Return the logarithm of a quantile; where this underflows, from the first term of the series."""
+    low = np.less(quantile, _TINY)
+    return np.where(low, (log_probability + special.gammaln(c + 1)) / c, np.log(np.where(low, 1.0, quantile)))
 
 
 def _lopsided_ppf(q: Array, complement: Any, kappa: Any) -> Any:

@@ -40,6 +40,8 @@ Formula = Callable[..., Any]
 
 FAR = -700.0
 """Below this logarithm numbers lose digits, and finally underflow."""
+_LOWEST = -745.2
+"""The logarithm of the smallest positive double."""
 
 
 def constant_where_infinite(x: Array) -> Array:
@@ -363,7 +365,7 @@ class Located(Distribution):
         if is_finite(scale) and self._is_inside(y, shapes):
             found = formula(y, *shapes)
             if is_finite(found) and (far is None or is_above(found, FAR)):
-                return found
+                return self._flattened(found, y, shapes, method)
         low, high = self._outside(y, shapes, method)
         y = self._safe(np.logical_or(low, high), y, shapes)
         found = formula(y, *shapes)
@@ -371,7 +373,15 @@ class Located(Distribution):
             found = self._with_far_slope(far, found, y, shapes)
         elif method.startswith("log"):
             found = constant_where_infinite(found)
+        found = self._flattened(found, y, shapes, method)
         return np.where(low, below, np.where(high, above, found))
+
+    def _flattened(self, found: Any, y: Operand, shapes: list[Any], method: str) -> Any:
+        """Return a tail, with the derivative 0 where it is 0 or 1 and the density is 0, too.
+
+        There an overflowed, infinite slope in the formula would give NaN.
+        """
+        return found
 
     def _with_far_slope(self, far: Formula, found: Any, y: Operand, shapes: list[Any]) -> Any:
         """Return the logarithm of a tail; far out, where the tail loses its digits, with the correct slope.
@@ -489,6 +499,18 @@ class Continuous(Located):
         start, end = (limit if limit == 0 or np.isinf(limit) else limit * scale for limit in self.ends)
         after = self.ends[0] == -np.inf or is_everywhere(np.greater(distance, start))
         return after and (self.ends[1] == np.inf or is_everywhere(np.less(distance, end)))
+
+    def _flattened(self, found: Any, y: Operand, shapes: list[Any], method: str) -> Any:
+        full, none = (0.0, np.nan) if method.startswith("log") else (1.0, 0.0)
+        value = concrete_value(found)
+        if value is not None and not np.any((value == full) | (value == none)):
+            return found
+        constant = stop_gradient_of(found)
+        at_end = np.logical_or(np.equal(constant, full), np.equal(constant, none))
+        with np.errstate(all="ignore"):
+            density = self.formulas["logpdf"](*map(stop_gradient_of, (y, *shapes)))
+        flat = np.logical_and(at_end, np.logical_not(np.greater(density, _LOWEST)))
+        return found if is_everywhere(np.logical_not(flat)) else np.where(flat, constant, found)
 
     def _outside(self, y: Any, shapes: list[Any], method: str) -> tuple[Any, Any]:
         start, end = self._ends(shapes)
