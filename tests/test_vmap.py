@@ -424,3 +424,32 @@ def test_as_many_values_as_a_mask_has_true_elements_are_refused_in_a_batch():
 
     with pytest.raises(errors.ConcretizationError, match="indexing with a mask"):
         fg.vmap(f)(np.array([[1.0, 2.0, -3.0], [1.0, -2.0, 3.0]]))
+
+
+def test_a_mask_of_a_view_is_refused_in_a_batch():
+    def f(x):
+        y = x * 1.0
+        turned = y.T
+        turned[turned > 0.0] = 0.0
+        return y
+
+    x = np.arange(-9.0, 9.0).reshape(2, 3, 3)
+    with pytest.raises(errors.ConcretizationError, match="indexing with a mask"):
+        fg.vmap(f)(x)
+    with pytest.raises(errors.ConcretizationError, match="indexing with a mask"):
+        fg.vmap(fg.grad(lambda x: np.sum(f(x))))(x)
+
+
+def test_values_for_the_true_elements_of_a_mask_have_derivatives_one_by_one():
+    mask, weights = np.array([[True, False, True], [False, True, False]]), np.arange(6.0).reshape(2, 3)
+
+    def f(values, rows):
+        y = np.ones((2, 3)) * values[0] * 0.0
+        y[mask] = values
+        z = y * 1.0
+        z[mask[:, 0]] = rows
+        return np.sum(weights * y) + 10.0 * np.sum(weights * z)
+
+    for_values, for_rows = fg.grad(f, argnums=(0, 1))(np.ones(3), np.ones((1, 3)))
+    np.testing.assert_allclose(for_values, [0.0, 2.0, 44.0])
+    np.testing.assert_allclose(for_rows, [[0.0, 10.0, 20.0]])

@@ -189,8 +189,8 @@ def seen(
     shape = shape or result._trace.shape_of(result)
     if not shape:
         return result
-    if shape[0] == 1 and not x._trace.shape_of(x) and not getattr(x._alias, "is_array", False):
-        # NumPy copies a number into a new array
+    is_number = not x._trace.shape_of(x) and not getattr(x._alias, "is_array", False)
+    if shape[0] == 1 and is_number:  # NumPy copies a number into a new array
         return result
     root, path = origin(x)
     family = _family_of(root)
