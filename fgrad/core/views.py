@@ -3,8 +3,8 @@
     view(primitive, x, metadata)    the result of an operation, as a view of `x`
     origin(x)                       the root of which `x` is a view, and the steps from the root to `x`
     rewrite(root, primitive, ...)   a write: `root` takes the result of an operation, and its views become outdated
-    as_array(x)                     a tensor of shape `()` stands for an array, into which `x += y` writes
-   apart(x, root)                  a copy of `x` if it aliases `root`, to be read while `root` is written to
+    mark_as_array(x)                a tensor of shape `()` stands for an array, into which `x += y` writes
+    apart(x, root)                  a copy of `x` if it aliases `root`, to be read while `root` is written to
     hidden_value(x), part_of(x, y)  a written value that has not been read since, and a part that keeps it hidden
 
 The value of a tensor is immutable: a write makes a new value, which its root holds from then on. So whatever was
@@ -228,7 +228,7 @@ def _family_of(root: Tensor) -> Family:
     return root._alias  # type: ignore[no-any-return]
 
 
-def as_array(x: Tensor) -> None:
+def mark_as_array(x: Tensor) -> None:
     """Let a tensor of shape `()` stand for an array, and not for a number, where a function writes into it."""
     _family_of(x).is_array = True
 

@@ -330,18 +330,6 @@ class _Bindings:
         """Forget values that have changed."""
         self.known = {key: each for key, each in self.known.items() if _is_same(self._get(key), each[0])}
 
-    def values_by(self) -> Callable[[Any], Any]:
-        """Return a function of the owner that returns the values of all keys in a tuple, without a Python loop."""
-        return operator.itemgetter(*self._keys())
-
-    def values(self) -> list[Any]:
-        """Return the recorded values, as many as `values_by` returns."""
-        return [self.known[key][0] for key in self._keys()]
-
-    def _keys(self) -> list[Any]:
-        # A single key is repeated, since itemgetter returns a tuple only for several keys.
-        return [*self.known, *self.known] if len(self.known) == 1 else [*self.known]
-
     def _get(self, key: Any) -> Any:
         return self.owner.get(key, _NOTHING)
 
@@ -352,8 +340,10 @@ class _Identities:
     def __init__(self, bindings: Iterable[_Bindings]) -> None:
         bindings = [each for each in bindings if each.known]
         self._owners = [each.owner for each in bindings]
-        self._getters = [each.values_by() for each in bindings]
-        self._values = [value for each in bindings for value in each.values()]
+        # A single key is repeated, since itemgetter returns a tuple only for several keys.
+        keys = [[*each.known, *each.known] if len(each.known) == 1 else [*each.known] for each in bindings]
+        self._getters = [operator.itemgetter(*each) for each in keys]
+        self._values = [binding.known[key][0] for binding, own in zip(bindings, keys, strict=True) for key in own]
 
     def are_identical(self) -> bool:
         """Return whether all values are the same objects as before."""

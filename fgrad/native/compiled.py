@@ -16,7 +16,7 @@ from fgrad.core.tensor import boxed, strip_ended
 from fgrad.core.trace import is_seen, running
 from fgrad.core.tree import flatten, tree_map
 from fgrad.core.variable import recording
-from fgrad.core.views import as_array
+from fgrad.core.views import mark_as_array
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
 from fgrad.native.artifacts import ExportedFiles, Target
@@ -289,7 +289,7 @@ def _run_python(
     inputs = [x if type(x) in (int, float, complex) else boxed(x) for x in form.inputs]
     for argument, x in zip(form.inputs, inputs, strict=True):
         if isinstance(argument, np.ndarray) and not argument.shape:
-            as_array(x)
+            mark_as_array(x)
     args, keywords = form.outline.whole(inputs)
     found = call_users(function, args, keywords)
     for argument, x in zip(form.inputs, inputs, strict=True):

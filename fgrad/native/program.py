@@ -20,7 +20,7 @@ from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.trace import UNTRACED, Trace, observed_by, unobserved
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.core.variable import Variable, assign_all
-from fgrad.core.views import as_array, checking_writes, hidden_value
+from fgrad.core.views import checking_writes, hidden_value, mark_as_array
 from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block, Graph
@@ -372,7 +372,7 @@ class _OnLeaves:
     def __call__(self, *inputs: Any) -> tuple[Any, list[Any]]:
         before = [x._mark for x in inputs]
         for n in self._of_no_axes:
-            as_array(inputs[n])
+            mark_as_array(inputs[n])
         args, keywords = given = self._outline.whole(inputs)
         leaves, treedef = flatten(given)
         result = call_users(self.function, args, keywords)

@@ -7,7 +7,7 @@ derivative.
     with OnlyRead(leaves, name):    raises InPlaceError if the block writes into one of the leaves
     only_reading(function, name)    a function of leaves that may not write into them
     own(x)                          the array or tensor as one that may be written to, and no other with it
-    Residuals(kept, others, name)   what a rule keeps for its calls, in which it writes into none of the others
+    Residuals(kept, ...)            what a rule keeps for its calls, in which it writes into none of the others
     may_share(x, other)             whether a write into one of two arrays or tensors may show in the other
 """
 
@@ -106,7 +106,7 @@ def own(x: Any) -> Any:
     """Return an array or a tensor as one of its own: what is written into it shows nowhere else."""
     if type(x) is Tensor:
         return own_handle(x)
-    return x.copy() if isinstance(x, np.ndarray) else x
+    return x.copy("K") if isinstance(x, np.ndarray) else x
 
 
 class Residuals:
@@ -117,13 +117,16 @@ class Residuals:
 
     Args:
         kept: returns the leaves that the rule keeps at the moment.
+        leaves: these leaves now.
         others: the arguments and results.
         name: the name of the user's function in the message.
     """
 
-    def __init__(self, kept: Callable[[], Sequence[Any]], others: Sequence[Any], name: str) -> None:
+    def __init__(
+        self, kept: Callable[[], Sequence[Any]], leaves: Sequence[Any], others: Sequence[Any], name: str
+    ) -> None:
         self._kept, self._name, self._has_changed = kept, name, False
-        self._leaves = _arrays_of(kept())
+        self._leaves = _arrays_of(leaves)
         is_shared = [any(may_share(x, other) for other in others) for x in self._leaves]
         self._shared = [x for x, shared in zip(self._leaves, is_shared, strict=True) if shared]
         self._own = [x for x, shared in zip(self._leaves, is_shared, strict=True) if not shared]

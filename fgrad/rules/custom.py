@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tensor import TensorLike, as_now, boxed, strip_ended
+from fgrad.core.tensor import TensorLike, boxed, strip_ended
 from fgrad.core.trace import substituted
 from fgrad.core.tree import flatten, outline, outline_of, unflatten
 from fgrad.errors.hints import names_keywords
-from fgrad.rules.arguments import Residuals
+from fgrad.rules.arguments import Residuals, own
 from fgrad.rules.closures import running_layers
 from fgrad.rules.rule import (
     Leaves,
@@ -89,6 +89,12 @@ class _Custom(PickledByName, Generic[P, R]):
     def _rule(self, whole: object, flat: object, treedef: optree.PyTreeSpec, places: list[bool]) -> Rule:
         raise NotImplementedError(type(self).__name__)
 
+    def _residuals(self, kept: Callable[[], Leaves], others: Leaves) -> tuple[Residuals, bool]:
+        """Return what the rule keeps, and whether any of that or of the arguments and results is traced."""
+        leaves = kept()
+        _show_batches(leaves)
+        return Residuals(kept, leaves, others, name_of(self._function)), _are_traced([*others, *leaves])
+
     def _check_takes(self, part: Callable[..., Any], form: str) -> None:
         """Raise if a part of the rule does not take the two arguments of a form."""
         check_callback(f"the rule of {name_of(self._function)}", part, form, 2, kind=errors.CustomRuleError)
@@ -116,17 +122,21 @@ def _positional(function: Callable[..., Any], args: tuple[Any, ...], keywords: d
         signature = None if isinstance(function, np.ufunc) else inspect.signature(function)
     except ValueError:  # some built-in functions have no signature
         signature = None
-    if signature is None and not keywords:
+    if signature is None:
+        _check_no_keywords(function, keywords)
         return args
-    bound = None if signature is None else signature.bind(*args, **keywords)
-    by_keyword = keywords if bound is None else bound.kwargs
-    if bound is None or by_keyword:
-        raise errors.CustomRuleError(
-            f"{name_of(function)} has a custom rule and takes {', '.join(by_keyword)} by keyword only; "
-            "a rule gives one derivative per argument by position."
-        )
+    bound = signature.bind(*args, **keywords)
+    _check_no_keywords(function, bound.kwargs)
     bound.apply_defaults()
     return bound.args
+
+
+def _check_no_keywords(function: Callable[..., Any], keywords: dict[str, Any]) -> None:
+    if keywords:
+        raise errors.CustomRuleError(
+            f"{name_of(function)} has a custom rule and takes {', '.join(keywords)} by keyword only; "
+            "a rule gives one derivative per argument by position."
+        )
 
 
 class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
@@ -178,14 +188,11 @@ class custom_vjp(_Custom[P, R]):  # noqa: N801  # used as a decorator
             result, residuals = _pair(self._function, pair, "fwd", "(result, residuals)")
             results, out_treedef = flatten(result)
             flat(result)
-            # Without references to `arrays` and `results`, which the pullback would keep in memory.
 
-            def kept() -> Leaves:
+            def kept() -> Leaves:  # without `arrays` and `results`, which the pullback would keep in memory
                 return [*flatten(residuals)[0], *_closed_over(self._bwd)]
 
-            _show_batches(kept())
-            is_traced = _are_traced([*arrays, *results, *kept()])
-            known = Residuals(kept, [*arrays, *results], name_of(self._function))
+            known, is_traced = self._residuals(kept, [*arrays, *results])
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 with known.in_use():
@@ -246,8 +253,8 @@ def _to_write_to(leaves: Leaves, is_traced: bool) -> Leaves:
 
     They are tensors if a traced value may be written into them.
     """
-    own = [x.copy("K") if type(x) is np.ndarray else as_now(x) for x in leaves]
-    return list(map(boxed, own)) if is_traced or _are_traced(leaves) else own
+    copies = list(map(own, leaves))
+    return list(map(boxed, copies)) if is_traced or _are_traced(leaves) else copies
 
 
 def _are_traced(leaves: Leaves) -> bool:
@@ -391,9 +398,7 @@ class _CustomGradient(_Custom[P, Any]):
         def linearize(arrays: Leaves) -> Any:
             result, grad_fn = run(arrays)
             results = flat(result)
-            _show_batches(_closed_over(grad_fn))
-            is_traced = _are_traced([*arrays, *results, *_closed_over(grad_fn)])
-            known = Residuals(lambda: _closed_over(grad_fn), [*arrays, *results], name_of(self._function))
+            known, is_traced = self._residuals(lambda: _closed_over(grad_fn), [*arrays, *results])
 
             def pull(cotangents: Leaves, variables: Variables) -> Leaves:
                 keywords = {"variables": list(variables)} if variables else {}

@@ -13,11 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.coerce import as_array
 from fgrad.core.tree import register_pytree_node
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import plain_axis
 from fgrad.ops.indexing import values_of
+from fgrad.scipy._reals import real_array
 from fgrad.typing import Array, ArrayLike, Operand
 
 OF_SAMPLES = """
@@ -40,10 +40,8 @@ def floating(x: ArrayLike, name: str) -> Any:
     Raises:
         DtypeError: a TypeError; it is complex.
     """
-    x = as_array(x)
-    if x.dtype.kind == "c":
-        raise errors.DtypeError(f"{name} takes real numbers, but was called with complex ones.")
-    return x if x.dtype.kind == "f" else astype(x, np.float64)
+    array = real_array(x, name)
+    return array if array.dtype.kind == "f" else astype(array, np.float64)
 
 
 def rows(
