@@ -304,6 +304,45 @@ def test_numbers_are_immutable(make):
     check_same(of_numbers, fg.compile(of_numbers), lambda: [np.array(2.0), np.array(3.0)])
 
 
+# Memory order
+
+
+def through_flat_view(a):
+    y = a * 1.0
+    y.reshape(-1)[::3] = 0.75
+    return np.sum(y * np.arange(25.0).reshape(5, 5))
+
+
+def through_flat_argument(a):
+    a.reshape(-1)[::3] = 0.75
+    return np.sum(a * np.arange(25.0).reshape(5, 5))
+
+
+ORDERS = [
+    lambda: np.zeros((5, 5)), lambda: np.zeros((5, 5), order="F"), lambda: np.zeros((5, 10))[:, ::2],
+    lambda: np.zeros((10, 5))[::2], lambda: np.zeros((5, 5))[::-1, ::-1], lambda: np.zeros((5, 5))[::-1],
+]  # fmt: skip
+
+
+def filled(make):
+    x = make()
+    x[...] = np.arange(25.0).reshape(5, 5)
+    return x
+
+
+@pytest.mark.parametrize("function", [through_flat_view, through_flat_argument])
+@pytest.mark.parametrize("first", range(len(ORDERS)))
+def test_a_program_belongs_to_the_memory_order_of_its_arguments(function, first):
+    """Whether what `reshape` returns is a view depends on it."""
+    compiled = fg.compile(function)
+    for make in (ORDERS[first], *ORDERS):
+        own, plain = filled(make), filled(make)
+        np.testing.assert_allclose(compiled(own), function(plain))
+        np.testing.assert_array_equal(own, plain)
+        np.testing.assert_allclose(fg.grad(compiled)(filled(make)), fg.grad(function)(filled(make)))
+        np.testing.assert_allclose(compiled(fg.constant(filled(make))), function(fg.constant(filled(make))))
+
+
 # Containers and transforms
 
 

@@ -20,10 +20,11 @@ from fgrad.core.overrides import refuse_labelled
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor
 from fgrad.core.tree import flatten, unflatten
+from fgrad.core.views import layout_of_one
 from fgrad.graphs.arguments import texts_of
 from fgrad.graphs.equations import Name, kind_of, shown
 from fgrad.graphs.integers import LARGEST
-from fgrad.native.layouts import NUMBER, inside
+from fgrad.native.layouts import NUMBER, inside, shape_in_memory
 from fgrad.native.static_arguments import Static
 from fgrad.transforms.calls import select
 
@@ -122,14 +123,16 @@ def _is_static(
 
 
 def _kind(leaf: Any) -> Any:
-    """Return the part of the key for a leaf: shape and dtype, or a Python type; None if the leaf is a constant."""
+    """Return the part of the key for a leaf, as `form_of` does, or a Python type; None if the leaf is a constant."""
     kind = type(leaf)
     if kind is np.ndarray or kind is Tensor:
-        shape = leaf.shape if kind is np.ndarray else leaf.shape or NUMBER
-        return (shape, leaf.dtype) if leaf.dtype.kind in "biufc" else None
+        if leaf.dtype.kind not in "biufc":
+            return None
+        is_number = kind is Tensor and not leaf.shape
+        return (NUMBER if is_number else shape_in_memory(layout_of_one(leaf))), leaf.dtype
     if kind is float or kind is complex or (kind is int and abs(leaf) < LARGEST):
         return kind
     refuse_labelled(leaf)  # later writes to it would not affect the program
     if kind in BOXES or not isinstance(leaf, (np.ndarray, np.generic)) or leaf.dtype.kind not in "biufc":
         return None  # for example a variable, which is read when the program runs
-    return leaf.shape if isinstance(leaf, np.ndarray) else NUMBER, leaf.dtype
+    return shape_in_memory(leaf) if isinstance(leaf, np.ndarray) else NUMBER, leaf.dtype

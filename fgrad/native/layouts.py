@@ -1,14 +1,17 @@
 """Keys of arguments in containers, built in about a third of the time of flattening.
 
     layout_of(args, keywords)      a key, and the leaves in the order of `core.tree.flatten`
+    shape_in_memory(array)         the shape, and the order of the axes if that is not C order
     inside(tree)                   differences between containers that `core.tree.flatten` ignores
 
 A compiled call on small arrays takes a few microseconds, so finding its program must not take longer. Calls with the
-same key have the same containers, leaves of the same shapes and dtypes, and dicts with the same keys in the same order.
+same key have the same containers, leaves of the same shapes, memory orders and dtypes, and dicts with the same keys in
+the same order.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,15 +28,32 @@ NUMBER = "a number"
 _FLOAT64 = NUMBER, np.dtype(np.float64)
 
 
+def shape_in_memory(array: Any) -> tuple[Any, ...]:
+    """Return the shape of an array; if it is not in C order, also what decides whether a reshaped array is a view.
+
+    That is the order of the axes in memory, and which of them are adjacent there.
+    """
+    shape: tuple[int, ...] = array.shape
+    if len(shape) < 2 or not isinstance(array, np.ndarray) or array.flags.c_contiguous:
+        return shape
+    strides = array.strides
+    axes = sorted(range(len(shape)), key=lambda axis: -abs(strides[axis]))
+    adjacent = (strides[outer] == strides[inner] * shape[inner] for outer, inner in itertools.pairwise(axes))
+    return shape, tuple(axes), tuple(adjacent)
+
+
 def form_of(x: Any) -> Any:
-    """Return the shape and dtype of an array, or `float`; None for a leaf of another kind."""
+    """Return the shape in memory and the dtype of an array, or `float`; None for a leaf of another kind."""
     kind = type(x)
     if kind is np.ndarray:
-        return x.shape, x.dtype
+        return (x.shape if x.ndim < 2 else shape_in_memory(x)), x.dtype
     if kind is np.float64:
         return _FLOAT64
     if kind is Tensor:
-        return None if x._trace.level or x._trace.outdated else (x._payload.shape or NUMBER, x._payload.dtype)
+        if x._trace.level or x._trace.outdated:
+            return None
+        payload = x._payload
+        return (shape_in_memory(payload) if payload.shape else NUMBER), payload.dtype
     return kind if kind is float else None
 
 
@@ -58,7 +78,7 @@ def _enter(trees: Iterable[Any], key: list[Any], leaves: list[Any]) -> bool:
     for x in trees:
         kind = type(x)
         if kind is np.ndarray:  # inlined from `form_of`, for speed
-            key += x.shape, x.dtype
+            key += (x.shape if x.ndim < 2 else shape_in_memory(x)), x.dtype
             leaves.append(x)
         elif kind is list or kind is tuple:
             key += kind, len(x)
