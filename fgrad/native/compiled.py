@@ -345,10 +345,10 @@ def compile(
     the compiled code only, without the function's Python code.
 
     Arrays, tensors and Python numbers are inputs of the program. Other values are constants of it, and so are integers
-    whose value is used, as by `range(n)`: there is a program for each combination of shapes, dtypes, containers and
-    constants. Values that the function refers to are constants, too: each call checks whether a number, an array or an
-    attribute has changed, and then the function is recorded again. Variables are read when the program runs, and
-    assignments to them take effect when it has finished, either all or none. Writes into arguments, such as
+    whose value is used, as by `range(n)`: there is a program for each combination of shapes, memory orders, dtypes,
+    containers and constants. Values that the function refers to are constants, too: each call checks whether a number,
+    an array or an attribute has changed, and then the function is recorded again. Variables are read when the program
+    runs, and assignments to them take effect when it has finished, either all or none. Writes into arguments, such as
     `w -= step`, also take effect then, without a new array where the program allows it.
 
     A Python loop is recorded iteration by iteration, and rerolled: repeated iterations become one native loop.
