@@ -1844,6 +1844,56 @@ def test_threads_share_a_compiled_function():
     assert (values._programs.count, plain._programs.count) == (5, 5)
 
 
+def in_another_thread(work, *args):
+    thread = threading.Thread(target=work, args=args)
+    thread.start()
+    thread.join()
+
+
+def test_another_thread_may_assign_during_a_recording():
+    w, assigned = fg.Variable(2.0), fg.Variable(0.0)
+
+    def function(x):
+        y = w * x
+        in_another_thread(w.assign_add, 1.0)
+        assigned.assign_add(1.0)
+        in_another_thread(assigned.assign_add, 10.0)
+        return y * w
+
+    compiled = fg.compile(function)
+    compiled(X)  # assigns while it is recorded, twice
+    assert_same(compiled(X), 16 * X)
+    assert (float(w), float(assigned)) == (4.0, 22.0)
+    graph = fg.trace(lambda x: [w * x, in_another_thread(w.assign, 7.0), w * x])(X)
+    assert_same(graph(X)[2], 7 * X)
+
+
+def test_no_assignment_is_lost_to_another_thread():
+    w = fg.Variable(np.zeros(3))
+    optimizer = fg.optimizers.GradientDescent(1.0)
+    add, subtract = fg.compile(lambda x: w.assign_add(x)), fg.compile(lambda x: w.assign_sub(x))
+    step = fg.compile(lambda x: optimizer.apply_gradients([(x, w)]))
+    calls = [add, subtract, step, lambda x: w.assign_add(3 * x)]
+    start = threading.Barrier(len(calls))
+
+    def work(call):
+        start.wait()
+        for _ in range(200):
+            call(np.ones(3))
+
+    [call(np.ones(3)) for call in calls]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=work, args=(call,)) for call in calls]
+        [thread.start() for thread in threads]
+        [thread.join() for thread in threads]
+    finally:
+        sys.setswitchinterval(before)
+    assert_same(w.numpy(), np.full(3, 402.0))
+    assert optimizer.state_dict()["step"] == 201
+
+
 def test_compiled_functions_that_call_each_other():
     @fg.compile
     def down(x, n):

@@ -11,13 +11,14 @@ import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from fgrad import errors
+from fgrad._locks import Lock
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, TensorLike, box, boxed
 from fgrad.core.trace import UNTRACED, is_seen, running
@@ -172,7 +173,7 @@ class Variable(TensorLike):
         self.trainable = self._value.dtype.kind in "fc" if trainable is None else trainable
         self.number = creation_number()
         self.name = name or f"Variable_{self.number}"
-        self.lock = threading.RLock()
+        self.lock = Lock()
 
     def unbox(self) -> Any:
         value: Any = self._value
@@ -310,6 +311,31 @@ class Variable(TensorLike):
         return self._value
 
 
+class Exclusive:
+    """A context in which no other thread assigns to some variables; it can be entered by several threads."""
+
+    def __init__(self, variables: Iterable[Variable]) -> None:
+        ordered = sorted(variables, key=lambda variable: variable.number)  # each thread locks in the same order
+        self._locks = [each.lock for each in ordered]
+
+    def __enter__(self) -> None:
+        taken = 0
+        try:
+            for lock in self._locks:
+                lock.__enter__()
+                taken += 1
+        except BaseException:  # such as an interrupt while waiting
+            self._release(taken)
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        self._release(len(self._locks))
+
+    def _release(self, count: int) -> None:
+        for lock in self._locks[:count]:
+            lock.__exit__()
+
+
 def assign_all(variables: Sequence[Variable], values: Sequence[Any]) -> None:
     """Assign values to variables: to all of them, or to none if an exception occurs.
 
@@ -347,7 +373,7 @@ class Cell(Variable):
         self._read, self._write = read, write
         self._seen: tuple[Any, Any] = (None, None)
         self.trainable, self.name, self.number = False, name, creation_number()
-        self.lock = threading.RLock()
+        self.lock = Lock()
 
     @property
     def _value(self) -> Any:

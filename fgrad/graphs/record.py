@@ -434,6 +434,8 @@ def _unchanged(kept: Any, value: Any) -> bool:
 class _Reads(VariableWatch):
     """Makes each variable that is read an input of the graph, by reference.
 
+    The value at the first read is the example for all reads: other threads may assign meanwhile.
+
     Attributes:
         names: the variables and their names, in the order of reading.
     """
@@ -451,26 +453,30 @@ class _Reads(VariableWatch):
         self._assigned.add(variable)
 
     def read(self, variable: Variable, value: Array) -> Any:
-        found = below(value)
         if variable not in self.names:
+            found = below(value)
             name, known = Name(value, variable.is_weak), self._known.get(variable)
             self.names[variable] = known if known is not None and known.form == name.form else name
             self._found[variable] = found
             cast(Any, self.trace).given[self.names[variable]] = found
-        if variable in self._assigned or found is not self._found[variable]:
+        self._check_unassigned(variable)
+        # An example, without the layers of outer traces.
+        return box(self._found[variable], self.trace, self.names[variable])
+
+    def __exit__(self, kind: object = None, *exception: object) -> None:
+        try:
+            for variable in self.names if kind is None else ():
+                self._check_unassigned(variable)
+        finally:
+            super().__exit__(kind, *exception)
+
+    def _check_unassigned(self, variable: Variable) -> None:
+        if variable in self._assigned:
             raise errors.RecordedAssignmentError(
                 f"variable {variable.name!r} is assigned in a function that is being recorded, but a graph cannot hold "
                 f"assignments.\n  noticed at {errors.users_line()}\n"
                 "Return the new value, and assign it outside: w.assign(graph(x))."
             )
-        return box(found, self.trace, self.names[variable])  # an example, without the layers of outer traces
-
-    def __exit__(self, kind: object = None, *exception: object) -> None:
-        try:
-            for variable in self.names if kind is None else ():
-                strip_ended(variable)  # raises if it has been assigned since it was read
-        finally:
-            super().__exit__(kind, *exception)
 
 
 class Assignments(_Reads):

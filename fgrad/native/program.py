@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgrad import errors
-from fgrad._locks import Lock
 from fgrad.core.foreign import refuse_payloads
 from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.trace import UNTRACED, Trace, observed_by, unobserved
 from fgrad.core.tree import flatten, tree_map, unflatten
-from fgrad.core.variable import Variable, assign_all
+from fgrad.core.variable import Exclusive, Variable, assign_all
 from fgrad.core.views import checking_writes, hidden_value, mark_as_array
 from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name, kind_of
@@ -58,7 +57,6 @@ class Program:
         function: the user's.
         form: of the arguments.
         options: the options of the compiler.
-        assigning: lock held by the thread that runs a function with assignments, so that none is lost.
 
     Attributes:
         function: runs the program; its parameters are the leaves and the variables that are read.
@@ -71,8 +69,7 @@ class Program:
         is_plain: whether it uses no variables, writes into no inputs, and returns only arrays.
     """
 
-    def __init__(self, function: Callable[..., Any], form: Form, options: Options, assigning: Lock) -> None:
-        self._assigning = assigning
+    def __init__(self, function: Callable[..., Any], form: Form, options: Options) -> None:
         self._variables: list[Variable] = []
         flat, self.name = _OnLeaves(function, form), name_of(function)
         refuse_payloads("compile", form._leaves, _IN_MEMORY)
@@ -87,6 +84,7 @@ class Program:
             return
         self.seconds = time.perf_counter() - start
         self._variables = list(self.graph.variables.values())
+        self._exclusive = Exclusive(self.assigned)
         self._trainable = [each.trainable for each in self._variables]
         is_number = [type(x) is Name or hasattr(x, "dtype") for x in self.graph.outputs]
         numbers = [strip_ended(x) for x, own in zip(self.graph.outputs, is_number, strict=True) if own]
@@ -94,9 +92,8 @@ class Program:
         first = len(numbers) - len(self.assigned) - len(self.written)
         self._written = {first + place: number for place, number in enumerate(self.written)}
         self.function = Function(_block(self.graph, numbers), self.name, options, self._written)
-        # A program that runs immediately is compiled during the second recording. Not if it reads variables: other
-        # threads would have more time to assign to one during recording, which raises.
-        runs = options.is_native and not followers(form.inputs) and not self._variables
+        # A program that runs immediately is compiled during the second recording.
+        runs = options.is_native and not followers(form.inputs) and not self.reads_traced()
         with self.function.compiling() if runs else contextlib.nullcontext():
             start = time.perf_counter()
             with unobserved(), observed_by(*observers):
@@ -188,7 +185,7 @@ class Program:
         """Run the program, write into its inputs, and assign to its variables."""
         if not self.assigned:
             return self._result(self._found(leaves))
-        with self._assigning:
+        with self._exclusive:
             found = self._found(leaves)
             assign_all(self.assigned, found[len(found) - len(self.assigned) :])
         return self._result(found)
@@ -201,7 +198,7 @@ class Program:
         """
         if self.written:
             raise errors.InPlaceError.of_engine(self.name, self._label(self.written[0]), errors.users_line())
-        with self._assigning if self.assigned else contextlib.nullcontext():
+        with self._exclusive:
             found = self.function.call([*leaves, *map(strip_ended, self._variables)])
             assign_all(self.assigned, [np.array(x) for x in found[len(found) - len(self.assigned) :]])
         rest = iter(found)

@@ -45,7 +45,7 @@ class Programs:
         self.count = 0
         self._with_integers_fixed: set[Hashable] = set()
         self._change = ""  # the captured object whose change caused the last recording
-        self._lock, self._assigning = Lock(), Lock()
+        self._lock = Lock()
 
     def for_form(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
         """Return the program for a form of arguments, recorded if necessary, and the form with its inputs."""
@@ -121,13 +121,13 @@ class Programs:
 
     def _made(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
         try:
-            return Program(function, form, self._options, self._assigning), form
+            return Program(function, form, self._options), form
         except Exception:
             if int not in map(type, form.inputs):
                 raise
         # An integer may be a trip count or an axis, which must be constant.
         fixed = form.with_integers_fixed()
-        program = Program(function, fixed, self._options, self._assigning)
+        program = Program(function, fixed, self._options)
         self._with_integers_fixed.add(form.key)
         return program, fixed
 
