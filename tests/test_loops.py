@@ -910,3 +910,20 @@ def test_tangents_of_a_recorded_carry_have_its_dtype(derivative, dtype):
     np.testing.assert_allclose(found(x), expected, rtol=1e-5)
     assert found(x).dtype == expected.dtype == x.dtype
     assert {name.dtype for each in found.equations for name in each.outputs} <= {np.dtype(dtype), x.dtype}
+
+
+def test_iterations_that_write_elements_are_batched():
+    def written(x):
+        def iteration(carry, t):
+            carry = carry * 1.0
+            carry[t] = carry[t] + np.sin(carry[t - 1])
+            return carry, None
+
+        return np.sum(fg.scan(iteration, x, np.arange(1, len(x)))[0] ** 2)
+
+    batch = np.linspace(-1.0, 2.0, 12).reshape(3, 4)
+    wanted = np.array([float(written(row)) for row in batch])
+    for transform in (fg.vmap(written), fg.compile(fg.vmap(written)), fg.vmap(fg.compile(written))):
+        np.testing.assert_allclose(transform(batch).numpy(), wanted, 1e-12)
+    gradients = [fg.grad(written)(row).numpy() for row in batch]
+    np.testing.assert_allclose(fg.compile(fg.vmap(fg.grad(written)))(batch).numpy(), gradients, 1e-12)

@@ -275,11 +275,16 @@ class ReverseTrace(Trace):
         pullback = primitive.parted(ans, *values, **metadata)
         if is_seen():
             pullback = recorded(primitive, primitive.name, pullback, values, ans)
-        self._enter_at_once(result._mark, parents, primitive, pullback)
+        self._enter_at_once(result._mark, parents, primitive, pullback, [False] * len(parents))
         return result
 
     def _enter_at_once(
-        self, key: int, parents: Sequence[tuple[int, int, Form | None]], primitive: Primitive, pullback: Pullback
+        self,
+        key: int,
+        parents: Sequence[tuple[int, int, Form | None]],
+        primitive: Primitive,
+        pullback: Pullback,
+        masked: Sequence[bool],
     ) -> None:
         """Record edges from a result to several arguments whose cotangents one pullback returns as a list.
 
@@ -287,10 +292,12 @@ class ReverseTrace(Trace):
             key: of the result.
             parents: for each argument its key, its place in the list that the pullback returns, and its form.
             primitive, pullback: the operation.
+            masked: for each argument, whether its item of the list is masked if the whole is not.
         """
         together = next(self._keys)
         for index, (parent, place, form) in enumerate(parents):
-            self.record.append((together, index == 0, parent, _ITEM, place, form))
+            rule = _MASKED_ITEM if masked[index] else ITEM
+            self.record.append((together, index == 0, parent, rule, place, form))
         self.record.append((key, True, together, primitive.closure, pullback, None))
 
     def _all_kept(self, primitive: Primitive, args: Sequence[Any], values: Sequence[Any]) -> tuple[Sequence[Any], Any]:
@@ -335,14 +342,19 @@ class ReverseTrace(Trace):
         """Record outputs as the parts of one result, whose cotangent is a `Parts`."""
         likes = [(output._payload.shape, output._payload.dtype) for output in outputs]
         for place, output in enumerate(outputs):
-            self.record.append((output._mark, True, key, _OUTPUT, (likes, place), None))
+            self.record.append((output._mark, True, key, OUTPUT, (likes, place), None))
 
     @override
     def process_call(self, call: Call, leaves: Sequence[Any]) -> list[Any]:
         return call.followed(self, leaves)
 
     def attach(
-        self, name: str, parents: Sequence[int], results: Sequence[Any], pull: Callable[[Any], list[Any]]
+        self,
+        name: str,
+        parents: Sequence[int],
+        results: Sequence[Any],
+        pull: Callable[[Any], list[Any]],
+        masked: Sequence[bool] | None = None,
     ) -> list[Tensor]:
         """Record a call as one operation, and return its results as tensors of this trace.
 
@@ -351,12 +363,15 @@ class ReverseTrace(Trace):
             parents: keys of the values that the call depends on.
             results: arrays, or tensors of lower traces.
             pull: maps the cotangents of all results, a `Parts`, to those of the parents.
+            masked: for each parent, whether the cotangent that it gets is masked; by default all are.
         """
         whole = next(self._keys)
         outputs = [self.root(result) for result in results]
         if is_seen():
             pull = recorded(_CALL, f"the rule of {name}", pull, (), None)
-        self._enter_at_once(whole, [(parent, place, None) for place, parent in enumerate(parents)], _CALL, pull)
+        call = _CALL if masked is None else _UNMASKED_CALL
+        edges = [(parent, place, None) for place, parent in enumerate(parents)]
+        self._enter_at_once(whole, edges, call, pull, masked or [False] * len(parents))
         self._join(outputs, whole)
         return outputs
 
@@ -404,9 +419,13 @@ def _cut() -> ZeroPullback:
 
 _PART = Primitive("part", lambda outputs, place: outputs[place], kind="part")
 _CALL = Primitive("call", lambda *args: args, masks="both", kind="part")
-_ITEM = _PART.own(ReverseRule(operator.getitem, ["place"], [0]))
+_UNMASKED_CALL = Primitive("call", lambda *args: args, kind="part")
+ITEM = _PART.own(ReverseRule(operator.getitem, ["place"], [0]))
 """The cotangent of one argument, where one pullback returns the cotangents of all arguments."""
-_OUTPUT = _PART.own(ReverseRule(lambda ct, output: Parts(output[0], output[1], ct), ["output"], [0]))
+_MASKED_ITEM = Primitive("part", operator.getitem, masks="both", kind="part").own(
+    ReverseRule(operator.getitem, ["place"], [0])
+)
+OUTPUT = _PART.own(ReverseRule(lambda ct, output: Parts(output[0], output[1], ct), ["output"], [0]))
 """The cotangents of all outputs, with that of one output filled in."""
 
 

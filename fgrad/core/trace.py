@@ -255,6 +255,18 @@ class Trace:
             f"Define {type(self).__name__}.process_call."
         )
 
+    def count(self) -> int:
+        """Return the number of recorded operations, for `shorten`."""
+        return 0
+
+    def shorten(self, linearization: Any, start: int) -> None:
+        """Give a linearization a shorter record that is equivalent, if there is one.
+
+        Args:
+            linearization: of a function that this trace, a program, has recorded, too.
+            start: the number of operations that had been recorded before.
+        """
+
     def renewed(self, tensor: Array) -> Any:
         """Return the up-to-date tensor for a tensor of this trace: itself, unless it is outdated."""
         if self.outdated:

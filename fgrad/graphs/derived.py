@@ -108,12 +108,14 @@ class Directions:
         tangents = [np.ones(np.shape(x), np.asarray(x).dtype) for x in chosen(self.examples, self.ours)]
         return self._program(push, tangents)
 
-    def parted(self, recomputes: bool = False) -> Parted:
+    def parted(self, recomputes: bool = False, masked: Sequence[bool] | None = None) -> Parted:
         """Return the program split into forward and backward parts.
 
         Args:
             recomputes: whether the backward part recomputes everything, and takes only leaves from the forward part.
+            masked: a mask of the results with masked cotangents; by default all are.
         """
+        weighed = [True] * sum(self.moves) if masked is None else chosen(masked, self.moves)
         count = len(self.ours)
         connected: list[bool] = []
 
@@ -122,7 +124,9 @@ class Directions:
             moving = tuple(chosen(leaves, self.ours))
             traced = Linearization(self._moving(leaves), moving, {}, range(len(moving)), has_aux=True)
             results = self._merged(traced.result, traced.aux or ())
-            found = traced.gradients(traced.pull(list(cotangents), "the cotangents"), UnconnectedGradients.NONE)
+            found = traced.gradients(
+                traced.pull(list(cotangents), "the cotangents", weighed=weighed), UnconnectedGradients.NONE
+            )
             connected[:] = [each is not None for each in found]
             return results, found  # None is not a leaf
 

@@ -37,6 +37,13 @@ class Along(NamedTuple):
         return Along(self.start + self.step * (count - 1), -self.step)
 
 
+class Masks(NamedTuple):
+    """Whether the cotangents of the results and inputs of an iteration are masked (`fgrad.core.masked`)."""
+
+    results: Sequence[bool]
+    inputs: Sequence[bool]
+
+
 Runner = Callable[["Iterations", Sequence[Any]], Sequence[Any]]
 
 
@@ -60,6 +67,7 @@ class Iterations:
         examples: possible inputs of the first iteration, with which derivatives are recorded; without them, or if the
             loop reads only part of an array, each iteration is differentiated separately.
         recomputes: whether a backward pass reruns each iteration, keeping only the carry.
+        masks: which cotangents are masked, the same in all iterations; without it, exact zeros of all mean "not used".
         condition: maps the shared values and the carry to whether there is another iteration; such a loop reads and
             makes no arrays.
     """
@@ -72,6 +80,7 @@ class Iterations:
     writes: Sequence[Along]
     examples: Sequence[Any] | None = None
     recomputes: bool = False
+    masks: Masks | None = None
     condition: Block | None = None
     _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
     _lock: Any = field(default_factory=Lock, repr=False)

@@ -134,6 +134,7 @@ def _pushed(iterations: Iterations, moving: Moving) -> Iterations:
         reads=[*iterations.reads, *chosen(iterations.reads, elements)],
         writes=chosen(iterations.writes, moving.outputs[iterations.carried :]),
         examples=_examples_of(iterations, moving),
+        masks=None,
         condition=_beside(iterations, moving),
         _derived={},
     )
@@ -208,9 +209,8 @@ class _BackAndForth:
     def __init__(self, iterations: Iterations, moving: Moving) -> None:
         assert iterations.examples is not None
         self._iterations, self._moving = iterations, moving
-        parted = Directions(iterations.body, moving.inputs, moving.outputs, iterations.examples).parted(
-            iterations.recomputes
-        )
+        directions = Directions(iterations.body, moving.inputs, moving.outputs, iterations.examples)
+        parted = directions.parted(iterations.recomputes, iterations.masks and iterations.masks.results)
         self._parted = parted
         results = len(iterations.body.outputs)
         kept = parted.forward.outputs[results:]
@@ -497,7 +497,9 @@ def _nothing(leaves: Leaves) -> Any:
 def _called(iterations: Iterations, leaves: Sequence[Any]) -> Sequence[Any]:
     if not iterations.goes_along_all():
         return iterations.run(leaves)
-    return apply_call(_IterationsRule(iterations, iterations.run, _nothing, iterations=iterations), leaves)
+    masked = iterations.masks and iterations.masks.inputs
+    rule = _IterationsRule(iterations, iterations.run, _nothing, masked=masked, iterations=iterations)
+    return apply_call(rule, leaves)
 
 
 CALLED.append(_called)

@@ -10,7 +10,9 @@ summed in another order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,17 +46,20 @@ class Loop(NamedTuple):
     is_conditional: bool
 
 
-def rerolled(block: Block) -> Block:
+def rerolled(block: Block, without_last: bool = False) -> Block:
     """Return a program in which repeated equations are loops, or `block` itself if there are none.
 
     Args:
         block: the program; it is not changed.
+        without_last: whether the last iteration of each loop remains outside: its results may be used in another way.
     """
     if len(block.equations) < FEWEST_SAVED:
         return block
     listing = Listing(block)
     runs = runs_of(listing)
-    return Rewriting(block, listing, runs).block() if runs else block
+    if without_last:
+        runs = [run for run in (replace(each, count=each.count - 1) for each in runs) if run.is_worthwhile]
+    return Rewriting(block, listing, runs, partial(rerolled, without_last=without_last)).block() if runs else block
 
 
 def loops_of(block: Block) -> list[Loop]:
@@ -97,13 +102,21 @@ class _Rows(NamedTuple):
 class Rewriting:
     """A program while it is rewritten, from the first equation to the last.
 
+    Args:
+        block, listing: the program.
+        runs: the loops to write.
+        inside: a pass applied to their bodies.
+
     Attributes:
         listing: the original program.
         equations, constants: the new program so far.
         refused: runs that are not loops, and the reasons.
     """
 
-    def __init__(self, block: Block, listing: Listing, runs: Sequence[Run]) -> None:
+    def __init__(
+        self, block: Block, listing: Listing, runs: Sequence[Run], inside: Callable[[Block], Block] = rerolled
+    ) -> None:
+        self._inside = inside
         self.listing, self._block, self._runs = listing, block, runs
         self.equations: list[Equation] = []
         self.constants = dict(block.constants)
@@ -158,7 +171,7 @@ class Rewriting:
 
     def _roll(self, number: int, run: Run) -> None:
         """Write a loop, and the sums to be computed after it."""
-        loop = Body(self, run, self._needed[number]).rerolled(rerolled)
+        loop = Body(self, run, self._needed[number]).rerolled(self._inside)
         self.equations.append(loop.equation)
         first, end = self._starts[number], int(self.listing.first_value[run.end])
         size = (end - first) // run.count

@@ -26,6 +26,7 @@ from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_o
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
+from fgrad.graphs.replaying import with_loops
 from fgrad.native.options import DEFAULT, Options
 from fgrad.ops.tracing import first_example
 from fgrad.rules.closures import followers
@@ -60,6 +61,7 @@ class Function:
         self._lock = Lock()
         self._executable: Any = None  # an `Executable`
         self._derived: OrderedDict[Any, Any] = OrderedDict()
+        self._block_with_loops: Block | None = None
 
     def __call__(self, leaves: Leaves) -> list[Any]:
         """Return the results for arrays or tensors."""
@@ -210,14 +212,24 @@ class Function:
 
     def _pushforward(self, ours: Mask, examples: Leaves) -> Function:
         """Return the program of the tangents."""
-        block = Directions(self.block, ours, self.has_derivative, examples).pushed()
+        block = Directions(self._with_loops(examples), ours, self.has_derivative, examples).pushed()
         tangents = block.outputs[len(self._outputs) :]
         return self._like(Block(block.inputs, block.constants, block.equations, tangents))
 
     def _recorded_vjp(self, ours: Mask, examples: Leaves) -> _VjpPrograms:
         """Return the programs of the forward pass and of the backward pass."""
-        split = Directions(self.block, ours, self.has_derivative, examples).parted()
+        split = Directions(self._with_loops(examples), ours, self.has_derivative, examples).parted()
         return _VjpPrograms(self._like(split.forward), self._like(split.backward), split.places, split.connected)
+
+    def _with_loops(self, examples: Leaves) -> Block:
+        """Return the program with loops in place of repeated equations, if it is long."""
+        if not self.options.finds_loops:
+            return self.block
+        with self._lock:
+            if self._block_with_loops is None:
+                names = dict(zip(self.block.inputs, examples, strict=True))
+                self._block_with_loops = with_loops(self.block, names, is_masked=True) or self.block
+            return self._block_with_loops
 
     def _like(self, block: Block) -> Function:
         return Function(block, self.__name__, self.options)
@@ -232,7 +244,8 @@ class Function:
 
         def make() -> Function:
             axes = tuple(0 if own else None for own in ours)
-            return self._like(mapped(self.block, axes, list(map(first_example, leaves))))
+            examples = [_first_of(x) if own else x for x, own in zip(map(first_example, leaves), ours, strict=True)]
+            return self._like(mapped(self._with_loops(examples), axes, list(map(first_example, leaves))))
 
         return self._cached(("map", ours, size), make)  # type: ignore[no-any-return]
 

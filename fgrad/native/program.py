@@ -24,7 +24,8 @@ from fgrad.errors.places import depth_of_user
 from fgrad.graphs.equations import Name, kind_of
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.integers import is_by_sign
-from fgrad.graphs.record import RecordTrace, held, new_recording, recorded
+from fgrad.graphs.record import RecordTrace, held, recorded
+from fgrad.graphs.replaying import RerollingTrace
 from fgrad.graphs.rerolling import loops_of
 from fgrad.native.artifacts import Signature
 from fgrad.native.captured import Captured
@@ -75,7 +76,7 @@ class Program:
         refuse_payloads("compile", form._leaves, _IN_MEMORY)
         examples = tuple(map(_example, form.inputs))
         start = time.perf_counter()
-        trace = new_recording()
+        trace = RerollingTrace(rerolls=options.finds_loops)
         # Values given in place of tensors differ from run to run; an observer is needed only if there are such values.
         observers = [Replaced()] if given_now() else []
         self.closes_over_traced = not self._record(flat, examples, trace, form, observers)
@@ -99,7 +100,7 @@ class Program:
             with unobserved(), observed_by(*observers):
                 check_repeats(flat, examples, self.graph, self.assigned, trace)
             self.seconds += time.perf_counter() - start
-        self._warn_of_long_recording(runs)
+        self._warn_of_long_recording(len(trace.equations) if runs else 0)
         if flat.changes_containers:
             self._warn_of_containers()
         self._captured.forget_changed()
@@ -130,10 +131,9 @@ class Program:
         constants = (*self.graph.constants.values(), *self.graph.outputs)
         return not any(type(strip_ended(x)) is Tensor for x in constants)
 
-    def _warn_of_long_recording(self, is_compiled: bool) -> None:
+    def _warn_of_long_recording(self, recorded: int) -> None:
         """Warn if the first call takes seconds because each iteration of a loop was recorded."""
-        recorded = len(self.graph.equations)
-        if not is_compiled or recorded < _LONG_RECORDING:
+        if recorded < _LONG_RECORDING:
             return
         block = self.function.executable().block
         if len(block.equations) < recorded / 10:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import zip_longest
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from typing_extensions import override
@@ -19,7 +20,9 @@ from fgrad.core.variable import Variable
 from fgrad.graphs.equations import Equation, Name, same_bits
 from fgrad.graphs.graph import Block, Graph, output_of
 from fgrad.graphs.loop import Iterations, iterations_of, loop_of
-from fgrad.graphs.record import REMEDY, Recording, RecordTrace, held, run_recorded
+from fgrad.graphs.record import Recording, RecordTrace, held, run_recorded
+from fgrad.graphs.replaying import RerollingTrace
+from fgrad.transforms.linearization import Linearization
 from fgrad.typing import Array
 
 
@@ -82,7 +85,7 @@ def _variables(read: Iterable[Variable], assigned: Iterable[Variable], outputs: 
     return [list(map(id, each)) for each in (read, assigned, returned)]
 
 
-class _Repeat(RecordTrace):
+class _Repeat(RerollingTrace):
     """Records a function a second time, reusing each equation of the first recording that is the same.
 
     So nothing is computed, and hardly anything remains to be compared, if the function does the same as the first time.
@@ -95,8 +98,9 @@ class _Repeat(RecordTrace):
     """
 
     def __init__(self, first: Graph, before: RecordTrace, lifts: bool = False) -> None:
-        super().__init__(REMEDY, notes_places=True, lifts=lifts)
+        super().__init__(lifts, isinstance(before, RerollingTrace) and before.rerolls)
         self.first: Graph = first
+        self._rerolled_first = before.rerolled if isinstance(before, RerollingTrace) else {}
         self._written_first, self._constants_first = before.equations, before.constants
         self._examples_first, self._repeats = before.examples or [], before._repeats
 
@@ -106,8 +110,7 @@ class _Repeat(RecordTrace):
         examples = self._examples_first[place] if place < len(self._examples_first) else None
         if examples is None or not self._is_repeated(equation := self._written_first[place], primitive, args, metadata):
             return super().process(primitive, args, metadata)
-        self.equations.append(equation)
-        self.place = equation.place
+        self._repeat(equation, examples)
         if type(examples) is not tuple:
             return box(examples, self, equation.outputs[0])
         return tuple([box(each, self, name) for each, name in zip(examples, equation.outputs, strict=True)])
@@ -121,10 +124,24 @@ class _Repeat(RecordTrace):
             equation = self._written_first[place]
             outputs = self._outputs(equation, ans)
             if outputs and self._is_repeated(equation, primitive, args, metadata):
-                self.equations.append(equation)
-                self.place = equation.place
+                self._repeat(equation, self._examples_first[place] if place < len(self._examples_first) else None)
                 return outputs if type(ans) is tuple else outputs[0]
         return super()._written(primitive, args, metadata, ans, direct)
+
+    def _repeat(self, equation: Equation, examples: Any) -> None:
+        """Append an equation of the first recording, with examples of its results."""
+        self.equations.append(equation)
+        cast(Any, self.examples).append(examples)
+        self.place = equation.place
+
+    @override
+    def shorten(self, linearization: Linearization, start: int) -> None:
+        range_ = start, len(self.equations)
+        if range_ in self._rerolled_first and all(
+            map(operator.is_, self.equations[start:], self._written_first[start : range_[1]])
+        ):
+            self.rerolled[range_] = self._rerolled_first[range_]
+        super().shorten(linearization, start)
 
     def _is_repeated(
         self, equation: Equation, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]

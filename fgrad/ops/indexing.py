@@ -518,7 +518,7 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
         return _batched_choice(x, values[1:], mapped[1:])
     shape = x.shape if not path else (*x.shape[: lead + 1], *path[-1][2])
     key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(shape) - 1, True)
-    found = key.in_order(np.broadcast_to(0, shape)[_joined(key.template, tuple(key.arrays))])
+    found = key.in_order(apply(_index, (np.broadcast_to(0, shape), *key.arrays), {"template": key.template}))
     own = np.shape(value)[int(mapped[1]) :]
     if len(own) > len(found.shape) - 1:  # it would be taken for one value for each example
         raise ValueError(f"could not broadcast input array from shape {own} into shape {found.shape[1:]}")

@@ -71,6 +71,8 @@ class Rule:
         batches: the traces of the batches over which the rule is mapped; their values may be closed over.
         called: the rank of a trace at the time of the user's call: the function can only close over values of batches
             that started earlier. 0: it closes over none.
+        masked: for each array, whether the cotangent that the pullback returns is masked (`core.masked`). None: all
+            are. With it, variables are not inputs.
     """
 
     function: Callable[..., Any]
@@ -81,6 +83,7 @@ class Rule:
     below: float = math.inf
     batches: tuple[Trace, ...] = ()
     called: int = 0
+    masked: Sequence[bool] | None = None
 
     @property
     def name(self) -> str:
@@ -441,7 +444,8 @@ def _recorded(
 
     parents = [key for key in keys if key is not None]
     checked = ChecksumGuard(pull, list(large), name_of(function)) if large else pull
-    return trace.attach(name_of(function), parents, results, checked)  # type: ignore[no-any-return]
+    masked = call.rule.masked and [own for own, key in zip(call.rule.masked, keys, strict=True) if key is not None]
+    return trace.attach(name_of(function), parents, results, checked, masked)  # type: ignore[no-any-return]
 
 
 def _seen(rule: Rule, trace: Trace, leaves: Leaves, pull: Linear) -> Linear:

@@ -369,7 +369,7 @@ class GradientTape:
         keys = [key_of(self, leaf) for leaf in leaves]
         keep = {key for key in keys if key is not None}
         stop_keys = {key for key in (key_of(self, x) for x in stop) if key is not None}
-        cotangents = one_call(recording.pass_back, cotangents, is_weighed, again, keep, stop_keys)
+        cotangents = one_call(recording.pass_back, cotangents, cotangents if is_weighed else (), again, keep, stop_keys)
         _check_written(self, leaves, keys, cotangents)
         lost = [i for i, key in enumerate(keys) if key is None or key not in cotangents]
         names = paths(sources) if lost else []

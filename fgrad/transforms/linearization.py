@@ -30,7 +30,7 @@ from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, is_weak, own_handle, strip_ended
 from fgrad.core.tree import flatten, outline_of, paths, unflatten
-from fgrad.core.variable import Variable, VariableWatch
+from fgrad.core.variable import Variable, VariableWatch, recording
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import Outline, outline_if_cut
@@ -279,7 +279,7 @@ class Recording:
     def pass_back(
         self,
         cotangents: dict[int, Any],
-        is_weighed: bool,
+        weighed: Collection[int],
         again: bool,
         keep: Collection[int] = (),
         stop: Collection[int] = (),
@@ -288,7 +288,7 @@ class Recording:
 
         Args:
             cotangents: the initial cotangents; changed in place.
-            is_weighed: whether they are the user's weights, whose exact zeros mean "not used".
+            weighed: the keys of those whose exact zeros mean "not used", as the user's weights.
             again: keep the record for another pass.
             keep, stop: see `pull_back`.
         """
@@ -297,7 +297,7 @@ class Recording:
         self.targets = tuple(cotangents)
         if self.trace.locks is not None:
             self.trace.locks.check()
-        masked = [key for key, ct in cotangents.items() if may_hold_zeros(ct)] if is_weighed else ()
+        masked = [key for key in weighed if may_hold_zeros(cotangents[key])]
         return pull_back(record, cotangents, keep, stop, masked)
 
     def _taken(self) -> list[Entry]:
@@ -387,6 +387,7 @@ class Linearization(Recording):
         variables: whether the variables that the function reads are inputs, too.
         transform: the name of the transform if it requires floating-point inputs, and others raise; else empty.
         outlives: whether passes run after the transform has returned, when the user may have overwritten the arguments.
+        ones: whether the seeds of the pass are ones.
 
     Attributes:
         result, aux: the results of the function, without the trace.
@@ -409,14 +410,18 @@ class Linearization(Recording):
         variables: bool = False,
         transform: str = "",
         outlives: bool = False,
+        ones: bool = False,
     ) -> None:
         trace = ReverseTrace(ends_with_call=not outlives)
         super().__init__(trace, variables)
         self.function = function
         self._places = places
         self.inputs: dict[Place, Input] = {}
+        recorder = recording()
+        start = 0
 
         def arguments() -> Any:
+            nonlocal start
             positional, named = list(args), dict(keywords)
             for place in places:
                 holder: Any = positional if isinstance(place, int) else named
@@ -424,6 +429,7 @@ class Linearization(Recording):
                 holder[place] = given.tree
             if transform:
                 refuse_integers(transform, function, self.inputs)
+            start = 0 if recorder is None else recorder.trace.count()
             return positional, named
 
         # Without variables the watch records nothing, but other threads need not miss what is read here.
@@ -439,12 +445,47 @@ class Linearization(Recording):
                 results.append(untraced(leaf))
                 self.outputs.append((None, as_payload(leaf) if type(leaf) is not Tensor else leaf))
         given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
-        self._leaves = owned(results, given)
-        self.result = unflatten(self.treedef, self._leaves)
         self.aux = owned_tree(aux, given) if has_aux else None
+        self._leaves = results
+        if recorder is not None and ones:
+            recorder.trace.shorten(self, start)
+        self._leaves = owned(self._leaves, given)
+        self.result = unflatten(self.treedef, self._leaves)
 
-    def pull(self, seeds: object, what: str, again: bool = False) -> dict[int, Any]:
+    def roots(self) -> list[tuple[int, Any]]:
+        """Return the keys of all inputs, variables among them, and their values below the trace."""
+        found = [pair for each in self.inputs.values() for pair in zip(each.keys, each.primals, strict=True)]
+        read = [(key, strip_ended(variable)) for variable, key in self.watch.chosen.items()]
+        return [*((key, primal) for key, primal in found if key is not None), *read]
+
+    def replace(self, trace: ReverseTrace, keys: dict[int, int], results: dict[Any, Any]) -> None:
+        """Replace the record by that of another trace.
+
+        Args:
+            trace: it has recorded an equivalent function, and has ended.
+            keys: the new keys of the connected inputs, by the old ones.
+            results: the new results, by the marks of the old ones.
+        """
+        self.trace, self.record, trace.record = trace, trace.record, []
+        for each in self.inputs.values():
+            each.keys = [None if key is None else keys.get(key, ~key) for key in each.keys]
+        self.watch.chosen = {variable: keys.get(key, ~key) for variable, key in self.watch.chosen.items()}
+        for place, (key, old) in enumerate(self.outputs):
+            if key is not None:
+                new = results[old._mark]
+                is_connected = type(new) is Tensor and new._trace is trace
+                value = new._payload if is_connected else new
+                self.outputs[place] = new._mark if is_connected else None, value
+                self._leaves[place] = boxed(value)
+
+    def pull(
+        self, seeds: object, what: str, again: bool = False, weighed: Sequence[bool] | None = None
+    ) -> dict[int, Any]:
         """Pull seeds, with the structure of the result, back to the inputs; None means ones.
+
+        Args:
+            seeds, what, again: as above; see `pass_back`.
+            weighed: whether exact zeros of each seed mean "not used"; by default those of all given seeds.
 
         Raises:
             SeedError: the seeds do not match the result.
@@ -457,7 +498,10 @@ class Linearization(Recording):
             )
         matched = [None] * len(self._leaves) if seeds is None else match_seeds(seeds, self.result, what)
         cotangents = self.first_cotangents(self.outputs, matched, what)
-        return self.pass_back(cotangents, seeds is not None, again)
+        if weighed is None:
+            return self.pass_back(cotangents, () if seeds is None else cotangents, again)
+        used = {key for (key, _), own in zip(self.outputs, weighed, strict=True) if not own}
+        return self.pass_back(cotangents, cotangents.keys() - used, again)
 
     def plain_result(self) -> str | None:
         """Describe the result if it holds no tensor, so that no part of it can be traced."""

@@ -67,7 +67,7 @@ def _run_value_and_gradients_function(
             f"{name_of(function)} was called with keyword arguments only, and without params the positional arguments "
             f"are differentiated.\nPass the arguments by position, or name them: params={list(keywords)}."
         )
-    traced = Linearization(function, args, keywords, places)
+    traced = Linearization(function, args, keywords, places, ones=dy is None)
     _warn_of_none(function, traced)
     return traced.result, traced.gradients(_pulled(function, traced, dy), UnconnectedGradients.NONE)
 
@@ -186,7 +186,7 @@ def _run_implicit_gradients(function: Callable[..., Any], args: tuple[Any, ...],
 def _run_implicit_value_and_gradients(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
-    traced = Linearization(function, args, keywords, (), variables=True)
+    traced = Linearization(function, args, keywords, (), variables=True, ones=True)
     traced.warn_of_other_threads()
     if not traced.watch.chosen:
         raise errors.NoVariablesError(
@@ -262,7 +262,7 @@ def _run_value_and_grad(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], argnums: Selection, has_aux: bool
 ) -> Any:
     places, keywords = select(function, argnums, args, keywords)
-    traced = Linearization(function, args, keywords, places, has_aux, transform="grad")
+    traced = Linearization(function, args, keywords, places, has_aux, transform="grad", ones=True)
     _check_scalar(function, traced.result)
     gradients = traced.gradients(_pulled(function, traced, None, "zero"), UnconnectedGradients.ZERO)
     several = not isinstance(argnums, (int, str, np.integer))

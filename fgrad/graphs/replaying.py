@@ -1,0 +1,274 @@
+"""Derivatives of long loops in plain Python: a recording that differentiates loops instead of their iterations.
+
+A function that a compiled function differentiates is recorded iteration by iteration. If it is long, its equations are
+rerolled before the backward pass, and the loops are differentiated in their place: so the backward pass, which has
+twice as many operations as the function, is recorded once for each loop and not once for each iteration.
+
+The equations stand for the record of the reverse trace only if they are the same operations on the same values. That is
+checked edge by edge, and it is not so where a rule of the user's or `stop_gradient` takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from typing_extensions import override
+
+from fgrad.core.primitive import PRIMITIVES, Primitive
+from fgrad.core.reverse import ITEM, OUTPUT, Entry, ReverseTrace
+from fgrad.core.tensor import box
+from fgrad.core.trace import is_seen, observing
+from fgrad.core.tree import flatten
+from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.graph import Block
+from fgrad.graphs.loop import Along, Iterations, iterations_of
+from fgrad.graphs.masks import VaryingMaskError, with_masks
+from fgrad.graphs.record import REMEDY, RecordTrace
+from fgrad.graphs.rerolling import rerolled
+from fgrad.transforms.linearization import Linearization
+
+_LONG = 1000
+"""In equations: fewer are differentiated as they are recorded."""
+_SHORTER = 8
+"""A function is worth to be differentiated anew if its equations are so many times fewer with loops."""
+
+
+class Rerolled(NamedTuple):
+    """A function with loops, and examples of its inputs."""
+
+    block: Block
+    examples: Mapping[Name, Any]
+
+
+class RerollingTrace(RecordTrace):
+    """Records a function, and differentiates the loops of long functions instead of their iterations.
+
+    Args:
+        lifts: see `RecordTrace`.
+        rerolls: whether to look for loops.
+
+    Attributes:
+        rerolls: as above.
+        rerolled: the functions with loops, by the range of their equations; None for one that has no long loops.
+    """
+
+    def __init__(self, lifts: bool = False, rerolls: bool = True) -> None:
+        super().__init__(REMEDY, notes_places=True, lifts=lifts, keeps_examples=True)
+        self.rerolls = rerolls
+        self.rerolled: dict[tuple[int, int], Rerolled | None] = {}
+
+    @override
+    def count(self) -> int:
+        return len(self.equations)
+
+    @override
+    def shorten(self, linearization: Linearization, start: int) -> None:
+        end = len(self.equations)
+        if not self.rerolls or end - start < _LONG or linearization.trace.exits or (observing and is_seen()):
+            return
+        inputs = [(key, x) for key, x in linearization.roots() if self.follows(x)]
+        outputs = [(key, x) for key, x in linearization.outputs if key is not None]
+        roots = {x._mark: key for key, x in inputs}
+        if len(roots) < len(inputs) or not all(self.follows(x) for _, x in outputs):
+            return
+        results = {x._mark: key for key, x in outputs}
+        if (start, end) not in self.rerolled:
+            aux = [x._mark for x in flatten(linearization.aux)[0] if self.follows(x)]
+            self.rerolled[start, end] = self._rerolled(start, linearization.record, roots, results, aux)
+        found = self.rerolled[start, end]
+        if found is not None:
+            self._replay(found, linearization, roots, results)
+
+    def _rerolled(
+        self,
+        start: int,
+        record: Sequence[Entry],
+        roots: Mapping[Name, int],
+        results: Mapping[Name, int],
+        aux: Sequence[Name],
+    ) -> Rerolled | None:
+        """Return the program of results from an equation on, with loops; None if it is not that of a record.
+
+        It is also None if other results need most of the equations, which would then be computed twice.
+        """
+        equations = self.equations[start:]
+        made = {name for equation in equations for name in equation.outputs}
+        again = Block((), {}, equations, aux).equations
+        if len(again) * _SHORTER > len(equations) or not is_record_of(equations, record, roots, results):
+            return None
+        used = dict.fromkeys(x for equation in equations for x in equation.inputs if type(x) is Name)
+        inputs = [x for x in used if x not in made and x not in self.constants]
+        block = Block(inputs, self.constants, equations, list(results))
+        examples = self._examples_of(inputs)
+        found = None if examples is None else with_loops(block, examples, is_masked=False)
+        return None if found is None or examples is None else Rerolled(found, examples)
+
+    def _examples_of(self, names: Iterable[Name]) -> dict[Name, Any] | None:
+        """Return examples of values; None if some were not kept."""
+        found, wanted = dict(self.given), set(names)
+        for equation, example in zip(self.equations, self.examples or (), strict=True):
+            if not wanted.isdisjoint(equation.outputs):
+                found.update(zip(equation.outputs, example if type(example) is tuple else (example,), strict=True))
+        return None if any(found.get(name) is None for name in wanted) else {name: found[name] for name in wanted}
+
+    def _replay(
+        self, found: Rerolled, linearization: Linearization, roots: Mapping[Name, int], results: Iterable[Name]
+    ) -> None:
+        """Differentiate a function anew, by its program with loops."""
+        trace = ReverseTrace(ends_with_call=linearization.trace.may_lock)
+        tensors = {name: box(x, self, name) for name, x in found.examples.items()}
+        with trace:
+            traced = {name: trace.root(x) for name, x in tensors.items() if name in roots}
+            computed = found.block.computed({**tensors, **traced})
+        keys = {roots[name]: x._mark for name, x in traced.items()}
+        linearization.replace(trace, keys, dict(zip(results, computed, strict=True)))
+
+
+def is_record_of(
+    equations: Sequence[Equation], record: Sequence[Entry], roots: Mapping[Name, int], results: Mapping[Name, int]
+) -> bool:
+    """Return whether a record has the operations of equations, as far as results depend on roots by them.
+
+    Args:
+        equations, record: what was recorded of one run of a function.
+        roots, results: the keys, in the record, of its inputs and results.
+    """
+    keys, edges = dict(roots), _Edges(record, results.values())
+    for equation in _differentiated(equations, results):
+        parents = [keys[x] for x in equation.inputs if type(x) is Name and x in keys]
+        if parents:
+            found = edges.next_results(parents, equation.primitive)
+            if not found:
+                return False
+            for place, key in found.items():
+                keys[equation.outputs[place]] = key
+    return edges.are_used_up() and all(keys.get(name) == key for name, key in results.items())
+
+
+class _Edges:
+    """The edges of a record on which results depend, in order."""
+
+    def __init__(self, record: Sequence[Entry], results: Iterable[int]) -> None:
+        needed = set(results)
+        for entry in reversed(record):
+            if entry[0] in needed:
+                needed.add(entry[2])
+        self._edges = [entry for entry in record if entry[0] in needed]
+        self._place = 0
+
+    def next_results(self, parents: list[int], primitive: Primitive) -> dict[int, int]:
+        """Return the keys of the next operation's results, by their positions.
+
+        They are empty if it is another primitive, or its arguments are not `parents`.
+        """
+        own = self._taken(len(parents))
+        if [edge[2] for edge in own] != parents or self._is_of(own[-1][0]) or own[0][0] != own[-1][0]:
+            return {}
+        key, rule = own[0][0], own[0][3]
+        if rule is ITEM and self._place < len(self._edges):  # the arguments are joined: the next edge leads to them
+            ((key, _, joined, rule, _, _),) = self._taken(1)
+            if joined != own[0][0]:
+                return {}
+        results = {}
+        while self._place < len(self._edges) and self._edges[self._place][3] is OUTPUT:
+            ((part, _, _, _, (_, place), _),) = self._taken(1)
+            results[place] = part
+        return (results or {0: key}) if rule.primitive is primitive else {}
+
+    def _taken(self, count: int) -> list[Entry]:
+        """Return the next edges."""
+        start, self._place = self._place, self._place + count
+        return self._edges[start : self._place]
+
+    def _is_of(self, key: int) -> bool:
+        """Return whether the next edge belongs to a result."""
+        return self._place < len(self._edges) and self._edges[self._place][0] == key
+
+    def are_used_up(self) -> bool:
+        """Return whether there are no more operations."""
+        return self._place == len(self._edges)
+
+
+def _differentiated(equations: Sequence[Equation], results: Iterable[Name]) -> list[Equation]:
+    """Return the equations on which results depend by operations with a derivative, in order."""
+    needed, found = set(results), list[Equation]()
+    for equation in reversed(equations):
+        primitive = equation.primitive
+        if not needed.isdisjoint(equation.outputs) and (primitive.vjps is not None or primitive.parted is not None):
+            needed.update(x for x in equation.inputs if type(x) is Name)
+            found.append(equation)
+    return found[::-1]
+
+
+def with_loops(block: Block, examples: Mapping[Name, Any], is_masked: bool) -> Block | None:
+    """Return a program with loops that can be differentiated; None if it is short, or has no such loops.
+
+    Args:
+        block: the program.
+        examples: possible values of its inputs.
+        is_masked: whether the cotangents of its results are masked (`fgrad.core.masked`).
+    """
+    if len(block.equations) < _LONG:
+        return None
+    found = rerolled(block, without_last=True)
+    if len(found.equations) * _SHORTER > len(block.equations):
+        return None
+    try:
+        found, _ = with_masks(found, {x: is_masked for x in found.outputs if type(x) is Name})
+    except VaryingMaskError:
+        return None
+    return with_examples(found, examples)
+
+
+def with_examples(block: Block, examples: Mapping[Name, Any]) -> Block:
+    """Return a program whose loops have examples, and read whole arrays, so that they can be differentiated.
+
+    Args:
+        block: the program.
+        examples: possible values of its inputs.
+    """
+    known, equations = {**block.constants, **examples}, list[Equation]()
+    for equation in block.equations:
+        loop = iterations_of(equation)
+        if loop is not None:
+            *before, equation = _with_whole_arrays(equation, loop, known)
+            equations += before
+            equation = _with_examples(equation, known)
+        else:
+            with np.errstate(all="ignore"):
+                known.update(equation.run(known))
+        equations.append(equation)
+    return Block(block.inputs, block.constants, equations, block.outputs)
+
+
+def _with_whole_arrays(equation: Equation, loop: Iterations, known: dict[Name, Any]) -> list[Equation]:
+    """Return the equation of a loop that reads whole arrays, after those that take these arrays out of others."""
+    shared, carry, arrays = loop.parted(equation.inputs)
+    found, reads = list[Equation](), list[Along]()
+    for place, (x, along) in enumerate(zip(arrays, loop.reads, strict=True)):
+        is_whole = x.shape[0] == loop.count and along in (Along(), Along().backwards(loop.count))
+        reads.append(along if is_whole else Along())
+        if not is_whole:
+            end = along.start + along.step * loop.count
+            key = slice(along.start, end if end >= 0 else None, along.step)
+            rows = (known[x] if type(x) is Name else x)[key]
+            name = arrays[place] = Name(rows)
+            known[name] = rows
+            found.append(Equation((name,), PRIMITIVES["index"], (x,), {"template": (key,)}, True, place=equation.place))
+    loop = replace(loop, reads=reads, _derived={})
+    return [*found, replace(equation, primitive=Primitive("loop", loop), inputs=(*shared, *carry, *arrays))]
+
+
+def _with_examples(equation: Equation, known: dict[Name, Any]) -> Equation:
+    """Return the equation of a loop with examples, and add possible results to `known`."""
+    loop = iterations_of(equation)
+    assert loop is not None
+    *once, arrays = loop.parted([known[x] if type(x) is Name else x for x in equation.inputs])
+    elements = [x[along.start] for x, along in zip(arrays, loop.reads, strict=True)]
+    examples = [x for part in (*once, elements) for x in part]
+    body = with_examples(loop.body, dict(zip(loop.body.inputs, examples, strict=True)))
+    known.update(zip(equation.outputs, loop.forms(), strict=True))
+    return replace(equation, primitive=Primitive("loop", replace(loop, body=body, examples=examples, _derived={})))

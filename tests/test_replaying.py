@@ -1,0 +1,322 @@
+"""Derivatives of long loops in plain Python, compiled: as loops, and equal to those of the plain run."""
+
+import numpy as np
+import pytest
+
+import fgrad as fg
+from fgrad.core.tree import flatten
+from fgrad.graphs import replaying
+from fgrad.graphs.loop import iterations_of
+from fgrad.graphs.replaying import RerollingTrace
+
+RNG = np.random.default_rng(5)
+X = RNG.uniform(0.3, 0.9, 4)
+XS = RNG.uniform(0.2, 1.0, (60, 4))
+MATRIX = RNG.normal(size=(4, 4)) / 4
+
+
+@pytest.fixture(autouse=True)
+def short_programs_are_long(monkeypatch):
+    monkeypatch.setattr(replaying, "_LONG", 60)
+    monkeypatch.setattr(replaying, "_SHORTER", 2)
+
+
+@pytest.fixture
+def replayed(monkeypatch):
+    """The programs with loops whose derivatives replaced those of their iterations, None for those refused."""
+    found, original = [], RerollingTrace._rerolled
+
+    def rerolled(*args):
+        found.append(original(*args))
+        return found[-1]
+
+    monkeypatch.setattr(RerollingTrace, "_rerolled", rerolled)
+    return found
+
+
+def orbit(state):
+    for _ in range(40):
+        position, speed = state[:2], state[2:]
+        speed = speed - 0.1 * position / np.sum(position**2) ** 1.5
+        state = np.concatenate([position + 0.1 * speed, speed])
+    return np.sum(state**2)
+
+
+def pendulum(state):
+    for _ in range(30):
+        a, b, p, q = state
+        state = state + 0.01 * np.stack([p, q, np.sin(a - b) * p, np.cos(a) * q])
+    return np.sum(state * state)
+
+
+def recursion(params, xs):
+    scale, decay = params[0], params[1]
+    variance, loss = np.var(xs), 0.0
+    for row in xs:
+        loss = loss + np.log(variance) + row[0] ** 2 / variance
+        variance = scale + decay * row[0] ** 2 + 0.5 * variance
+    return loss
+
+
+def network(weights, inside, xs):
+    h = np.zeros(4)
+    for x in xs:
+        h = np.tanh(h @ weights + x @ inside)
+    return np.sum(h**2)
+
+
+def gates(weights, xs):
+    h = c = np.zeros(4)
+    for x in xs:
+        i, f = np.split(x[:2] @ weights + np.tile(h, 2), 2)
+        c = c / (1 + np.exp(-f)) + np.tanh(i)
+        h = np.tanh(c)
+    return np.sum(h * c)
+
+
+def lagged(x):
+    before, now, total = x, 2 * x, 0.0
+    for _ in range(40):
+        before, now = now, 0.9 * now - 0.2 * np.sin(before)
+        total = total + np.sum(now)
+    return total
+
+
+def backwards(x, xs):
+    for row in xs[::-1]:
+        x = x * np.cos(row) + row[::-1]
+    return np.sum(x)
+
+
+def every_second(x, xs):
+    for t in range(1, 59, 2):
+        x = x * np.cos(xs[t]) + xs[t - 1] * np.sin(x)
+    return np.sum(x * x)
+
+
+def stacked(x):
+    rows = []
+    for _ in range(40):
+        x = x + 0.1 * np.sin(x)
+        rows.append(x)
+    return np.sum(np.stack(rows) ** 2)
+
+
+def masked(x):
+    for _ in range(40):
+        x = np.where(x > 0.5, x - 0.1 * np.sqrt(x), x + 0.05)
+    return np.sum(x)
+
+
+def nested(x):
+    for _ in range(12):
+        y = x
+        for _ in range(15):
+            y = y + 0.01 * np.sin(y)
+        x = 0.5 * (x + y)
+    return np.sum(x)
+
+
+def two_loops(x):
+    for _ in range(40):
+        x = x + 0.1 * np.sin(x)
+    y = x * 2
+    for _ in range(40):
+        y = y - 0.05 * y * x
+    return np.sum(y)
+
+
+def written(x):
+    y = fg.numpy.zeros(40)
+    y[0] = x[0]
+    for t in range(1, 40):
+        y[t] = 0.9 * y[t - 1] + x[1] * np.sin(y[t - 1])
+    return np.sum(y**2)
+
+
+def complex_rotation(x):
+    z = x + 0.5j
+    for _ in range(40):
+        z = z * np.exp(0.1j) + 0.01 * z * z
+    return np.sum(np.abs(z) ** 2)
+
+
+LOOPS = {
+    "orbit": (orbit, X),
+    "pendulum": (pendulum, X),
+    "recursion": (recursion, X, XS),
+    "network": (network, MATRIX, MATRIX.T, XS),
+    "gates": (gates, RNG.normal(size=(2, 8)) / 3, XS),
+    "lagged": (lagged, X),
+    "backwards": (backwards, X, XS),
+    "every second": (every_second, X, XS),
+    "stacked": (stacked, X),
+    "masked": (masked, X),
+    "nested": (nested, X),
+    "two loops": (two_loops, X),
+    "written": (written, X),
+    "complex": (complex_rotation, X),
+}
+
+
+def assert_same(found, wanted, rtol=1e-11):
+    for x, y in zip(flatten(found)[0], flatten(wanted)[0], strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol, 1e-13)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_derivatives_of_loops_are_those_of_their_iterations(name, replayed):
+    function, *args = LOOPS[name]
+    transform = fg.value_and_grad(function, argnums=tuple(range(len(args))))
+    compiled = fg.compile(transform)
+    assert_same(compiled(*args), transform(*args))
+    others = [arg * 0.9 for arg in args]
+    assert_same(compiled(*others), transform(*others))
+    (program,) = replayed  # the second recording uses the program of the first one
+    assert program is not None
+    assert any(iterations_of(equation) for equation in program.block.equations)
+
+
+def test_all_transforms_that_seed_with_ones_differentiate_loops(replayed):
+    w = fg.Variable(X)
+    transforms = [
+        (fg.grad(pendulum), (X,)),
+        (fg.gradients_function(pendulum), (X,)),
+        (fg.value_and_grad(lambda x: (pendulum(x), x[0]), has_aux=True), (X,)),
+        (fg.implicit_value_and_gradients(lambda: pendulum(w * 1.0)), ()),
+        (fg.value_and_grad(lambda tree: pendulum(tree["a"]) * tree["b"]), ({"a": X, "b": np.float64(2.0)},)),
+    ]
+    for transform, args in transforms:
+        assert_same(fg.compile(transform)(*args), transform(*args))
+    assert len(replayed) == len(transforms)
+    assert None not in replayed
+
+
+def test_derivatives_that_are_weighed_or_nested_are_those_of_the_plain_run():
+    for transform in (
+        fg.jacobian(lambda x: np.stack([pendulum(x), np.sum(x)])),
+        fg.hessian(pendulum),
+        lambda x: fg.hvp(pendulum)(x, x),
+        lambda x: fg.vjp(pendulum, x)[1](2.0),
+        fg.vmap(fg.grad(pendulum)),
+        fg.grad(lambda x: np.sum(fg.grad(pendulum)(x) ** 2)),
+        lambda x: fg.gradients_function(pendulum)(x, dy=0.0),
+    ):
+        x = XS[:3] if isinstance(transform, type(fg.vmap(orbit))) and "vmap" in repr(transform) else X
+        assert_same(fg.compile(transform)(x), transform(x), 1e-9)
+
+
+def test_loops_whose_iterations_are_results_too_run_once(replayed):
+    def trajectory(x):
+        rows = [x]
+        for _ in range(40):
+            rows.append(rows[-1] + 0.1 * np.sin(rows[-1]))
+        return np.sum(rows[-1]), np.stack(rows)
+
+    transform = fg.value_and_grad(trajectory, has_aux=True)
+    assert_same(fg.compile(transform)(X), transform(X))
+    assert replayed == [None]
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_derivatives_and_batches_of_compiled_loops_are_those_of_their_iterations(name):
+    function, first, *rest = LOOPS[name]
+    compiled = fg.compile(function)
+    direction, batch = RNG.normal(size=first.shape), np.stack([first, first * 0.8])
+    for transform, args in [
+        (fg.value_and_grad, (first,)),
+        (lambda f: fg.jvp(lambda x: f(x, *rest), [first], [direction]), ()),
+        (lambda f: fg.vmap(f, in_axes=(0, *(None for _ in rest))), (batch,)),
+        (lambda f: fg.vmap(fg.grad(f), in_axes=(0, *(None for _ in rest))), (batch,)),
+        (lambda f: fg.hvp(lambda x: f(x, *rest))(first, direction), ()),
+    ]:
+        of_compiled, of_plain = transform(compiled), transform(function)
+        found = of_compiled(*args, *rest) if callable(of_compiled) else of_compiled
+        wanted = of_plain(*args, *rest) if callable(of_plain) else of_plain
+        assert_same(found, wanted, 1e-9)
+
+
+def with_stop(x):
+    for _ in range(40):
+        x = x + 0.1 * fg.stop_gradient(np.sin(x)) * x
+    return np.sum(x)
+
+
+@fg.custom_vjp
+def doubled(x):
+    return 2 * x
+
+
+doubled.defvjp(lambda x: (2 * x, None), lambda kept, ct: (7 * ct,))
+
+
+def with_rule(x):
+    for _ in range(40):
+        x = 0.4 * doubled(x) + 0.01 * np.sin(x)
+    return np.sum(x)
+
+
+def with_captured(x):
+    def inner(p):
+        for _ in range(40):
+            p = p + 0.1 * np.sin(p) * x
+        return np.sum(p)
+
+    return fg.grad(inner)(x)  # p and x have the same value, and only p is differentiated
+
+
+def with_leak(x):
+    kept = []
+
+    def inner(p):
+        for _ in range(40):
+            p = p + 0.1 * np.sin(p)
+            kept.append(p)
+        return np.sum(p)
+
+    gradient = fg.grad(inner)(x)
+    return gradient, fg.grad(lambda p: inner(p) ** 2)(x)
+
+
+@pytest.mark.parametrize("function", [with_stop, with_rule])
+def test_iterations_with_rules_of_their_own_are_differentiated_one_by_one(function, replayed):
+    transform = fg.value_and_grad(function)
+    assert_same(fg.compile(transform)(X), transform(X))
+    assert not any(replayed)
+
+
+def test_a_value_that_is_captured_too_is_not_differentiated():
+    assert_same(fg.compile(with_captured)(X), with_captured(X))
+    assert_same(fg.compile(with_leak)(X), with_leak(X))
+    twice = fg.value_and_grad(lambda x, y: orbit(x) * pendulum(y), argnums=(0, 1))
+    assert_same(fg.compile(lambda x: twice(x, x))(X), twice(X, X))
+
+
+def zero_times_infinite(x, mask):
+    total, y = 0.0, x
+    for _ in range(30):
+        total = total + np.sum(0.0 * np.sqrt(y)) if mask is None else total + np.sum(np.where(mask, np.sqrt(y), 0.0))
+        y = y * 1.0
+    return total
+
+
+@pytest.mark.parametrize("mask", [None, np.array([True, False, True, True])])
+def test_zeros_win_over_infinities_where_a_mask_has_made_them(mask):
+    x = np.array([1.0, 0.0, 2.0, 3.0])
+    transform = fg.value_and_grad(lambda x: zero_times_infinite(x, mask))
+    with np.errstate(all="ignore"):
+        wanted = transform(x)
+    assert np.isnan(wanted[1].numpy()[1]) == (mask is None)
+    assert_same(fg.compile(transform)(x), wanted)
+
+
+def test_the_choice_of_finding_no_loops_holds_for_derivatives(replayed):
+    assert_same(fg.compile(fg.grad(pendulum), reroll=False)(X), fg.grad(pendulum)(X))
+    assert not replayed
+
+
+def test_values_that_change_are_noticed_in_long_programs():
+    counter = iter(range(10**6))
+    changing = fg.compile(fg.grad(lambda x: pendulum(x) * next(counter)))
+    with pytest.raises(fg.errors.FrozenValueError):
+        changing(X)
