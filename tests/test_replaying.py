@@ -192,6 +192,21 @@ def test_all_transforms_that_seed_with_ones_differentiate_loops(replayed):
     assert None not in replayed
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_steps_of_optimizers_differentiate_loops(given, replayed):
+    def trained(compiles):
+        w = fg.Variable(X)
+        optimizer = fg.optimizers.Adam(0.05)
+        step = compiles(lambda: optimizer.minimize(lambda: pendulum(w * 1.0), [w] if given else None))
+        for _ in range(5):
+            step()
+        return w.numpy()
+
+    np.testing.assert_allclose(trained(fg.compile), trained(lambda step: step), 1e-9)
+    assert len(replayed) == 1
+    assert None not in replayed
+
+
 def test_derivatives_that_are_weighed_or_nested_are_those_of_the_plain_run():
     for transform in (
         fg.jacobian(lambda x: np.stack([pendulum(x), np.sum(x)])),

@@ -259,11 +259,11 @@ class Trace:
         """Return the number of recorded operations, for `shorten`."""
         return 0
 
-    def shorten(self, linearization: Any, start: int) -> None:
-        """Give a linearization a shorter record that is equivalent, if there is one.
+    def shorten(self, recording: Any, start: int) -> None:
+        """Give a recording of a reverse trace a shorter record that is equivalent, if there is one.
 
         Args:
-            linearization: of a function that this trace, a program, has recorded, too.
+            recording: of a function that this trace, a program, has recorded, too.
             start: the number of operations that had been recorded before.
         """
 

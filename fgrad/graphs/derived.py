@@ -175,8 +175,8 @@ def _parted(block: Block, results: int, connected: Places, recomputes: bool) -> 
     again, gradients = _moved_again(parts, later, {*leaves, *block.constants}), block.outputs[results:]
     used = dict.fromkeys(x for equation in (*again, *parts[1]) for x in equation.inputs if type(x) is Name)
     used.update(dict.fromkeys(x for x in gradients if type(x) is Name))
-    made = {name for equation in again for name in equation.outputs}
-    kept = [x for x in used if x not in later | made and x not in block.constants and x not in leaves]
+    known = {*later, *block.constants, *leaves, *(name for equation in again for name in equation.outputs)}
+    kept = [x for x in used if x not in known]
     places = [place for place, leaf in enumerate(leaves) if leaf in used]
     taken = [*kept, *(leaves[place] for place in places), *cotangents]
     first = [*parts[0], *parts[1]] if recomputes else parts[0]

@@ -28,7 +28,7 @@ from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.graphs.masks import VaryingMaskError, with_masks
 from fgrad.graphs.record import REMEDY, RecordTrace
 from fgrad.graphs.rerolling import rerolled
-from fgrad.transforms.linearization import Linearization
+from fgrad.transforms.linearization import Recording
 
 _LONG = 1000
 """In equations: fewer are differentiated as they are recorded."""
@@ -65,22 +65,22 @@ class RerollingTrace(RecordTrace):
         return len(self.equations)
 
     @override
-    def shorten(self, linearization: Linearization, start: int) -> None:
+    def shorten(self, recording: Recording, start: int) -> None:
         end = len(self.equations)
-        if not self.rerolls or end - start < _LONG or linearization.trace.exits or (observing and is_seen()):
+        if not self.rerolls or end - start < _LONG or recording.trace.exits or (observing and is_seen()):
             return
-        inputs = [(key, x) for key, x in linearization.roots() if self.follows(x)]
-        outputs = [(key, x) for key, x in linearization.outputs if key is not None]
+        inputs = [(key, x) for key, x in recording.roots() if self.follows(x)]
+        outputs = [(key, x) for key, x in recording.outputs if key is not None]
         roots = {x._mark: key for key, x in inputs}
         if len(roots) < len(inputs) or not all(self.follows(x) for _, x in outputs):
             return
         results = {x._mark: key for key, x in outputs}
         if (start, end) not in self.rerolled:
-            aux = [x._mark for x in flatten(linearization.aux)[0] if self.follows(x)]
-            self.rerolled[start, end] = self._rerolled(start, linearization.record, roots, results, aux)
+            aux = [x._mark for x in flatten(recording.aux)[0] if self.follows(x)]
+            self.rerolled[start, end] = self._rerolled(start, recording.record, roots, results, aux)
         found = self.rerolled[start, end]
         if found is not None:
-            self._replay(found, linearization, roots, results)
+            self._replay(found, recording, roots, results)
 
     def _rerolled(
         self,
@@ -115,16 +115,16 @@ class RerollingTrace(RecordTrace):
         return None if any(found.get(name) is None for name in wanted) else {name: found[name] for name in wanted}
 
     def _replay(
-        self, found: Rerolled, linearization: Linearization, roots: Mapping[Name, int], results: Iterable[Name]
+        self, found: Rerolled, recording: Recording, roots: Mapping[Name, int], results: Iterable[Name]
     ) -> None:
         """Differentiate a function anew, by its program with loops."""
-        trace = ReverseTrace(ends_with_call=linearization.trace.may_lock)
+        trace = ReverseTrace(ends_with_call=recording.trace.may_lock)
         tensors = {name: box(x, self, name) for name, x in found.examples.items()}
         with trace:
             traced = {name: trace.root(x) for name, x in tensors.items() if name in roots}
             computed = found.block.computed({**tensors, **traced})
         keys = {roots[name]: x._mark for name, x in traced.items()}
-        linearization.replace(trace, keys, dict(zip(results, computed, strict=True)))
+        recording.replace(trace, keys, dict(zip(results, computed, strict=True)))
 
 
 def is_record_of(

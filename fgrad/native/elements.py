@@ -6,6 +6,7 @@ deep, so the traversal uses an explicit stack instead of recursion.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 
 import numpy as np
@@ -37,6 +38,7 @@ class Pointers:
     def __init__(self, stored: Set[Node], homes: Mapping[Node, Node]) -> None:
         self._stored, self._homes = stored, homes
         self.parameters: dict[tuple[Node, int], Parameter] = {}
+        self._into: defaultdict[Node, list[Parameter]] = defaultdict(list)
         self.buffers: dict[Node, tuple[tuple[Affine | None, ...], Shape]] = {}
 
     def has(self, node: Node) -> bool:
@@ -48,7 +50,8 @@ class Pointers:
         """Return the pointer to an element of an array, as a parameter."""
         key = self._home_of(node), offset
         if key not in self.parameters:
-            self.parameters[key] = Parameter(f"p{len(self.parameters)}", is_noalias=True)
+            self.parameters[key] = made = Parameter(f"p{len(self.parameters)}", is_noalias=True)
+            self._into[key[0]].append(made)
         return self.parameters[key]
 
     def _home_of(self, node: Node) -> Node:
@@ -58,8 +61,7 @@ class Pointers:
 
     def parameters_of(self, nodes: Iterable[Node]) -> set[Parameter]:
         """Return all parameters that point into arrays."""
-        roots = set(map(self._home_of, nodes))
-        return {parameter for (root, _), parameter in self.parameters.items() if root in roots}
+        return {parameter for root in set(map(self._home_of, nodes)) for parameter in self._into[root]}
 
     def note_writes(self, nodes: Iterable[Node]) -> None:
         """Note writes to arrays: several parameters that point into one of them alias each other."""

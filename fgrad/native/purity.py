@@ -22,7 +22,7 @@ from fgrad.graphs.graph import Block, Graph, output_of
 from fgrad.graphs.loop import Iterations, iterations_of, loop_of
 from fgrad.graphs.record import Recording, RecordTrace, held, run_recorded
 from fgrad.graphs.replaying import RerollingTrace
-from fgrad.transforms.linearization import Linearization
+from fgrad.transforms import linearization
 from fgrad.typing import Array
 
 
@@ -135,13 +135,13 @@ class _Repeat(RerollingTrace):
         self.place = equation.place
 
     @override
-    def shorten(self, linearization: Linearization, start: int) -> None:
+    def shorten(self, recording: linearization.Recording, start: int) -> None:
         range_ = start, len(self.equations)
         if range_ in self._rerolled_first and all(
             map(operator.is_, self.equations[start:], self._written_first[start : range_[1]])
         ):
             self.rerolled[range_] = self._rerolled_first[range_]
-        super().shorten(linearization, start)
+        super().shorten(recording, start)
 
     def _is_repeated(
         self, equation: Equation, primitive: Primitive, args: Sequence[Any], metadata: Mapping[str, Any]

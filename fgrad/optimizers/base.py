@@ -32,7 +32,7 @@ from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
 from fgrad.optimizers.settings import Hyper, Settings, check_hyper, evaluated, known, may_differ
 from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
-from fgrad.tapes.tape import GradientTape, gradient_of, recording_of, warn_of_none
+from fgrad.tapes.tape import GradientTape, gradient_of, recording_of, shortened, warn_of_none
 from fgrad.typing import Array, ArrayLike, Operand
 
 if TYPE_CHECKING:
@@ -398,6 +398,7 @@ class Optimizer:
             raise
         inputs.check_loss(value)
         variables = list(tape.watched_variables() if var_list is None else var_list)
+        value = shortened(tape, value) if grad_loss is None else value
         gradients = gradient_of(tape, value, variables, grad_loss)
         return list(zip(gradients, variables, strict=True)), tape, value
 

@@ -110,6 +110,7 @@ class GradientTape:
         trace.holder = weakref.ref(self)
         self._watched, self._handles = {}, {}
         self._recording = Recording(trace, self._watch_accessed)
+        self._recording.begin()
 
     def _resume(self) -> None:
         recording_of(self).resume()
@@ -614,6 +615,18 @@ def gradient_of(
     check_tensors("sources", sources)
     seeds = match_seeds(output_gradients, target, "output_gradients")
     return tape._pulled(flatten(target)[0], seeds, sources, unconnected, output_gradients is not None)
+
+
+def shortened(tape: GradientTape, target: Any) -> Any:
+    """Return the only target of a tape, with ones as its seed, after the record of its variables has been shortened."""
+    recording = recording_of(tape)
+    layer = layer_of(recording.trace, target)
+    if layer is None or tape._watched:
+        return target
+    recording.outputs = [(layer._mark, layer._payload)]
+    recording.shorten()
+    ((key, value),) = recording.outputs
+    return boxed(value) if key is None else box(value, recording.trace, key)
 
 
 def warn_of_none(tape: GradientTape) -> None:

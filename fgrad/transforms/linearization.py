@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.coerce import PLAIN, collected
@@ -29,6 +30,7 @@ from fgrad.core.overrides import refuse_labelled, refuse_masked
 from fgrad.core.primitive import ZERO
 from fgrad.core.reverse import Entry, ReverseTrace, pull_back
 from fgrad.core.tensor import Tensor, boxed, is_weak, own_handle, strip_ended
+from fgrad.core.trace import Trace, running
 from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch, recording
 from fgrad.errors.places import depth_of_user
@@ -201,9 +203,14 @@ class Recording:
         outline: the outline of the record of the last pass, if a number was taken out of the trace.
         targets: the keys of the initial cotangents of that pass.
         missed: the name of a variable that another thread has read, and whether this one has, too.
+        outputs: for each result of the function, its key, or None if it is not connected, and its value.
+        aux: further results, which are not differentiated.
     """
 
     is_used = False
+    aux: Any = None
+    _program: Trace | None = None
+    _start = 0
     outline: Outline | None = None
     targets: Collection[int] = ()
     missed: tuple[str, bool] | None = None
@@ -211,6 +218,7 @@ class Recording:
     def __init__(self, trace: ReverseTrace, all_trainable: bool) -> None:
         self.trace, self.watch = trace, VariableWatch(trace, all_trainable)
         self.record: list[Entry] = trace.record
+        self.outputs: list[tuple[int | None, Any]] = []
 
     @property
     def is_open(self) -> bool:
@@ -230,6 +238,36 @@ class Recording:
             self.record, self.trace.record = self.trace.record, []
         self.trace.copies.clear()
         self.watch.__exit__()
+
+    def begin(self) -> None:
+        """Note where the function begins in the recording of the innermost program."""
+        if running.watches and (recorder := recording()) is not None:
+            self._program, self._start = recorder.trace, recorder.trace.count()
+
+    def shorten(self) -> None:
+        """Use a shorter record that is equivalent, if that program has one; the seeds of all results are ones."""
+        if self._program is not None:
+            self._program.shorten(self, self._start)
+
+    def roots(self) -> list[tuple[int, Any]]:
+        """Return the keys of all inputs, and their values below the trace."""
+        return [(key, strip_ended(variable)) for variable, key in self.watch.chosen.items()]
+
+    def replace(self, trace: ReverseTrace, keys: dict[int, int], results: dict[Any, Any]) -> None:
+        """Replace the record by that of another trace.
+
+        Args:
+            trace: it has recorded an equivalent function, and has ended.
+            keys: the new keys of the connected inputs, by the old ones.
+            results: the new results, by the marks of the old ones.
+        """
+        self.trace, self.record, trace.record = trace, trace.record, []
+        self.watch.chosen = {variable: keys.get(key, ~key) for variable, key in self.watch.chosen.items()}
+        for place, (key, old) in enumerate(self.outputs):
+            if key is not None:
+                new = results[old._mark]
+                is_connected = type(new) is Tensor and new._trace is trace
+                self.outputs[place] = (new._mark, new._payload) if is_connected else (None, new)
 
     def warn_of_other_threads(self) -> None:
         """Warn if a trainable variable was read in another thread: what is computed there has no gradient here."""
@@ -297,7 +335,7 @@ class Recording:
         self.targets = tuple(cotangents)
         if self.trace.locks is not None:
             self.trace.locks.check()
-        masked = [key for key in weighed if may_hold_zeros(cotangents[key])]
+        masked = weighed and [key for key in weighed if may_hold_zeros(cotangents[key])]
         return pull_back(record, cotangents, keep, stop, masked)
 
     def _taken(self) -> list[Entry]:
@@ -392,7 +430,6 @@ class Linearization(Recording):
     Attributes:
         result, aux: the results of the function, without the trace.
         inputs: the traced arguments, by place.
-        outputs: for each leaf of the result its key, or None if it is not connected, and its value.
 
     Raises:
         NoResultError: the function returned None.
@@ -417,11 +454,9 @@ class Linearization(Recording):
         self.function = function
         self._places = places
         self.inputs: dict[Place, Input] = {}
-        recorder = recording()
-        start = 0
+        self.begin()
 
         def arguments() -> Any:
-            nonlocal start
             positional, named = list(args), dict(keywords)
             for place in places:
                 holder: Any = positional if isinstance(place, int) else named
@@ -429,14 +464,14 @@ class Linearization(Recording):
                 holder[place] = given.tree
             if transform:
                 refuse_integers(transform, function, self.inputs)
-            start = 0 if recorder is None else recorder.trace.count()
+            if self._program is not None:
+                self._start = self._program.count()  # after what the arguments have recorded
             return positional, named
 
         # Without variables the watch records nothing, but other threads need not miss what is read here.
         leaves, self.treedef, aux = run_connected(trace, function, arguments, self.watch, has_aux)
         self.record, trace.record = trace.record, []
         results: list[Any] = []
-        self.outputs: list[tuple[int | None, Any]] = []
         for leaf in leaves:
             if type(leaf) is Tensor and leaf._trace is trace:
                 results.append(boxed(leaf._payload))
@@ -447,36 +482,24 @@ class Linearization(Recording):
         given = [] if outlives else [primal for each in self.inputs.values() for primal in each.primals]
         self.aux = owned_tree(aux, given) if has_aux else None
         self._leaves = results
-        if recorder is not None and ones:
-            recorder.trace.shorten(self, start)
+        if ones and self._program is not None:
+            self.shorten()
         self._leaves = owned(self._leaves, given)
         self.result = unflatten(self.treedef, self._leaves)
 
+    @override
     def roots(self) -> list[tuple[int, Any]]:
-        """Return the keys of all inputs, variables among them, and their values below the trace."""
         found = [pair for each in self.inputs.values() for pair in zip(each.keys, each.primals, strict=True)]
-        read = [(key, strip_ended(variable)) for variable, key in self.watch.chosen.items()]
-        return [*((key, primal) for key, primal in found if key is not None), *read]
+        return [*((key, primal) for key, primal in found if key is not None), *super().roots()]
 
+    @override
     def replace(self, trace: ReverseTrace, keys: dict[int, int], results: dict[Any, Any]) -> None:
-        """Replace the record by that of another trace.
-
-        Args:
-            trace: it has recorded an equivalent function, and has ended.
-            keys: the new keys of the connected inputs, by the old ones.
-            results: the new results, by the marks of the old ones.
-        """
-        self.trace, self.record, trace.record = trace, trace.record, []
+        connected = [place for place, (key, _) in enumerate(self.outputs) if key is not None]
+        super().replace(trace, keys, results)
+        for place in connected:
+            self._leaves[place] = boxed(self.outputs[place][1])
         for each in self.inputs.values():
             each.keys = [None if key is None else keys.get(key, ~key) for key in each.keys]
-        self.watch.chosen = {variable: keys.get(key, ~key) for variable, key in self.watch.chosen.items()}
-        for place, (key, old) in enumerate(self.outputs):
-            if key is not None:
-                new = results[old._mark]
-                is_connected = type(new) is Tensor and new._trace is trace
-                value = new._payload if is_connected else new
-                self.outputs[place] = new._mark if is_connected else None, value
-                self._leaves[place] = boxed(value)
 
     def pull(
         self, seeds: object, what: str, again: bool = False, weighed: Sequence[bool] | None = None
