@@ -13,6 +13,7 @@ module that is being imported, has to be held by another thread, which continues
 from __future__ import annotations
 
 import _thread
+import itertools
 import os
 import threading
 import weakref
@@ -23,14 +24,20 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()
+_numbers = itertools.count()
 
 
 class Lock:
-    """A reentrant lock."""
+    """A reentrant lock.
 
-    __slots__ = ("_lock", "__weakref__")
+    Attributes:
+        number: higher than those of earlier locks.
+    """
+
+    __slots__ = ("_lock", "number", "__weakref__")
 
     def __init__(self) -> None:
+        self.number = next(_numbers)
         self.renew()
         _all.add(self)
 

@@ -312,11 +312,14 @@ class Variable(TensorLike):
 
 
 class Exclusive:
-    """A context in which no other thread assigns to some variables; it can be entered by several threads."""
+    """A context in which no other thread assigns to some variables; it can be entered by several threads.
+
+    Each thread locks in the same order. The state of objects comes first, as in a step of an optimizer.
+    """
 
     def __init__(self, variables: Iterable[Variable]) -> None:
-        ordered = sorted(variables, key=lambda variable: variable.number)  # each thread locks in the same order
-        self._locks = [each.lock for each in ordered]
+        ordered = sorted(variables, key=lambda each: (not isinstance(each, Cell), each.lock.number))
+        self._locks = list(dict.fromkeys(each.lock for each in ordered))
 
     def __enter__(self) -> None:
         taken = 0
@@ -367,13 +370,16 @@ class Cell(Variable):
         read: a function that returns the state, an array or a number.
         write: a function that replaces it.
         name: the name in messages.
+        lock: the object's lock, which is held while the state changes; by default one of the cell's own.
     """
 
-    def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], name: str) -> None:
+    def __init__(
+        self, read: Callable[[], Any], write: Callable[[Any], None], name: str, lock: Lock | None = None
+    ) -> None:
         self._read, self._write = read, write
         self._seen: tuple[Any, Any] = (None, None)
         self.trainable, self.name, self.number = False, name, creation_number()
-        self.lock = Lock()
+        self.lock = lock or Lock()
 
     @property
     def _value(self) -> Any:
