@@ -1,6 +1,6 @@
 """Locks that are released in forked children, and work that signal handlers cannot interrupt.
 
-with Lock():             a reentrant lock, which is released in a forked child
+with Lock():             a reentrant lock, which is released in a child that another thread forks
 apart(function)          runs a function in a new thread, and waits
 with STEADY:             a fork waits until the block is done
 imported(function)       both, for a function that imports modules
@@ -38,12 +38,13 @@ class Lock:
 
     def __init__(self) -> None:
         self.number = next(_numbers)
-        self.renew()
+        self._lock = threading.RLock()
         _all.add(self)
 
     def renew(self) -> None:
-        """Replace the lock by a released one."""
-        self._lock = threading.RLock()
+        """Replace the lock by a released one, unless this thread holds it."""
+        if not self._lock._is_owned():  # type: ignore[attr-defined]  # as in `threading.Condition`
+            self._lock = threading.RLock()
 
     def __enter__(self) -> None:
         self._lock.acquire()

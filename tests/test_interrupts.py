@@ -251,6 +251,71 @@ def test_children_that_are_forked_while_another_thread_compiles(delay):
     assert printed(FORKS_WHILE_OTHERS_COMPILE, delay) == f"{[0] * 8}\n"
 
 
+FORKS_WHILE_LOCKS_ARE_HELD = """
+    import os, signal, threading, warnings
+    import numpy as np
+    import fgrad as fg
+
+    warnings.simplefilter("ignore")
+    data = np.ones((600, 600))
+    w = fg.Variable(1.0)
+    inside, leave = threading.Event(), threading.Event()
+
+    def rate():
+        inside.set()
+        leave.wait(60)
+        return 0.5
+
+    optimizer = fg.optimizers.GradientDescent(rate)  # evaluated while a step holds its lock
+
+    def differentiated(x):
+        total = np.sum(np.sin(data[::2] * x))
+        optimizer.apply_gradients([(1.0, w)])
+        return total
+
+    thread = threading.Thread(target=lambda: fg.grad(differentiated)(1.0), daemon=True)
+    thread.start()
+    inside.wait(60)
+
+    def status(child):
+        return os.waitpid(child, 0)[1]
+
+    def own(x):
+        total = np.sum(data * x)
+        child = os.fork()
+        if not child:
+            assert not data.flags.writeable  # the forked thread goes on with its own derivative
+        children.append(child)
+        return total
+
+    children = [os.fork()]
+    if not children[0]:
+        signal.alarm(60)
+        data[...] = 2.0
+        leave.set()
+        optimizer.apply_gradients([(1.0, w)])
+        os._exit(0 if w.numpy() == 0.5 else 1)
+    fg.grad(own)(1.0)
+    if not children[1]:
+        data[...] = 2.0
+        os._exit(0)
+    with w.lock:
+        children.append(os.fork())
+    if not children[2]:
+        os._exit(0)
+    print(data.flags.writeable, [status(child) for child in children])
+    leave.set()
+    thread.join()
+    print(data.flags.writeable, w.numpy())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_children_that_are_forked_while_another_thread_holds_locks():
+    """What other threads hold is released in a child, and what the thread that forks holds is not."""
+    assert printed(FORKS_WHILE_LOCKS_ARE_HELD) == "False [0, 0, 0]\nTrue 0.5\n"
+
+
 COMPUTES = """
     import sys
     import numpy as np
