@@ -27,30 +27,23 @@ _all: weakref.WeakSet[Lock] = weakref.WeakSet()
 _numbers = itertools.count()
 
 
-class Lock:
-    """A reentrant lock.
+class Lock(_thread.RLock):  # type: ignore[misc]  # it may be subclassed, whatever its stub says
+    """A reentrant lock; as the interpreter's own, it is released where an interrupt ends a `with` block.
 
     Attributes:
         number: higher than those of earlier locks.
     """
 
-    __slots__ = ("_lock", "number", "__weakref__")
+    __slots__ = ("number",)
 
     def __init__(self) -> None:
         self.number = next(_numbers)
-        self._lock = threading.RLock()
         _all.add(self)
 
     def renew(self) -> None:
-        """Replace the lock by a released one, unless this thread holds it."""
-        if not self._lock._is_owned():  # type: ignore[attr-defined]  # as in `threading.Condition`
-            self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *exception: object) -> None:
-        self._lock.release()
+        """Release the lock, in a forked child, unless this thread holds it."""
+        if not self._is_owned():  # type: ignore[attr-defined]  # as in `threading.Condition`
+            self._at_fork_reinit()  # type: ignore[attr-defined]  # as in `threading.Event`
 
 
 def _renew_all() -> None:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -30,6 +31,11 @@ def _numpys_settings():
 
 def minimized():
     optimizer.minimize(lambda: w * w)
+
+
+def assigned():
+    optimizer.apply_gradients([(0.5, w)])
+    w.assign_add(1.0)
 
 
 def gradient():
@@ -107,6 +113,12 @@ def interrupted_at(number, program):
     return left <= 0
 
 
+def is_free(lock):
+    """Return whether another thread can take a lock."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: lock.acquire(timeout=10) and not lock.release()).result()
+
+
 def check_nothing_is_open():
     assert open_watches() == []
     assert running.observers == ()
@@ -145,8 +157,13 @@ def test_a_tape_that_is_kept_and_was_interrupted_when_it_opened_is_closed():
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 @lost_interrupts_are_silent()
-def test_signals_in_a_loop():
+@pytest.mark.parametrize("program", [minimized, assigned, fg.compile(assigned)])
+def test_signals_in_a_loop(program):
     fired = False
+    for lock in (w.lock, optimizer._lock):
+        while lock._is_owned():  # an earlier test interrupts between instructions where no signal is handled
+            lock.release()
+    program()
 
     def interrupt(*_):
         nonlocal fired
@@ -156,7 +173,7 @@ def test_signals_in_a_loop():
     def wait_for_the_interrupt(seconds):  # in a function: on 3.13 the jump of a loop belongs to no `try` around it
         signal.setitimer(signal.ITIMER_REAL, seconds)
         while not fired:
-            minimized()
+            program()
 
     before = signal.signal(signal.SIGALRM, interrupt)
     pauses = random.Random(0)
@@ -169,6 +186,7 @@ def test_signals_in_a_loop():
                 pass
             check_nothing_is_open()
             assert running.call is None
+            assert all(map(is_free, [w.lock, optimizer._lock]))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
