@@ -24,6 +24,7 @@ The main names, each with its own help:
 """
 
 import functools as _functools
+import importlib as _importlib
 import sys as _sys
 import warnings as _warnings
 
@@ -46,7 +47,16 @@ if hasattr(_sys, "_is_gil_enabled") and not _sys._is_gil_enabled():
 _find, __dir__, __all__ = _lazy_loader.attach_stub(__name__, __file__)
 
 
+_WITHOUT_CORE = "errors", "load_exported"
+
+
+def _load(name):
+    if name not in _WITHOUT_CORE:
+        _importlib.import_module("fgrad.core")  # first, so that threads import it in one order
+    return _find(name)
+
+
 def __getattr__(name):
     if name in __all__:
-        return _imported(_functools.partial(_find, name))
+        return _imported(_functools.partial(_load, name))
     raise _hints.missing_name(__name__, name)

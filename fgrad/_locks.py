@@ -1,6 +1,6 @@
 """Locks that are released in forked children, and work that signal handlers cannot interrupt.
 
-with Lock():             a reentrant lock, which is released in a forked child
+with Lock():             a reentrant lock, which is released in a child that another thread forks
 apart(function)          runs a function in a new thread, and waits
 with STEADY:             a fork waits until the block is done
 imported(function)       both, for a function that imports modules
@@ -13,6 +13,7 @@ module that is being imported, has to be held by another thread, which continues
 from __future__ import annotations
 
 import _thread
+import itertools
 import os
 import threading
 import weakref
@@ -23,26 +24,26 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _all: weakref.WeakSet[Lock] = weakref.WeakSet()
+_numbers = itertools.count()
 
 
-class Lock:
-    """A reentrant lock."""
+class Lock(_thread.RLock):  # type: ignore[misc]  # it may be subclassed, whatever its stub says
+    """A reentrant lock; as the interpreter's own, it is released where an interrupt ends a `with` block.
 
-    __slots__ = ("_lock", "__weakref__")
+    Attributes:
+        number: higher than those of earlier locks.
+    """
+
+    __slots__ = ("number",)
 
     def __init__(self) -> None:
-        self.renew()
+        self.number = next(_numbers)
         _all.add(self)
 
     def renew(self) -> None:
-        """Replace the lock by a released one."""
-        self._lock = threading.RLock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *exception: object) -> None:
-        self._lock.release()
+        """Release the lock, in a forked child, unless this thread holds it."""
+        if not self._is_owned():  # type: ignore[attr-defined]  # as in `threading.Condition`
+            self._at_fork_reinit()  # type: ignore[attr-defined]  # as in `threading.Event`
 
 
 def _renew_all() -> None:

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+import fgrad.core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors
 from fgrad.core.primitive import FUNCTIONS, PRIMITIVES, ZERO, Primitive, Rule
 from fgrad.core.tensor import apply

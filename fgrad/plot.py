@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import fgrad.core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors
 from fgrad.optimizers.running import History
 from fgrad.patterns.plans import SparsePlan

@@ -23,6 +23,7 @@ from typing import IO, Any
 import numpy as np
 import optree
 
+import fgrad.core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import NAMESPACE

@@ -9,6 +9,7 @@ The same names are available in `fgrad`.
 
 from __future__ import annotations
 
+import fgrad.core  # noqa: F401  # first, so that threads import it in one order
 from fgrad.patterns.matrices import sparse_hessian, sparse_jacobian, sparsity
 from fgrad.patterns.plans import SparsePlan
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import fgrad.core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors
 from fgrad.core.primitive import BOXES, Primitive
 from fgrad.core.tensor import apply

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import fgrad.core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.core.tree import flatten as _flatten

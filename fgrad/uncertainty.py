@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import fgrad.core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, strip_ended

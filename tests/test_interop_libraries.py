@@ -5,6 +5,7 @@ import pickle
 import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 from unittest import mock
 
@@ -15,6 +16,7 @@ import pytest
 from derivatives import check_derivatives
 
 import fgrad as fg
+import fgrad.scipy.special
 from fgrad import errors
 from fgrad.interop import from_jax, from_torch, jax_functions, register_einops, to_torch, torch_functions
 from fgrad.scipy import integrate, optimize
@@ -386,6 +388,23 @@ def test_a_library_that_is_missing_is_named():
 def test_importing_fgrad_imports_no_other_library():
     code = "import sys, fgrad.interop; assert not {'jax', 'jaxlib', 'torch'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+LIBRARIES_OF_ARRAYS = ["scipy.sparse", "pandas", "pandas.api.extensions", "dask.array", "jax", "IPython"]
+
+
+def test_a_library_may_be_half_imported_by_another_thread():
+    class Number:
+        def __array__(self, dtype=None, copy=None):
+            return np.array(3.0)
+
+    compiled = fg.compile(np.sin, backend="jax")
+    compiled(X)
+    with mock.patch.dict(sys.modules, {name: types.ModuleType(name) for name in LIBRARIES_OF_ARRAYS}):
+        assert fg.grad(lambda x: np.multiply(x, Number()))(2.0).item() == 3.0
+        np.testing.assert_allclose(compiled(X), np.sin(X))
+        assert fg.grad(lambda x: fgrad.scipy.special.erf(x))(0.0).item() == pytest.approx(2 / np.sqrt(np.pi))
+        assert errors.users_line().startswith("test_interop_libraries.py:")
 
 
 # The page of gradients for other libraries

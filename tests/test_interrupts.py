@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
@@ -30,6 +31,11 @@ def _numpys_settings():
 
 def minimized():
     optimizer.minimize(lambda: w * w)
+
+
+def assigned():
+    optimizer.apply_gradients([(0.5, w)])
+    w.assign_add(1.0)
 
 
 def gradient():
@@ -107,6 +113,12 @@ def interrupted_at(number, program):
     return left <= 0
 
 
+def is_free(lock):
+    """Return whether another thread can take a lock."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(lambda: lock.acquire(timeout=10) and not lock.release()).result()
+
+
 def check_nothing_is_open():
     assert open_watches() == []
     assert running.observers == ()
@@ -145,8 +157,13 @@ def test_a_tape_that_is_kept_and_was_interrupted_when_it_opened_is_closed():
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 @lost_interrupts_are_silent()
-def test_signals_in_a_loop():
+@pytest.mark.parametrize("program", [minimized, assigned, fg.compile(assigned)])
+def test_signals_in_a_loop(program):
     fired = False
+    for lock in (w.lock, optimizer._lock):
+        while lock._is_owned():  # an earlier test interrupts between instructions where no signal is handled
+            lock.release()
+    program()
 
     def interrupt(*_):
         nonlocal fired
@@ -156,7 +173,7 @@ def test_signals_in_a_loop():
     def wait_for_the_interrupt(seconds):  # in a function: on 3.13 the jump of a loop belongs to no `try` around it
         signal.setitimer(signal.ITIMER_REAL, seconds)
         while not fired:
-            minimized()
+            program()
 
     before = signal.signal(signal.SIGALRM, interrupt)
     pauses = random.Random(0)
@@ -169,6 +186,7 @@ def test_signals_in_a_loop():
                 pass
             check_nothing_is_open()
             assert running.call is None
+            assert all(map(is_free, [w.lock, optimizer._lock]))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -249,6 +267,71 @@ def test_children_that_are_forked_while_another_thread_compiles(delay):
     """Also while it imports the compiler, which it does first."""
     pytest.importorskip("llvmlite")
     assert printed(FORKS_WHILE_OTHERS_COMPILE, delay) == f"{[0] * 8}\n"
+
+
+FORKS_WHILE_LOCKS_ARE_HELD = """
+    import os, signal, threading, warnings
+    import numpy as np
+    import fgrad as fg
+
+    warnings.simplefilter("ignore")
+    data = np.ones((600, 600))
+    w = fg.Variable(1.0)
+    inside, leave = threading.Event(), threading.Event()
+
+    def rate():
+        inside.set()
+        leave.wait(60)
+        return 0.5
+
+    optimizer = fg.optimizers.GradientDescent(rate)  # evaluated while a step holds its lock
+
+    def differentiated(x):
+        total = np.sum(np.sin(data[::2] * x))
+        optimizer.apply_gradients([(1.0, w)])
+        return total
+
+    thread = threading.Thread(target=lambda: fg.grad(differentiated)(1.0), daemon=True)
+    thread.start()
+    inside.wait(60)
+
+    def status(child):
+        return os.waitpid(child, 0)[1]
+
+    def own(x):
+        total = np.sum(data * x)
+        child = os.fork()
+        if not child:
+            assert not data.flags.writeable  # the forked thread goes on with its own derivative
+        children.append(child)
+        return total
+
+    children = [os.fork()]
+    if not children[0]:
+        signal.alarm(60)
+        data[...] = 2.0
+        leave.set()
+        optimizer.apply_gradients([(1.0, w)])
+        os._exit(0 if w.numpy() == 0.5 else 1)
+    fg.grad(own)(1.0)
+    if not children[1]:
+        data[...] = 2.0
+        os._exit(0)
+    with w.lock:
+        children.append(os.fork())
+    if not children[2]:
+        os._exit(0)
+    print(data.flags.writeable, [status(child) for child in children])
+    leave.set()
+    thread.join()
+    print(data.flags.writeable, w.numpy())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_children_that_are_forked_while_another_thread_holds_locks():
+    """What other threads hold is released in a child, and what the thread that forks holds is not."""
+    assert printed(FORKS_WHILE_LOCKS_ARE_HELD) == "False [0, 0, 0]\nTrue 0.5\n"
 
 
 COMPUTES = """

@@ -68,3 +68,30 @@ def test_none_of_it_is_loaded_before_it_is_asked_for():
     program = "import sys, fgrad.numpy; print([name for name in sys.modules if name.startswith('fgrad.numpy.')])"
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed == "[]\n"
+
+
+FIRST = """
+import builtins, sys, fgrad
+before, seen = builtins.__import__, []
+def note(name, *args, **keywords):
+    if name.startswith("fgrad.") and name.split(".")[1] not in ("_locks", "errors", "typing"):
+        seen.append(name)
+    return before(name, *args, **keywords)
+builtins.__import__ = note
+{}
+print(*[name for name in seen if not "{}".startswith(name)][:1])
+"""
+
+PUBLIC = [
+    "clipping", "compat.autograd", "compat.autograd.numpy", "compat.tensorflow", "compat.tensorflow1", "distributed",
+    "extend", "interop", "optimizers", "plot", "random", "saving", "scipy.optimize", "sparse", "testing", "tree",
+    "uncertainty",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_module_begins_with_the_core(name):
+    """Threads that import several modules for the first time would wait for each other in a circle otherwise."""
+    program = FIRST.format(f"import fgrad.{name}", f"fgrad.{name}")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "fgrad.core\n"

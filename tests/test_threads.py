@@ -183,6 +183,61 @@ def test_no_slot_of_an_optimizer_is_lost():
     assert optimizer.get_slot(w, optimizer.get_slot_names()[0]) == 1.0 + 800 * 4.0
 
 
+def test_no_slot_is_lost_between_eager_and_compiled_steps():
+    w, v = fg.Variable(np.zeros(3)), fg.Variable(0.0)
+    optimizer = fg.optimizers.Adagrad(0.1, initial_accumulator_value=1.0)
+
+    def step(gradient):
+        optimizer.apply_gradients([(gradient, w), (1.0, v)])
+
+    compiled = fg.compile(step)
+    step(np.ones(3))
+    compiled(np.ones(3))
+    in_eight(lambda number: [(compiled if number % 2 else step)(np.ones(3)) for _ in range(50)])
+    assert optimizer.iterations == 402
+    assert [optimizer.get_slot(each, "accumulator").max() for each in (w, v)] == [403.0, 403.0]
+
+
+def taken_meanwhile(work, take):
+    """Return what `take` gives while another thread works."""
+    thread, found = threading.Thread(target=work), []
+    thread.start()
+    while thread.is_alive():
+        found.append(take())
+    thread.join()
+    return found
+
+
+STATES = [fg.optimizers.Optimizer.state_dict, lambda x: pickle.loads(pickle.dumps(x)).state_dict(),
+          lambda x: copy.copy(x).state_dict(), lambda x: copy.deepcopy(x).state_dict()]  # fmt: skip
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("take", STATES)
+def test_the_state_of_an_optimizer_is_that_of_one_step(take, compiled):
+    pairs = [(1.0, fg.Variable(0.0, name=name)) for name in "ab"]
+    optimizer = fg.optimizers.Adagrad(0.1, initial_accumulator_value=1.0)
+
+    def step():
+        optimizer.apply_gradients(pairs)
+
+    step()
+    run = fg.compile(step) if compiled else step
+    run()
+    for state in taken_meanwhile(lambda: [run() for _ in range(300)], lambda: take(optimizer)):
+        sums = [float(slots["accumulator"]) for slots in state["slots"].values()]
+        assert sums == [1.0 + state["step"]] * 2
+
+
+def test_no_update_of_a_moving_average_is_lost():
+    w, average = fg.Variable(1.0, name="w"), fg.ExponentialMovingAverage(0.999, zero_debias=True)
+    in_eight(lambda _: [average.apply(w) for _ in range(50)])
+    state = average.state_dict()
+    assert state["step"] == 400
+    assert state["averages"]["w"]["weight"] == pytest.approx(1.0 - 0.999**400)
+    assert copy.deepcopy(average).state_dict() == copy.copy(average).state_dict() == state
+
+
 def test_copies_have_locks_of_their_own():
     w, optimizer = fg.Variable(1.0), fg.optimizers.Momentum(0.5, momentum=0.9)
     optimizer.apply_gradients([(1.0, w)])

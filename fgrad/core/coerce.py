@@ -43,6 +43,15 @@ FIND_PARTNER: list[Callable[[type], Callable[..., Any] | None]] = []
 """Finders of such functions, `compute(primitive, args)`, called when a type is met for the first time."""
 
 
+def classes_of(library: str, *names: str) -> tuple[type, ...]:
+    """Return classes of a library that fgrad does not import.
+
+    Those that do not exist are left out: the library is not imported, or another thread is importing it.
+    """
+    module = sys.modules.get(library)
+    return tuple(found for name in names if isinstance(found := getattr(module, name, None), type))
+
+
 def defers_to(x: Any) -> bool:
     """Return whether an operator of a tensor defers to the other operand, as the operators of arrays do.
 

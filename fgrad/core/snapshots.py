@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import functools
 import mmap
+import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -128,8 +130,9 @@ def debug_overwrites() -> Iterator[None]:
         _debugging.reset(token)
 
 
-_locked: dict[int, tuple[Any, set[int], list[Any]]] = {}
-"""By the id of an array that owns memory: the array, the ids of its locks, and the arrays they have made read-only."""
+_locked: dict[int, tuple[Any, dict[int, int], list[Any]]] = {}
+"""By the id of an array that owns memory: the array, the threads of its locks by their ids, and the arrays that they
+have made read-only."""
 _locking = Lock()
 
 
@@ -176,8 +179,8 @@ class Locks:
         arrays = _lineage(array)
         with _locking:
             self._owners.append(arrays[-1])  # in this order, an interrupt leaves nothing locked
-            _, holders, locked = _locked.setdefault(id(arrays[-1]), (arrays[-1], set(), []))
-            holders.add(id(self))
+            _, holders, locked = _locked.setdefault(id(arrays[-1]), (arrays[-1], {}, []))
+            holders[id(self)] = threading.get_ident()
             for each in arrays:
                 if each.flags.writeable:
                     locked.append(each)
@@ -217,18 +220,36 @@ class Locks:
         while self._owners:
             with _locking:
                 owner = id(self._owners[-1])
-                _, holders, locked = _locked.get(owner, (None, set[int](), []))
-                holders.discard(id(self))
-                if not holders:
-                    for each in sorted(locked, key=lambda array: len(_lineage(array))):
-                        each.flags.writeable = True  # the owner before its views, as NumPy requires
-                    _locked.pop(owner, None)
+                _, holders, _ = _locked.get(owner, (None, {}, []))
+                holders.pop(id(self), None)
+                _unlock_unless_held(owner)
                 self._owners.pop()
         self._uses.clear()
 
     def __del__(self) -> None:
         if getattr(self, "_owners", None):  # an interrupt has kept the call from releasing them
             self.release()
+
+
+def _unlock_unless_held(owner: int) -> None:
+    """Make the arrays of an owner of memory writable if it has no locks left."""
+    _, holders, locked = _locked.get(owner, (None, {}, []))
+    if not holders:
+        for each in sorted(locked, key=lambda array: len(_lineage(array))):
+            each.flags.writeable = True  # the owner before its views, as NumPy requires
+        _locked.pop(owner, None)
+
+
+def _release_others() -> None:
+    """Release, in a forked child, the locks of threads that do not exist in it."""
+    for owner, (_, holders, _) in list(_locked.items()):
+        for number in [each for each, thread in holders.items() if thread != threading.get_ident()]:
+            del holders[number]
+        _unlock_unless_held(owner)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_others)
 
 
 class ChecksumGuard:

@@ -12,7 +12,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,8 @@ from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, TensorLike, box, boxed
 from fgrad.core.trace import UNTRACED, is_seen, running
 from fgrad.typing import Array, ArrayLike
+
+T = TypeVar("T")
 
 _creation = itertools.count()
 
@@ -312,28 +314,24 @@ class Variable(TensorLike):
 
 
 class Exclusive:
-    """A context in which no other thread assigns to some variables; it can be entered by several threads."""
+    """Runs functions while no other thread assigns to some variables; several threads can use it.
+
+    Each thread locks in the same order. The state of objects comes first, as in a step of an optimizer.
+    """
 
     def __init__(self, variables: Iterable[Variable]) -> None:
-        ordered = sorted(variables, key=lambda variable: variable.number)  # each thread locks in the same order
-        self._locks = [each.lock for each in ordered]
+        ordered = sorted(variables, key=lambda each: (not isinstance(each, Cell), each.lock.number))
+        self._locks = list(dict.fromkeys(each.lock for each in ordered))
 
-    def __enter__(self) -> None:
-        taken = 0
+    def run(self, function: Callable[[], T]) -> T:
+        """Return the result of a function."""
+        taken: list[bool] = []
+        releases = map(Lock.release, itertools.compress(self._locks, taken))  # not yet
         try:
-            for lock in self._locks:
-                lock.__enter__()
-                taken += 1
-        except BaseException:  # such as an interrupt while waiting
-            self._release(taken)
-            raise
-
-    def __exit__(self, *exception: object) -> None:
-        self._release(len(self._locks))
-
-    def _release(self, count: int) -> None:
-        for lock in self._locks[:count]:
-            lock.__exit__()
+            taken.extend(map(Lock.acquire, self._locks))
+            return function()
+        finally:
+            _ = [*releases]  # without a call, after which an interrupt might come
 
 
 def assign_all(variables: Sequence[Variable], values: Sequence[Any]) -> None:
@@ -367,13 +365,16 @@ class Cell(Variable):
         read: a function that returns the state, an array or a number.
         write: a function that replaces it.
         name: the name in messages.
+        lock: the object's lock, which is held while the state changes; by default one of the cell's own.
     """
 
-    def __init__(self, read: Callable[[], Any], write: Callable[[Any], None], name: str) -> None:
+    def __init__(
+        self, read: Callable[[], Any], write: Callable[[Any], None], name: str, lock: Lock | None = None
+    ) -> None:
         self._read, self._write = read, write
         self._seen: tuple[Any, Any] = (None, None)
         self.trainable, self.name, self.number = False, name, creation_number()
-        self.lock = Lock()
+        self.lock = lock or Lock()
 
     @property
     def _value(self) -> Any:

@@ -24,6 +24,7 @@ Import it by name. It needs `pip install 'fgrad[distributed]'`, here and on the 
 import importlib.util as _util
 import typing as _typing
 
+import fgrad.core as _core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors as _errors
 from fgrad.errors import hints as _names
 

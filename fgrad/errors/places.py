@@ -90,7 +90,7 @@ def line_of(error: BaseException) -> str:
 def _file_or_cell(name: str) -> str:
     """Return the name of a file, or the label of a notebook's cell, such as `In[3]`."""
     ipython: Any = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
+    shell = getattr(ipython, "get_ipython", lambda: None)()  # another thread may be importing it
     cell = None if shell is None else shell.compile.format_code_name(name)
     return str(cell[1]) if cell else os.path.basename(name)
 

@@ -14,18 +14,20 @@ from typing import Any
 import numpy as np
 
 from fgrad.core import foreign
+from fgrad.core.coerce import classes_of
 
 
 def on_blocks(function: Callable[..., Any], args: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
     """Return the result of an elementwise function for dask arrays among its arguments; NotImplemented without one."""
-    library = sys.modules.get("dask.array")  # an existing dask array implies that the module is imported
-    if library is None or not any(isinstance(x, library.Array) for x in args):
+    kinds = classes_of("dask.array", "Array")  # an existing dask array implies that the module is imported
+    if not kinds or not any(isinstance(x, kinds) for x in args):
         return NotImplemented
     of_block = functools.partial(function, **metadata) if metadata else function
     example = _on_one_element(of_block, args)
     if type(example) is tuple:
         return NotImplemented
-    return library.core.elemwise(functools.partial(_as_array, of_block), *args, dtype=example.dtype)
+    elemwise: Any = sys.modules["dask.array"].core.elemwise
+    return elemwise(functools.partial(_as_array, of_block), *args, dtype=example.dtype)
 
 
 def _as_array(function: Callable[..., Any], *blocks: object) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.coerce import FIND_PARTNER
+from fgrad.core.coerce import FIND_PARTNER, classes_of
 from fgrad.core.overrides import refused
 from fgrad.core.primitive import BOXES, UFUNCS, Primitive
 from fgrad.core.tensor import Tensor, apply, strip_ended
@@ -25,11 +25,8 @@ _OF_INTEGERS = {np.floor_divide, np.remainder, np.divmod}
 
 def find_partner(kind: type) -> Callable[..., Any] | None:
     """Return the handler for operations of tensors with a pandas type; None for other types."""
-    pandas: Any = sys.modules.get("pandas")
-    if pandas is None or not hasattr(pandas, "DataFrame"):
-        return None
-    kinds = (pandas.Series, pandas.DataFrame, pandas.Index, pandas.api.extensions.ExtensionArray)
-    return _computed if issubclass(kind, kinds) else None
+    columns = classes_of("pandas", "Series", "DataFrame", "Index")
+    return _computed if issubclass(kind, columns + classes_of("pandas.api.extensions", "ExtensionArray")) else None
 
 
 def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:

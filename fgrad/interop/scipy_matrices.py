@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 import operator
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.coerce import FIND_PARTNER
+from fgrad.core.coerce import FIND_PARTNER, classes_of
 from fgrad.core.primitive import BOXES, UFUNCS, Primitive
 
 _OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
@@ -25,9 +24,7 @@ _OPERATORS: dict[Any, Callable[[Any, Any], Any]] = {
 
 def find_partner(kind: type) -> Callable[..., Any] | None:
     """Return the handler for operations of tensors with a sparse matrix type; None for other types."""
-    library: Any = sys.modules.get("scipy.sparse")
-    is_sparse = library is not None and (issubclass(kind, library.sparray) or issubclass(kind, library.spmatrix))
-    return _computed if is_sparse else None
+    return _computed if issubclass(kind, classes_of("scipy.sparse", "sparray", "spmatrix")) else None
 
 
 def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
@@ -46,7 +43,7 @@ def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
             "Sparse matrices have the operators @, +, -, * and /; and fgrad.scipy.sparse.csr_array(a) has methods for "
             "tensors, besides a.toarray()."
         )
-    if meant is operator.mul and isinstance(matrix, sys.modules["scipy.sparse"].spmatrix):
+    if meant is operator.mul and isinstance(matrix, classes_of("scipy.sparse", "spmatrix")):
         meant = operator.matmul if all(np.ndim(x) for x in args) else meant  # `*` of matrices is the matrix product
     return meant(*(sparse.as_constant(x) if sparse.issparse(x) else x for x in args))
 

@@ -185,10 +185,12 @@ class Program:
         """Run the program, write into its inputs, and assign to its variables."""
         if not self.assigned:
             return self._result(self._found(leaves))
-        with self._exclusive:
-            found = self._found(leaves)
-            assign_all(self.assigned, found[len(found) - len(self.assigned) :])
-        return self._result(found)
+        return self._result(self._exclusive.run(partial(self._found_and_assigned, leaves)))
+
+    def _found_and_assigned(self, leaves: Sequence[Any]) -> Any:
+        found = self._found(leaves)
+        assign_all(self.assigned, found[len(found) - len(self.assigned) :])
+        return found
 
     def with_arrays(self, leaves: Sequence[Any]) -> Any:
         """Run the program on arrays of an engine, and return such arrays; variables are assigned NumPy arrays.
@@ -198,10 +200,13 @@ class Program:
         """
         if self.written:
             raise errors.InPlaceError.of_engine(self.name, self._label(self.written[0]), errors.users_line())
-        with self._exclusive:
+
+        def run() -> Any:
             found = self.function.call([*leaves, *map(strip_ended, self._variables)])
             assign_all(self.assigned, [np.array(x) for x in found[len(found) - len(self.assigned) :]])
-        rest = iter(found)
+            return found
+
+        rest = iter(self._exclusive.run(run))
         return self._nested([next(rest) if own else x for x, own in zip(self._template, self._is_number, strict=True)])
 
     def _found(self, leaves: Sequence[Any]) -> list[Any]:

@@ -6,6 +6,7 @@ hyper-parameters that change from step to step.
 
 import typing as _typing
 
+import fgrad.core as _core  # noqa: F401  # first, so that threads import it in one order
 from fgrad.errors import hints as _names
 from fgrad.optimizers import schedules
 from fgrad.optimizers.adagrad import Adadelta, Adagrad, AdagradDA, RMSProp

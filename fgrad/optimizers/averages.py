@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from fgrad import errors
+from fgrad._locks import Lock
 from fgrad.core.tensor import boxed
 from fgrad.core.variable import Cell, Variable, recording
 from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE
@@ -62,6 +63,7 @@ class ExponentialMovingAverage:
         self.decay, self.num_updates, self.zero_debias = decay, num_updates, zero_debias
         self._averages: ByVariable[dict[str, Any]] = {}
         self._step = 0
+        self._lock = Lock()
         self._cells: dict[Variable | str, Cell] = {}
 
     def apply(self, var_list: Variable | Iterable[Variable]) -> None:
@@ -81,6 +83,10 @@ class ExponentialMovingAverage:
                     f"variable {variable.name!r} has dtype {variable.dtype}; there are averages of floating-point and "
                     "complex variables only."
                 )
+        with self._lock:
+            self._apply(variables)
+
+    def _apply(self, variables: list[Variable]) -> None:
         averages = dict(self._averages)
         for variable in meet(averages, variables, _fits):
             averages[variable] = _checked(variable, averages[variable])
@@ -97,13 +103,18 @@ class ExponentialMovingAverage:
 
     def __getstate__(self) -> dict[str, Any]:
         # As for an optimizer: a copy of a variable is another variable.
-        averages = {name: dict(own) for name, own in by_name(self._averages).items()}
-        return {**self.__dict__, "_averages": averages, "_cells": {}}
+        with self._lock:
+            kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_cells")}
+            return {**kept, "_averages": {name: dict(own) for name, own in by_name(self._averages).items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=Lock(), _cells={})
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
-        averages = {key: dict(own) for key, own in self._averages.items()}
-        twin.__dict__.update(self.__dict__, _averages=averages, _cells={})
+        with self._lock:
+            averages = {key: dict(own) for key, own in self._averages.items()}
+            twin.__dict__.update(self.__dict__, _averages=averages, _lock=Lock(), _cells={})
         return twin
 
     def _decay(self) -> Any:
@@ -178,8 +189,10 @@ class ExponentialMovingAverage:
             A dict: "averages" maps the name of each variable to the sum and its weight, "step" is the number of calls
             of `apply`.
         """
-        averages = {name: {**kept, "sum": np.array(kept["sum"])} for name, kept in by_name(self._averages).items()}
-        return {"averages": averages, "step": self._step}
+        with self._lock:
+            own = by_name(self._averages)
+            averages = {name: {**kept, "sum": np.array(kept["sum"])} for name, kept in own.items()}
+            return {"averages": averages, "step": self._step}
 
     def load_state_dict(self, state: Mapping[str, Any], var_list: Variable | Iterable[Variable] | None = None) -> None:
         """Restore the averages from a result of `state_dict`.
@@ -197,10 +210,12 @@ class ExponentialMovingAverage:
             raise errors.StateError(f"the state must be a result of state_dict(); it is {state!r:.200}.")
         variables = self.variables() if var_list is None else var_list
         found = by_variable(state["averages"], [variables] if isinstance(variables, Variable) else variables, _fits)
-        self._averages = {
+        averages = {
             key: _checked(key, kept) if isinstance(key, Variable) else dict(kept) for key, kept in found.items()
         }
-        self._step = int(state["step"])
+        step = int(state["step"])
+        with self._lock:
+            self._averages, self._step = averages, step
 
 
 def _average(kept: Mapping[str, Any]) -> Any:

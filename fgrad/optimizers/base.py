@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import SimpleNamespace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
 import numpy as np
 
 from fgrad import errors
+from fgrad._locks import Lock
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import running
@@ -157,7 +157,7 @@ class Optimizer:
         self._slots: ByVariable[Slots] = {}
         self.skipped = 0
         self._has_warned = False
-        self._lock = threading.RLock()
+        self._lock = Lock()
         self._cells: dict[Any, Cell] = {}
 
     if not TYPE_CHECKING:  # keep mypy's errors for undefined attributes
@@ -495,7 +495,8 @@ class Optimizer:
         self, pairs: list[tuple[Any, Variable]], names: Mapping[Variable, Description], global_step: Variable | None
     ) -> None:
         """Record a step in a function that is being recorded: it reads and assigns the optimizer's state."""
-        self._slots = self._slots_of({v: v._shown() for _, v in pairs})
+        with self._lock:
+            self._slots = self._slots_of({v: v._shown() for _, v in pairs})
         fitting = [(self._fitting(g, v, names[v]), v) for g, v in pairs]
         finite = inputs.all_finite(gradient for gradient, _ in fitting) if self.skip_nonfinite else True
 
@@ -530,10 +531,11 @@ class Optimizer:
         return self._cell((variable, name), lambda: self._slots[variable][name], write, self._slot_type)
 
     def _cell(self, key: Any, read: Callable[[], Any], write: Callable[[Any], None], kind: type[Cell]) -> Cell:
-        if key not in self._cells:
-            name = key if isinstance(key, str) else f"{key[1]} of {key[0].name}"
-            self._cells[key] = kind(read, write, f"{self.name}: {name}")
-        return self._cells[key]
+        with self._lock:
+            if key not in self._cells:
+                name = key if isinstance(key, str) else f"{key[1]} of {key[0].name}"
+                self._cells[key] = kind(read, write, f"{self.name}: {name}", self._lock)
+            return self._cells[key]
 
     def _slots_of(self, values: Mapping[Variable, Any]) -> ByVariable[Slots]:
         """Return all slots, including new ones for variables that are updated for the first time."""
@@ -638,22 +640,25 @@ class Optimizer:
             The number of updates, and then the slots of each variable, with variables in the order of their first
             update and slots in the order of `get_slot_names`.
         """
-        slots = [np.array(slots[name]) for slots in self._slots.values() for name in self.slot_names]
-        return [np.array(self._step), *slots]
+        with self._lock:
+            slots = [np.array(slots[name]) for slots in self._slots.values() for name in self.slot_names]
+            return [np.array(self._step), *slots]
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy of a variable is another variable. So in a pickle, or a deep copy, slots are stored by name, until the
         # variables of these names are updated: copies in the same pickle, or existing ones.
-        kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_cells")}
-        return {**kept, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
+        with self._lock:
+            kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_cells")}
+            return {**kept, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=threading.RLock(), _cells={})
+        self.__dict__.update(state, _lock=Lock(), _cells={})
 
     def __copy__(self) -> Self:
         twin = type(self).__new__(type(self))
-        slots = {key: dict(own) for key, own in self._slots.items()}
-        twin.__dict__.update(self.__dict__, _slots=slots, _lock=threading.RLock(), _cells={})
+        with self._lock:
+            slots = {key: dict(own) for key, own in self._slots.items()}
+            twin.__dict__.update(self.__dict__, _slots=slots, _lock=Lock(), _cells={})
         return twin
 
     def fresh(self) -> Self:
@@ -682,14 +687,15 @@ class Optimizer:
             >>> state["step"], state["slots"]
             (1, {'w': {'momentum': array(2.)}})
         """
-        slots = {name: {key: np.array(slot) for key, slot in own.items()} for name, own in by_name(self._slots).items()}
-        return {
-            "optimizer": type(self).__name__,
-            "step": self._step,
-            "skipped": self.skipped,
-            "slots": slots,
-            "schedules": {name: schedule.state_dict() for name, schedule in self._with_state().items()},
-        }
+        with self._lock:  # the slots and the number of the same step
+            own = by_name(self._slots)
+            return {
+                "optimizer": type(self).__name__,
+                "step": self._step,
+                "skipped": self.skipped,
+                "slots": {name: {key: np.array(slot) for key, slot in slots.items()} for name, slots in own.items()},
+                "schedules": {name: schedule.state_dict() for name, schedule in self._with_state().items()},
+            }
 
     def load_state_dict(self, state: Mapping[str, Any], var_list: Iterable[Variable] | None = None) -> None:
         """Restore the state from a result of `state_dict`.
@@ -732,9 +738,10 @@ class Optimizer:
         step, skipped = _count(state["step"]), int(state.get("skipped", 0))
         for name, schedule in schedules.items():
             copy.copy(schedule).load_state_dict(loaded[name])  # an error comes before anything has changed
-        for name, schedule in schedules.items():
-            schedule.load_state_dict(loaded[name])
-        self._slots, self._step, self.skipped = slots, step, skipped
+        with self._lock:
+            for name, schedule in schedules.items():
+                schedule.load_state_dict(loaded[name])
+            self._slots, self._step, self.skipped = slots, step, skipped
 
     def _with_state(self) -> dict[str, Any]:
         """Return the hyper-parameters that have state."""

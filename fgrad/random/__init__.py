@@ -12,6 +12,7 @@ those of the gamma, beta and Student's t distributions, mean and covariance. Tho
 
 import typing as _typing
 
+import fgrad.core as _core  # noqa: F401  # first, so that threads import it in one order
 from fgrad.errors import hints as _names
 from fgrad.random.generator import Generator, default_rng
 

@@ -12,6 +12,7 @@ import importlib as _importlib
 import importlib.util as _util
 import typing as _typing
 
+import fgrad.core as _core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors as _errors
 
 if _util.find_spec("scipy") is None:

@@ -356,7 +356,8 @@ class RuleOptimizer(Optimizer):
 
     def live_slot(self, variable: Any, name: str) -> Any:
         """Return the state for a variable that is not in a graph, initialized before the first step."""
-        self._slots = self._slots_of({variable: variable._shown()})
+        with self._lock:
+            self._slots = self._slots_of({variable: variable._shown()})
         return self._slot_cell(variable, name)
 
     def _slot_cell(self, variable: Any, name: str) -> Any:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from fgrad import errors
+from fgrad.core.coerce import classes_of
 from fgrad.graphs.graph import EXPORT, Block, Graph
 from fgrad.native.options import ENGINES, Options
 
@@ -24,8 +24,7 @@ class JaxEngine:
 
     def owns(self, x: Any) -> bool:
         """Return whether an argument is a JAX array; without importing JAX."""
-        library = sys.modules.get("jax")
-        return library is not None and isinstance(x, library.Array)
+        return isinstance(x, classes_of("jax", "Array"))
 
     def example(self, x: Any) -> Any:
         """Return a NumPy array that describes a JAX array.
