@@ -191,6 +191,87 @@ def test_numbers_are_no_arrays():
     np.testing.assert_allclose(fg.grad(f)(x), [2 * (2 * 2 + 3), 4])
 
 
+def _through_an_ellipsis(x):
+    y = x * 1.0
+    s = t = y[..., 1]
+    s *= x[0]
+    y[1] += x[2]
+    t -= x[1]
+    s[...] += 1.0
+    return y * s
+
+
+def _through_squeeze(x):
+    y = x * 1.0
+    s = y[1:2].squeeze()
+    np.multiply(s, x[2], out=s)
+    s.fill(x[0] * s)
+    return y * s
+
+
+def _through_reshape_of_a_view(x):
+    y = np.outer(x, x)
+    s = y.T[1:, :1].T[..., 1:].reshape(())
+    s += x[0]
+    y *= 2.0
+    s /= x[1]
+    return y[1] * s
+
+
+def _through_views_of_no_axes(x):
+    y = x * 1.0
+    s = y[..., 0]
+    r, q = s[None], s[...]
+    r *= x[1]
+    for each in x:
+        q += each
+        y[1] += s
+    return y + s
+
+
+def _through_the_imaginary_part(x):
+    z = (x * 1.0).astype(complex)
+    s = z[..., 0]
+    s.real = x[1]
+    s.imag += x[2]
+    return np.abs(z)
+
+
+def _of_copies(x):
+    y = x * 1.0
+    s = y[..., 0]
+    for each in s.copy(), +s, s.astype(float), y[0], np.squeeze(y[0]), y[(0,)]:
+        each *= 3.0
+    return y * s
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _through_an_ellipsis,
+        _through_squeeze,
+        _through_reshape_of_a_view,
+        _through_views_of_no_axes,
+        _through_the_imaginary_part,
+        _of_copies,
+    ],
+)
+def test_views_of_shape_empty_are_arrays(function):
+    """They are no numbers: `s += y` writes into the whole, under every transform."""
+    x = np.array([1.5, 2.0, 3.0])
+    batch = np.stack([x, x + 1.0])
+    wanted = np.stack([function(each) for each in batch])
+    slope = fg.jacrev(function)(x)
+    check_grads(function, (x,), order=2)
+    np.testing.assert_allclose(fg.vjp(function, x)[0], wanted[0])
+    np.testing.assert_allclose(function(fg.constant(x)), wanted[0])
+    np.testing.assert_allclose(fg.vmap(function)(batch), wanted)
+    np.testing.assert_allclose(fg.trace(function)(x)(batch[1]), wanted[1])
+    np.testing.assert_allclose(fg.compile(function)(x), wanted[0])
+    np.testing.assert_allclose(fg.compile(fg.jacrev(function))(x), slope)
+    np.testing.assert_allclose(fg.jacrev(fg.checkpoint(lambda x: function(x * 1.0)))(x), slope)
+
+
 def test_new_tensors_can_be_written_to():
     for x in (fg.constant(0.5, shape=(2, 2)), fg.convert_to_tensor([[1.0], [3.0]]), fg.numpy.full((2, 2), 1.0)):
         x[0] = 7.0
