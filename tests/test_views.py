@@ -272,6 +272,70 @@ def test_views_of_shape_empty_are_arrays(function):
     np.testing.assert_allclose(fg.jacrev(fg.checkpoint(lambda x: function(x * 1.0)))(x), slope)
 
 
+ELEMENTS = {
+    "index": lambda x: x[1],
+    "iteration": lambda x: list(x)[1],
+    "unstack": lambda x: np.unstack(x)[1],
+    "take": lambda x: np.take(x, 1),
+    "sum": np.sum,
+    "vecdot": lambda x: np.vecdot(x, x),
+    "interp": lambda x: np.interp(x[0], np.arange(3.0), x),
+    "squeeze of a number": lambda x: np.squeeze(x[1]),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_and_results_of_no_axes_are_numbers(name):
+    """`s += y` binds a new one, as it does for those of NumPy."""
+
+    def function(x):
+        s = before = ELEMENTS[name](x)
+        s += 1.0
+        return s * before + np.sum(x)
+
+    x = np.array([0.5, 2.0, 3.0])
+    assert function(fg.constant(x)).item() == pytest.approx(function(x))
+    assert fg.vjp(function, x)[0].item() == pytest.approx(function(x))
+    check_grads(function, (x,), order=1)
+
+
+def test_new_arrays_of_shape_empty_are_arrays():
+    """They are no numbers: `s += y` writes into them, for all who refer to them."""
+
+    def add(total, x):
+        total += x
+
+    def totals(np, x):
+        for make in (
+            lambda: np.zeros(()),
+            lambda: np.ones(()),
+            lambda: np.array(0.5),
+            lambda: np.copy(x[0]),
+            lambda: np.full((), x[1]),
+            lambda: np.zeros_like(x[0]),
+            lambda: np.full_like(x[0], x[1]),
+        ):
+            total = make()
+            add(total, x[2])
+            yield total
+
+    def function(x):
+        return fg.stack(list(totals(fg.numpy, x)))
+
+    x = np.array([2.0, 3.0, 5.0])
+    wanted = [5.0, 6.0, 5.5, 7.0, 8.0, 5.0, 8.0]
+    assert np.stack(list(totals(np, x))).tolist() == wanted
+    for found in (function(x), fg.vjp(function, x)[0], fg.vmap(function)(x[None])[0], fg.compile(function)(x)):
+        assert found.tolist() == wanted
+    check_grads(function, (x,), order=1)
+
+
+@pytest.mark.parametrize("make", [fg.numpy.array, fg.numpy.asarray, fg.convert_to_tensor, fg.constant])
+def test_an_array_of_one_traced_number_becomes_a_tensor(make):
+    assert fg.grad(lambda x: make(np.array(x)) ** 2)(3.0) == 6.0
+    assert fg.grad(lambda x: np.sum(make([np.array(x), 1.0]) ** 2))(3.0) == 6.0
+
+
 def test_new_tensors_can_be_written_to():
     for x in (fg.constant(0.5, shape=(2, 2)), fg.convert_to_tensor([[1.0], [3.0]]), fg.numpy.full((2, 2), 1.0)):
         x[0] = 7.0

@@ -238,7 +238,8 @@ def _family_of(root: Tensor) -> Family:
 
 def mark_as_array(x: Tensor) -> None:
     """Let a tensor of shape `()` stand for an array, and not for a number, where a function writes into it."""
-    _family_of(x).is_array = True
+    if type(x._alias) is not tuple:  # a view is one anyway
+        _family_of(x).is_array = True
 
 
 def stands_for_array(x: Tensor) -> bool:
