@@ -7,6 +7,10 @@ from helpers import grouped, in_groups, naming
 
 import fgrad as fg
 import fgrad.numpy
+import fgrad.scipy.linalg
+import fgrad.scipy.spatial.distance
+import fgrad.scipy.special
+import fgrad.scipy.stats
 from fgrad import errors
 from fgrad.core.tree import flatten
 from fgrad.testing import check_grads
@@ -279,9 +283,33 @@ ELEMENTS = {
     "take": lambda x: np.take(x, 1),
     "sum": np.sum,
     "vecdot": lambda x: np.vecdot(x, x),
+    "linalg.vecdot": lambda x: np.linalg.vecdot(x, x),
+    "norm": lambda x: np.linalg.norm(x, axis=0),
+    "norm of a matrix": lambda x: np.linalg.matrix_norm(np.outer(x, x)),
+    "nanstd": np.nanstd,
+    "quantile": lambda x: np.quantile(x, 0.3),
+    "nanpercentile": lambda x: np.nanpercentile(x, 30.0, axis=-1),
     "interp": lambda x: np.interp(x[0], np.arange(3.0), x),
     "squeeze of a number": lambda x: np.squeeze(x[1]),
 }
+
+
+OF_SCIPY = {
+    "logsumexp": lambda x: fgrad.scipy.special.logsumexp(x, b=x),
+    "lstsq": lambda x: fgrad.scipy.linalg.lstsq(np.stack([x, x**2], 1), np.ones(3))[1],
+    "logpdf": lambda x: fgrad.scipy.stats.multivariate_normal.logpdf(x, np.zeros(3)),
+    "euclidean": lambda x: fgrad.scipy.spatial.distance.euclidean(x, np.zeros(3)),
+}
+
+
+@pytest.mark.parametrize("name", OF_SCIPY)
+def test_results_of_scipys_functions_are_numbers(name):
+    def function(x):
+        s = before = OF_SCIPY[name](x)
+        s += 1.0
+        return s - before
+
+    assert fg.vjp(function, np.array([0.5, 2.0, 3.0]))[0].item() == pytest.approx(1.0)
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
