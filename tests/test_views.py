@@ -276,6 +276,28 @@ def test_views_of_shape_empty_are_arrays(function):
     np.testing.assert_allclose(fg.jacrev(fg.checkpoint(lambda x: function(x * 1.0)))(x), slope)
 
 
+def _number_written_by_out(x):
+    s = x[3]
+    np.add(s, x[0], out=s)
+    return s * x[1]
+
+
+def _number_written_by_index(x):
+    s = x[3]
+    s[...] = s * x[0] + 1.0
+    return s * s
+
+
+@pytest.mark.parametrize("function", [_number_written_by_out, _number_written_by_index])
+def test_the_derivative_of_a_number_that_is_written_to_in_a_batch(function):
+    x = np.array([0.5, 2.0, 3.0, 1.5])
+    slope = fg.jvp(lambda t: function(fg.stack([t, 2.0, 3.0, 1.5])), (0.5,), (1.0,))[1]
+    wanted = fg.grad(function)(x)
+    assert wanted[0] == slope and wanted[3] != 0.0
+    np.testing.assert_allclose(fg.vmap(fg.grad(function))(np.stack([x, x])), [wanted, wanted])
+    np.testing.assert_allclose(fg.compile(fg.vmap(fg.grad(function)))(np.stack([x, x])), [wanted, wanted])
+
+
 ELEMENTS = {
     "index": lambda x: x[1],
     "iteration": lambda x: list(x)[1],

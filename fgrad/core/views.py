@@ -5,7 +5,7 @@
     rewrite(root, primitive, ...)   a write: `root` takes the result of an operation, and its views become outdated
     mark_as_array(x)                a tensor of shape `()` stands for an array, into which `x += y` writes
     stands_for_array(x)             whether it does; views of shape `()` do, as those of `x[..., 0]`
-    as_number(x)                    a view of shape `()` as a number, and everything else itself
+    as_number(x)                    a view of shape `()` as a number; other values unchanged
     apart(x, root)                  a copy of `x` if it aliases `root`, to be read while `root` is written to
     hidden_value(x), part_of(x, y)  a written value that has not been read since, and a part that keeps it hidden
 
@@ -252,7 +252,7 @@ METHODS["stands_for_array"] = stands_for_array
 
 
 def as_number(x: Any) -> Any:
-    """Return a view of shape `()` as a number, as NumPy's functions do by `x[()]`, and everything else itself."""
+    """Return a view of shape `()` as a number, as `x[()]` does in NumPy; return other values unchanged."""
     return own_handle(x) if type(x) is Tensor and type(x._alias) is tuple and not x.shape else x
 
 
