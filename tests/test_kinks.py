@@ -603,3 +603,8 @@ def test_a_sum_is_masked_only_if_all_its_terms_are():
         assert np.isnan(fg.grad(f)(np.zeros(2))).all()
         assert np.isnan(fg.jvp(f, (np.zeros(2),), (np.ones(2),))[1])
     assert fg.jvp(lambda x: np.sqrt(positive(x) + positive(x)), (0.0,), (1.0,))[1] == 0.0
+
+
+def test_copysign_of_a_condition():
+    """A boolean has the derivative 0, and NumPy's `sign` does not take it."""
+    assert fg.grad(lambda x: np.sum(x * np.copysign(x > 0, x)))(np.array([0.5, -2.0])).tolist() == [1.0, 0.0]

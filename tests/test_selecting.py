@@ -120,6 +120,7 @@ WRITES = [
     ("place one value", lambda np, y, v: np.place(y, M > 0.7, [0.5])),
     ("putmask", lambda np, y, v: np.putmask(y, M > 0.7, v)),
     ("putmask of a whole", lambda np, y, v: np.putmask(y, M > 0.7, M * 2)),
+    ("putmask of no values", lambda np, y, v: np.putmask(y, M > 0.7, v[:0])),
     ("put_along_axis", lambda np, y, v: np.put_along_axis(y, ORDER[:, :1], v[0], axis=1)),
     ("put_along_axis values", lambda np, y, v: np.put_along_axis(y, ORDER[:1] % 3, v[:4], axis=0)),
     ("put_along_axis flat", lambda np, y, v: np.put_along_axis(y, np.array([3, 1, 3]), v[:3], axis=None)),

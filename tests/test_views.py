@@ -7,6 +7,10 @@ from helpers import grouped, in_groups, naming
 
 import fgrad as fg
 import fgrad.numpy
+import fgrad.scipy.linalg
+import fgrad.scipy.spatial.distance
+import fgrad.scipy.special
+import fgrad.scipy.stats
 from fgrad import errors
 from fgrad.core.tree import flatten
 from fgrad.testing import check_grads
@@ -189,6 +193,198 @@ def test_numbers_are_no_arrays():
     x = np.array([2.0, 3.0])
     assert f(fg.constant(x)) == f(x)
     np.testing.assert_allclose(fg.grad(f)(x), [2 * (2 * 2 + 3), 4])
+
+
+def _through_an_ellipsis(x):
+    y = x * 1.0
+    s = t = y[..., 1]
+    s *= x[0]
+    y[1] += x[2]
+    t -= x[1]
+    s[...] += 1.0
+    return y * s
+
+
+def _through_squeeze(x):
+    y = x * 1.0
+    s = y[1:2].squeeze()
+    np.multiply(s, x[2], out=s)
+    s.fill(x[0] * s)
+    return y * s
+
+
+def _through_reshape_of_a_view(x):
+    y = np.outer(x, x)
+    s = y.T[1:, :1].T[..., 1:].reshape(())
+    s += x[0]
+    y *= 2.0
+    s /= x[1]
+    return y[1] * s
+
+
+def _through_views_of_no_axes(x):
+    y = x * 1.0
+    s = y[..., 0]
+    r, q = s[None], s[...]
+    r *= x[1]
+    for each in x:
+        q += each
+        y[1] += s
+    return y + s
+
+
+def _through_the_imaginary_part(x):
+    z = (x * 1.0).astype(complex)
+    s = z[..., 0]
+    s.real = x[1]
+    s.imag += x[2]
+    return np.abs(z)
+
+
+def _of_copies(x):
+    y = x * 1.0
+    s = y[..., 0]
+    for each in s.copy(), +s, s.astype(float), y[0], np.squeeze(y[0]), y[(0,)]:
+        each *= 3.0
+    return y * s
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        _through_an_ellipsis,
+        _through_squeeze,
+        _through_reshape_of_a_view,
+        _through_views_of_no_axes,
+        _through_the_imaginary_part,
+        _of_copies,
+    ],
+)
+def test_views_of_shape_empty_are_arrays(function):
+    """They are no numbers: `s += y` writes into the whole, under every transform."""
+    x = np.array([1.5, 2.0, 3.0])
+    batch = np.stack([x, x + 1.0])
+    wanted = np.stack([function(each) for each in batch])
+    slope = fg.jacrev(function)(x)
+    check_grads(function, (x,), order=2)
+    np.testing.assert_allclose(fg.vjp(function, x)[0], wanted[0])
+    np.testing.assert_allclose(function(fg.constant(x)), wanted[0])
+    np.testing.assert_allclose(fg.vmap(function)(batch), wanted)
+    np.testing.assert_allclose(fg.trace(function)(x)(batch[1]), wanted[1])
+    np.testing.assert_allclose(fg.compile(function)(x), wanted[0])
+    np.testing.assert_allclose(fg.compile(fg.jacrev(function))(x), slope)
+    np.testing.assert_allclose(fg.jacrev(fg.checkpoint(lambda x: function(x * 1.0)))(x), slope)
+
+
+def _number_written_by_out(x):
+    s = x[3]
+    np.add(s, x[0], out=s)
+    return s * x[1]
+
+
+def _number_written_by_index(x):
+    s = x[3]
+    s[...] = s * x[0] + 1.0
+    return s * s
+
+
+@pytest.mark.parametrize("function", [_number_written_by_out, _number_written_by_index])
+def test_the_derivative_of_a_number_that_is_written_to_in_a_batch(function):
+    x = np.array([0.5, 2.0, 3.0, 1.5])
+    slope = fg.jvp(lambda t: function(fg.stack([t, 2.0, 3.0, 1.5])), (0.5,), (1.0,))[1]
+    wanted = fg.grad(function)(x)
+    assert wanted[0] == slope
+    assert wanted[3] != 0.0
+    np.testing.assert_allclose(fg.vmap(fg.grad(function))(np.stack([x, x])), [wanted, wanted])
+    np.testing.assert_allclose(fg.compile(fg.vmap(fg.grad(function)))(np.stack([x, x])), [wanted, wanted])
+
+
+ELEMENTS = {
+    "index": lambda x: x[1],
+    "iteration": lambda x: list(x)[1],
+    "unstack": lambda x: np.unstack(x)[1],
+    "take": lambda x: np.take(x, 1),
+    "sum": np.sum,
+    "vecdot": lambda x: np.vecdot(x, x),
+    "linalg.vecdot": lambda x: np.linalg.vecdot(x, x),
+    "norm": lambda x: np.linalg.norm(x, axis=0),
+    "norm of a matrix": lambda x: np.linalg.matrix_norm(np.outer(x, x)),
+    "nanstd": np.nanstd,
+    "quantile": lambda x: np.quantile(x, 0.3),
+    "nanpercentile": lambda x: np.nanpercentile(x, 30.0, axis=-1),
+    "interp": lambda x: np.interp(x[0], np.arange(3.0), x),
+    "squeeze of a number": lambda x: np.squeeze(x[1]),
+}
+
+
+OF_SCIPY = {
+    "logsumexp": lambda x: fgrad.scipy.special.logsumexp(x, b=x),
+    "lstsq": lambda x: fgrad.scipy.linalg.lstsq(np.stack([x, x**2], 1), np.ones(3))[1],
+    "logpdf": lambda x: fgrad.scipy.stats.multivariate_normal.logpdf(x, np.zeros(3)),
+    "euclidean": lambda x: fgrad.scipy.spatial.distance.euclidean(x, np.zeros(3)),
+}
+
+
+@pytest.mark.parametrize("name", OF_SCIPY)
+def test_results_of_scipys_functions_are_numbers(name):
+    def function(x):
+        s = before = OF_SCIPY[name](x)
+        s += 1.0
+        return s - before
+
+    assert fg.vjp(function, np.array([0.5, 2.0, 3.0]))[0].item() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_and_results_of_no_axes_are_numbers(name):
+    """`s += y` binds a new one, as it does for those of NumPy."""
+
+    def function(x):
+        s = before = ELEMENTS[name](x)
+        s += 1.0
+        return s * before + np.sum(x)
+
+    x = np.array([0.5, 2.0, 3.0])
+    assert function(fg.constant(x)).item() == pytest.approx(function(x))
+    assert fg.vjp(function, x)[0].item() == pytest.approx(function(x))
+    check_grads(function, (x,), order=1)
+
+
+def test_new_arrays_of_shape_empty_are_arrays():
+    """They are no numbers: `s += y` writes into them, for all who refer to them."""
+
+    def add(total, x):
+        total += x
+
+    def totals(np, x):
+        for make in (
+            lambda: np.zeros(()),
+            lambda: np.ones(()),
+            lambda: np.array(0.5),
+            lambda: np.copy(x[0]),
+            lambda: np.full((), x[1]),
+            lambda: np.zeros_like(x[0]),
+            lambda: np.full_like(x[0], x[1]),
+        ):
+            total = make()
+            add(total, x[2])
+            yield total
+
+    def function(x):
+        return fg.stack(list(totals(fg.numpy, x)))
+
+    x = np.array([2.0, 3.0, 5.0])
+    wanted = [5.0, 6.0, 5.5, 7.0, 8.0, 5.0, 8.0]
+    assert np.stack(list(totals(np, x))).tolist() == wanted
+    for found in (function(x), fg.vjp(function, x)[0], fg.vmap(function)(x[None])[0], fg.compile(function)(x)):
+        assert found.tolist() == wanted
+    check_grads(function, (x,), order=1)
+
+
+@pytest.mark.parametrize("make", [fg.numpy.array, fg.numpy.asarray, fg.convert_to_tensor, fg.constant])
+def test_an_array_of_one_traced_number_becomes_a_tensor(make):
+    assert fg.grad(lambda x: make(np.array(x)) ** 2)(3.0) == 6.0
+    assert fg.grad(lambda x: np.sum(make([np.array(x), 1.0]) ** 2))(3.0) == 6.0
 
 
 def test_new_tensors_can_be_written_to():

@@ -53,6 +53,7 @@ class Gathered:
         if type(other) is not type(array) or other.dtype != array.dtype:
             return Gathered(array + other)
         array += other
+        self.array = array  # of a tensor of shape `()`, a new one
         return self
 
     __radd__ = __add__

@@ -4,6 +4,8 @@
     origin(x)                       the root of which `x` is a view, and the steps from the root to `x`
     rewrite(root, primitive, ...)   a write: `root` takes the result of an operation, and its views become outdated
     mark_as_array(x)                a tensor of shape `()` stands for an array, into which `x += y` writes
+    stands_for_array(x)             whether it does; views of shape `()` do, as those of `x[..., 0]`
+    as_number(x)                    a view of shape `()` as a number; other values unchanged
     apart(x, root)                  a copy of `x` if it aliases `root`, to be read while `root` is written to
     hidden_value(x), part_of(x, y)  a written value that has not been read since, and a part that keeps it hidden
 
@@ -180,17 +182,16 @@ def seen(
     """Make a tensor a view of `x`: the result of an operation on `x` alone.
 
     Args:
-        result: the result; if it is not a tensor, or of shape `()`, it does not become a view.
+        result: the result; if it is not a tensor, or an element of `x`, it does not become a view.
         x, primitive, metadata: the argument, the operation.
         shape: the shape of the result, if it is lazy.
     """
     if type(x) is not Tensor or type(result) is not Tensor:
         return result
     shape = shape or result._trace.shape_of(result)
-    if not shape:
+    if not shape and _is_element(metadata):
         return result
-    is_number = not x._trace.shape_of(x) and not getattr(x._alias, "is_array", False)
-    if shape[0] == 1 and is_number:  # NumPy copies a number into a new array
+    if not x._trace.shape_of(x) and not stands_for_array(x):  # NumPy copies a number into a new array
         return result
     root, path = origin(x)
     family = _family_of(root)
@@ -199,6 +200,14 @@ def seen(
     family.views.append(weakref.ref(result))
     result._alias = root, (*path, (primitive, metadata, shape))
     return result
+
+
+def _is_element(metadata: Mapping[str, Any]) -> bool:
+    """Return whether an operation whose result has the shape `()` is an index without an ellipsis.
+
+    It gives a number, and not an array, as do `x[..., 0]`, `x.squeeze()` and `x.reshape(())`.
+    """
+    return Ellipsis not in metadata.get("template", (Ellipsis,))
 
 
 def become_view(x: Tensor, look: Callable[[Tensor], Tensor]) -> None:
@@ -230,7 +239,21 @@ def _family_of(root: Tensor) -> Family:
 
 def mark_as_array(x: Tensor) -> None:
     """Let a tensor of shape `()` stand for an array, and not for a number, where a function writes into it."""
-    _family_of(x).is_array = True
+    if type(x._alias) is not tuple:  # a view is one anyway
+        _family_of(x).is_array = True
+
+
+def stands_for_array(x: Tensor) -> bool:
+    """Return whether a tensor of shape `()` stands for an array: it is a view, or was marked as one."""
+    return type(x._alias) is tuple or (x._alias is not None and x._alias.is_array)
+
+
+METHODS["stands_for_array"] = stands_for_array
+
+
+def as_number(x: Any) -> Any:
+    """Return a view of shape `()` as a number, as `x[()]` does in NumPy; return other values unchanged."""
+    return own_handle(x) if type(x) is Tensor and type(x._alias) is tuple and not x.shape else x
 
 
 def origin(x: Tensor) -> View:

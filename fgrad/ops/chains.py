@@ -10,6 +10,7 @@ import numpy as np
 
 from fgrad.core.coerce import as_array
 from fgrad.core.tensor import boxed
+from fgrad.core.views import as_number
 from fgrad.ops.families import answers
 from fgrad.ops.matrices import as_matrices, conjugated
 from fgrad.ops.tracing import answers_traced, no_out
@@ -107,7 +108,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """Return the dot products of vectors along an axis, the first ones conjugated."""
     x1, x2 = (np.moveaxis(x, axis, -1) for x in (as_array(x1), as_array(x2)))  # type: ignore[type-var]  # or tensors
-    return np.matmul(conjugated(x1)[..., None, :], x2[..., None])[..., 0, 0]
+    return as_number(np.matmul(conjugated(x1)[..., None, :], x2[..., None])[..., 0, 0])
 
 
 @answers_traced(np.linalg.trace)

@@ -19,13 +19,26 @@ from fgrad.core.overrides import as_arguments
 from fgrad.core.primitive import BOXES, FUNCTIONS
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.core.tree import tree_map
-from fgrad.core.views import layout_of_one
+from fgrad.core.views import layout_of_one, mark_as_array
 from fgrad.ops.elementwise import astype, in_c_or_f_order, in_order_of
 from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, check_device, plain_axis
 from fgrad.ops.indexing import to_write, values_of
-from fgrad.ops.shaping import broadcast_to, promoted, stack
+from fgrad.ops.shaping import broadcast_to, promoted
 from fgrad.typing import Array, ArrayLike, DTypeLike, Operand, Shape
+
+
+def _new(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a constructor's tensor of shape `()` stand for an array, as NumPy's does: `x += y` writes into it."""
+
+    @functools.wraps(function)
+    def create(*args: Any, **keywords: Any) -> Any:
+        made = function(*args, **keywords)
+        if type(made) is Tensor and not made.shape:
+            mark_as_array(made)
+        return made
+
+    return create
 
 
 def _like(name: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,6 +49,7 @@ def _like(name: Callable[..., Any], function: Callable[..., Any]) -> Callable[..
         function: NumPy's function that computes the answer.
     """
 
+    @_new
     @functools.wraps(name)
     def like(
         prototype: Any,
@@ -66,6 +80,7 @@ empty_like = _like(np.empty_like, np.zeros_like)  # what memory held before woul
 
 
 @answers(np.full_like)
+@_new
 def full_like(
     a: ArrayLike,
     fill_value: Any,
@@ -118,7 +133,7 @@ def _array(object: Any, dtype: object) -> Any:
         object = object.to_numpy()
     if not holds_tensors(object):
         return boxed(own_payload(object, dtype))
-    result = copy_of(object) if type(object) in BOXES else stack(object)
+    result = copy_of(object) if type(object) in BOXES else as_array(object)
     return result if dtype is None else result.astype(dtype)
 
 
@@ -360,6 +375,7 @@ def _creating(function: Callable[..., Any]) -> Callable[..., Any]:
     """Make a NumPy constructor return a Tensor, also for tensor arguments, which NumPy does not dispatch."""
     answer = FUNCTIONS.get(function, function)
 
+    @_new
     @functools.wraps(function)
     def create(*args: ArrayLike, **keywords: object) -> Any:
         has_tensors = any(map(holds_tensors, (*args, *keywords.values())))
@@ -369,8 +385,8 @@ def _creating(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 CONSTRUCTORS: dict[str, Any] = {
-    "array": array,
-    "copy": array,
+    "array": _new(array),
+    "copy": _new(array),
     "zeros_like": zeros_like,
     "ones_like": ones_like,
     "empty_like": empty_like,
@@ -380,7 +396,7 @@ CONSTRUCTORS: dict[str, Any] = {
     "require": require,
     "r_": Joining(0, 1, columns=False),
     "c_": Joining(-1, 2, columns=True),
-    "full": full,
+    "full": _new(full),
     "empty": functools.wraps(np.empty)(_creating(np.zeros)),  # see `empty_like`
     **{
         name: _creating(getattr(np, name))

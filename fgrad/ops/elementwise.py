@@ -319,7 +319,7 @@ elementwise(np.fmax,         lambda ct, x, y: _halved(ct, (x > y) | np.isnan(y),
 elementwise(np.fmin,         lambda ct, x, y: _halved(ct, (x < y) | np.isnan(y), x == y),
                              lambda ct, x, y: _halved(ct, (y < x) | np.isnan(x), x == y),
                              scales="", masks="both")
-elementwise(np.copysign,     lambda ct, x, y: ct * np.where(np.signbit(y), -np.sign(x), np.sign(x)),
+elementwise(np.copysign,     lambda ct, x, y: ct * np.where(np.signbit(y), -np.sign(1.0 * x), np.sign(1.0 * x)),
                              None, complex=False)
 elementwise(np.heaviside,    None,
                              lambda ct, x: np.where(np.equal(x, 0), ct, 0),

@@ -23,6 +23,7 @@ from fgrad.core.masked import Masked
 from fgrad.core.primitive import ANSWERS, BOXES, UFUNCS, ZERO, Primitive
 from fgrad.core.tensor import Tensor, apply, own_handle, strip_ended
 from fgrad.core.trace import NOTHING
+from fgrad.core.views import as_number
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import elementwise, register, sample, scale
 from fgrad.ops.matrices import conjugated
@@ -220,7 +221,7 @@ def length(x: Array, axis: Any, keepdims: bool = False, count: Operand = 1) -> A
     axes = np.lib.array_utils.normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim)
     metadata = {"axis": tuple(a - x.ndim for a in axes)}
     shape = tuple(1 if a in axes else n for a, n in enumerate(x.shape) if keepdims or a not in axes)
-    result: Any = np.reshape(apply(_length, (x, count), metadata), shape)
+    result: Any = as_number(np.reshape(apply(_length, (x, count), metadata), shape))
     if type(result) is Tensor and result._trace.level and type(held := _as_now(x)) is Tensor:
         result._squared = lambda: np.reshape(apply(_length_squared, (held, count), metadata), shape)
     return result

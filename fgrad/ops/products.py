@@ -16,7 +16,7 @@ from fgrad.ops.families import answers, answers_form, plain_axis, register, samp
 from fgrad.ops.matrices import conjugated
 from fgrad.ops.patterns import as_einsum
 from fgrad.ops.rearranging import axis_index
-from fgrad.ops.shaping import reshape
+from fgrad.ops.shaping import reshape, reshaped
 from fgrad.typing import Array, ArrayLike, Operand
 
 CORES = {"matmul": (2, 2, 2), "vecdot": (1, 1, 0), "matvec": (2, 1, 1), "vecmat": (1, 2, 1)}
@@ -52,7 +52,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: object = None, axes: object = None, kee
     x, y, own = _core_last("vecdot", x1, x2, axes if axis is None else [axis, axis, axis])
     product = np.matmul(conjugated(x)[..., None, :], y[..., :, None])
     if not keepdims:
-        return reshape(product, product.shape[:-2])
+        return reshaped(product, product.shape[:-2])  # of vectors a number, and no view
     return _placed(reshape(product, product.shape[:-1]), own)
 
 

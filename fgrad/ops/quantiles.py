@@ -16,6 +16,7 @@ import numpy as np
 from fgrad.core.coerce import as_array
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
+from fgrad.core.views import as_number
 from fgrad.ops.elementwise import in_c_order
 from fgrad.ops.families import plain_axis, register, sample
 from fgrad.ops.sorting import along_last, ranked, stable_order
@@ -302,7 +303,7 @@ def _quantiles(
         result = along_last(rows, found)
     if a.dtype.kind == "f":
         result = _unless(counts == 0 if skips_nan else np.any(np.isnan(rows), axis=-1, keepdims=True), result)
-    return in_c_order(np.reshape(np.moveaxis(result, -1, 0), (*q.shape, *_reduced(a.shape, axes, keepdims))))
+    return in_c_order(as_number(np.reshape(np.moveaxis(result, -1, 0), (*q.shape, *_reduced(a.shape, axes, keepdims)))))
 
 
 def _quantile(function: Callable[..., Any], scale: float) -> None:

@@ -23,6 +23,7 @@ from fgrad.ops.families import linear, register, sample, scale
 from fgrad.ops.fft import along_axis_batch
 from fgrad.ops.indexing import getitem, scatter_add
 from fgrad.ops.patterns import Chain, Step, as_einsum, windowed
+from fgrad.ops.shaping import reshaped
 from fgrad.ops.tracing import answers_traced
 from fgrad.typing import Array, ArrayLike, Operand
 
@@ -242,7 +243,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         x, xp, fp = _unrolled(x, xp, fp, np.abs(period))
         left = right = None
     x, xp = (astype(each, np.float64) for each in (x, xp))
-    result = apply(_interp, (np.reshape(x, (-1,)), fp, xp)).reshape(x.shape)
+    result = reshaped(apply(_interp, (np.reshape(x, (-1,)), fp, xp)), x.shape)  # of a number a number, and no view
     if left is not None:
         result = np.where(x < xp[0], left, result)
     return result if right is None else np.where(x > xp[-1], right, result)

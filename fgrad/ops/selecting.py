@@ -235,6 +235,8 @@ def place(arr: Any, mask: Any, vals: Any) -> Any:
 def putmask(a: Array, mask: Any, values: Any) -> Any:
     """Set the elements where a mask holds to those at the same positions of the repeated values."""
     values = to_write(values, a.dtype)
+    if not values.size:
+        return a
     if tuple(values.shape) != tuple(a.shape):
         values = np.resize(values, a.shape)
     return np.where(mask, astype(values, a.dtype), a)

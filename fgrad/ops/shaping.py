@@ -578,7 +578,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     shape = (*x.shape[:axis], *x.shape[axis + 1 :])
     pieces = apply(_split, (x,), {"sections": count, "axis": axis})
     before = (slice(None),) * axis
-    return tuple(sliced(np.reshape(piece, shape), x, (*before, i)) for i, piece in enumerate(pieces))
+    return tuple(sliced(reshaped(piece, shape), x, (*before, i)) for i, piece in enumerate(pieces))
 
 
 # Shapes and dtypes, which need no values

@@ -17,6 +17,7 @@ import scipy.linalg
 from fgrad.core.coerce import as_array
 from fgrad.core.primitive import PRIMITIVES, ZERO, Primitive
 from fgrad.core.tensor import apply
+from fgrad.core.views import as_number
 from fgrad.ops.families import register, sample
 from fgrad.ops.matrices import (
     cotangent_of,
@@ -339,7 +340,7 @@ def lstsq(
     if rows > size and lapack_driver != "gelsy" and np.all(raw_array(rank) == size):
         left = columns - a @ x
         residuals = np.sum(real(left * np.conjugate(left)), axis=-2)
-        residuals = residuals[..., 0] if b.ndim == 1 else residuals
+        residuals = as_number(residuals[..., 0]) if b.ndim == 1 else residuals
     return (x[..., 0] if b.ndim == 1 else x), residuals, rank, None if lapack_driver == "gelsy" else s
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.coerce import as_array
+from fgrad.core.views import as_number
 from fgrad.ops import softmaxes
 from fgrad.ops.elementwise import astype, stop_gradient_of
 from fgrad.ops.reductions import logsumexp as log_of_sum
@@ -60,7 +61,7 @@ def logsumexp(a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, r
         size = np.abs(total) if return_sign else total
         result = np.where(empty, -np.inf, np.log(np.where(empty, 1, size)) + shift)
     if not keepdims:
-        result, total = np.squeeze(result, axis), np.squeeze(total, axis)
+        result, total = (as_number(np.squeeze(x, axis)) for x in (result, total))
     return (result, np.sign(total)) if return_sign else result
 
 

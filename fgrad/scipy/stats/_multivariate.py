@@ -15,6 +15,7 @@ import numpy as np
 from scipy import stats
 
 from fgrad import errors
+from fgrad.core.views import as_number
 from fgrad.ops.tracing import raw_array
 from fgrad.scipy import _special as special
 from fgrad.scipy._reals import real_array
@@ -66,6 +67,10 @@ class Multivariate(Distribution):
 
 def _number(x: Array | bool) -> Array | bool:
     return x[()] if isinstance(x, np.ndarray) and not x.ndim else x
+
+
+def _squeezed(x: Any) -> Any:
+    return as_number(np.squeeze(x))
 
 
 def _symmetric(x: Any) -> Any:
@@ -177,7 +182,7 @@ class MultivariateNormal(Elliptical):
         mean, cov = self._center_and_shape(mean, cov)
         self._checked("__call__", mean, cov)
         distance, log_determinant = self._distance(x, mean, cov)
-        return np.squeeze(-0.5 * (mean.shape[0] * LOG_TWO_PI + log_determinant + distance))
+        return _squeezed(-0.5 * (mean.shape[0] * LOG_TWO_PI + log_determinant + distance))
 
     @differentiated(_OF_NORMAL)
     def pdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
@@ -215,7 +220,7 @@ class MultivariateNormal(Elliptical):
         mean, cov = self._center_and_shape(mean, cov)
         self._checked("__call__", mean, cov)
         options = {"maxpts": maxpts, "abseps": abseps, "releps": releps, **options}
-        return np.squeeze(NORMAL(*self._limits(x, lower_limit, mean), _symmetric(cov), **options))
+        return _squeezed(NORMAL(*self._limits(x, lower_limit, mean), _symmetric(cov), **options))
 
     @differentiated(_OF_NORMAL)
     def logcdf(
@@ -320,7 +325,7 @@ class MultivariateT(Elliptical):
         distance, log_determinant = self._distance(x, loc, shape)
         dim, half = loc.shape[0], df / 2
         constant = log_gamma_step(half, dim / 2) - dim / 2 * np.log(df * pi) - log_determinant / 2
-        return np.squeeze(constant - (half + dim / 2) * np.log1p(distance / df))
+        return _squeezed(constant - (half + dim / 2) * np.log1p(distance / df))
 
     @differentiated(_OF_STUDENT)
     def pdf(
@@ -373,7 +378,7 @@ class MultivariateT(Elliptical):
         df = self._double(1 if df is None else df)
         self._checked("__call__", loc, shape, df)
         lower, upper = self._limits(x, lower_limit, loc)
-        return np.squeeze(STUDENT(lower, upper, _symmetric(shape), df, maxpts=maxpts, random_state=random_state))
+        return _squeezed(STUDENT(lower, upper, _symmetric(shape), df, maxpts=maxpts, random_state=random_state))
 
     @differentiated(_OF_STUDENT)
     def marginal(
@@ -481,7 +486,7 @@ class Dirichlet(Multivariate):
         if x.shape[0] != alpha.shape[0]:
             x = np.concatenate([x, 1 - np.sum(x, 0, keepdims=True)])
         powers = np.reshape(alpha - 1, (-1,) + (1,) * (x.ndim - 1))
-        return np.squeeze(np.sum(special.xlogy(powers, x), 0) - self._sums(alpha)[1])
+        return _squeezed(np.sum(special.xlogy(powers, x), 0) - self._sums(alpha)[1])
 
     @differentiated(_OF_DIRICHLET)
     def pdf(self, x: Any, alpha: Sequence[Any]) -> Any:
@@ -513,7 +518,7 @@ class Dirichlet(Multivariate):
                     [-0.1875,  0.0625]])
         """
         alpha = self._alpha(alpha)
-        return np.squeeze(alpha / np.sum(alpha))
+        return _squeezed(alpha / np.sum(alpha))
 
     @differentiated(_OF_DIRICHLET)
     def var(self, alpha: Any) -> Any:
@@ -527,7 +532,7 @@ class Dirichlet(Multivariate):
         """
         alpha = self._alpha(alpha)
         total = np.sum(alpha)
-        return np.squeeze(alpha * (total - alpha) / (total * total * (total + 1)))
+        return _squeezed(alpha * (total - alpha) / (total * total * (total + 1)))
 
     @differentiated(_OF_DIRICHLET)
     def cov(self, alpha: Any) -> Any:
@@ -545,7 +550,7 @@ class Dirichlet(Multivariate):
         alpha = self._alpha(alpha)
         total = np.sum(alpha)
         share = alpha / total
-        return np.squeeze((np.diag(share) - np.outer(share, share)) / (total + 1))
+        return _squeezed((np.diag(share) - np.outer(share, share)) / (total + 1))
 
     @differentiated(_OF_DIRICHLET)
     def entropy(self, alpha: Any) -> Any:
@@ -728,7 +733,7 @@ class Wishart(Multivariate):
                     [0. , 1.5]])
         """
         df, scale = self._df_and_scale(df, scale)
-        return np.squeeze(self._log_density(_symmetric(self._matrices(x, scale.shape[0])), df, scale))
+        return _squeezed(self._log_density(_symmetric(self._matrices(x, scale.shape[0])), df, scale))
 
     @differentiated(_OF_WISHART)
     def pdf(self, x: ArrayLike, df: ArrayLike, scale: ArrayLike) -> Any:
@@ -759,7 +764,7 @@ class Wishart(Multivariate):
             Tensor(3.)
         """
         df, scale = self._df_and_scale(df, scale)
-        return np.squeeze(df * scale)
+        return _squeezed(df * scale)
 
     @differentiated(_OF_WISHART)
     def var(self, df: Any, scale: Any) -> Any:
@@ -779,7 +784,7 @@ class Wishart(Multivariate):
         """
         df, scale = self._df_and_scale(df, scale)
         diagonal = np.diagonal(scale)
-        return np.squeeze(df * (scale**2 + np.outer(diagonal, diagonal)))
+        return _squeezed(df * (scale**2 + np.outer(diagonal, diagonal)))
 
     @differentiated(_OF_WISHART)
     def entropy(self, df: Any, scale: Any) -> Any:
@@ -833,7 +838,7 @@ class InverseWishart(Wishart):
         """
         df, scale = self._df_and_scale(df, scale)
         excess = df - scale.shape[0] - 1
-        return np.squeeze(scale / excess) if np.all(raw_array(excess) > 0) else None
+        return _squeezed(scale / excess) if np.all(raw_array(excess) > 0) else None
 
     @differentiated(_OF_WISHART)
     def var(self, df: Any, scale: Any) -> Any:
@@ -856,7 +861,7 @@ class InverseWishart(Wishart):
         if not np.all(raw_array(excess) > 3):
             return None
         squares = (excess + 1) * scale**2 + (excess - 1) * np.outer(diagonal, diagonal)
-        return np.squeeze(squares / (excess * (excess - 1) ** 2 * (excess - 3)))
+        return _squeezed(squares / (excess * (excess - 1) ** 2 * (excess - 3)))
 
     def entropy(self, df: Any, scale: Any) -> Any:
         """Return SciPy's entropy of arguments that are not traced.
