@@ -252,7 +252,7 @@ def _in_place(ufunc: np.ufunc) -> Callable[[Any, Any], Any]:
     """
 
     def operator(self: Any, other: Array) -> Any:
-        if not self._trace.shape_of(self) and not METHODS["stands_for_array"](self):
+        if not self._trace.shape_of(self) and (self._alias is None or not METHODS["stands_for_array"](self)):
             return apply(UFUNCS[ufunc], (self, other)) if type(other) in OPERANDS else NotImplemented
         if type(other) not in OPERANDS and type(other) not in BOXES:
             if OVERRIDES[type(other)]:
