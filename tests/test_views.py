@@ -629,3 +629,23 @@ def test_a_write_through_a_flat_view_in_a_batch(batch):
     np.testing.assert_array_equal(fg.vmap(f)(batch), [24.0, 24.0])
     np.testing.assert_array_equal(fg.vmap(fg.grad(f))(batch), np.full((2, 3), 8.0))
     np.testing.assert_array_equal(fg.vmap(fg.vmap(f, in_axes=1))(np.ones((2, 3, 4))), np.full((2, 4), 24.0))
+
+
+def test_arguments_of_no_axes_are_arrays_or_numbers_as_they_were_given():
+    def function(s):
+        t = s
+        t += 1.0  # writes into an array, and binds another number
+        return s * 2.0
+
+    for make, value in ((lambda: np.array(2.0), 6.0), (lambda: 2.0, 4.0), (lambda: np.float64(2.0), 4.0)):
+        assert float(function(make())) == value
+        for transformed in (
+            fg.value_and_grad(function)(make())[0],
+            fg.jvp(function, [make()], [1.0])[0],
+            fg.vjp(function, make())[0],
+            fg.trace(function)(make())(make()),
+            fg.compile(function)(make()),
+            fg.compile(fg.value_and_grad(function))(make())[0],
+            fg.value_and_grad(lambda s: fg.value_and_grad(function)(s)[0])(make())[0],
+        ):
+            assert float(transformed) == value

@@ -5,6 +5,7 @@
     rewrite(root, primitive, ...)   a write: `root` takes the result of an operation, and its views become outdated
     mark_as_array(x)                a tensor of shape `()` stands for an array, into which `x += y` writes
     stands_for_array(x)             whether it does; views of shape `()` do, as those of `x[..., 0]`
+    like_argument(x, argument)      the tensor of an argument, marked as an array if the argument is one
     as_number(x)                    a view of shape `()` as a number; other values unchanged
     apart(x, root)                  a copy of `x` if it aliases `root`, to be read while `root` is written to
     hidden_value(x), part_of(x, y)  a written value that has not been read since, and a part that keeps it hidden
@@ -249,6 +250,14 @@ def stands_for_array(x: Tensor) -> bool:
 
 
 METHODS["stands_for_array"] = stands_for_array
+
+
+def like_argument(x: Tensor, argument: Any) -> Tensor:
+    """Return the tensor of an argument, which stands for an array if the argument is one."""
+    is_array = type(argument) is np.ndarray or (type(argument) is Tensor and stands_for_array(argument))
+    if is_array and not argument.shape:
+        mark_as_array(x)
+    return x
 
 
 def as_number(x: Any) -> Any:

@@ -12,6 +12,7 @@ from fgrad.core.overrides import refuse_labelled
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.tree import flatten, outline_of, paths, unflatten
+from fgrad.core.views import like_argument
 from fgrad.graphs.equations import Name, in_pythons_way, kind_of
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.linearization import differentiable
@@ -54,7 +55,8 @@ class Arguments:
         """Return the call with tensors of the trace for the inputs; the examples are released."""
         pairs = list(zip(self.leaves, self.values, strict=True))
         trace.given.update((name, value) for name, value in pairs if value is not None)
-        traced = unflatten(self.treedef, [leaf if value is None else box(value, trace, leaf) for leaf, value in pairs])
+        tensors = [leaf if value is None else like_argument(box(value, trace, leaf), value) for leaf, value in pairs]
+        traced = unflatten(self.treedef, tensors)
         self.values, self.places = [], {}
         return traced
 

@@ -13,6 +13,7 @@ from fgrad.core.forward import ForwardTrace
 from fgrad.core.overrides import refuse_masked
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
 from fgrad.core.tree import flatten, outline_of, paths, unflatten
+from fgrad.core.views import like_argument
 from fgrad.errors.hints import names_keywords
 from fgrad.transforms.calls import Transformed, name_of
 from fgrad.transforms.linearization import differentiable
@@ -97,7 +98,9 @@ def _moving(
 ) -> Any:
     """Return a primal as an input of the trace, with its tangent checked; `path` returns its name in messages."""
     found = input_along("jvp", function, lambda what: f"{what}{path()}", leaf, tangent)
-    return leaf if found is None else trace.root(trace.held(found[0], name_of(function)), found[1])
+    if found is None:
+        return leaf
+    return like_argument(trace.root(trace.held(found[0], name_of(function)), found[1]), leaf)
 
 
 def input_along(

@@ -33,6 +33,7 @@ from fgrad.core.tensor import Tensor, boxed, is_weak, own_handle, strip_ended
 from fgrad.core.trace import Trace, running
 from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.core.variable import Variable, VariableWatch, recording
+from fgrad.core.views import like_argument
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import Outline, outline_if_cut
@@ -376,7 +377,7 @@ class Input:
                 primal = own_handle(primal)
             elif user is not None and type(primal) not in _NUMBERS:
                 primal = trace.held(primal, name_of(user))
-            tensor = leaf if primal is None else trace.root(primal)
+            tensor = leaf if primal is None else like_argument(trace.root(primal), leaf)
             self.primals.append(primal)
             self.keys.append(None if primal is None else tensor._mark)
             traced.append(tensor)
