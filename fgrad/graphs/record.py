@@ -204,7 +204,7 @@ class RecordTrace(Trace):
             if self._repeats and not self._lifts:
                 with contextlib.suppress(Exception):
                     return apply(primitive, [self._value(arg) for arg in args], metadata)
-            return apply(primitive, [*map(_regular, examples)], metadata)
+            return apply(primitive, [*map(regular, examples)], metadata)
 
     def _value(self, arg: Any) -> Any:
         """Return the actual value of an argument for the given inputs, by running the equations recorded so far."""
@@ -375,7 +375,7 @@ _LARGE = 1024
 """The size above which an example is one repeated element: elementwise operations need not run on all."""
 
 
-def _regular(example: Any) -> Any:
+def regular(example: Any) -> Any:
     """Return a positive definite matrix, or a stack of them, in place of an example of floating-point numbers."""
     if type(example) is not _ARRAY or example.ndim < 2 or example.dtype.kind not in "fc":
         return example

@@ -5,7 +5,7 @@ rerolled before the backward pass, and the loops are differentiated in their pla
 twice as many operations as the function, is recorded once for each loop and not once for each iteration.
 
 The equations stand for the record of the reverse trace only if they are the same operations on the same values. That is
-checked edge by edge, and it is not so where a rule of the user's or `stop_gradient` takes part.
+checked edge by edge, and it is not so where a rule of the user's takes part.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.graphs.masks import VaryingMaskError, with_masks
-from fgrad.graphs.record import REMEDY, RecordTrace
+from fgrad.graphs.record import REMEDY, RecordTrace, regular
 from fgrad.graphs.rerolling import rerolled
+from fgrad.transforms.cuts import is_cut
 from fgrad.transforms.linearization import Recording
 
 _LONG = 1000
@@ -67,7 +68,7 @@ class RerollingTrace(RecordTrace):
     @override
     def shorten(self, recording: Recording, start: int) -> None:
         end = len(self.equations)
-        if not self.rerolls or end - start < _LONG or recording.trace.exits or (observing and is_seen()):
+        if not self.rerolls or end - start < _LONG or is_cut(recording.trace) or (observing and is_seen()):
             return
         inputs = [(key, x) for key, x in recording.roots() if self.follows(x)]
         outputs = [(key, x) for key, x in recording.outputs if key is not None]
@@ -270,5 +271,5 @@ def _with_examples(equation: Equation, known: dict[Name, Any]) -> Equation:
     elements = [x[along.start] for x, along in zip(arrays, loop.reads, strict=True)]
     examples = [x for part in (*once, elements) for x in part]
     body = with_examples(loop.body, dict(zip(loop.body.inputs, examples, strict=True)))
-    known.update(zip(equation.outputs, loop.forms(), strict=True))
+    known.update(zip(equation.outputs, map(regular, loop.forms()), strict=True))
     return replace(equation, primitive=Primitive("loop", replace(loop, body=body, examples=examples, _derived={})))

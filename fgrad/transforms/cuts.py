@@ -82,9 +82,12 @@ class Outline:
 
 def outline_if_cut(trace: ReverseTrace, record: list[Entry]) -> Outline | None:
     """Return the outline of a record if a number was taken out of its trace, else None."""
-    if not trace.exits or not any(how in DEPARTURES for how, _ in trace.exits):
-        return None
-    return Outline(trace, record)
+    return Outline(trace, record) if is_cut(trace) else None
+
+
+def is_cut(trace: ReverseTrace) -> bool:
+    """Return whether a number was taken out of a trace."""
+    return bool(trace.exits) and any(how in DEPARTURES for how, _ in trace.exits)
 
 
 def warn_of_cuts(
