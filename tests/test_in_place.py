@@ -561,3 +561,16 @@ def test_a_measured_report_does_not_change_arguments():
     fg.compile(whole).inspect(*args, measure=True)
     for x, y in zip(args, arrays(), strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("copied", [np.copy, fg.constant], ids=["array", "tensor"])
+def test_the_shape_of_an_argument_may_be_set(copied):
+    def function(x):
+        x.shape = (-1,)
+        x[0] = 5.0
+        return np.sum(x[:2])
+
+    a, b = copied(np.ones((2, 2))), copied(np.ones((2, 2)))
+    assert float(fg.compile(function)(a)) == float(function(b)) == 6.0
+    assert a.shape == b.shape == (4,)
+    np.testing.assert_array_equal(np.asarray(a), np.asarray(b))

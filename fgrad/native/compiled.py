@@ -24,7 +24,7 @@ from fgrad.native.cache import cache_folder
 from fgrad.native.forms import Form
 from fgrad.native.layouts import form_of, layout_of
 from fgrad.native.options import ENGINES, Options
-from fgrad.native.program import Program, result_of
+from fgrad.native.program import Program, overwrite, result_of
 from fgrad.native.programs import Programs, no_program
 from fgrad.native.reports import Inspection
 from fgrad.native.static_arguments import OfInstances
@@ -294,7 +294,7 @@ def _run_python(
     found = call_users(function, args, keywords)
     for argument, x in zip(form.inputs, inputs, strict=True):
         if isinstance(argument, np.ndarray) and strip_ended(x) is not argument:
-            argument[...] = x  # the function has written into it
+            overwrite(argument, x)
     return tree_map(lambda x: result_of(x) if is_number(x) else x, found)
 
 

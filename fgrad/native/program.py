@@ -218,7 +218,7 @@ class Program:
         found = self._found_traced(inputs, traced) if any(traced) else self._found_in_place(inputs)
         for place, number in self._written.items():
             if found[place] is not leaves[number]:
-                leaves[number][...] = found[place]
+                overwrite(leaves[number], found[place])
         return found
 
     def _found_traced(self, inputs: Sequence[Any], traced: list[bool]) -> list[Any]:
@@ -414,6 +414,13 @@ def _block(graph: Graph, outputs: Sequence[Any]) -> Block:
 
 def _example(leaf: Operand) -> Any:
     return leaf if type(leaf) in (int, float, complex) else first_example(leaf)
+
+
+def overwrite(argument: Any, new: Any) -> None:
+    """Write into an argument what the function has written into it, which may have set its shape, too."""
+    if argument.shape != new.shape:
+        argument.shape = new.shape
+    argument[...] = new
 
 
 def result_of(value: Any) -> Any:
