@@ -30,6 +30,8 @@ _numbers = itertools.count()
 class Lock(_thread.RLock):  # type: ignore[misc]  # it may be subclassed, whatever its stub says
     """A reentrant lock; as the interpreter's own, it is released where an interrupt ends a `with` block.
 
+    From Python 3.14 on, an interrupt may come between `__enter__` and the block, and then leaves it locked.
+
     Attributes:
         number: higher than those of earlier locks.
     """

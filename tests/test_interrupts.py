@@ -186,7 +186,8 @@ def test_signals_in_a_loop(program):
                 pass
             check_nothing_is_open()
             assert running.call is None
-            assert all(map(is_free, [w.lock, optimizer._lock]))
+            if sys.version_info < (3, 14):  # from then on, a signal may come between `__enter__` and its block
+                assert all(map(is_free, [w.lock, optimizer._lock]))
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
