@@ -335,6 +335,54 @@ def test_zeros_win_over_infinities_where_a_mask_has_made_them(mask):
     assert_same(fg.compile(transform)(x), wanted)
 
 
+MASK = np.array([True, False, True, True])
+
+
+STEPS = np.zeros((40, 4))
+STEPS[5:7, 1] = -1.0, 1.0
+"""With these, the slope of the square root is infinite in a single iteration."""
+
+
+def masked_first(x):
+    total = np.sum(x)
+    for step in STEPS:
+        total = total + np.sum(np.where(MASK, x, 0.0)) + np.sum(0.0 * x)
+        x = np.sqrt(x + step)
+    return total
+
+
+def masked_last(x):
+    total = np.sum(x)
+    for step in STEPS:
+        total = total + np.sum(0.0 * x) + np.sum(np.where(MASK, x, 0.0))
+        x = np.sqrt(x + step)
+    return total
+
+
+def masked_alone(x):
+    total = np.sum(x)
+    for step in STEPS:
+        total = total + np.sum(np.where(MASK, x, 0.0))
+        x = np.sqrt(x + step)
+    return total
+
+
+def masked_in_some_iterations(x):
+    a = b = c = x
+    for _ in range(80):
+        a, b, c = b, np.sqrt(c), np.where(MASK, a, 0.0)
+    return np.sum(a) + np.sum(b) + np.sum(c)
+
+
+@pytest.mark.parametrize("function", [masked_first, masked_last, masked_alone, masked_in_some_iterations])
+def test_cotangents_are_masked_where_those_of_the_plain_run_are(function):
+    x = np.array([1.0, 0.0, 2.0, 3.0]) if function is masked_in_some_iterations else np.ones(4)
+    with np.errstate(all="ignore"):
+        wanted = fg.grad(function)(x).numpy()
+        assert np.isnan(wanted).any() == (function in (masked_first, masked_last))
+        assert_same(fg.compile(fg.grad(function))(x), wanted)
+
+
 def test_the_choice_of_finding_no_loops_holds_for_derivatives(replayed):
     assert_same(fg.compile(fg.grad(pendulum), reroll=False)(X), fg.grad(pendulum)(X))
     assert not replayed
