@@ -374,9 +374,20 @@ def masked_in_some_iterations(x):
     return np.sum(a) + np.sum(b) + np.sum(c)
 
 
-@pytest.mark.parametrize("function", [masked_first, masked_last, masked_alone, masked_in_some_iterations])
+def masked_elements(x):
+    rows, total = np.sqrt(x * np.abs(STEPS[:, 1])), 1.0  # each element has zeros elsewhere
+    for row in rows:
+        total = np.sin(total) + 0.0 * row + 0.1 * total
+    return total
+
+
+@pytest.mark.parametrize(
+    "function", [masked_first, masked_last, masked_alone, masked_elements, masked_in_some_iterations]
+)
 def test_cotangents_are_masked_where_those_of_the_plain_run_are(function):
-    x = np.array([1.0, 0.0, 2.0, 3.0]) if function is masked_in_some_iterations else np.ones(4)
+    x = {masked_in_some_iterations: np.array([1.0, 0.0, 2.0, 3.0]), masked_elements: np.float64(1.0)}.get(
+        function, np.ones(4)
+    )
     with np.errstate(all="ignore"):
         wanted = fg.grad(function)(x).numpy()
         assert np.isnan(wanted).any() == (function in (masked_first, masked_last))
