@@ -204,7 +204,7 @@ class RecordTrace(Trace):
             if self._repeats and not self._lifts:
                 with contextlib.suppress(Exception):
                     return apply(primitive, [self._value(arg) for arg in args], metadata)
-            return apply(primitive, [*map(_regular, examples)], metadata)
+            return apply(primitive, [*map(regular, examples)], metadata)
 
     def _value(self, arg: Any) -> Any:
         """Return the actual value of an argument for the given inputs, by running the equations recorded so far."""
@@ -375,11 +375,16 @@ _LARGE = 1024
 """The size above which an example is one repeated element: elementwise operations need not run on all."""
 
 
-def _regular(example: Any) -> Any:
-    """Return a positive definite matrix, or a stack of them, in place of an example of floating-point numbers."""
+def regular(example: Any) -> Any:
+    """Return a positive definite matrix, or a stack of them, in place of an example of floating-point numbers.
+
+    Its eigenvalues differ, since some derivatives are undefined for equal ones.
+    """
     if type(example) is not _ARRAY or example.ndim < 2 or example.dtype.kind not in "fc":
         return example
-    return np.broadcast_to(1 + np.eye(*example.shape[-2:], dtype=example.dtype), example.shape)
+    rows, columns = example.shape[-2:]
+    weights = np.arange(1, columns + 1, dtype=example.dtype)
+    return np.broadcast_to(1 + weights * np.eye(rows, columns, dtype=example.dtype), example.shape)
 
 
 def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Mapping[str, Any]) -> Any:
