@@ -208,6 +208,23 @@ def test_steps_of_optimizers_differentiate_loops(given, replayed):
     assert None not in replayed
 
 
+def test_a_variable_that_is_assigned_in_the_loss_has_its_gradient():
+    def trained(compiles):
+        w = fg.Variable(X)
+        optimizer = fg.optimizers.GradientDescent(0.05)
+
+        def loss():
+            w.assign(0.9 * w)
+            return pendulum(w * 1.0)
+
+        step = compiles(lambda: optimizer.minimize(loss, [w]))
+        for _ in range(3):
+            step()
+        return w.numpy()
+
+    np.testing.assert_allclose(trained(fg.compile), trained(lambda step: step), 1e-9)
+
+
 def test_derivatives_that_are_weighed_or_nested_are_those_of_the_plain_run():
     for transform in (
         fg.jacobian(lambda x: np.stack([pendulum(x), np.sum(x)])),
@@ -314,6 +331,12 @@ def test_loop_functions_are_not_run_for_examples():
     compiled = fg.compile(function)
     assert_same(fg.grad(compiled)(X), fg.grad(function)(X), 1e-8)
     assert len(calls) < 2 * len(XS)
+
+
+def test_gradients_of_loops_that_are_zero_come_with_a_warning(replayed):
+    with pytest.warns(fg.errors.NoGradientWarning, match="every gradient of"):
+        fg.compile(fg.grad(lambda x: np.sum(np.sign(pendulum(x)))))(X)
+    assert replayed[0] is not None
 
 
 def with_stop(x):

@@ -102,12 +102,15 @@ class RerollingTrace(RecordTrace):
     ) -> Rerolled | None:
         """Return the program of results from an equation on, with loops; None if it is not that of a record.
 
-        It is also None if other results need most of the equations, which would then be computed twice.
+        It is also None if other results need most of the equations, which would then be computed twice; and if the
+        program computes one of the roots, as the value of a variable to which the function assigns.
         """
         equations = self.equations[start:]
         made = {name for equation in equations for name in equation.outputs}
         again = Block((), {}, equations, aux).equations
-        if len(again) * _SHORTER > len(equations) or not is_record_of(equations, record, roots, results):
+        if len(again) * _SHORTER > len(equations) or not made.isdisjoint(roots):
+            return None
+        if not is_record_of(equations, record, roots, results):
             return None
         used = dict.fromkeys(x for equation in equations for x in equation.inputs if type(x) is Name)
         inputs = [x for x in used if x not in made and x not in self.constants]
