@@ -629,3 +629,28 @@ def test_a_write_through_a_flat_view_in_a_batch(batch):
     np.testing.assert_array_equal(fg.vmap(f)(batch), [24.0, 24.0])
     np.testing.assert_array_equal(fg.vmap(fg.grad(f))(batch), np.full((2, 3), 8.0))
     np.testing.assert_array_equal(fg.vmap(fg.vmap(f, in_axes=1))(np.ones((2, 3, 4))), np.full((2, 4), 24.0))
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda y: y[..., 1].copy(),
+        lambda y: y[..., 1].copy(order="F"),
+        lambda y: y[..., 1].astype(float),
+        lambda y: np.copy(y[..., 1]),
+        lambda y: np.copy(y[1]),
+        lambda y: np.zeros_like(y[1]).copy(),
+        lambda y: y[1].copy(),
+        lambda y: y[1].astype(float),
+    ],
+)
+def test_copies_of_arrays_without_axes_are_arrays_and_those_of_numbers_are_numbers(copied):
+    def function(x):
+        y = 1.0 * x
+        s = t = copied(y)
+        t *= y[0]
+        return np.sum(y**2) + 3.0 * s + t
+
+    x = np.array([0.4, 0.8, -0.6])
+    assert float(fg.value_and_grad(function)(x)[0]) == pytest.approx(function(x))
+    assert float(fg.compile(function)(x)) == pytest.approx(function(x))
