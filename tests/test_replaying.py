@@ -8,6 +8,7 @@ from fgrad.core.tree import flatten
 from fgrad.graphs import replaying
 from fgrad.graphs.loop import iterations_of
 from fgrad.graphs.replaying import RerollingTrace
+from fgrad.scipy import linalg
 
 RNG = np.random.default_rng(5)
 X = RNG.uniform(0.3, 0.9, 4)
@@ -224,6 +225,23 @@ def test_steps_of_optimizers_differentiate_loops(given, replayed):
     assert None not in replayed
 
 
+def test_a_variable_that_is_assigned_in_the_loss_has_its_gradient():
+    def trained(compiles):
+        w = fg.Variable(X)
+        optimizer = fg.optimizers.GradientDescent(0.05)
+
+        def loss():
+            w.assign(0.9 * w)
+            return pendulum(w * 1.0)
+
+        step = compiles(lambda: optimizer.minimize(loss, [w]))
+        for _ in range(3):
+            step()
+        return w.numpy()
+
+    np.testing.assert_allclose(trained(fg.compile), trained(lambda step: step), 1e-9)
+
+
 def test_derivatives_that_are_weighed_or_nested_are_those_of_the_plain_run():
     for transform in (
         fg.jacobian(lambda x: np.stack([pendulum(x), np.sum(x)])),
@@ -266,6 +284,76 @@ def test_derivatives_and_batches_of_compiled_loops_are_those_of_their_iterations
         found = of_compiled(*args, *rest) if callable(of_compiled) else of_compiled
         wanted = of_plain(*args, *rest) if callable(of_plain) else of_plain
         assert_same(found, wanted, 1e-9)
+
+
+def joined(a):
+    w, v = np.linalg.eigh(a)
+    return np.sum(w * v[0] ** 2)
+
+
+AFTER = {
+    "inv": lambda a: np.sum(np.linalg.inv(a)),
+    "cholesky": lambda a: np.sum(np.linalg.cholesky(a)),
+    "values and vectors": joined,
+    "real root": lambda a: np.sum(linalg.sqrtm(a)),
+}
+
+
+def test_kinds_of_results_after_a_loop_are_those_of_actual_values():
+    def function(x):
+        a = np.array([[0.0, 1.0], [-1.0, 0.0]]) * x[0]
+        for _ in range(40):
+            a = 0.95 * a - 0.02 * a.T
+        return np.sum(np.abs(np.linalg.eigvals(a)) ** 2)
+
+    assert_same(fg.compile(fg.value_and_grad(function))(X), fg.value_and_grad(function)(X), 1e-9)
+    assert_same(fg.grad(fg.compile(function))(X), fg.grad(function)(X), 1e-9)
+
+
+@pytest.mark.parametrize("size", [1, 80])
+@pytest.mark.parametrize("name", AFTER)
+def test_what_follows_a_loop_is_recorded_with_possible_values(name, size):
+    def function(x):
+        a = np.diag(np.arange(1.0, 5.0)) + np.outer(x, x)
+        row = np.zeros(1000 * size) * x[0]  # for 80, with it the results are large
+        for _ in range(40):
+            a, row = 0.95 * a + 0.02 * a.T, row + np.sum(row[:2])
+        return AFTER[name](a) + np.sum(row)
+
+    wanted = fg.value_and_grad(function)(X)
+    compiled = fg.compile(function)
+    assert_same(fg.compile(fg.value_and_grad(function))(X), wanted, 1e-9)
+    assert_same(fg.value_and_grad(compiled)(X), wanted, 1e-9)
+    assert_same(fg.vmap(fg.grad(compiled))(np.stack([X, X]))[1], wanted[1], 1e-9)
+
+
+@pytest.mark.parametrize("name", ["values and vectors", "real root"])
+def test_what_follows_a_loop_function_is_recorded_with_regular_matrices(name):
+    def function(x):
+        a = np.diag(np.arange(1.0, 5.0)) + np.outer(x, x)
+        return AFTER[name](fg.scan(lambda a, _: (0.95 * a + 0.02 * a.T, None), a, length=40)[0])
+
+    assert_same(fg.compile(fg.value_and_grad(function))(X), fg.value_and_grad(function)(X), 1e-9)
+
+
+def test_loop_functions_are_not_run_for_examples():
+    calls = []
+
+    def function(x):
+        for _ in range(40):
+            x = x + 0.1 * np.sin(x)
+        a, _ = fg.scan(lambda a, row: (calls.append(1) or a + np.outer(row, row), None), np.zeros((4, 4)), x * XS)
+        return np.sum(np.linalg.inv(a))
+
+    compiled = fg.compile(function)
+    assert_same(fg.grad(compiled)(X), fg.grad(function)(X), 1e-8)
+    assert len(calls) < 2 * len(XS)
+
+
+def test_gradients_of_loops_that_are_zero_come_with_a_warning(replayed):
+    with pytest.warns(fg.errors.NoGradientWarning, match="every gradient of"):
+        fg.compile(fg.grad(lambda x: np.sum(np.sign(pendulum(x)))))(X)
+    assert replayed[0] is not None
 
 
 @fg.custom_vjp

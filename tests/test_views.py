@@ -649,3 +649,28 @@ def test_arguments_of_no_axes_are_arrays_or_numbers_as_they_were_given():
             fg.value_and_grad(lambda s: fg.value_and_grad(function)(s)[0])(make())[0],
         ):
             assert float(transformed) == value
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda y: y[..., 1].copy(),
+        lambda y: y[..., 1].copy(order="F"),
+        lambda y: y[..., 1].astype(float),
+        lambda y: np.copy(y[..., 1]),
+        lambda y: np.copy(y[1]),
+        lambda y: np.zeros_like(y[1]).copy(),
+        lambda y: y[1].copy(),
+        lambda y: y[1].astype(float),
+    ],
+)
+def test_copies_of_arrays_without_axes_are_arrays_and_those_of_numbers_are_numbers(copied):
+    def function(x):
+        y = 1.0 * x
+        s = t = copied(y)
+        t *= y[0]
+        return np.sum(y**2) + 3.0 * s + t
+
+    x = np.array([0.4, 0.8, -0.6])
+    assert float(fg.value_and_grad(function)(x)[0]) == pytest.approx(function(x))
+    assert float(fg.compile(function)(x)) == pytest.approx(function(x))

@@ -23,7 +23,9 @@ from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.graphs.derived import computed, outputs_of
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
+from fgrad.graphs.record import regular
 from fgrad.ops.shaping import stack
+from fgrad.typing import Shape
 
 
 class Along(NamedTuple):
@@ -68,6 +70,7 @@ class Iterations:
             loop reads only part of an array, each iteration is differentiated separately.
         recomputes: whether a backward pass reruns each iteration, keeping only the carry.
         masks: which cotangents are masked, the same in all iterations; without it, exact zeros of all mean "not used".
+        results: possible results, at least the first ones, which what is recorded after the loop takes for examples.
         condition: maps the shared values and the carry to whether there is another iteration; such a loop reads and
             makes no arrays.
     """
@@ -81,6 +84,7 @@ class Iterations:
     examples: Sequence[Any] | None = None
     recomputes: bool = False
     masks: Masks | None = None
+    results: Sequence[Any] = ()
     condition: Block | None = None
     _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
     _lock: Any = field(default_factory=Lock, repr=False)
@@ -119,10 +123,11 @@ class Iterations:
         return values[: self.shared], values[self.shared : middle], values[middle:]
 
     def forms(self) -> list[Any]:
-        """Return Python numbers, and arrays with equal elements, in the shapes and dtypes of the results."""
+        """Return possible results: by default ones and regular matrices, as arrays and Python's numbers."""
         found = outputs_of(self.body)
-        made = [np.broadcast_to(np.ones((), x.dtype), (self.count, *x.shape)) for x in found[self.carried :]]
-        return [*map(_form, self.body.outputs[: self.carried], found), *made]
+        made = [_ones((self.count, *x.shape), x.dtype) for x in found[self.carried :]]
+        others = [*map(_form, self.body.outputs[: self.carried], found), *made]
+        return [*self.results, *others[len(self.results) :]]
 
     def goes_along_all(self) -> bool:
         """Return whether the iterations together read each element of all arrays exactly once."""
@@ -137,9 +142,19 @@ class Iterations:
 
 
 def _form(result: Any, form: Any) -> Any:
-    one = np.ones((), form.dtype)
     is_weak = result.is_weak if type(result) is Name else type(result) in (int, float, complex)
-    return one.item() if is_weak else np.broadcast_to(one, form.shape)
+    return np.ones((), form.dtype).item() if is_weak else _ones(form.shape, form.dtype)
+
+
+def _ones(shape: Shape, dtype: Any) -> Any:
+    """Return ones, of which one element is stored; or a regular matrix of moderate size, or a stack of them."""
+    ones = np.broadcast_to(np.ones((), dtype), shape)
+    is_square = len(shape) >= 2 and shape[-1] == shape[-2] <= _MOST_ROWS
+    return regular(ones) if is_square else ones
+
+
+_MOST_ROWS = 256
+"""Of an example of a matrix."""
 
 
 CALLED: list[Runner] = []

@@ -69,6 +69,7 @@ def _pruned(loop: _Loop, used: set[Name]) -> _Loop:
         reads=chosen(iterations.reads, elements),
         writes=chosen(iterations.writes, kept[iterations.carried :]),
         examples=None,
+        results=(),
         condition=condition,
     )
     return _Loop(left, chosen(loop.inputs, needed), tuple(chosen(loop.outputs, kept)))

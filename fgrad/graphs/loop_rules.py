@@ -135,6 +135,7 @@ def _pushed(iterations: Iterations, moving: Moving) -> Iterations:
         writes=chosen(iterations.writes, moving.outputs[iterations.carried :]),
         examples=_examples_of(iterations, moving),
         masks=None,
+        results=(),
         condition=_beside(iterations, moving),
         _derived={},
     )
@@ -431,9 +432,19 @@ def _mapped(iterations: Iterations, ours: Places, size: int) -> Iterations:
         iterations,
         body=mapped(body, axes, examples),
         examples=examples,
+        results=_results_of_batch(iterations, size),
         condition=_any(iterations, axes, examples),
         _derived={},
     )
+
+
+def _results_of_batch(iterations: Iterations, size: int) -> list[Any]:
+    """Return possible results for a batch, in which all examples are equal."""
+    carry, arrays = iterations.results[: iterations.carried], iterations.results[iterations.carried :]
+    return [
+        *(np.broadcast_to(x, (size, *np.shape(x))) for x in carry),
+        *(np.broadcast_to(x[:, np.newaxis], (len(x), size, *x.shape[1:])) for x in arrays),
+    ]
 
 
 def _any(iterations: Iterations, axes: Sequence[int | None], examples: Leaves) -> Block | None:

@@ -376,10 +376,15 @@ _LARGE = 1024
 
 
 def regular(example: Any) -> Any:
-    """Return a positive definite matrix, or a stack of them, in place of an example of floating-point numbers."""
+    """Return a positive definite matrix, or a stack of them, in place of an example of floating-point numbers.
+
+    Its eigenvalues differ, since some derivatives are undefined for equal ones.
+    """
     if type(example) is not _ARRAY or example.ndim < 2 or example.dtype.kind not in "fc":
         return example
-    return np.broadcast_to(1 + np.eye(*example.shape[-2:], dtype=example.dtype), example.shape)
+    rows, columns = example.shape[-2:]
+    weights = np.arange(1, columns + 1, dtype=example.dtype)
+    return np.broadcast_to(1 + weights * np.eye(rows, columns, dtype=example.dtype), example.shape)
 
 
 def _of_one_element(primitive: Primitive, examples: Sequence[Any], metadata: Mapping[str, Any]) -> Any:

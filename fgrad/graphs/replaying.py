@@ -10,6 +10,8 @@ checked edge by edge, and it is not so where a rule of the user's takes part.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -26,7 +28,7 @@ from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.graphs.masks import VaryingMaskError, with_masks
-from fgrad.graphs.record import REMEDY, RecordTrace, regular
+from fgrad.graphs.record import REMEDY, RecordTrace
 from fgrad.graphs.rerolling import rerolled
 from fgrad.transforms.cuts import is_cut
 from fgrad.transforms.linearization import Recording
@@ -35,6 +37,14 @@ _LONG = 1000
 """In equations: fewer are differentiated as they are recorded."""
 _SHORTER = 8
 """A function is worth to be differentiated anew if its equations are so many times fewer with loops."""
+
+
+_LARGE = 1 << 16
+"""In elements: of the results of a loop, so many have no actual examples."""
+
+
+class UndefinedError(Exception):
+    """An operation is undefined for the examples of its arguments, which need not be actual values."""
 
 
 class Rerolled(NamedTuple):
@@ -93,12 +103,15 @@ class RerollingTrace(RecordTrace):
     ) -> Rerolled | None:
         """Return the program of results from an equation on, with loops; None if it is not that of a record.
 
-        It is also None if other results need most of the equations, which would then be computed twice.
+        It is also None if other results need most of the equations, which would then be computed twice; and if the
+        program computes one of the roots, as the value of a variable to which the function assigns.
         """
         equations = self.equations[start:]
         made = {name for equation in equations for name in equation.outputs}
         again = Block((), {}, equations, aux).equations
-        if len(again) * _SHORTER > len(equations) or not is_record_of(equations, record, roots, results):
+        if len(again) * _SHORTER > len(equations) or not made.isdisjoint(roots):
+            return None
+        if not is_record_of(equations, record, roots, results):
             return None
         used = dict.fromkeys(x for equation in equations for x in equation.inputs if type(x) is Name)
         inputs = [x for x in used if x not in made and x not in self.constants]
@@ -217,11 +230,10 @@ def with_loops(block: Block, examples: Mapping[Name, Any], is_masked: bool) -> B
     found = rerolled(block, without_last=True)
     if len(found.equations) * _SHORTER > len(block.equations):
         return None
-    try:
+    with contextlib.suppress(VaryingMaskError, UndefinedError):
         found, _ = with_masks(found, {x: is_masked for x in found.outputs if type(x) is Name})
-    except VaryingMaskError:
-        return None
-    return with_examples(found, examples)
+        return with_examples(found, examples)
+    return None
 
 
 def with_examples(block: Block, examples: Mapping[Name, Any]) -> Block:
@@ -230,6 +242,9 @@ def with_examples(block: Block, examples: Mapping[Name, Any]) -> Block:
     Args:
         block: the program.
         examples: possible values of its inputs.
+
+    Raises:
+        UndefinedError: an operation is undefined for the examples.
     """
     known, equations = {**block.constants, **examples}, list[Equation]()
     for equation in block.equations:
@@ -239,10 +254,18 @@ def with_examples(block: Block, examples: Mapping[Name, Any]) -> Block:
             equations += before
             equation = _with_examples(equation, known)
         else:
-            with np.errstate(all="ignore"):
-                known.update(equation.run(known))
+            known.update(_run(equation, known))
         equations.append(equation)
     return Block(block.inputs, block.constants, equations, block.outputs)
+
+
+def _run(equation: Equation, known: Mapping[Name, Any]) -> dict[Name, Any]:
+    """Return examples of the results of an equation."""
+    try:
+        with np.errstate(all="ignore"):
+            return dict(equation.run(known))
+    except Exception as error:
+        raise UndefinedError from error
 
 
 def _with_whole_arrays(equation: Equation, loop: Iterations, known: dict[Name, Any]) -> list[Equation]:
@@ -271,5 +294,26 @@ def _with_examples(equation: Equation, known: dict[Name, Any]) -> Equation:
     elements = [x[along.start] for x, along in zip(arrays, loop.reads, strict=True)]
     examples = [x for part in (*once, elements) for x in part]
     body = with_examples(loop.body, dict(zip(loop.body.inputs, examples, strict=True)))
-    known.update(zip(equation.outputs, map(regular, loop.forms()), strict=True))
-    return replace(equation, primitive=Primitive("loop", replace(loop, body=body, examples=examples, _derived={})))
+    results = _results_of(equation, loop, known)
+    known.update(zip(equation.outputs, results, strict=True))
+    loop = replace(loop, body=body, examples=examples, results=results, _derived={})
+    return replace(equation, primitive=Primitive("loop", loop))
+
+
+def _results_of(equation: Equation, loop: Iterations, known: Mapping[Name, Any]) -> list[Any]:
+    """Return examples of the results of a loop: actual ones, unless the loop takes long or they are large.
+
+    What is recorded after the loop may be undefined for others, such as the inverse of a matrix of ones.
+    """
+    if sum(math.prod(name.shape) for name in equation.outputs) > _LARGE or not _is_of_operations(loop):
+        return loop.forms()
+    found = _run(equation, known)
+    return [np.asarray(x).item() if name.is_weak else x for name, x in found.items()]
+
+
+def _is_of_operations(loop: Iterations) -> bool:
+    """Return whether a loop has been rerolled, and contains neither loop functions nor other functions of the user."""
+    inner = [(equation.direct, iterations_of(equation)) for equation in loop.body.equations]
+    return loop.examples is None and all(
+        not is_direct if each is None else _is_of_operations(each) for is_direct, each in inner
+    )

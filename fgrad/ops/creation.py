@@ -41,6 +41,13 @@ def _new(function: Callable[..., Any]) -> Callable[..., Any]:
     return create
 
 
+@answers(np.copy)
+@_new
+def copy(a: Array, order: str = "K", subok: bool = False) -> Any:
+    """Return a new array, also of a number, in the memory order of NumPy's copy."""
+    return copy_of(a, order)
+
+
 def _like(name: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
     """Make `zeros_like` or one of its kin, which depend on the shape and array type but not on the values.
 

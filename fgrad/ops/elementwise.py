@@ -20,7 +20,7 @@ from fgrad.core.reverse import conform
 from fgrad.core.tensor import Tensor, apply, boxed, own_handle, strip_ended
 from fgrad.core.trace import is_seen
 from fgrad.core.unbroadcast import SUMMED, is_finite, summed_product
-from fgrad.core.views import VIEWS, is_one_block, layout_of_one, view
+from fgrad.core.views import VIEWS, is_one_block, layout_of_one, mark_as_array, stands_for_array, view
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import (
     answers,
@@ -622,7 +622,14 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
     if not copy and dtype == x.dtype and type(x) is Tensor:
         return x
-    return apply(_astype, (x,), {"dtype": dtype})
+    return _array_or_number(x, apply(_astype, (x,), {"dtype": dtype}))
+
+
+def _array_or_number(x: Any, copied: Any) -> Any:
+    """Return a copy of `x`; of shape `()`, it stands for an array if `x` does."""
+    if type(copied) is Tensor and not copied.shape and type(x) is Tensor and stands_for_array(x):
+        mark_as_array(copied)
+    return copied
 
 
 @answers(np.astype)
@@ -632,8 +639,7 @@ def astype_function(x: Any, dtype: object, /, *, copy: bool = True, device: obje
     return astype(x, dtype, copy=copy)
 
 
-@answers(np.copy)
-def copy(a: Array, order: str = "K", subok: bool = False) -> Any:
+def copy(a: Array, order: str = "K") -> Any:
     """Return a new tensor with the same value, in the memory order of NumPy's copy."""
     value = boxed(strip_ended(a))
     array = layout_of_one(value)
@@ -682,7 +688,7 @@ def in_c_or_f_order(value: Any, like: Array) -> Any:
 @answers_member("copy")
 def copied(x: Array, order: str = "C") -> Any:
     """Return the result of the `copy` method, whose default order differs from `np.copy`."""
-    return copy(x, order)
+    return _array_or_number(x, copy(x, order))
 
 
 @answers(np.round, np.around)

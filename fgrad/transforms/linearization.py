@@ -212,6 +212,7 @@ class Recording:
     aux: Any = None
     _program: Trace | None = None
     _start = 0
+    _is_newest: bool | None = None
     outline: Outline | None = None
     targets: Collection[int] = ()
     missed: tuple[str, bool] | None = None
@@ -248,7 +249,12 @@ class Recording:
     def shorten(self) -> None:
         """Use a shorter record that is equivalent, if that program has one; the seeds of all results are ones."""
         if self._program is not None:
+            self._is_newest = self.trace.is_newest()  # the derivatives of loops are recorded by further traces
             self._program.shorten(self, self._start)
+
+    def is_newest(self) -> bool:
+        """Return whether no trace has been made since this one, other than those of a record that is shorter."""
+        return self.trace.is_newest() if self._is_newest is None else self._is_newest
 
     def roots(self) -> list[tuple[int, Any]]:
         """Return the keys of all inputs, and their values below the trace."""

@@ -84,7 +84,7 @@ def _pulled(
             known += [(name, key) for name, key in zip(names, given.keys, strict=True) if key is not None]
         lost = [pair for pair in known if pair[1] not in cotangents]
         warn_of_cuts(traced.outline, lost, traced.targets, answer)
-    elif _are_zero(cotangents) and traced.trace.is_newest():
+    elif _are_zero(cotangents) and traced.is_newest():
         # A nested derivative may be constant, as that of np.abs: then it is not a mistake.
         warnings.warn(
             f"every gradient of {name_of(function)} is zero: every path to the result leads through an operation whose "
