@@ -24,6 +24,7 @@ from fgrad.core.reverse import ITEM, OUTPUT, Entry, ReverseTrace
 from fgrad.core.tensor import box
 from fgrad.core.trace import is_seen, observing
 from fgrad.core.tree import flatten
+from fgrad.core.views import VIEWS
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
@@ -247,16 +248,25 @@ def with_examples(block: Block, examples: Mapping[Name, Any]) -> Block:
         UndefinedError: an operation is undefined for the examples.
     """
     known, equations = {**block.constants, **examples}, list[Equation]()
-    for equation in block.equations:
+    delicate = [place for place, equation in enumerate(block.equations) if _is_delicate(equation)]
+    for place, equation in enumerate(block.equations):
         loop = iterations_of(equation)
         if loop is not None:
             *before, equation = _with_whole_arrays(equation, loop, known)
             equations += before
-            equation = _with_examples(equation, known)
+            equation = _with_examples(equation, known, is_run=place < max(delicate, default=0))
         else:
             known.update(_run(equation, known))
         equations.append(equation)
     return Block(block.inputs, block.constants, equations, block.outputs)
+
+
+def _is_delicate(equation: Equation) -> bool:
+    """Return whether an operation, or its derivative, may be undefined for some values, as the inverse of a matrix."""
+    if loop := iterations_of(equation):
+        return any(map(_is_delicate, loop.body.equations))
+    primitive = equation.primitive
+    return not (primitive.is_elementwise or primitive.linear or primitive in VIEWS)
 
 
 def _run(equation: Equation, known: Mapping[Name, Any]) -> dict[Name, Any]:
@@ -286,15 +296,21 @@ def _with_whole_arrays(equation: Equation, loop: Iterations, known: dict[Name, A
     return [*found, replace(equation, primitive=Primitive("loop", loop), inputs=(*shared, *carry, *arrays))]
 
 
-def _with_examples(equation: Equation, known: dict[Name, Any]) -> Equation:
-    """Return the equation of a loop with examples, and add possible results to `known`."""
+def _with_examples(equation: Equation, known: dict[Name, Any], is_run: bool) -> Equation:
+    """Return the equation of a loop with examples, and add possible results to `known`.
+
+    Args:
+        equation: the loop.
+        known: examples, by name; extended.
+        is_run: whether the results are actual ones, for which the loop is run.
+    """
     loop = iterations_of(equation)
     assert loop is not None
     *once, arrays = loop.parted([known[x] if type(x) is Name else x for x in equation.inputs])
     elements = [x[along.start] for x, along in zip(arrays, loop.reads, strict=True)]
     examples = [x for part in (*once, elements) for x in part]
     body = with_examples(loop.body, dict(zip(loop.body.inputs, examples, strict=True)))
-    results = _results_of(equation, loop, known)
+    results = _results_of(equation, loop, known) if is_run else loop.forms()
     known.update(zip(equation.outputs, results, strict=True))
     loop = replace(loop, body=body, examples=examples, results=results, _derived={})
     return replace(equation, primitive=Primitive("loop", loop))
