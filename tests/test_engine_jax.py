@@ -613,6 +613,18 @@ def test_compiled_functions_take_jaxs_arrays():
         fg.grad(lambda w: in_jax(loss)(x, w))(PLACES[1].astype(np.float32))
 
 
+def test_arrays_of_jax_in_native_programs():
+    table = jnp.arange(3.0)
+    x = np.arange(3.0) + 1
+    check(fg.compile(fg.grad(lambda x: np.sum(table * x**2)))(x), 2 * x * np.arange(3.0))
+    native = fg.compile(lambda x, table: x * np.asarray(table))
+    for each in (table, table + 1, table):
+        check(native(x, each), x * np.asarray(each, float))
+    check(fg.compile(lambda table: table + 1)(table), np.arange(3.0, dtype=table.dtype) + 1)
+    with pytest.raises(errors.NonNumericInputError, match=r"Pass np.asarray\(x\); or take the derivative to JAX"):
+        fg.grad(np.sum)(table)
+
+
 def test_devices():
     found = fg.compile(loss, backend="jax", device="cpu")(*PLACES)
     check(found, loss(*PLACES))
