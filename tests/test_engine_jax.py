@@ -613,6 +613,29 @@ def test_compiled_functions_take_jaxs_arrays():
         fg.grad(lambda w: in_jax(loss)(x, w))(PLACES[1].astype(np.float32))
 
 
+def exp(x):
+    """Not the exponential function: its name says nothing."""
+    return {"sum": jnp.sum(x * x), "rest": (3.0 * x, x > 0)}
+
+
+@pytest.mark.parametrize("transform", [
+    lambda f: f, fg.grad, fg.value_and_grad, fg.hessian,
+    lambda f: lambda x: fg.vmap(f)(np.stack([x, 2 * x])),
+])  # fmt: skip
+def test_functions_of_jax_in_programs_that_jax_runs(transform):
+    own = fg.interop.from_jax(exp)
+
+    def loss(x):
+        found = own(np.sin(x))
+        return found["sum"] * np.sum(np.cos(found["rest"][0]) * found["rest"][1])
+
+    x = np.array([0.5, -1.0, 2.0])
+    check(in_jax(transform(loss))(x), transform(loss)(x))
+    check(transform(in_jax(loss))(x), transform(loss)(x))
+    with in_64_bits():
+        check(jax.jit(fg.to_jax(transform(loss)))(x), transform(loss)(x))
+
+
 def test_arrays_of_jax_in_native_programs():
     table = jnp.arange(3.0)
     x = np.arange(3.0) + 1
