@@ -636,6 +636,19 @@ def test_functions_of_jax_in_programs_that_jax_runs(transform):
         check(jax.jit(fg.to_jax(transform(loss)))(x), transform(loss)(x))
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: fg.cond(x[0] > 0, lambda x: np.sum(x**2), np.sum, x),
+    lambda x: fg.switch(np.argmax(x), [lambda x: np.sum(np.sin(x)), np.prod, lambda x: np.sum(np.exp(x))], x),
+    lambda x: np.sum(fg.scan(lambda c, e: (fg.cond(e > 0, lambda c: c * e, lambda c: c - e, c), c), 1.0, x)[1]),
+])  # fmt: skip
+def test_jax_differentiates_branches(function):
+    ours = fg.to_jax(function)
+    with in_64_bits():
+        for x in (np.array([0.5, -1.0, 2.0]), np.array([-0.5, 1.0, 0.2])):
+            check(jax.jit(jax.grad(ours))(x), fg.grad(function)(x))
+            check(jax.hessian(ours)(x), fg.hessian(function)(x))
+
+
 def test_arrays_of_jax_in_native_programs():
     table = jnp.arange(3.0)
     x = np.arange(3.0) + 1

@@ -144,7 +144,10 @@ class Run:
             return state_of(run, count + 1, failed, after)
 
         start = state_of(Run(), jnp.asarray(0), jnp.asarray(False), carry)
-        _, failed, _, carry = lax.while_loop(lambda state: state[2], iteration, start)
+        if limit == 1:  # a branch, which JAX differentiates in reverse mode, too
+            _, failed, _, carry = lax.cond(start[2], iteration, lambda state: state, start)
+        else:
+            _, failed, _, carry = lax.while_loop(lambda state: state[2], iteration, start)
         if may_fail:
             self.failures.append(failed)
         return list(carry)
