@@ -225,6 +225,54 @@ def test_a_sum_of_one_element_begins_at_zero(function):
         assert np.all(np.asarray(jax.grad(lambda x: jax.numpy.sum(fg.to_jax(function)(x)))(x)) == 1.0)
 
 
+OF_NO_NUMBERS = np.array([1 + 1j, np.nan + 1j, 2j, np.inf])
+OF_BOOLEANS = {
+    "booleans": lambda x: x * (x < 0),
+    "booleans as numbers": lambda x: (x < 0).astype(x.dtype) * x,
+    "products of booleans": lambda x: (x < 0) @ x,
+    "sums of booleans": lambda x: np.sum(x * (x < 0)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
+@pytest.mark.parametrize("name", OF_BOOLEANS)
+def test_no_boolean_hides_what_is_not_finite(name, dtype):
+    for odd in (np.inf, np.nan):
+        x = np.array([1.0, odd, -2.0], dtype)
+        check(in_jax(OF_BOOLEANS[name])(x), OF_BOOLEANS[name](x))
+
+
+@pytest.mark.parametrize("function", [np.maximum, np.minimum, np.fmax, np.fmin])
+def test_extrema_of_two_complex_numbers_are_nan_where_numpys_are(function):
+    for x, y in itertools.product((OF_NO_NUMBERS, OF_NO_NUMBERS[::-1], OF_NO_NUMBERS.real), repeat=2):
+        check(in_jax(function)(x, y), function(x, y))
+
+
+@pytest.mark.parametrize("function", [np.max, np.min, np.nanmax, np.nanmin])
+@pytest.mark.parametrize("axis", [None, 0, 1, (0, 1)])
+def test_extrema_of_complex_numbers_are_nan_where_numpys_are(function, axis):
+    x = np.stack([OF_NO_NUMBERS, OF_NO_NUMBERS[::-1] * 2, np.arange(4) + 0j])
+    found = in_jax(lambda x: function(x, axis=axis))(x).numpy()
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(function(x, axis=axis)))
+    check(in_jax(lambda x: function(x, axis=axis))(x[2:]), function(x[2:], axis=axis))
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, int])
+def test_parts_of_numbers_have_their_signs(dtype):
+    x = np.array([-3, 0, 2]).astype(dtype)
+    x = x if dtype is int else np.append(x, [-0.0, 2.5, -2.5, np.inf, -np.inf, np.nan]).astype(dtype)
+    found, wanted = in_jax(np.modf)(x), np.modf(x)
+    check(found, wanted)
+    for part, each in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.signbit(part), np.signbit(each))
+
+
+def test_complex_powers_of_zero():
+    exponents = np.array([1 + 1j, 2, 0.5 - 3j, 0, 1j, -1])
+    for base in (np.zeros(6), np.zeros(6, complex)):
+        check(in_jax(np.power)(base, exponents), base**exponents)
+
+
 def test_whole_numbers_divided_by_zero():
     x, y = np.array([7, -7, 0, 5]), np.array([0, 0, 0, -3])
     for function in (np.floor_divide, np.remainder):
@@ -563,6 +611,54 @@ def test_compiled_functions_take_jaxs_arrays():
     np.testing.assert_allclose(gradient, wanted[1], rtol=1e-4, atol=1e-5)
     with pytest.raises(errors.ClosureError, match="a transform of fgrad's follows"):
         fg.grad(lambda w: in_jax(loss)(x, w))(PLACES[1].astype(np.float32))
+
+
+def exp(x):
+    """Not the exponential function: its name says nothing."""
+    return {"sum": jnp.sum(x * x), "rest": (3.0 * x, x > 0)}
+
+
+@pytest.mark.parametrize("transform", [
+    lambda f: f, fg.grad, fg.value_and_grad, fg.hessian,
+    lambda f: lambda x: fg.vmap(f)(np.stack([x, 2 * x])),
+])  # fmt: skip
+def test_functions_of_jax_in_programs_that_jax_runs(transform):
+    own = fg.interop.from_jax(exp)
+
+    def loss(x):
+        found = own(np.sin(x))
+        return found["sum"] * np.sum(np.cos(found["rest"][0]) * found["rest"][1])
+
+    x = np.array([0.5, -1.0, 2.0])
+    check(in_jax(transform(loss))(x), transform(loss)(x))
+    check(transform(in_jax(loss))(x), transform(loss)(x))
+    with in_64_bits():
+        check(jax.jit(fg.to_jax(transform(loss)))(x), transform(loss)(x))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: fg.cond(x[0] > 0, lambda x: np.sum(x**2), np.sum, x),
+    lambda x: fg.switch(np.argmax(x), [lambda x: np.sum(np.sin(x)), np.prod, lambda x: np.sum(np.exp(x))], x),
+    lambda x: np.sum(fg.scan(lambda c, e: (fg.cond(e > 0, lambda c: c * e, lambda c: c - e, c), c), 1.0, x)[1]),
+])  # fmt: skip
+def test_jax_differentiates_branches(function):
+    ours = fg.to_jax(function)
+    with in_64_bits():
+        for x in (np.array([0.5, -1.0, 2.0]), np.array([-0.5, 1.0, 0.2])):
+            check(jax.jit(jax.grad(ours))(x), fg.grad(function)(x))
+            check(jax.hessian(ours)(x), fg.hessian(function)(x))
+
+
+def test_arrays_of_jax_in_native_programs():
+    table = jnp.arange(3.0)
+    x = np.arange(3.0) + 1
+    check(fg.compile(fg.grad(lambda x: np.sum(table * x**2)))(x), 2 * x * np.arange(3.0))
+    native = fg.compile(lambda x, table: x * np.asarray(table))
+    for each in (table, table + 1, table):
+        check(native(x, each), x * np.asarray(each, float))
+    check(fg.compile(lambda table: table + 1)(table), np.arange(3.0, dtype=table.dtype) + 1)
+    with pytest.raises(errors.NonNumericInputError, match=r"Pass np.asarray\(x\); or take the derivative to JAX"):
+        fg.grad(np.sum)(table)
 
 
 def test_devices():

@@ -361,6 +361,15 @@ def test_a_masked_extremum_needs_a_start():
             function(Tensor(M), axis=1, where=MASK)
 
 
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i4", "f2", "f4", "f8", "c8", "c16"])
+def test_angles_have_numpys_dtype(dtype):
+    x = np.array([0, 1, 3]).astype(dtype)
+    for given in (x, x[1]):
+        found, wanted = np.angle(Tensor(given)), np.angle(given)
+        assert np.asarray(found).dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+
+
 def test_copyto():
     def f(x):
         result = fnp.zeros(4)

@@ -437,7 +437,8 @@ def _slot_attributes(x: Any) -> list[_SlotAttributes]:
     names = []
     for kind in type(x).__mro__:
         own = kind.__dict__.get("__slots__", ())
-        names += [_mangled(name, kind.__name__) for name in ([own] if isinstance(own, str) else own)]
+        own = [own] if isinstance(own, str) else own
+        names += [_mangled(name, kind.__name__) for name in own if name not in ("__dict__", "__weakref__")]
     return [_SlotAttributes(x, names)] if names else []
 
 

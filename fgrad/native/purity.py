@@ -241,6 +241,8 @@ def _equivalent(one: Any, other: Any) -> bool:
         return _equivalent((one.start, one.stop, one.step), (other.start, other.stop, other.step))
     if isinstance(one, (float, complex)):
         return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
+    if type(one).__module__.startswith("jaxlib.") and hasattr(one, "__array__"):  # an array, compared by elements
+        return _equivalent(np.asarray(one), np.asarray(other))
     return bool(type(one).__eq__ in _BY_IDENTITY or one == other)
 
 

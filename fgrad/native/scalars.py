@@ -392,7 +392,7 @@ _SAME_NAME = (
 )  # fmt: skip
 _OTHER_NAME = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
-    "arctan2": "atan2", "power": "pow",
+    "arctan2": "atan2",
 }  # fmt: skip
 """Functions of the C library, by NumPy's name."""
 
@@ -411,8 +411,8 @@ SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "less_equal": _cheap(_comparison("ole", "le")),
     "greater": _cheap(_greater),
     "greater_equal": _cheap(_comparison("oge", "ge")),
-    "maximum": _cheap(_maximum),
-    "minimum": _cheap(_minimum),
+    "maximum": ScalarOperation(_maximum, _CHEAP, jax=None),
+    "minimum": ScalarOperation(_minimum, _CHEAP, jax=None),
     "fmax": ScalarOperation(_extremum_of_numbers(_greater, _maximum)),
     "fmin": ScalarOperation(_extremum_of_numbers(_less, _minimum)),
     "negative": _cheap(_negative),
@@ -453,6 +453,7 @@ SCALAR_OPERATIONS: dict[str, ScalarOperation] = {
     "logical_xor": ScalarOperation(_logical(Op.XOR)),
     "logical_not": _cheap(lambda code, kind, a: code.negated(_truth(code, kind, a))),
     "invert": _cheap(_invert),
+    "power": _float_operation(_function("pow"), jax=None),
     "erf": _float_operation(_function("erf"), jax=_SPECIAL),
     "erfc": _float_operation(_function("erfc"), jax=_SPECIAL),
     **{name: _float_operation(_function(name)) for name in _SAME_NAME},

@@ -417,7 +417,7 @@ VIEWS[_imag] = lambda x, lead: np.imag(x)
 @answers(np.angle)
 def angle(z: Array, deg: bool = False) -> Any:
     """Return the angle of complex numbers in the plane, in radians or degrees."""
-    radians = np.arctan2(imag(z), real(z))
+    radians = np.arctan2(imag(z), real(z)) if as_array(z).dtype.kind == "c" else np.arctan2(0, z)
     return radians * (180 / np.pi) if deg else radians
 
 

@@ -561,6 +561,23 @@ def _as_dataclass(instance: Any) -> str:
     return f", or let its class be a container of its arrays: fg.register_dataclass{options}"
 
 
+def _instead_of(leaf: Any) -> str:
+    """Return what to write instead of an argument that is not a number."""
+    instead = "Choose other arguments with argnums"
+    if isinstance(leaf, (str, bytes)):
+        return instead
+    if hasattr(leaf, "tocsr"):
+        return f"{instead}, or make it fgrad.scipy.sparse.csr_array(a), a container of its elements"
+    if type(leaf).__module__.partition(".")[0] in ("jax", "jaxlib"):
+        return (
+            "Pass np.asarray(x); or take the derivative to JAX, whose arrays it then takes and returns: "
+            "fg.compile(fg.grad(f), backend='jax'), or under jax.jit fg.to_jax(fg.grad(f))"
+        )
+    if dataclasses.is_dataclass(type(leaf)):
+        return instead + _as_dataclass(leaf)
+    return f"{instead}, or let its class be a container of its arrays: fg.register_pytree_node, fg.register_dataclass"
+
+
 def refuse_integers(transform: str, function: Callable[..., Any], inputs: dict[Place, Input]) -> None:
     """Raise if an argument to differentiate holds integers or booleans, or no numbers."""
     for place, traced in inputs.items():
@@ -569,17 +586,8 @@ def refuse_integers(transform: str, function: Callable[..., Any], inputs: dict[P
         if not traced.is_traced() and (traced.leaves or traced.tree is None):
             what = _described(traced.leaves[0]) if traced.leaves else "None"
             if not traced.leaves or not is_number(traced.leaves[0]):
-                instead = "Choose other arguments with argnums"
+                instead = _instead_of(traced.leaves[0]) if traced.leaves else "Choose other arguments with argnums"
                 cls = type(traced.leaves[0]) if traced.leaves else None
-                if traced.leaves and not isinstance(traced.leaves[0], (str, bytes)):
-                    instead += (
-                        ", or make it fgrad.scipy.sparse.csr_array(a), a container of its elements"
-                        if hasattr(traced.leaves[0], "tocsr")
-                        else _as_dataclass(traced.leaves[0])
-                        if dataclasses.is_dataclass(cls)
-                        else ", or let its class be a container of its arrays: fg.register_pytree_node, "
-                        "fg.register_dataclass"
-                    )
                 of_integers = hasattr(cls, "dtype") and str(traced.leaves[0].dtype).startswith(("int", "uint", "bool"))
                 raise (errors.IntegerInputError if of_integers else errors.NonNumericInputError)(
                     f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}, "

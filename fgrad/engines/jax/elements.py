@@ -38,6 +38,25 @@ def _beyond_integers(ans: Array, x: Array, dtype: DTypeLike) -> Any:
     return ~((x > info.min - 1.0) & (x < info.max + 1.0))
 
 
+@lowers("modf")
+def modf(x: Array) -> tuple[Any, Any]:
+    """Return fractional and whole parts, both with the sign of the number."""
+    whole = jnp.trunc(x)
+    return jnp.copysign(jnp.where(jnp.isinf(x), jnp.zeros((), x.dtype), x - whole), x), whole
+
+
+def _larger(name: str) -> Callable[..., Any]:
+    """Return the rule of an extremum of two arrays, which is NaN where either one is; JAX drops complex NaN."""
+
+    def rule(x: Array, y: Array) -> Any:
+        ans = getattr(jnp, name)(x, y)
+        return jnp.where(jnp.isnan(x), x, jnp.where(jnp.isnan(y), y, ans)) if ans.dtype.kind == "c" else ans
+
+    return rule
+
+
+lowers("maximum")(_larger("maximum"))
+lowers("minimum")(_larger("minimum"))
 lowers("share")(lambda x, total: _share(x, total, jnp.exp))
 lowers("share_of_2")(lambda x, total: _share(x, total, jnp.exp2))
 lowers("sign")(lambda x: jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.sign(x)))  # NumPy's sign of -0.0 is 0.0
@@ -92,6 +111,15 @@ def _float_divmod(x: Array, y: Array) -> tuple[Any, Any]:
     low = jnp.where(quotient - low > 0.5, low + 1, low)
     whole = jnp.where(quotient == 0, jnp.copysign(jnp.zeros((), x.dtype), x / y), low)
     return jnp.where(y == 0, x / y, whole), jnp.where(y == 0, rest, rest_signed)
+
+
+@lowers("power")
+def power(x: Array, y: Array) -> Any:
+    """Return powers; complex powers of 0 are 0 where the real part of the exponent is positive."""
+    ans = jnp.power(x, y)
+    if ans.dtype.kind != "c":
+        return ans
+    return jnp.where((x == 0) & (jnp.real(y) > 0), jnp.zeros((), ans.dtype), ans)
 
 
 @refuses("power")

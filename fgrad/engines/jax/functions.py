@@ -7,6 +7,7 @@ from typing import Any, ParamSpec
 
 from fgrad import errors
 from fgrad.engines.jax.engine import JaxEngine
+from fgrad.engines.jax.library import jax
 from fgrad.native.options import Options
 from fgrad.native.programs import Programs
 from fgrad.native.static_arguments import OfInstances
@@ -47,7 +48,8 @@ class InJax(Transformed):
 def _run_to_jax(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
 ) -> Any:
-    program, inputs = programs.for_arrays(_ENGINE, function, args, keywords)
+    with jax.ensure_compile_time_eval():  # under jax.jit, too, functions of JAX run on the examples of a recording
+        program, inputs = programs.for_arrays(_ENGINE, function, args, keywords)
     if program.assigned:
         raise errors.RecordedAssignmentError(
             f"variable {program.assigned[0].name!r} is assigned in {name_of(function)}, which is to be a JAX "

@@ -87,6 +87,8 @@ def cast(x: Any, dtype: DTypeLike) -> Any:
     dtype = np.dtype(dtype).newbyteorder("=")
     if isinstance(x, (np.ndarray, np.generic, bool, int, float, complex)):
         return np.asarray(x).astype(dtype, copy=False)
+    if x.dtype == bool and dtype.kind in "fc":  # XLA would make 0 of False times infinity or NaN
+        x = jnp.where(x, np.int8(1), np.int8(0))
     return x if x.dtype == dtype else lax.convert_element_type(x, jax.dtypes.canonicalize_dtype(dtype))
 
 

@@ -43,6 +43,22 @@ lowers("sum")(_summed("sum"))
 lowers("mean")(_summed("mean"))
 
 
+def _extremum(name: str) -> Callable[..., Any]:
+    """Return the rule of an extremum along axes, which is NaN where an element is; JAX drops complex NaN."""
+
+    def rule(x: Array, axis: Any = None, keepdims: bool = False) -> Any:
+        ans = getattr(jnp, name)(x, axis=axis, keepdims=keepdims)
+        if ans.dtype.kind != "c":
+            return ans
+        return jnp.where(jnp.any(jnp.isnan(x), axis=axis, keepdims=keepdims), jnp.asarray(jnp.nan, ans.dtype), ans)
+
+    return rule
+
+
+lowers("max")(_extremum("max"))
+lowers("min")(_extremum("min"))
+
+
 @lowers("segment_sums")
 def segment_sums(x: Array, starts: Sequence[int], axis: int) -> Any:
     """Return the sums from each start to the next one; if that is not larger, the element at the start."""

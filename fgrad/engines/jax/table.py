@@ -21,9 +21,9 @@ Rule = Callable[..., Any]
 # fmt: off
 SAME_NAMES = {
     "numpy": (
-        "nextafter", "ldexp", "modf", "frexp", "spacing", "bitwise_count", "left_shift", "right_shift", "gcd",
+        "nextafter", "ldexp", "frexp", "spacing", "bitwise_count", "left_shift", "right_shift", "gcd",
         "lcm", "conjugate", "real", "imag", "round", "matmul", "reshape", "transpose", "broadcast_to", "cumsum",
-        "cumprod", "max", "min", "nanmax", "nanmin", "prod", "all", "any", "roll", "searchsorted", "cross",
+        "cumprod", "nanmax", "nanmin", "prod", "all", "any", "roll", "searchsorted", "cross",
         "polyval",
     ),
     "numpy.linalg": ("solve", "det"),
