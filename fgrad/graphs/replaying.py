@@ -109,17 +109,17 @@ class RerollingTrace(RecordTrace):
         """
         equations = self.equations[start:]
         made = {name for equation in equations for name in equation.outputs}
-        again = Block((), {}, equations, aux).equations
+        again = Block((), {}, equations, aux).equations if aux else ()
         if len(again) * _SHORTER > len(equations) or not made.isdisjoint(roots):
-            return None
-        if not is_record_of(equations, record, roots, results):
             return None
         used = dict.fromkeys(x for equation in equations for x in equation.inputs if type(x) is Name)
         inputs = [x for x in used if x not in made and x not in self.constants]
         block = Block(inputs, self.constants, equations, list(results))
         examples = self._examples_of(inputs)
         found = None if examples is None else with_loops(block, examples, is_masked=False)
-        return None if found is None or examples is None else Rerolled(found, examples)
+        if found is None or examples is None or not is_record_of(equations, record, roots, results):
+            return None
+        return Rerolled(found, examples)
 
     def _examples_of(self, names: Iterable[Name]) -> dict[Name, Any] | None:
         """Return examples of values; None if some were not kept."""
