@@ -157,7 +157,15 @@ def inverses(x):
     return np.sum(p) + np.sum(x)
 
 
+def few_numbers(x):
+    for weight in [0.1, 0.2, 0.4, 0.3, 0.7]:  # so few are constants in the program
+        for _ in range(4):
+            x = x + weight * np.sin(x) - np.cos(x * weight) / (1 + x * x) + np.tanh(x) * weight
+    return np.sum(x)
+
+
 LOOPS = {
+    "few numbers": (few_numbers, X),
     "inverses": (inverses, X),
     "stopped": (stopped, X),
     "orbit": (orbit, X),

@@ -47,9 +47,13 @@ def _columns(equations: Iterable[Equation]) -> set[Name]:
         loop = iterations_of(equation)
         if loop is not None:
             found.update(equation.outputs[loop.carried :])
-        elif _is_written(equation) and not found.isdisjoint(x for x in equation.inputs if type(x) is Name):
+        elif _is_written(equation) and any(_is_in(found, x) for x in equation.inputs):
             found.update(equation.outputs)
     return found
+
+
+def _is_in(columns: set[Name], x: object) -> bool:
+    return type(x) is Name and x in columns
 
 
 def _is_written(equation: Equation) -> bool:
@@ -63,7 +67,7 @@ def _add(found: dict[Name, bool], equation: Equation, columns: set[Name]) -> Non
     is_masked = all(found[name] for name in equation.outputs if name in found)
     if equation.direct:
         raise VaryingMaskError
-    if _is_written(equation) and equation.inputs[0] in columns:
+    if _is_written(equation) and _is_in(columns, equation.inputs[0]):
         if equation.outputs[0].shape == equation.inputs[0].shape[1:]:
             raise VaryingMaskError  # one row
     elif equation.outputs[0] not in columns:
@@ -89,7 +93,7 @@ def _with_mask(equation: Equation, loop: Iterations, found: dict[Name, bool], co
     (_, carry, rows), (_, _, arrays) = loop.parted(body.inputs), loop.parted(equation.inputs)
     if [_known(inside, name) for name in carry] != masked[: loop.carried]:
         raise VaryingMaskError
-    of_columns = {name for name, x in zip(rows, arrays, strict=True) if x in columns}
+    of_columns = {name for name, x in zip(rows, arrays, strict=True) if _is_in(columns, x)}
     # The cotangent of an element of an array has zeros elsewhere.
     inputs = [inside.get(name, True) or (name in rows and name not in of_columns) for name in body.inputs]
     for name, x, is_masked in zip(body.inputs, equation.inputs, inputs, strict=True):
