@@ -159,8 +159,10 @@ def inverses(x):
 
 def few_numbers(x):
     for weight in [0.1, 0.2, 0.4, 0.3, 0.7]:  # so few are constants in the program
-        for _ in range(4):
-            x = x + weight * np.sin(x) - np.cos(x * weight) / (1 + x * x) + np.tanh(x) * weight
+        x = x + weight * np.sin(x) - np.cos(x * weight) / (1 + x * x) + np.tanh(x) * weight
+        x = x - weight * np.cos(x) + np.sin(x * weight) / (2 + x * x) - np.exp(-x * x) * weight
+        x = x + np.arctan(x) * weight - np.cos(x + weight) / (1 + x * x) + np.tanh(x) * weight
+        x = x - weight * np.cos(x) + np.sin(x - weight) / (2 + x * x) - np.sqrt(1 + x * x) * weight
     return np.sum(x)
 
 
