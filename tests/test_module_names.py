@@ -95,3 +95,23 @@ def test_each_module_begins_with_the_core(name):
     program = FIRST.format(f"import fgrad.{name}", f"fgrad.{name}")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "fgrad.core\n"
+
+
+IMPORT_WITH_LOOKUPS = """
+import dataclasses, sys
+made = dataclasses.dataclass
+def looking_up(cls=None, /, **options):
+    if cls is None:
+        return lambda cls: looking_up(cls, **options)
+    getattr(sys.modules[cls.__module__], "float", None)
+    return made(cls, **options)
+dataclasses.dataclass = looking_up
+import fgrad.{module}
+"""
+
+
+@pytest.mark.parametrize("module", ["distributed", "optimizers", "optimizers.schedules"])
+def test_dataclasses_may_look_for_names_in_their_modules(module):
+    # As they do from Python 3.15 on, for the names of annotations, while the module is being imported.
+    code = IMPORT_WITH_LOOKUPS.format(module=module)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

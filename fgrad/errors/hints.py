@@ -379,7 +379,8 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
         return f"\nIt is a separate module: import {module}.{name}."
     if module == "fgrad" and name in _AREAS_OF_SCIPY:
         return f"\nIt is a separate module: import fgrad.scipy.{name}."
-    optimizers = vars(sys.modules["fgrad"].optimizers)
+    # Not by an import where it is being imported: from Python 3.15 on, dataclasses look for names in their module.
+    optimizers = vars(sys.modules.get("fgrad.optimizers") or sys.modules["fgrad"].optimizers)
     trimmed = name.removesuffix("Optimizer")
     if isinstance(optimizers.get(trimmed), type):
         return f"\nInstead: fg.optimizers.{trimmed}."
