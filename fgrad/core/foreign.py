@@ -55,11 +55,12 @@ class _Foreign(dict[type, bool]):
 
 
 def _is_held(kind: type) -> bool:
-    is_declared = any(_package(base) in HELD for base in kind.__mro__)
+    is_declared = any(package_of(base) in HELD for base in kind.__mro__)
     return is_declared and all(hasattr(kind, name) for name in ("__array_ufunc__", "__array_function__", "astype"))
 
 
-def _package(kind: type) -> str:
+def package_of(kind: type) -> str:
+    """Return the name of the package of a class; empty if it has none."""
     return str(getattr(kind, "__module__", "")).partition(".")[0]  # a class that `exec` has made may have none
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.coerce import PARTNERS, changes_operations, collected, holds_tensors, refused_series
-from fgrad.core.foreign import OBJECT, OVERRIDES
+from fgrad.core.foreign import OBJECT, OVERRIDES, package_of
 from fgrad.core.primitive import BOXES, UFUNCS
 from fgrad.typing import Array, Operand
 
@@ -41,19 +41,15 @@ def refused(x: Operand, reason: str = "") -> errors.StructureError:
     """Return the error for an operand that overrides operations and does not accept tensors."""
     kind = type(x)
     return refused_series(x) or errors.StructureError(
-        f"a tensor cannot be combined with this {kind.__name__} of {_package(kind)}: "
+        f"a tensor cannot be combined with this {kind.__name__} of {package_of(kind)}: "
         f"{reason or 'it does not take tensors as operands, and as a plain array it could have another meaning'}."
         f"\n  at {errors.users_line()}\n"
         f"Use its numbers, {_plain_form(kind)}, and put labels or units on the result."
     )
 
 
-def _package(kind: type) -> str:
-    return kind.__module__.partition(".")[0]
-
-
 def _plain_form(kind: type) -> str:
-    return PLAIN_FORMS.get(_package(kind), "such as np.asarray(x)")
+    return PLAIN_FORMS.get(package_of(kind), "such as np.asarray(x)")
 
 
 def reflected_by(x: Any, twin: str, ufunc: np.ufunc, tensor: Array) -> Any:
@@ -154,7 +150,7 @@ def _as_labelled_leaf(x: Any) -> Any:
         return held
     kind = type(x)
     raise errors.StructureError(
-        f"this {kind.__name__} of {_package(kind)} holds a differentiated, batched or recorded value, and was passed "
+        f"this {kind.__name__} of {package_of(kind)} holds a differentiated, batched or recorded value, and was passed "
         f"to a function of fgrad, or returned to one; these take tensors and arrays.\n  at {errors.users_line()}\n"
         f"Pass or return its numbers, {_plain_form(kind)}, and put labels or units on the result."
     )
@@ -163,9 +159,9 @@ def _as_labelled_leaf(x: Any) -> Any:
 def _held_by(x: Any) -> list[Any]:
     """Return the tensors, or the arrays, inside an object with labels or a unit."""
     kind = type(x)
-    if _package(kind) == "pandas":
+    if package_of(kind) == "pandas":
         return [collected(np.asarray(x.to_numpy()))]
-    if _package(kind) == "xarray":
+    if package_of(kind) == "xarray":
         variables = x.variables.values() if hasattr(x, "data_vars") else [getattr(x, "variable", x)]
         return [getattr(each, "_data", None) for each in variables]  # `data` would read a file
     return [getattr(x, "_magnitude", None)]
@@ -202,6 +198,6 @@ def refuse_labelled(x: Any, dtypes: str = "biufc") -> None:
     dtype = np.asarray(x.to_numpy()).dtype if hasattr(kind, "to_numpy") else getattr(x, "dtype", None)
     if hasattr(x, "_magnitude") or (isinstance(dtype, np.dtype) and dtype.kind in dtypes):
         raise errors.StructureError(
-            f"this {kind.__name__} of {_package(kind)} cannot be differentiated, batched or recorded: in a tensor, its "
-            f"labels or its unit would be lost.\n  at {errors.users_line()}\nPass its numbers, {_plain_form(kind)}."
+            f"this {kind.__name__} of {package_of(kind)} cannot be differentiated, batched or recorded: in a tensor, "
+            f"its labels or its unit would be lost.\n  at {errors.users_line()}\nPass its numbers, {_plain_form(kind)}."
         )

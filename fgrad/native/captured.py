@@ -33,6 +33,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
+from fgrad.core.foreign import package_of
 from fgrad.core.snapshots import SMALL, fingerprint, is_read_only
 from fgrad.core.tensor import Tensor, own_handle
 from fgrad.core.variable import Variable
@@ -241,12 +242,12 @@ class Captured:
 
     def _visit_library_object(self, what: str, x: Any) -> None:
         """Record the attributes of a library's object, such as a namespace or a model, which may add further ones."""
-        if type(x).__module__.partition(".")[0] in _TABLES:
+        if package_of(type(x)) in _TABLES:
             self._checks.append((what, _same(functools.partial(_contents_of_table, x))))
         attributes = getattr(x, "__dict__", None)
         for each in [*([attributes] if isinstance(attributes, dict) else ()), *_slot_attributes(x)]:
             self._bind_those(what, each, [name for name in each if isinstance(each[name], _USED_BY_LIBRARIES)])
-        if isinstance(attributes, dict) and not type(x).__module__.startswith("fgrad."):
+        if isinstance(attributes, dict) and package_of(type(x)) != "fgrad":
             self._open.append((what, attributes))
             self._bind_attributes(what, attributes, self._names)
 

@@ -12,7 +12,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.core.foreign import FOREIGN, is_lazy
+from fgrad.core.foreign import FOREIGN, is_lazy, package_of
 from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import Tensor, box, strip_ended
 from fgrad.core.tree import flatten
@@ -241,7 +241,7 @@ def _equivalent(one: Any, other: Any) -> bool:
         return _equivalent((one.start, one.stop, one.step), (other.start, other.stop, other.step))
     if isinstance(one, (float, complex)):
         return repr(one) == repr(other)  # nan is nan, and 0.0 is not -0.0
-    if type(one).__module__.startswith("jaxlib.") and hasattr(one, "__array__"):  # an array, compared by elements
+    if package_of(type(one)) == "jaxlib" and hasattr(one, "__array__"):  # an array, compared by elements
         return _equivalent(np.asarray(one), np.asarray(other))
     return bool(type(one).__eq__ in _BY_IDENTITY or one == other)
 

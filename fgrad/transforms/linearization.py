@@ -23,7 +23,7 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.coerce import PLAIN, collected
-from fgrad.core.foreign import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape
+from fgrad.core.foreign import FOREIGN, INEXACT, as_payload, exact_numbers, known_shape, package_of
 from fgrad.core.layers import below
 from fgrad.core.masked import may_hold_zeros
 from fgrad.core.overrides import refuse_labelled, refuse_masked
@@ -568,7 +568,7 @@ def _instead_of(leaf: Any) -> str:
         return instead
     if hasattr(leaf, "tocsr"):
         return f"{instead}, or make it fgrad.scipy.sparse.csr_array(a), a container of its elements"
-    if type(leaf).__module__.partition(".")[0] in ("jax", "jaxlib"):
+    if package_of(type(leaf)) in ("jax", "jaxlib"):
         return (
             "Pass np.asarray(x); or take the derivative to JAX, whose arrays it then takes and returns: "
             "fg.compile(fg.grad(f), backend='jax'), or under jax.jit fg.to_jax(fg.grad(f))"
