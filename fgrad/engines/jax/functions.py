@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
 from typing import Any, ParamSpec
 
 from fgrad import errors
 from fgrad.engines.jax.engine import JaxEngine
-from fgrad.engines.jax.library import jax
 from fgrad.native.options import Options
 from fgrad.native.programs import Programs
 from fgrad.native.static_arguments import OfInstances
@@ -45,10 +46,16 @@ class InJax(Transformed):
         return whole if isinstance(whole, str) or whole[0] is getattr else (InJax, (self._function, self._static))
 
 
+def _evaluating() -> contextlib.AbstractContextManager[None]:
+    """Return a context in which, also under `jax.jit`, functions of JAX run on the examples of a recording."""
+    jax = sys.modules.get("jax")
+    return contextlib.nullcontext() if jax is None else jax.ensure_compile_time_eval()
+
+
 def _run_to_jax(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], programs: Programs
 ) -> Any:
-    with jax.ensure_compile_time_eval():  # under jax.jit, too, functions of JAX run on the examples of a recording
+    with _evaluating():
         program, inputs = programs.for_arrays(_ENGINE, function, args, keywords)
     if program.assigned:
         raise errors.RecordedAssignmentError(
