@@ -13,6 +13,7 @@ from fgrad.core.primitive import Primitive
 from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Iterations, Masks, iterations_of
+from fgrad.graphs.rerolling import Written
 
 
 class VaryingMaskError(Exception):
@@ -47,7 +48,7 @@ def _columns(equations: Iterable[Equation]) -> set[Name]:
         loop = iterations_of(equation)
         if loop is not None:
             found.update(equation.outputs[loop.carried :])
-        elif _is_written(equation) and any(_is_in(found, x) for x in equation.inputs):
+        elif type(equation) is Written and any(_is_in(found, x) for x in equation.inputs):
             found.update(equation.outputs)
     return found
 
@@ -56,18 +57,13 @@ def _is_in(columns: set[Name], x: object) -> bool:
     return type(x) is Name and x in columns
 
 
-def _is_written(equation: Equation) -> bool:
-    """Return whether an equation was written when the program was rerolled, and not recorded."""
-    return equation.quiet and equation.place is None
-
-
 def _add(found: dict[Name, bool], equation: Equation, columns: set[Name]) -> None:
     """Add the contributions of an operation to the cotangents of its arguments."""
     primitive = equation.primitive
     is_masked = all(found[name] for name in equation.outputs if name in found)
     if equation.direct:
         raise VaryingMaskError
-    if _is_written(equation) and _is_in(columns, equation.inputs[0]):
+    if type(equation) is Written and _is_in(columns, equation.inputs[0]):
         if equation.outputs[0].shape == equation.inputs[0].shape[1:]:
             raise VaryingMaskError  # one row
     elif equation.outputs[0] not in columns:

@@ -37,11 +37,10 @@ from fgrad.transforms.linearization import Recording
 _LONG = 1000
 """In equations: fewer are differentiated as they are recorded."""
 _SHORTER = 8
-"""A function is worth to be differentiated anew if its equations are so many times fewer with loops."""
-
+"""A function is differentiated anew if its equations are so many times fewer with loops."""
 
 _LARGE = 1 << 16
-"""In elements: of the results of a loop, so many have no actual examples."""
+"""In elements: a loop with more results than this has no actual examples of them."""
 
 
 class UndefinedError(Exception):

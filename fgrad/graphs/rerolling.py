@@ -28,6 +28,12 @@ from fgrad.graphs.periods import FEWEST_ITERATIONS, FEWEST_SAVED, Run, runs_of
 from fgrad.typing import Array
 
 
+class Written(Equation):
+    """An equation that was not recorded, but written to connect a loop with the rest of the program."""
+
+    __slots__ = ()
+
+
 class Loop(NamedTuple):
     """A loop of a program, for reports.
 
@@ -234,7 +240,7 @@ class Rewriting:
     def written(self, primitive: str, inputs: Sequence[Any], like: Any, quiet: bool = True, **metadata: object) -> Name:
         """Write a new equation, and return the name of its result."""
         name = Name(like, getattr(like, "is_weak", False))
-        self.equations.append(Equation((name,), PRIMITIVES[primitive], tuple(inputs), metadata, quiet))
+        self.equations.append(Written((name,), PRIMITIVES[primitive], tuple(inputs), metadata, quiet))
         return name
 
     def resolved(self, number: int) -> Any:

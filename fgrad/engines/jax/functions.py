@@ -48,8 +48,8 @@ class InJax(Transformed):
 
 def _evaluating() -> contextlib.AbstractContextManager[None]:
     """Return a context in which, also under `jax.jit`, functions of JAX run on the examples of a recording."""
-    jax = sys.modules.get("jax")
-    return contextlib.nullcontext() if jax is None else jax.ensure_compile_time_eval()
+    evaluating = getattr(sys.modules.get("jax"), "ensure_compile_time_eval", contextlib.nullcontext)
+    return evaluating()
 
 
 def _run_to_jax(
