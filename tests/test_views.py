@@ -553,6 +553,26 @@ def test_a_plain_array_that_is_not_in_use_any_more_refuses_no_write():
     assert (value.item(), slope.tolist()) == (f(x), [4.0, 4.0, 4.0])
 
 
+def test_the_plain_array_of_a_view_without_axes_is_read_only():
+    def f(x):
+        y = x**2
+        element = np.asarray(y[..., 1])
+        element *= 3  # in a plain run a write into `y`
+        return np.sum(y)
+
+    with pytest.raises(ValueError, match="read-only array of traced numbers"):
+        fg.grad(f)(np.array([1.0, 2.0, 3.0]))
+
+    def g(x):
+        y = x**2
+        element = np.asarray(y[..., 1])
+        y[1] = 7.0
+        return np.sum(y) + element
+
+    with pytest.raises(errors.InPlaceError, match="would not show"):
+        fg.grad(g)(np.array([1.0, 2.0, 3.0]))
+
+
 @pytest.mark.parametrize("same", [lambda y: y.conj(), lambda y: y.conjugate(), lambda y: fg.numpy.array(y, copy=False)])
 def test_what_numpy_returns_itself_is_written_to(same):
     def f(x):

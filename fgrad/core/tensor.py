@@ -380,7 +380,7 @@ class TensorLike:
         if not concretize.is_collected(value):
             return self._plain_array
         concretize.collecting(value)
-        if self.shape:
+        if self.shape or (self._alias is not None and METHODS["stands_for_array"](self)):
             return self._object_array if self.size else self._plain_array
         raise AttributeError("__array__")  # NumPy then takes the number itself as an object
 
