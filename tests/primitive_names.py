@@ -38,10 +38,10 @@ EVERY_SHAPE = {"exp", "multiply", "where", "elliprj"}
 
 LONG = {name for name in SAMPLED if "_distribution_" in name} | {
     "agm", "airye", "elliprd", "elliprj", "draw_beta", "draw_dirichlet", "draw_f", "draw_vonmises", "f_density",
-    "f_log_density", "beta_log_density", "betaprime_log_density", "burr12_log_density", "far_density", "log_tukey",
-    "logm", "ncfdtr", "ncfdtri", "nctdtr", "nctdtrinc", "nctdtrit", "noncentral_chi_square_density",
-    "noncentral_f_kernel", "noncentral_t_moment", "recurrence", "rice_isf", "rice_ppf", "scaled_bessel_derivative",
-    "skewnorm_ppf", "tklmbda",
+    "f_log_density", "beta_log_density", "betaprime_isf", "betaprime_log_density", "betaprime_ppf",
+    "burr12_log_density", "far_density", "log_tukey", "logm", "ncfdtr", "ncfdtri", "nctdtr", "nctdtrinc", "nctdtrit",
+    "noncentral_chi_square_density", "noncentral_f_kernel", "noncentral_t_moment", "recurrence", "rice_isf",
+    "rice_ppf", "scaled_bessel_derivative", "skewnorm_ppf", "tklmbda",
 }  # fmt: skip
 """Their derivatives are made of dozens or hundreds of operations, each of which goes through the sweeps by itself: so
 sweeps of derivatives take one sample, except those against finite differences and of dtypes."""

@@ -414,6 +414,13 @@ def solve_triangular(
     return np.linalg.solve(a, b) if left else np.linalg.solve(a.mT, b.mT).mT
 
 
+def logit(x: Any, eps: float | None = None) -> Any:
+    """Return the logit, of arguments that are at least `eps` from 0 and 1: from 1 where they cannot be from both."""
+    if eps is not None:
+        x = np.where(x < eps, eps, np.where(x > 1 - eps, 1 - eps, x))
+    return special.logit(x)
+
+
 def matrix_rank(a: Any, *, atol: Any = None, rtol: Any = None, hermitian: bool = False) -> Any:
     """Return how many singular values are more than the larger of two limits."""
     if atol is None or rtol is None:

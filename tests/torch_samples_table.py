@@ -140,7 +140,7 @@ _ARITHMETIC: Calls = {
     "frac": lambda x: x - np.trunc(x),
     "inner": np.inner,
     "kron": np.kron,
-    "ldexp": lambda x, y: x * 2**y,
+    "ldexp": lambda x, y: x * 2.0**y,
     "lerp": lambda x, y, weight: x + weight * (y - x),
     "matmul": np.matmul,
     "mm": np.matmul,
@@ -445,7 +445,6 @@ _LINALG: Calls = {
     "cdist": lambda x, y, p=2.0, mode=None: np.linalg.vector_norm(
         x[..., :, None, :] - y[..., None, :, :], ord=p, axis=-1
     ),
-    "cholesky": lambda a, upper=False: np.linalg.cholesky(a, upper=upper),
     "cholesky_inverse": lambda a, upper=False: np.linalg.inv(_gram(a, upper)),
     "cholesky_solve": lambda b, a, upper=False: np.linalg.solve(_gram(a, upper), b),
     "linalg.cholesky": lambda a, upper=False: np.linalg.cholesky(a, upper=upper),
@@ -487,6 +486,8 @@ _LINALG: Calls = {
     "linalg.tensorinv": lambda a, ind=2: np.linalg.tensorinv(a, ind),
     "linalg.tensorsolve": lambda a, b, dims=None: np.linalg.tensorsolve(a, b, dims),
     "linalg.vander": lambda x, *, N=None: np.atleast_1d(x)[..., None] ** np.arange(x.shape[-1] if N is None else N),
+    "linalg.matrix_sqrth": linalg.sqrtm,
+    "linalg.polar": linalg.polar,
     "linalg.vecdot": lambda x, y, *, dim=-1: np.vecdot(x, y, axis=dim),
     "linalg.vector_norm": c.vector_norm,
     "logdet": lambda a: np.log(np.linalg.det(a)),
@@ -499,7 +500,6 @@ _LINALG: Calls = {
     "matrix_exp": linalg.expm,
     "ormqr": c.ormqr,
     "pinverse": np.linalg.pinv,
-    "qr": lambda a, some=True: np.linalg.qr(a, "reduced" if some else "complete"),
     "renorm": c.renorm,
     "svd": lambda a, some=True: np.linalg.svd(a, not some),
     "triangular_solve": lambda b, a, upper=True, transpose=False, unitriangular=False: [
@@ -544,7 +544,7 @@ _SPECIAL: Calls = {
     "igammac": special.gammaincc,
     "lgamma": special.gammaln,
     "log_softmax": lambda x, dim, *, dtype=None: c.softmax(x, dim, dtype, special.log_softmax),
-    "logit": lambda x, eps=None: special.logit(x if eps is None else np.clip(x, eps, 1 - eps)),
+    "logit": c.logit,
     "mvlgamma": special.multigammaln,
     "nn.functional.softmin": lambda x, dim, *, dtype=None: c.softmax(-x, dim, dtype),
     "polygamma": lambda x, n: special.polygamma(n, x),
@@ -849,7 +849,7 @@ LEFT_OUT: dict[str, str] = {
         __rand__ __ror__ __rxor__ bincount bitwise_and bitwise_left_shift bitwise_not bitwise_or
         bitwise_right_shift bitwise_xor broadcast_shapes gcd lcm nn.functional.one_hot torch._scaled_mm
         torch._scaled_mm_v2 torch.ops.aten._efficient_attention_forward torch.ops.aten._flash_attention_forward
-        tril_indices triu_indices unravel_index""",
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu tril_indices triu_indices unravel_index""",
     "for other devices": """
         bmm/triton_optimized jiterator_2inputs_2outputs jiterator_4inputs_with_extra_args jiterator_binary
         jiterator_binary_return_by_ref jiterator_unary nn.functional.batch_norm/without_cudnn""",
@@ -873,10 +873,8 @@ def hermitian(a: Any) -> Any:
     return (a + a.mT.conj()) / 2
 
 
-PREPARED: Calls = dict.fromkeys(
-    ("cholesky", "linalg.cholesky", "linalg.cholesky_ex", "linalg.eigh", "linalg.eigvalsh", "linalg.pinv/hermitian"),
-    hermitian,
-)
+_OF_HERMITIAN = ("cholesky", "cholesky_ex", "eigh", "eigvalsh", "matrix_sqrth", "pinv/hermitian")
+PREPARED: Calls = {f"linalg.{name}": hermitian for name in _OF_HERMITIAN}
 
 
 class Refused(NamedTuple):
