@@ -72,7 +72,6 @@ def test_a_mapped_condition():
     np.testing.assert_allclose(fg.vmap(f)(x, i), expected)
     for name, call in [
         ("np.compress", lambda x: np.compress(x > 0.5, x)),
-        ("np.extract", lambda x: np.extract(x > 0.5, x)),
         ("np.argwhere", lambda x: np.argwhere(x)),
         ("np.flatnonzero", lambda x: np.flatnonzero(x)),
         ("np.nonzero", lambda x: np.nonzero(x)),

@@ -201,7 +201,7 @@ ASKING = {
     "np.arange": lambda x: np.sum(np.arange(0.0, x)),
     "np.float64": lambda x: np.float64(x) * x,
     "np.max of np.array": lambda x: np.max(np.array([x, x])),
-    "a mask": lambda x: np.sum(fnp.ones(3)[fnp.ones(3) > x]),
+    "a mask": lambda x: np.sum(np.sort(fnp.ones(3)[fnp.ones(3) > x])),
 }
 
 
@@ -426,7 +426,7 @@ def test_as_many_values_as_a_mask_has_true_elements_are_refused_in_a_batch():
         fg.vmap(f)(np.array([[1.0, 2.0, -3.0], [1.0, -2.0, 3.0]]))
 
 
-def test_a_mask_of_a_view_is_refused_in_a_batch():
+def test_a_mask_of_a_view_in_a_batch():
     def f(x):
         y = x * 1.0
         turned = y.T
@@ -434,10 +434,8 @@ def test_a_mask_of_a_view_is_refused_in_a_batch():
         return y
 
     x = np.arange(-9.0, 9.0).reshape(2, 3, 3)
-    with pytest.raises(errors.ConcretizationError, match="indexing with a mask"):
-        fg.vmap(f)(x)
-    with pytest.raises(errors.ConcretizationError, match="indexing with a mask"):
-        fg.vmap(fg.grad(lambda x: np.sum(f(x))))(x)
+    assert fg.vmap(f)(x).tolist() == np.minimum(x, 0.0).tolist()
+    assert fg.vmap(fg.grad(lambda x: np.sum(f(x) ** 2)))(x).tolist() == (2 * np.minimum(x, 0.0)).tolist()
 
 
 def test_values_for_the_true_elements_of_a_mask_have_derivatives_one_by_one():

@@ -290,6 +290,15 @@ class Trace:
         inner = getattr(tensor._payload, "_trace", None)
         return inner is not None and inner.is_weak(tensor._payload)
 
+    def is_same(self, x: Any, y: Any, are_same: Callable[[Any, Any], bool]) -> bool:
+        """Return whether two tensors of this trace are known to have the same values.
+
+        Args:
+            x, y: the tensors.
+            are_same: the same question for payloads.
+        """
+        return are_same(x._payload, y._payload)
+
     def known_of(self, tensor: Any) -> Sequence[Any]:
         """Return all arrays or tensors that the trace holds for a tensor; empty if they are unknown."""
         return ()

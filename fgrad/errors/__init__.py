@@ -1496,8 +1496,7 @@ _OF_OPEN_SHAPE = (
     "unique", "unique_all", "unique_counts", "unique_inverse", "unique_values",
 )  # fmt: skip
 _SHAPES = (
-    "The shape of a result cannot depend on values: x[mask] becomes np.where(mask, x, 0.0), and np.sum(x[mask]) "
-    "becomes np.sum(x, where=mask)."
+    "The shape of a result cannot depend on values: np.nonzero(x) becomes the mask x != 0, and np.sum(x[mask]) works."
 )
 _AS_IT_IS = (
     "NumPy's functions accept tensors: write np.sin(x) for math.sin(x), x for float(x), x.item(), x.numpy(); "
@@ -1511,7 +1510,10 @@ _VALUE_REMEDIES = {
     "formatting": 'Omit the format: print(x), f"{x}" and "%s" % x show the values of the whole batch.',
     "np.asarray or np.array": "omit np.asarray(x); np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
-    "indexing with a mask": _SHAPES,
+    "indexing with a mask": "The shape of a result cannot depend on values. Elementwise functions of x[mask], their "
+    "sums and means, maxima with `initial`, and x[mask] = f(x[mask]) work; otherwise x[mask] becomes "
+    "np.where(mask, x, 0.0).",
+    "combining elements of two masks": "Their numbers could differ. Write one mask: m = x > 0; x[m] = f(y[m]).",
     **dict.fromkeys((f"np.{name}" for name in _OF_OPEN_SHAPE), _SHAPES),
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of iterations of a loop must be the "
     "same for all examples.",

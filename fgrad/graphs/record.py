@@ -153,6 +153,11 @@ class RecordTrace(Trace):
             ans = in_pythons_way(ans) if is_weak else ans
         return self._written(primitive, args, metadata, ans)
 
+    @override
+    def is_same(self, x: Tensor, y: Tensor, are_same: Callable[[Any, Any], bool]) -> bool:
+        writers = {name: equation for equation in self.equations for name in equation.outputs}
+        return _is_same(x._mark, y._mark, writers)
+
     def _of_numbers(self, primitive: Primitive, args: Sequence[Any]) -> Tensor | None:
         """Do what `process` does for numbers, which loops in Python compute with, in less time. None for others."""
         values, inputs = [], []
@@ -373,6 +378,21 @@ def _is_traced(example: ArrayLike) -> bool:
 
 _LARGE = 1024
 """The size above which an example is one repeated element: elementwise operations need not run on all."""
+
+
+def _is_same(x: Any, y: Any, writers: Mapping[Name, Equation]) -> bool:
+    """Return whether two inputs of equations are equal: the same, or results of equal equations."""
+    if x is y or (type(x) in _PYTHONS and type(y) is type(x) and repr(x) == repr(y)):
+        return True
+    one, other = (writers.get(each) if type(each) is Name else None for each in (x, y))
+    if one is None or other is None or one.direct or one.primitive is not other.primitive:
+        return False
+    is_alike = len(one.inputs) == len(other.inputs) and one.outputs.index(x) == other.outputs.index(y)
+    return (
+        is_alike
+        and one.metadata == other.metadata
+        and all(_is_same(a, b, writers) for a, b in zip(one.inputs, other.inputs, strict=True))
+    )
 
 
 def regular(example: Any) -> Any:

@@ -41,6 +41,7 @@ from fgrad.core.views import (
 from fgrad.ops.batching import aligned, all_mapped, ndim_of
 from fgrad.ops.families import answers, answers_member, register, sample
 from fgrad.ops.patterns import Chain, Step, added, moved, whole
+from fgrad.ops.selected import Selected, is_open, over_elements, refuse, select, values_where
 from fgrad.typing import Array, ArrayLike, Operand
 
 ARRAY = object()
@@ -338,16 +339,6 @@ def _value_rule(ans: Array, x: Array, value: Array, *arrays: object, **metadata:
     return _as_written(np.shape(value), ans.dtype, lambda ct: _where_written(finished(ct), arrays, ndim, **metadata))
 
 
-def _is_mask(template: tuple[Any, ...], arrays: Sequence[Any]) -> bool:
-    """Return whether a key is just a mask over the first axes."""
-    return template == (ARRAY,) and arrays[0].dtype.kind == "b"
-
-
-def _over_all_axes(mask: Any, ndim: int) -> Any:
-    """Return a mask over the first axes of an array as one that broadcasts against the array."""
-    return np.reshape(mask, (*mask.shape, *(1,) * (ndim - mask.ndim)))
-
-
 def _as_written(shape: tuple[int, ...], dtype: np.dtype[Any], pull: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda ct: conform(pull(ct), shape, dtype)
 
@@ -359,8 +350,6 @@ def _where_written(
     view = _through(ct, path, lead)
     if any(primitive.name == "imag" for primitive, *_ in path):
         view = -view  # the transpose of v -> i v
-    if _is_mask(template, arrays) and ndim <= view.ndim - arrays[0].ndim:  # one value for all: the shape is known
-        return np.where(_over_all_axes(arrays[0], view.ndim), view, 0)
     found = apply(_index, (view, *arrays), {"template": template})
     if _are_masks(arrays):
         return in_memory_of_its_own(found)  # the cotangent array itself may be overwritten next
@@ -513,9 +502,6 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     x, value, *arrays = values
     path, lead = metadata.get("path", ()), metadata.get("lead", 0)
     (x,) = all_mapped((x,), mapped[:1], size)
-    has_mask = _is_mask(metadata["template"], arrays) and not path
-    if has_mask and ndim_of(value, mapped[1]) < x.ndim - ndim_of(arrays[0], mapped[2]):
-        return _batched_choice(x, values[1:], mapped[1:])
     shape = x.shape if not path else (*x.shape[: lead + 1], *path[-1][2])
     key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(shape) - 1, True)
     found = key.in_order(apply(_index, (np.broadcast_to(0, shape), *key.arrays), {"template": key.template}))
@@ -526,20 +512,6 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     value = key.as_found(np.broadcast_to(value, found.shape))
     through = {"path": path, "lead": lead + 1} if path else {}
     return apply(_replace, (x, value, *key.arrays), {"template": key.template, **through})
-
-
-def _batched_choice(x: Any, values: Sequence[Any], mapped: Sequence[bool]) -> Any:
-    """Return examples of `x` with a value where a mask is true: the same value along all axes of the mask."""
-    value, mask = values
-    shape = mask.shape[int(mapped[1]) :]
-    rest = x.ndim - 1 - len(shape)
-    if shape != x.shape[1 : 1 + len(shape)]:
-        raise IndexError(f"a mask of shape {shape} does not match an array of shape {x.shape[1:]}")
-    (value,) = aligned((value,), mapped[:1], rest)
-    if mapped[0]:
-        value = np.reshape(value, (len(x), *(1,) * (x.ndim - 1 - rest), *value.shape[1:]))
-    found = np.where(_over_all_axes(mask, x.ndim - (not mapped[1])), value, x)
-    return found if found.dtype == x.dtype else found.astype(x.dtype)
 
 
 SELECTING = {_index, _scatter}
@@ -600,12 +572,25 @@ def getitem(x: Array, key: Any) -> Any:
     if not is_simple and _names_truth(template, arrays):
         axes, key = _with_axes_for_truth(key)
         return getitem(getitem(x, axes), key)
+    if arrays and (mask := _open_mask(template, arrays)) is not None:
+        return select(_before_mask(x, template, mask), mask)
     if type(x) is Tensor and x._trace.outdated and not (observing and is_seen()):
         return _of_written(x, template, arrays)
     result = apply(_index, (x, *arrays), {"template": template})
     if arrays or type(x) is not Tensor or type(result._payload) is np.float64:
         return result  # a copy, or a number
     return seen(result, x, _index, {"template": template})
+
+
+def _open_mask(template: tuple[Any, ...], arrays: Sequence[Any]) -> Any:
+    """Return the mask at the beginning of a key, if it has no value and there are no other arrays; else None."""
+    is_alone = len(arrays) == 1 and template[0] is ARRAY and arrays[0].dtype.kind == "b"
+    return arrays[0] if is_alone and is_open(arrays[0]) else None
+
+
+def _before_mask(x: Array, template: tuple[Any, ...], mask: Array) -> Any:
+    """Return the view of `x` from which a mask at the beginning of a key chooses, given the rest of the key."""
+    return x if len(template) == 1 else getitem(x, ((slice(None),) * mask.ndim + template[1:]))
 
 
 def _of_written(x: Tensor, template: tuple[Any, ...], arrays: Sequence[Any]) -> Any:
@@ -665,6 +650,12 @@ def write(x: Any, key: Any, value: Any) -> None:
     has_truth = _names_truth(template, arrays)
     if not x.shape and key is not Ellipsis and not (type(key) is tuple and not key) and not has_truth:
         raise TypeError("a tensor of shape () is a number, and does not support item assignment")
+    if arrays and (mask := _open_mask(template, arrays)) is not None:
+        part = _before_mask(x, template, mask)
+        values = values_where(value, mask, part.ndim)
+        if values is not None:
+            copyto(part, values, where=over_elements(mask, part.shape))
+            return
     value = to_write(value, x.dtype)
     _check_kind(x, value)
     if has_truth and not x.shape:  # where `x[None]` may be a copy
@@ -713,6 +704,8 @@ def to_write(value: ArrayLike, dtype: np.dtype[Any]) -> Any:
 
     A Python integer out of the dtype's range is NumPy's error, also if a program receives it later.
     """
+    if type(value) is Selected:
+        refuse()
     if dtype.kind not in "iu":
         return as_array(value)
     is_pythons = type(value) is int or (type(value) is Tensor and value.dtype.kind == "i" and is_weak(value))

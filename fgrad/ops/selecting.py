@@ -22,6 +22,7 @@ from fgrad.ops.elementwise import astype, in_c_order
 from fgrad.ops.families import answers, plain_axis, reduced_axis
 from fgrad.ops.indexing import getitem, setitem, to_write, traced, values_of, written
 from fgrad.ops.rearranging import axis_index
+from fgrad.ops.selected import is_open
 from fgrad.ops.shaping import promoted, reshape, unstack
 from fgrad.typing import Array, ArrayLike, Operand
 
@@ -76,8 +77,8 @@ def choose(a: ArrayLike, choices: Any, out: Array | None = None, mode: str = "ra
 def piecewise(x: Any, condlist: Any, funclist: Any, *args: object, **kw: object) -> Any:
     """Compute each element by the function, or take the number, of the last condition that holds.
 
-    A function receives the elements where its condition holds. Under `vmap` these are unknown, so it receives all
-    elements; the excluded ones still contribute exactly 0.
+    A function receives the elements where its condition holds. Under `vmap` and while recording these are unknown, so
+    it receives all elements; the excluded ones still contribute exactly 0.
     """
     x, functions = as_array(x), list(funclist)
     conditions = _conditions(condlist, x)
@@ -92,12 +93,9 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: object, **kw: object)
         if not callable(function):
             result = np.where(condition, astype(to_write(function, x.dtype), x.dtype), result)
             continue
-        try:
-            chosen = getitem(x, condition)
-        except errors.ConcretizationError:
+        if is_open(condition):
             result = np.where(condition, astype(as_array(function(x, *args, **kw)), x.dtype), result)
-            continue
-        if chosen.size:
+        elif (chosen := getitem(x, condition)).size:
             result = setitem(result, condition, astype(as_array(function(chosen, *args, **kw)), x.dtype))
     return result
 
@@ -124,7 +122,9 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: A
 
 @answers(np.extract)
 def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
-    """Return the elements where a condition holds; this needs its values."""
+    """Return the elements where a condition holds."""
+    if is_open(condition):
+        return getitem(np.ravel(as_array(arr)), np.ravel(astype(condition, np.bool_)))  # type: ignore[no-any-return]
     return np.take(np.ravel(as_array(arr)), np.flatnonzero(values_of(condition, "np.extract")))
 
 
@@ -226,6 +226,8 @@ def put(a: Array, ind: Any, v: Operand, mode: Any = "raise") -> Any:
 @_in_place(np.place)
 def place(arr: Any, mask: Any, vals: Any) -> Any:
     """Set the elements where a mask holds to consecutive values, repeated if there are too few."""
+    if is_open(mask) and np.size(vals) == 1:
+        return np.where(np.reshape(astype(mask, np.bool_), arr.shape), to_write(np.reshape(vals, ()), arr.dtype), arr)
     mask = values_of(mask, "np.place")
     np.place(np.zeros(arr.shape), mask, np.zeros(np.size(vals)))  # NumPy's checks and messages
     return _wherever(arr, np.flatnonzero(mask), vals)

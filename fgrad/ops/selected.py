@@ -1,0 +1,253 @@
+"""Elements that a mask without a value chooses: their number is unknown, so operations compute all elements.
+
+    x[mask]                 a `Selected`, under `vmap` and while recording, if the mask depends on the examples
+    x[mask] = f(x[mask])    writes where the mask is true
+    np.sum(f(x[mask]))      reduces where the mask is true
+
+Elementwise functions are applied to the whole array, in which ones take the place of elements that are not chosen: few
+functions are undefined there. Where a reduction or a write consumes the result, the mask excludes them.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from typing_extensions import override
+
+from fgrad import errors
+from fgrad.core.coerce import as_array
+from fgrad.core.layers import is_undecided, layers
+from fgrad.core.primitive import BOXES
+from fgrad.core.tensor import Tensor, as_now, strip_ended
+
+_WHAT = "indexing with a mask"
+
+
+def is_open(mask: Any) -> bool:
+    """Return whether a mask has no single value, so that the number of elements it chooses is unknown."""
+    return any(is_undecided(layer._trace) for layer in layers(strip_ended(mask)))
+
+
+def refuse() -> NoReturn:
+    """Raise where the number of elements, or their places, would be used."""
+    raise errors.ConcretizationError(_WHAT, errors.users_line())
+
+
+class Selected(NDArrayOperatorsMixin):
+    """The elements of an array where a mask is true: as in NumPy a new array, whose first axis counts them.
+
+    Args:
+        whole: an array with the axes of the mask first; what it holds where the mask is false has no meaning.
+        mask: the mask, a tensor.
+
+    Raises:
+        ConcretizationError: from everything that depends on the number of elements, or on their places.
+    """
+
+    __slots__ = ("whole", "mask")
+
+    def __init__(self, whole: Any, mask: Any) -> None:
+        self.whole, self.mask = whole, mask
+
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """The shape of one element."""
+        return self.whole.shape[self.mask.ndim :]  # type: ignore[no-any-return]
+
+    @property
+    def ndim(self) -> int:
+        return 1 + len(self.rest)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.whole.dtype  # type: ignore[no-any-return]
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """The shape; the number of elements is a tensor."""
+        return np.count_nonzero(self.mask), *self.rest
+
+    @property
+    def size(self) -> Any:
+        """The number of values: a tensor."""
+        return math.prod(self.shape)
+
+    @override
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
+        out = keywords.pop("out", None)
+        if method != "__call__" or keywords.keys() - {"dtype", "casting"} or out not in (None, (self,)):
+            refuse()
+        if ufunc is np.matmul:
+            return _product(*inputs)
+        if ufunc.signature is not None:
+            refuse()
+        result = _elementwise(ufunc, inputs, keywords)
+        if out is None:
+            return result
+        if not np.can_cast(result.dtype, self.dtype, "same_kind"):
+            raise errors.DtypeError(
+                f"{ufunc.__name__} of these elements in place would round {result.dtype} to {self.dtype}.\n"
+                f"  at {errors.users_line()}\nWrite x = x + y for x += y."
+            )
+        self.whole = result.astype(self.dtype).whole
+        return self
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Sequence[type], args: Sequence[Any], keywords: Mapping[str, Any]
+    ) -> Any:
+        if function in _ELEMENTWISE and not keywords.keys() & _OF_ARRAYS:
+            return _elementwise(function, args, keywords)
+        if function in _REDUCTIONS and args and type(args[0]) is Selected:
+            return _reduced(function, *args, **keywords)
+        if function in _PRODUCTS and len(args) == 2 and not keywords:
+            return _product(*args)
+        refuse()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if name not in _METHODS:
+            refuse()
+        return functools.partial(getattr(np, name), self)
+
+    def astype(self, dtype: Any) -> Selected:
+        """Return the elements in another dtype."""
+        return Selected(self.whole.astype(dtype), self.mask)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<elements of dtype {self.dtype} that a mask without a value chooses>"
+
+    def _refused(self, *args: object, **keywords: object) -> Any:
+        refuse()
+
+    __len__ = __iter__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = _refused
+    __getitem__ = __setitem__ = __array__ = __reduce__ = _refused
+    __hash__ = None  # type: ignore[assignment]
+
+
+def select(x: Any, mask: Any) -> Selected:
+    """Return the elements of an array where a mask without a value is true.
+
+    Raises:
+        IndexError: the mask does not match the array.
+    """
+    mask = as_now(strip_ended(mask))
+    return Selected(np.where(over_elements(mask, x.shape), x, x.dtype.type(1)), mask)
+
+
+def over_elements(mask: Any, shape: tuple[int, ...]) -> Any:
+    """Return a mask over the first axes of an array so that it broadcasts against the array.
+
+    Raises:
+        IndexError: it does not match the shape of the array.
+    """
+    if mask.shape != shape[: mask.ndim]:
+        raise IndexError(f"a mask of shape {mask.shape} does not match an array of shape {shape}")
+    return np.reshape(mask, (*mask.shape, *(1,) * (len(shape) - mask.ndim)))
+
+
+def values_where(value: Any, mask: Any, ndim: int) -> Any:
+    """Return values for the elements where a mask is true so that they broadcast against the whole array.
+
+    Args:
+        value: elements that were chosen by the mask, or one value for all.
+        mask: the mask.
+        ndim: the number of axes of the array.
+
+    Returns:
+        The values; None if their number has to be that of the elements, which is unknown.
+
+    Raises:
+        ConcretizationError: the elements were chosen by another mask.
+    """
+    if type(value) is Selected:
+        if not _is_same(value.mask, strip_ended(mask)):
+            raise errors.ConcretizationError("combining elements of two masks", errors.users_line())
+        return value.whole if value.whole.ndim == ndim else refuse()
+    if type(value) not in BOXES and not isinstance(value, (np.ndarray, list, tuple)):
+        return value
+    value, own = as_array(value), ndim - mask.ndim
+    if value.ndim == own + 1 and value.shape[0] == 1:
+        value = value.reshape(value.shape[1:])
+    return None if value.ndim > own else value
+
+
+def _is_same(x: Any, y: Any) -> bool:
+    """Return whether two masks are known to be equal."""
+    if x is y:
+        return True
+    if type(x) is Tensor and type(y) is Tensor:
+        return x._trace is y._trace and x._trace.is_same(x, y, _is_same)
+    return type(x) not in BOXES and type(y) not in BOXES and np.array_equal(x, y)
+
+
+def _elementwise(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    """Apply a function element by element to arguments some of which are chosen by one mask."""
+    first = next((each for each in (*args, *keywords.values()) if type(each) is Selected), None)
+    if first is None:
+        refuse()
+
+    def whole(x: Any) -> Any:
+        found = values_where(x, first.mask, first.whole.ndim)
+        return refuse() if found is None and x is not None else found
+
+    result = function(*map(whole, args), **{name: whole(x) for name, x in keywords.items()})
+    if type(result) is tuple:
+        return tuple(Selected(each, first.mask) for each in result)
+    return Selected(result, first.mask)
+
+
+def _reduced(function: Callable[..., Any], x: Selected, axis: Any = None, **keywords: Any) -> Any:
+    """Return a reduction over elements."""
+    if keywords.keys() - {"dtype", "keepdims", "initial", "ddof", "correction"}:
+        refuse()
+    given = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = {each + x.ndim if each < 0 else each for each in map(operator.index, given)}
+    if not axes <= {*range(x.ndim)}:
+        raise np.exceptions.AxisError(f"axis {axis} is out of bounds for an array of dimension {x.ndim}")
+    own = tuple(each + x.mask.ndim - 1 for each in axes - {0})
+    if 0 not in axes:
+        return Selected(function(x.whole, axis=own, **keywords), x.mask)
+    needs_start = function in _WITHOUT_START and "initial" not in keywords
+    if needs_start or (keywords.get("keepdims") and x.mask.ndim > 1):
+        refuse()
+    all_axes, where = (*range(x.mask.ndim), *own), over_elements(x.mask, x.whole.shape)
+    if function is np.count_nonzero:
+        return np.count_nonzero(np.logical_and(where, x.whole), axis=all_axes, **keywords)
+    return function(x.whole, axis=all_axes, where=where, **keywords)
+
+
+def _product(x: Any, y: Any) -> Any:
+    """Return a product: of two vectors of elements a number, of rows with a plain vector or matrix rows."""
+    if type(x) is Selected and type(y) is Selected and x.ndim == y.ndim == 1:
+        return np.sum(x * y)
+    if type(x) is Selected and type(y) is not Selected and x.ndim == 2 and 0 < np.ndim(y) <= 2:
+        return Selected(x.whole @ y, x.mask)
+    refuse()
+
+
+_ELEMENTWISE = {
+    np.angle, np.around, np.clip, np.copy, np.full_like, np.i0, np.isclose, np.nan_to_num, np.ones_like, np.round,
+    np.sinc, np.where, np.zeros_like,
+}  # fmt: skip
+_OF_ARRAYS = {"copy", "out", "shape"}
+"""Keywords for a certain array, or a shape."""
+
+_REDUCTIONS = {
+    np.all, np.amax, np.amin, np.any, np.count_nonzero, np.max, np.mean, np.min, np.prod, np.std, np.sum, np.var,
+}  # fmt: skip
+_WITHOUT_START = {np.amax, np.amin, np.max, np.min}
+"""Reductions that have no value for no elements, unless `initial` is given."""
+
+_PRODUCTS = {np.dot, np.inner}
+_METHODS = {
+    "all", "any", "clip", "conj", "conjugate", "copy", "dot", "max", "mean", "min", "prod", "round", "std", "sum",
+    "var",
+}  # fmt: skip
