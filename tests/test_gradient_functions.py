@@ -14,7 +14,7 @@ from helpers import along, plain
 
 import fgrad as fg
 import fgrad.numpy
-from fgrad.errors import NoGradientWarning, NonScalarError
+from fgrad.errors import IntegerInputError, NoGradientWarning, NonNumericInputError, NonScalarError
 
 
 def f(x, y):
@@ -1051,3 +1051,41 @@ def test_a_derivative_that_is_zero_comes_without_a_warning():
     assert fg.grad(lambda x: np.sum(fg.stop_gradient(x)))(x).tolist() == [0.0] * 3
     assert fg.grad(lambda x: x if x > 0 else 0.0)(-1.0) == 0
     assert fg.grad(lambda x, y: np.sum(np.floor(x)) + y, argnums=(0, 1))(x, 1.0)[1] == 1
+
+
+class ArrayOfOthers:
+    """An array of a library that fgrad does not know."""
+
+    dtype, shape, ndim = np.dtype(float), (2,), 1
+
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(2, dtype)
+
+
+@pytest.mark.parametrize(
+    "name", ["grad", "jacfwd", "jacrev", "hessian", "derivatives", "laplacian", "linearize", "jvp"]
+)
+def test_arrays_of_other_libraries_are_no_constants(name):
+    calls = {
+        "derivatives": lambda f, x: fg.derivatives(f, 2)(x),
+        "jvp": lambda f, x: fg.jvp(f, (x,), (np.ones(2),)),
+        "linearize": lambda f, x: fg.linearize(f, x),
+    }
+    call = calls.get(name, lambda f, x: getattr(fg, name)(f)(x))
+    with pytest.raises(NonNumericInputError, match=r"an array of \w+(.|\n)*np.asarray\(x\)"):
+        call(lambda x: np.sum(np.sin(x)), ArrayOfOthers())
+
+
+@pytest.mark.parametrize("x", [ArrayOfOthers(), np.array([1, 2])])
+@pytest.mark.parametrize("name", ["gradients_function", "make_vjp", "vjp"])
+def test_gradients_that_are_none_for_the_kind_of_an_argument_warn(name, x):
+    def f(x):
+        return np.sum(np.sin(x))
+
+    with pytest.warns(NoGradientWarning, match=r"is None where the argument 'x'.*np\.asarray\(x, float\)"):
+        getattr(fg, name)(f, x) if name == "vjp" else getattr(fg, name)(f)(x)
+
+
+def test_a_point_of_integers_cannot_be_linearized():
+    with pytest.raises(IntegerInputError, match="linearize of sin"):
+        fg.linearize(np.sin, np.array([1, 2]))

@@ -634,6 +634,14 @@ MISTAKES = {
         lambda: fg.while_loop(lambda c: None, lambda c: c * 2.0, X3),
         errors.StructureError, "the condition of while_loop must be a boolean, and is None",
     ),
+    "a body in place of the condition": (
+        lambda: fg.while_loop(lambda c: c * 2.0, lambda c: c < 10, 1.0),
+        errors.StructureError, r"must be a boolean, and is 2\.0\.\n.*while_loop\(cond, body, init\)",
+    ),
+    "a body in place of the condition, recorded": (
+        lambda: fg.compile(lambda x: fg.while_loop(lambda c: c * 2.0, lambda c: c < 10, x))(1.0),
+        errors.StructureError, r"must be a boolean(.|\n)*while_loop\(cond, body, init\)",
+    ),
     "containers of branches": (
         lambda: BY_SIGN(X3, lambda x: (x,), lambda x: [x]),
         errors.StructureError, r"true_fun \(<lambda>\) returns \(\*,\), and false_fun \(<lambda>\) returns \[\*\]",

@@ -249,7 +249,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
     limit = None if max_steps is None else checked_count("max_steps", max_steps)
     loop = _Loop(
         _CONDITION,
-        lambda iteration, carry: checked_truth(cond(carry), _CONDITION),
+        lambda iteration, carry: _truth(cond(carry)),
         lambda iteration, carry: body(carry),
         body,
         limit,
@@ -258,6 +258,16 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
 
 
 _CONDITION = "the condition of while_loop"
+
+
+def _truth(found: Any) -> Any:
+    """Return what a condition has returned; a number that is no integer may be the next value of a body."""
+    if isinstance(found, float) or getattr(getattr(found, "dtype", None), "kind", "b") in "fc":
+        raise errors.StructureError(
+            f"{_CONDITION} must be a boolean, and is {found!r:.100}.\nThe condition is the first argument: "
+            "while_loop(cond, body, init). To go on while a number is not 0, write x != 0."
+        )
+    return checked_truth(found, _CONDITION)
 
 
 def check_function(name: str, parameter: str, function: Callable[..., Any], *given: str) -> None:

@@ -37,8 +37,11 @@ def cache_folder(cache: bool | str | os.PathLike[str] | None) -> str | None:
             An empty string means no cache.
 
     Raises:
+        ParameterError: a ValueError; it is not a folder.
         MissingExtraError: an ImportError; platformdirs, which finds the user's folder, is not installed.
     """
+    if not isinstance(cache, (bool, str, bytes, os.PathLike, type(None))):
+        raise errors.ParameterError(f"cache must be a folder, True or False, and is {cache!r:.100}.")
     if cache is None:
         setting = os.environ.get("FGRAD_CACHE", "")
         cache = {"0": False, "1": True}.get(setting, setting)

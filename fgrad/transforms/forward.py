@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.foreign import as_payload
+from fgrad.core.foreign import as_payload, package_of
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.overrides import refuse_masked
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
@@ -16,8 +16,8 @@ from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.core.views import like_argument
 from fgrad.errors.hints import names_keywords
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.linearization import differentiable
-from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
+from fgrad.transforms.linearization import differentiable, instead_of
+from fgrad.transforms.running import is_array_of_others, is_number, owned, owned_tree, run_connected, untraced
 
 
 @names_keywords
@@ -35,7 +35,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
     Raises:
         TangentError: a ValueError; primals and tangents differ in structure or shape.
-        IntegerInputError: a TypeError; a primal is an integer.
+        IntegerInputError, NonNumericInputError: TypeErrors; a primal is an integer, or an array of another library.
         NoResultError: a ValueError; `function` returns None.
         NotCallableError: a TypeError; `function` is not a function.
 
@@ -116,10 +116,16 @@ def input_along(
 
     Raises:
         IntegerInputError: the input has no derivative.
+        NonNumericInputError: it is an array of another library.
         TangentError: the tangent does not match.
     """
     primal = differentiable(leaf)
     if primal is None:
+        if is_array_of_others(leaf):
+            kind = package_of(type(leaf))
+            raise errors.NonNumericInputError(
+                f"{transform} of {name_of(function)}: {name('primals')} is an array of {kind}.\n{instead_of(leaf)}."
+            )
         if not is_number(leaf):
             return None
         raise errors.IntegerInputError(

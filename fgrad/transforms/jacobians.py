@@ -581,6 +581,7 @@ def linearize(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callabl
         raise errors.ParameterError(
             "linearize takes the point together with the function: value, pushforward = linearize(f, x)."
         )
+    _refuse_integers("linearize", function, primals, {}, range(len(primals)))
     value, pullback = vjp(function, *primals)
     _, transposed = vjp(pullback, tree_map(_any_cotangent, value))
 

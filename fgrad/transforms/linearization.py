@@ -37,7 +37,7 @@ from fgrad.core.views import like_argument
 from fgrad.errors.places import depth_of_user
 from fgrad.transforms.calls import Place, name_of, place_name
 from fgrad.transforms.cuts import Outline, outline_if_cut
-from fgrad.transforms.running import is_number, owned, owned_tree, run_connected, untraced
+from fgrad.transforms.running import is_array_of_others, is_number, owned, owned_tree, run_connected, untraced
 
 # Values and cotangents at the edge
 
@@ -390,13 +390,13 @@ class Input:
         self.tree = unflatten(self._treedef, traced)
 
     def numbers_without_gradient(self, function: Callable[..., Any], place: Place) -> list[str]:
-        """Describe the leaves that are numbers without a derivative: integers and booleans."""
+        """Describe the leaves that are numbers without a derivative: integers, booleans, arrays of other libraries."""
         if None not in self.keys:
             return []
         return [
             f"{place_name(function, place)}{path} is {_described(leaf)}"
             for path, leaf, primal in zip(paths(self.tree), self.leaves, self.primals, strict=True)
-            if primal is None and is_number(leaf)
+            if primal is None and (is_number(leaf) or is_array_of_others(leaf))
         ]
 
     def is_traced(self) -> bool:
@@ -417,6 +417,8 @@ class Input:
 
 
 def _described(leaf: Any) -> str:
+    if is_array_of_others(leaf):
+        return f"an array of {package_of(type(leaf))}"
     dtype = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
     return f"of type {dtype}" if getattr(leaf, "shape", ()) else f"{leaf!r}, of type {dtype}"
 
@@ -561,7 +563,7 @@ def _as_dataclass(instance: Any) -> str:
     return f", or let its class be a container of its arrays: fg.register_dataclass{options}"
 
 
-def _instead_of(leaf: Any) -> str:
+def instead_of(leaf: Any) -> str:
     """Return what to write instead of an argument that is not a number."""
     instead = "Choose other arguments with argnums"
     if isinstance(leaf, (str, bytes)):
@@ -573,6 +575,8 @@ def _instead_of(leaf: Any) -> str:
             "Pass np.asarray(x); or take the derivative to JAX, whose arrays it then takes and returns: "
             "fg.compile(fg.grad(f), backend='jax'), or under jax.jit fg.to_jax(fg.grad(f))"
         )
+    if is_array_of_others(leaf):
+        return "Pass np.asarray(x)"
     if dataclasses.is_dataclass(type(leaf)):
         return instead + _as_dataclass(leaf)
     return f"{instead}, or let its class be a container of its arrays: fg.register_pytree_node, fg.register_dataclass"
@@ -586,12 +590,13 @@ def refuse_integers(transform: str, function: Callable[..., Any], inputs: dict[P
         if not traced.is_traced() and (traced.leaves or traced.tree is None):
             what = _described(traced.leaves[0]) if traced.leaves else "None"
             if not traced.leaves or not is_number(traced.leaves[0]):
-                instead = _instead_of(traced.leaves[0]) if traced.leaves else "Choose other arguments with argnums"
+                instead = instead_of(traced.leaves[0]) if traced.leaves else "Choose other arguments with argnums"
                 cls = type(traced.leaves[0]) if traced.leaves else None
                 of_integers = hasattr(cls, "dtype") and str(traced.leaves[0].dtype).startswith(("int", "uint", "bool"))
+                is_array = bool(traced.leaves) and is_array_of_others(traced.leaves[0])
                 raise (errors.IntegerInputError if of_integers else errors.NonNumericInputError)(
-                    f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}, "
-                    f"which is not a number.\n{instead}."
+                    f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}"
+                    f"{'' if is_array else ', which is not a number'}.\n{instead}."
                 )
         for description in traced.numbers_without_gradient(function, place):
             kinds = {getattr(getattr(leaf, "dtype", None), "kind", "i") for leaf in traced.leaves}

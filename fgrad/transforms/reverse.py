@@ -105,11 +105,16 @@ def _warn_of_none(function: Callable[..., Any], traced: Linearization) -> None:
     """Warn of gradients that are None for a reason other than the function's mathematics."""
     if plain := traced.plain_result():
         warnings.warn(f"{plain}: every gradient is None", errors.NoGradientWarning, stacklevel=depth_of_user())
+    _warn_of_integers(function, traced)
+
+
+def _warn_of_integers(function: Callable[..., Any], traced: Linearization) -> None:
+    """Warn of gradients that are None since their arguments have no derivative."""
     for place, given in traced.inputs.items():
         for description in given.numbers_without_gradient(function, place):
             warnings.warn(
                 f"the gradient of {name_of(function)} is None where the argument {description}; "
-                "pass a floating-point number, such as 3.0, to get one",
+                "pass floating-point numbers, such as 3.0 or np.asarray(x, float), to get one",
                 errors.NoGradientWarning,
                 stacklevel=depth_of_user(),
             )
@@ -378,7 +383,8 @@ def vjp(function: Callable[..., Any], *primals: object, has_aux: bool = False) -
 
     Returns:
         `(value, pullback)`, and with `has_aux` also the aux. `pullback(ct)` takes a cotangent with the structure of the
-        value and returns a tuple with one cotangent per primal: J^H ct. It can be called repeatedly.
+        value and returns a tuple with one cotangent per primal: J^H ct, and None for integers (with a warning). It can
+        be called repeatedly.
 
     Raises:
         SeedError: a ValueError, from the pullback; the cotangent does not match the value.
@@ -403,6 +409,7 @@ def _run_vjp(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool
 ) -> tuple[Any, Callable[[Any], Any], Any] | tuple[Any, Callable[[Any], Any]]:
     traced = Linearization(function, args, keywords, range(len(args)), has_aux, outlives=True)
+    _warn_of_integers(function, traced)
 
     def pullback(cotangent: object) -> tuple[Any, ...]:
         cotangents = traced.pull(cotangent, "the cotangent", again=True)

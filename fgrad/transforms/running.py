@@ -225,3 +225,8 @@ def is_number(leaf: object) -> bool:
     if isinstance(leaf, (int, float, complex, np.ndarray, np.generic)) or type(leaf) in BOXES:
         return not OVERRIDES[type(leaf)]
     return FOREIGN[type(leaf)] or is_exact_number(leaf)
+
+
+def is_array_of_others(leaf: object) -> bool:
+    """Return whether a leaf is an array of a library whose arrays tensors do not hold, such as one of JAX."""
+    return hasattr(type(leaf), "__array__") and hasattr(leaf, "dtype") and not is_number(leaf)
