@@ -82,6 +82,8 @@ class Law:
             up to `x`: a function of the index of the parameter whose score determines the direction, `x` and the
             parameters. The arrays have one column, and the results one for each node.
         samples: calls of the distribution function.
+        far_lower, far_upper: the logarithms of `lower` and `upper` far out, also where these underflow, composed of
+            ordinary operations; None if they do not underflow.
     """
 
     name: str
@@ -94,6 +96,8 @@ class Law:
     scores: tuple[Callable[..., Any], ...]
     stretch: Callable[..., tuple[Any, Any]]
     samples: tuple[Sample, ...]
+    far_lower: Any = None
+    far_upper: Any = None
     _slope: Primitive = field(init=False)
     _tail: Primitive = field(init=False)
     _inverse: Primitive = field(init=False)
@@ -128,6 +132,20 @@ class Law:
     def isf(self, q: Array, *parameters: Operand) -> Any:
         """Return the inverse of `sf`."""
         return apply(self._inverse, (q, *parameters), {"above": True})
+
+    def tails(
+        self, arguments: Callable[..., tuple[Any, ...]] = lambda *args: args, decreasing: bool = False
+    ) -> dict[str, Any]:
+        """Return formulas of tails: those of this law at arguments computed from others.
+
+        Args:
+            arguments: maps a number and parameters to those of this law.
+            decreasing: whether the number decreases with that of this law, so that the tails are exchanged.
+        """
+        tails = [(self.cdf, self.far_lower), (self.sf, self.far_upper)]
+        (cdf, far_logcdf), (sf, far_logsf) = tails[::-1] if decreasing else tails
+        formulas = {"cdf": cdf, "sf": sf, "far_logcdf": far_logcdf, "far_logsf": far_logsf}
+        return {name: (lambda *args, f=formula: f(*arguments(*args))) for name, formula in formulas.items()}
 
     def slope(self, place: int, x: ArrayLike, *parameters: Array) -> Any:
         """Return the derivative of `cdf` with respect to the parameter at an index."""

@@ -21,16 +21,7 @@ from fgrad.scipy.stats._continuous import EULER, above, constant, laplace, logno
 from fgrad.scipy.stats._extremes import scaled_exp1
 from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, digamma_rest, digamma_step, stirling_rest
 from fgrad.scipy.stats._integrals import flat_exp, gauss_legendre
-from fgrad.scipy.stats._laws import (
-    BETA,
-    GAMMA,
-    far_above_gamma,
-    far_below_beta,
-    far_below_gamma,
-    log1p_square,
-    log_kernel,
-    log_tail,
-)
+from fgrad.scipy.stats._laws import BETA, GAMMA, log1p_square, log_kernel, log_tail
 from fgrad.scipy.stats._quantiles import inverse
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
 from fgrad.typing import Array, Operand
@@ -155,8 +146,8 @@ gennorm = Continuous(
     stats.gennorm,
     logpdf=lambda x, beta: np.log(beta / 2) - special.gammaln(1 / beta) - _size_power(x, beta),
     cdf=lambda x, beta: _gennorm_cdf(x, beta), sf=lambda x, beta: _gennorm_cdf(-x, beta),
-    far_logcdf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
-    far_logsf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
+    far_logcdf=lambda x, beta: GAMMA.far_upper(np.abs(x) ** beta, 1 / beta) - log(2),
+    far_logsf=lambda x, beta: GAMMA.far_upper(np.abs(x) ** beta, 1 / beta) - log(2),
     ppf=lambda q, beta: -_gennorm_isf(q, beta), isf=lambda q, beta: _gennorm_isf(q, beta),
     mean=lambda beta: 0.0 * beta,
     var=lambda beta: np.exp(special.gammaln(3 / beta) - special.gammaln(1 / beta)),
@@ -171,8 +162,8 @@ loggamma = Continuous(
     scores=(lambda x, c: x - special.digamma(c),),
     cdf=lambda x, c: _loggamma_tail(x, c, np.exp, GAMMA.cdf),
     sf=lambda x, c: _loggamma_tail(x, c, lambda low: -np.expm1(low), GAMMA.sf),
-    far_logcdf=lambda x, c: np.where(x < -300, c * x - special.gammaln(c + 1), far_below_gamma(np.exp(x), c)),
-    far_logsf=lambda x, c: far_above_gamma(np.exp(x), c),
+    far_logcdf=lambda x, c: np.where(x < -300, c * x - special.gammaln(c + 1), GAMMA.far_lower(np.exp(x), c)),
+    far_logsf=lambda x, c: GAMMA.far_upper(np.exp(x), c),
     ppf=lambda q, c: _loggamma_quantile(GAMMA.ppf(q, c), np.log(q), c),
     isf=lambda q, c: _loggamma_quantile(GAMMA.isf(q, c), np.log1p(-q), c),
     mean=special.digamma,    var=lambda c: polygamma(1, c),
@@ -219,8 +210,8 @@ betaprime = Continuous(
     open_density=True,       open_tails=True,
     cdf=lambda x, a, b: np.where(x > 1, BETA.sf(1 / (1 + x), b, a), BETA.cdf(x / (1 + x), a, b)),
     sf=lambda x, a, b: np.where(x > 1, BETA.cdf(1 / (1 + x), b, a), BETA.sf(x / (1 + x), a, b)),
-    far_logcdf=lambda x, a, b: far_below_beta(x / (1 + x), a, b),
-    far_logsf=lambda x, a, b: far_below_beta(1 / (1 + x), b, a),
+    far_logcdf=lambda x, a, b: BETA.far_lower(x / (1 + x), a, b),
+    far_logsf=lambda x, a, b: BETA.far_lower(1 / (1 + x), b, a),
     ppf=lambda q, a, b: apply(_odds_ppf, (q, a, b)), isf=lambda q, a, b: apply(_odds_isf, (q, a, b)),
     mean=lambda a, b: above(1, b, lambda b: a / (b - 1)),
     var=lambda a, b: above(2, b, lambda b: a * (a + b - 1) / ((b - 2) * (b - 1) ** 2)),
