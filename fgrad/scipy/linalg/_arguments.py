@@ -83,6 +83,12 @@ def numbers(*arrays: Any, check_finite: bool = True) -> list[Any]:
     return [of_dtype(x, dtype) for x in arrays]
 
 
+def in_double(*arrays: Any, check_finite: bool = True) -> list[Any]:
+    """Return arguments in double precision, as some of SciPy's functions compute; see `numbers`."""
+    found = numbers(*arrays, check_finite=check_finite)
+    return [of_dtype(x, np.result_type(x.dtype, np.float64)) for x in found]
+
+
 def scipys_error(function: Callable[..., Any], *arrays: Any, **keywords: Any) -> None:
     """Call a SciPy function on ones with the shapes and dtypes of invalid arguments, to raise its error."""
     function(*(np.ones(x.shape, x.dtype) for x in arrays), **keywords)

@@ -29,6 +29,7 @@ from fgrad.core.tensor import Tensor, apply
 from fgrad.core.tree import flatten
 from fgrad.graphs.equations import same_bits
 from fgrad.ops.batching import aligned
+from fgrad.ops.families import ForEach
 from fgrad.ops.matrices import adjoint, transposed
 from fgrad.ops.tracing import raw_array, run
 from fgrad.rules.closures import Closure, followers
@@ -202,18 +203,15 @@ def _tangent(
     return total
 
 
-class _Rules:
-    """The reverse rules: of the matrix, of the directions, and of the parameters."""
-
-    def __getitem__(self, argnum: int) -> Callable[..., Any]:
-        def rule(ans: Array, a: Array, *rest: Array, function: Callable[..., Any], order: int) -> Callable[[Any], Any]:
-            directions, parameters = list(rest[:order]), rest[order:]
-            if argnum > order:
-                return lambda ct: _parameter_cotangent(ct, a, directions, parameters, function, argnum - order - 1)
-            others = directions if argnum == 0 else [*directions[: argnum - 1], *directions[argnum:]]
-            return lambda ct: _function_of(function, transposed(a), [*map(transposed, others), ct], parameters)
-
-        return rule
+def _rule(
+    argnum: int, ans: Array, a: Array, *rest: Array, function: Callable[..., Any], order: int
+) -> Callable[[Any], Any]:
+    """Return the pullback to the matrix, to one of the directions, or to a parameter."""
+    directions, parameters = list(rest[:order]), rest[order:]
+    if argnum > order:
+        return lambda ct: _parameter_cotangent(ct, a, directions, parameters, function, argnum - order - 1)
+    others = directions if argnum == 0 else [*directions[: argnum - 1], *directions[argnum:]]
+    return lambda ct: _function_of(function, transposed(a), [*map(transposed, others), ct], parameters)
 
 
 def _parameter_cotangent(
@@ -231,7 +229,7 @@ def _parameter_cotangent(
     return np.reshape(np.stack(found), own.shape) if found else np.zeros_like(own)
 
 
-_funm = Primitive("funm", _compute, _Rules(), _tangent, broadcasts=True)
+_funm = Primitive("funm", _compute, ForEach(_rule), _tangent, broadcasts=True)
 
 
 def _batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
