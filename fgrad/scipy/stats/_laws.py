@@ -20,6 +20,7 @@ from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import sample
 from fgrad.scipy import _special as special
+from fgrad.scipy.special._several import power_series
 from fgrad.scipy.stats._base import is_moderate
 from fgrad.scipy.stats._gammas import (
     HALF_LOG_TWO_PI,
@@ -27,7 +28,6 @@ from fgrad.scipy.stats._gammas import (
     digamma_step_rest,
     half_digamma_step,
     log1p_fall,
-    series,
     stirling_rest,
 )
 from fgrad.scipy.stats._integrals import EVEN_NODES, EVEN_WEIGHTS, FALL, NODES, WEIGHTS, Law, reach
@@ -49,7 +49,7 @@ def _less_its_linear_part(w: Array) -> Any:
     terms = [1 / 2]
     for k in range(3, 17):
         terms.append(-terms[-1] / k)
-    return np.where(w < 0.5, small * small * series(small, terms), w + np.expm1(-w))
+    return np.where(w < 0.5, small * small * power_series(small, terms), w + np.expm1(-w))
 
 
 def _deviance(x: Array, center: Operand) -> Any:
