@@ -40,6 +40,22 @@ def above(limit: float, parameter: Any, formula: Callable[[Any], Any], otherwise
     return np.where(exists, formula(np.where(exists, parameter, limit + 1)), otherwise)
 
 
+def transformed(
+    formulas: dict[str, Callable[..., Any]], forward: Callable[..., Any], back: Callable[..., Any]
+) -> dict[str, Any]:
+    """Return formulas of tails and quantiles for a number of which an increasing function has the given ones.
+
+    Args:
+        formulas: those of the function's value.
+        forward, back: the function and its inverse, of a number and the shape parameters.
+    """
+    tails = ("cdf", "sf", "logcdf", "logsf")
+    return {
+        **{name: (lambda x, *shapes, f=formulas[name]: f(forward(x, *shapes))) for name in tails},
+        **{name: (lambda q, *shapes, f=formulas[name]: back(f(q), *shapes)) for name in ("ppf", "isf")},
+    }
+
+
 # fmt: off
 norm = Continuous(
     stats.norm,
@@ -147,12 +163,7 @@ lognorm = Continuous(
     power=constant(0.0),     fall=lambda x, s: np.log(x) / (s * s * x), rest=lambda x, s: np.log(x) / (s * s),
     scores=(lambda x, s: ((np.log(x) / s) ** 2 - 1) / s,),
     open_density=True,       open_tails=True,
-    cdf=lambda x, s: special.ndtr(np.log(x) / s),
-    logcdf=lambda x, s: special.log_ndtr(np.log(x) / s),
-    sf=lambda x, s: special.ndtr(-np.log(x) / s),
-    logsf=lambda x, s: special.log_ndtr(-np.log(x) / s),
-    ppf=lambda q, s: np.exp(s * special.ndtri(q)),
-    isf=lambda q, s: np.exp(-s * special.ndtri(q)),
+    **transformed(norm.formulas, lambda x, s: np.log(x) / s, lambda z, s: np.exp(s * z)),
     mean=lambda s: np.exp(s * s / 2),
     var=lambda s: np.exp(s * s) * np.expm1(s * s),
     entropy=lambda s: 0.5 + HALF_LOG_TWO_PI + np.log(s),
