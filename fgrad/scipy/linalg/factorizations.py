@@ -181,11 +181,7 @@ def _parts(lu: Array) -> tuple[Any, Any]:
 
 
 def _check_regular(lu: Array) -> None:
-    """Reject a derivative if one of the first pivots is 0.
-
-    Raises:
-        NoDerivativeError: a ValueError; a pivot is 0.
-    """
+    """Reject a derivative if one of the first pivots is 0."""
     if np.any(np.diagonal(raw_array(lu), 0, -2, -1) == 0):
         raise errors.NoDerivativeError(
             "scipy.linalg.lu and lu_factor have no derivative here: the first columns of the matrix, or its first "

@@ -242,11 +242,7 @@ _AT_CUT = 1e-9
 
 
 def _turn_one(a: Array) -> Any:
-    """Return a factor of absolute value 1 that rotates eigenvalues away from the cut; 1 if there are none on it.
-
-    Raises:
-        NoDerivativeError: a ValueError; an eigenvalue is 0, or may be on either side of the cut.
-    """
+    """Return a factor of absolute value 1 that rotates eigenvalues away from the cut; 1 if there are none on it."""
     values = np.linalg.eigvals(a)
     if np.any(np.abs(values) < _ZERO):
         raise errors.NoDerivativeError(

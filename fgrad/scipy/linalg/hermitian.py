@@ -111,11 +111,7 @@ def _slope_of(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _values(function: Callable[[Any], Any], x: Array) -> Array:
-    """Return the values of a function at the elements of a vector, as a plain array.
-
-    Raises:
-        ShapeError: a ValueError; it does not return one number for each element.
-    """
+    """Return the values of a function at the elements of a vector, as a plain array."""
     values: Any = function(x)
     values = values.numpy() if type(values) is Tensor else np.asarray(values)
     if values.ndim and values.shape != x.shape:
@@ -132,11 +128,7 @@ def _values(function: Callable[[Any], Any], x: Array) -> Array:
 
 
 def _decomposed(a: Array) -> tuple[Any, Any]:
-    """Return the eigenvalues and eigenvectors of Hermitian matrices.
-
-    Raises:
-        NoDerivativeError: a ValueError; a matrix is not Hermitian.
-    """
+    """Return the eigenvalues and eigenvectors of Hermitian matrices."""
     sizes = np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
     if np.any(np.abs(a - adjoint(a)) > _ROUNDING * np.finfo(a.dtype).eps * sizes):
         raise errors.NoDerivativeError(
@@ -251,11 +243,7 @@ class _UsesTraced(Exception):  # noqa: N818  # a discovery, and not an error
 
 
 def _scipys(A: Array, func: Callable[..., Any], disp: bool) -> Any:  # noqa: N803
-    """Return SciPy's `funm`, as long as the function returns nothing traced.
-
-    Raises:
-        _UsesTraced: it returns a traced value.
-    """
+    """Return SciPy's `funm`, as long as the function returns nothing traced."""
 
     def plainly(x: Array) -> Array:
         values = func(x)

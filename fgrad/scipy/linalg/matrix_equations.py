@@ -87,11 +87,7 @@ _WARNING = {"scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_discre
 
 
 def _perturbed(function: str, is_derivative: bool) -> None:
-    """Raise or warn if the equation has no unique solution; SciPy is silent for the Sylvester equation.
-
-    Raises:
-        NoDerivativeError: a ValueError; the solution was needed for a derivative.
-    """
+    """Raise or warn if the equation has no unique solution; SciPy is silent for the Sylvester equation."""
     if is_derivative:
         raise errors.NoDerivativeError(
             f"{function} has no derivative here: the equation that its derivative solves is singular.\n"
