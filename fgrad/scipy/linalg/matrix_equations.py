@@ -32,15 +32,13 @@ from fgrad.ops.lapack import fixed, in_stacks, lapack
 from fgrad.ops.matrices import adjoint, conjugated, stacked_batch, transposed
 from fgrad.ops.solving import by_factors
 from fgrad.scipy._plain import differentiates, family
-from fgrad.scipy.linalg._arguments import in_double, is_square, numbers, scipys_error
+from fgrad.scipy.linalg._arguments import in_double, in_one_stack, is_square, numbers, scipys_error
 from fgrad.typing import Array, ArrayLike, Operand
 
 
 def _beside(*parts: Array) -> Array:
     """Return matrices side by side; stacks are broadcast."""
-    stack = np.broadcast_shapes(*(x.shape[:-2] for x in parts))
-    wide = [x if x.shape[:-2] == stack else np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in parts]
-    return np.concatenate(wide, axis=-1)
+    return np.concatenate(in_one_stack(*parts), axis=-1)
 
 
 def _blocks(*rows: tuple[Any, ...]) -> Any:
@@ -307,9 +305,7 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
     method = None if method is None else method.lower()
     if not is_square(a) or a.shape[-2:] != q.shape[-2:] or method not in (None, "direct", "bilinear"):
         scipys_error(scipy.linalg.solve_discrete_lyapunov, a, q, method=method)
-    stack = np.broadcast_shapes(a.shape[:-2], q.shape[:-2])
-    q = np.broadcast_to(q, (*stack, *q.shape[-2:]))
-    return _discrete_solution(a, q, method, "scipy.linalg.solve_discrete_lyapunov")
+    return _discrete_solution(a, in_one_stack(a, q)[1], method, "scipy.linalg.solve_discrete_lyapunov")
 
 
 # Riccati equations

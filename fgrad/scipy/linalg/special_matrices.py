@@ -33,6 +33,7 @@ from fgrad.scipy.linalg._arguments import (
     as_columns,
     check_finite_values,
     in_double,
+    in_one_stack,
     rows_of,
     scipys_error,
 )
@@ -104,8 +105,7 @@ def _vector(x: ArrayLike) -> Array:
 
 def _joined(*parts: Array) -> Array:
     """Return vectors joined together; stacks of them are broadcast."""
-    stack = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
-    return np.concatenate([np.broadcast_to(x, (*stack, x.shape[-1])) for x in parts], axis=-1)
+    return np.concatenate(in_one_stack(*parts, ndim=1), axis=-1)
 
 
 @differentiates(scipy.linalg.toeplitz)
@@ -537,13 +537,12 @@ def block_diag(*arrs: ArrayLike) -> Any:
     """
     blocks = [as_array(x) for x in arrs]
     blocks = [np.reshape(x, (1,) * (2 - x.ndim) + x.shape) if x.ndim < 2 else x for x in blocks]
-    stack = np.broadcast_shapes(*(x.shape[:-2] for x in blocks))
     width, dtype = sum(x.shape[-1] for x in blocks), np.result_type(*(x.dtype for x in blocks))
     rows, before = [], 0
-    for x in blocks:
-        height, columns = x.shape[-2:]
-        left, right = (np.zeros((*stack, height, n), dtype) for n in (before, width - before - columns))
-        rows.append(np.concatenate([left, np.broadcast_to(x, (*stack, height, columns)), right], axis=-1))
+    for x in in_one_stack(*blocks):
+        *sizes, columns = x.shape
+        left, right = (np.zeros((*sizes, n), dtype) for n in (before, width - before - columns))
+        rows.append(np.concatenate([left, x, right], axis=-1))
         before += columns
     return np.concatenate(rows, axis=-2)
 
