@@ -2,19 +2,18 @@
 
 Aside(value, "hess_inv of minimize")    raises when used in an operation
 aside(value, what)                      the same for real values; counts and flags are returned unchanged
-aside_of_batch(values, what)            the same for a batch, with one value per example
+reported("minimize", found)             the parts of SciPy's result, or of its results for the examples of a batch
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.rules.closures import followers
 from fgrad.typing import Array
 
 
@@ -83,14 +82,19 @@ def aside(value: object, what: str) -> Any:
     return Aside(value, what)
 
 
-def aside_of_batch(values: list[Any], what: str) -> list[Any] | Aside:
-    """Return the reports of the examples of a batch, as a list that is marked as not differentiated."""
-    return values if all(aside(value, what) is value for value in values) else Aside(values, what)
+def reported(function: str, found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return SciPy's report with its parts marked as not differentiated, except counts and flags.
 
-
-def is_constant_elsewhere(leaves: list[Any]) -> bool:
-    """Return whether leaves have a trace for which values computed outside of traced operations would be constants.
-
-    A batch trace is not one: each of its examples is solved separately.
+    For a batch each part is a list by example; but there is one flag, whether all of them succeeded.
     """
-    return any(not trace.is_map for trace in followers(leaves))
+    if len(found) == 1:
+        return {name: aside(value, f"{name} of {function}") for name, value in found[0].items()}
+    parts = {}
+    for name in found[0]:
+        values, what = [each[name] for each in found], f"{name} of {function}"
+        is_plain = all(aside(value, what) is value for value in values)
+        parts[name] = all(values) if name in _FLAGS else values if is_plain else Aside(values, what)
+    return parts
+
+
+_FLAGS = ("success", "converged")

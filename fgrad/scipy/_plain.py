@@ -5,6 +5,7 @@
 @family(scipy.ndimage)                   the decorated function has the parameters of several functions, and becomes
                                          a decorator for what differs: the formula of each of them
 @called_as(scipy.optimize.basinhopping)  the decorated function has SciPy's parameters, in SciPy's order
+is_boxed((y0, args))                     whether the results are tensors: for functions that choose themselves
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from fgrad.core.primitive import BOXES
+from fgrad.core.tree import flatten
 from fgrad.ops.tracing import run
 from fgrad.scipy._docstrings import completed_by
 
@@ -21,6 +24,11 @@ _VARIOUS = inspect.Parameter.VAR_KEYWORD
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
+
+
+def is_boxed(arguments: object) -> bool:
+    """Return whether a user's arguments contain a tensor, so that the result contains tensors."""
+    return any(type(leaf) in BOXES for leaf in flatten(arguments)[0])
 
 
 def differentiates(function: Callable[..., Any], *shared: str) -> Callable[[F], F]:

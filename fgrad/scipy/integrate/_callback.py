@@ -44,12 +44,7 @@ Function = Callable[..., Any]
 
 
 class _Used(Exception):  # noqa: N818  # a discovery, and not an error
-    """A function used a traced value that was not known as an input.
-
-    Args:
-        users: the callbacks.
-        point: the arguments of the call.
-    """
+    """A function used a traced value that was not known as an input."""
 
     def __init__(self, users: UsersFunctions, point: tuple[Any, ...]) -> None:
         super().__init__("a traced value is used")
@@ -97,6 +92,10 @@ class UsersFunctions:
         traced = [leaf for leaf, place in zip(self._leaves, self._places, strict=True) if place]
         return [*traced, *self._closure.values]
 
+    def is_traced(self, leaves: Sequence[Any]) -> bool:
+        """Return whether a trace follows one of the inputs, or one of some other values."""
+        return bool(followers([*leaves, *self.inputs()]))
+
     @contextmanager
     def given(self, inputs: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
         """Replace the inputs by other arrays inside the block; yields the extra arguments."""
@@ -129,7 +128,7 @@ class UsersFunctions:
         while True:
             inputs = self.inputs()
             values = values_of([*leaves, *inputs])
-            self._is_differentiated = bool(followers([*leaves, *inputs]))
+            self._is_differentiated = self.is_traced(leaves)
             try:
                 found = for_each_example(lambda plain: self._run(solve, plain[:count], plain[count:]), values)
                 if self._is_differentiated:

@@ -139,7 +139,8 @@ def _places(nodes: int, width: int, count: int) -> tuple[Array, Array]:
     interval, equation, seed = np.meshgrid(np.arange(nodes - 1), np.arange(width), np.arange(2 * width), indexing="ij")
     node = interval + (interval + seed // width) % 2  # the end of the interval with the parity of the seed
     of_parameters = np.arange(nodes * width, nodes * width + count)
-    columns = np.concatenate([node * width + seed % width, _repeated(of_parameters, (nodes - 1, width))], axis=-1)
+    repeated = np.broadcast_to(of_parameters, (nodes - 1, width, count))
+    columns = np.concatenate([node * width + seed % width, repeated], axis=-1)
     rows = np.broadcast_to((interval * width + equation)[:, :, :1], columns.shape)
     of_ends = np.concatenate([np.arange(width), (nodes - 1) * width + np.arange(width), of_parameters])
     conditions = np.arange((nodes - 1) * width, nodes * width + count)
@@ -148,10 +149,6 @@ def _places(nodes: int, width: int, count: int) -> tuple[Array, Array]:
         np.concatenate([np.reshape(rows, -1), np.reshape(last_rows, -1)]),
         np.concatenate([np.reshape(columns, -1), np.reshape(last_columns, -1)]),
     )
-
-
-def _repeated(row: Array, shape: tuple[int, ...]) -> Array:
-    return np.broadcast_to(row, (*shape, len(row)))
 
 
 class _Sparse:

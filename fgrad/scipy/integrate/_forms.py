@@ -1,19 +1,24 @@
-"""Conversions of arguments and results: to arrays, and between complex and real form."""
+"""Common code of this package: arguments and results as arrays and in real form, and rules of derivatives."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.integrate
 
 from fgrad.core.coerce import collected
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, strip_ended
 from fgrad.ops.creation import array
 from fgrad.rules.closures import followers
-from fgrad.rules.rule import Leaves
+from fgrad.rules.rule import Leaves, Rule, apply_rule
 from fgrad.scipy.integrate._callback import has_tensors, seen
 from fgrad.typing import Array, ArrayLike
+
+SCIPYS: Any = scipy.integrate
+"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 
 def array_of(x: ArrayLike) -> Any:
@@ -64,3 +69,28 @@ def as_result(x: Array) -> Any:
     """Return an array of a result as a tensor."""
     x = strip_ended(x)
     return x if type(x) is Tensor else boxed(np.asarray(x)[()])  # also for a number
+
+
+def followed(
+    function: Callable[..., Any],
+    compute: Callable[[Leaves], Leaves],
+    linear: Callable[[Leaves, Leaves], Any],
+    leaves: Leaves,
+) -> Leaves:
+    """Return results that are computed from plain leaves, traced.
+
+    Args:
+        function: the user's function, for messages.
+        compute: maps leaves to the results.
+        linear: maps leaves and the results, which are traced, to the pullback of cotangents and the pushforward of
+            tangents.
+        leaves: the values on which the results depend.
+    """
+
+    def linearize(leaves: Leaves) -> Any:
+        found = apply_rule(rule, leaves)
+        pull, push = linear(leaves, found)
+        return found, lambda cotangents, variables: pull(cotangents), lambda tangents, variables: push(tangents)
+
+    rule = Rule(function, compute, linearize)
+    return apply_rule(rule, leaves)

@@ -7,22 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 
 from fgrad import errors
 from fgrad.native.compiled import Compiled
-from fgrad.rules.closures import followers
 from fgrad.scipy.integrate._callback import UsersFunctions, as_now
-from fgrad.scipy.integrate._forms import array_of, complex_form, real_form, slope_of
+from fgrad.scipy.integrate._forms import SCIPYS, array_of, complex_form, real_form, slope_of
 from fgrad.scipy.integrate._records import Record, recording
 from fgrad.scipy.integrate._tableau import BY_STAGES
 from fgrad.scipy.integrate._variational import Track
 from fgrad.scipy.integrate.adjoint import states_at, track_of
 from fgrad.transforms.calls import name_of
 from fgrad.typing import Array, ArrayLike
-
-SCIPYS: Any = scipy.integrate
-"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 _OF_EVENTS = ("terminal", "direction")
 
@@ -75,9 +70,6 @@ class Problem:
         self.leaves = [array_of(each) for each in (y0, start, end, *([t_eval] if self.has_output_times else []))]
         return self.users.run(self._solve, self.leaves)  # type: ignore[no-any-return]
 
-    def _is_traced(self) -> bool:
-        return bool(followers([*self.leaves, *self.users.inputs()]))
-
     def is_dense(self) -> bool:
         """Return whether states between the steps are needed."""
         return self.has_output_times or self.dense_output or self.events is not None
@@ -85,7 +77,7 @@ class Problem:
     def _solve(self, functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> list[Any]:
         """Run SciPy's solver for plain values, and return the data for the derivative."""
         record = Record()
-        if not self._is_traced():
+        if not self.users.is_traced(self.leaves):
             self.found = [(self._scipys(functions, leaves, self.method, dense_output=self.dense_output), record)]
             return []
         self._check_method()

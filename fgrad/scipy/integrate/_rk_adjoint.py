@@ -24,10 +24,10 @@ import numpy as np
 
 from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.native.values import on_values
-from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
+from fgrad.rules.rule import Leaves
 from fgrad.scipy.integrate._callback import for_each_example, values_of
 from fgrad.scipy.integrate._discontinuities import warn_of_steps_along
-from fgrad.scipy.integrate._forms import key_of
+from fgrad.scipy.integrate._forms import followed, key_of
 from fgrad.scipy.integrate._tableau import (
     Tableau,
     combined,
@@ -80,7 +80,7 @@ class Steps:
         self.known[key_of(leaves[2:])] = leaves[:2]
         return []
 
-    def solution(self, leaves: Leaves) -> list[Any]:
+    def solution(self, leaves: Leaves) -> Leaves:
         """Return the states, of shape (N + 1, n), and the slopes of the stages, of shape (N, S, n).
 
         Args:
@@ -88,7 +88,7 @@ class Steps:
         """
         name = name_of(self.function)
         warn_of_steps_along(name, self.field, leaves, lambda plain: (plain[1], self._solve(plain)[0]), self.times_move)
-        return apply_rule(self._rule(), leaves)
+        return followed(self.function, self._call, self._linear, leaves)
 
     def _pulled(self, cotangent: Array, *at: Any) -> Leaves:
         """Return the cotangents of the state, of the time if times move, and of the inputs.
@@ -110,24 +110,13 @@ class Steps:
             return lambda y, t, *inputs: function(t, y, *inputs), [y, t, *inputs]
         return lambda y, *inputs: function(t, y, *inputs), [y, *inputs]
 
-    def _rule(self) -> Rule:
-        rule = Rule(self.function, self._call, lambda leaves: self._linearize(rule, leaves))
-        return rule
-
     def _call(self, leaves: Leaves) -> Leaves:
         return for_each_example(self._solve, leaves)
 
-    def _linearize(self, rule: Rule, leaves: Leaves) -> Any:
-        states, slopes = apply_rule(rule, leaves)  # for the traces below
+    def _linear(self, leaves: Leaves, found: Leaves) -> Any:
+        states, slopes = found
         line = _Line(self, states, slopes, leaves)
-
-        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-            return line.pull(*cotangents)
-
-        def push(tangents: Leaves, variables: Variables) -> Leaves:
-            return line.push(*tangents)
-
-        return [states, slopes], pull, push
+        return lambda cotangents: line.pull(*cotangents), lambda tangents: line.push(*tangents)
 
     def _solve(self, leaves: Leaves) -> Leaves:
         """Return the solution for plain leaves."""

@@ -22,17 +22,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 
 from fgrad import errors
 from fgrad.core.tensor import strip_ended
 from fgrad.native.values import on_values
 from fgrad.ops.tracing import is_always_zero, raw_array
-from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
+from fgrad.rules.rule import Leaves
 from fgrad.rules.vectors import raveled
 from fgrad.scipy.integrate._callback import for_each_example, values_of
 from fgrad.scipy.integrate._discontinuities import warn_of_steps_along
-from fgrad.scipy.integrate._forms import is_moving, key_of, real_form
+from fgrad.scipy.integrate._forms import SCIPYS, followed, is_moving, key_of, real_form
 from fgrad.scipy.integrate._records import Record, recording
 from fgrad.scipy.integrate._tableau import EXPLICIT
 from fgrad.scipy.integrate._variational import Along, Track
@@ -41,9 +40,6 @@ from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
 from fgrad.transforms.reverse import vjp
 from fgrad.typing import Array, ArrayLike, Operand
-
-SCIPYS: Any = scipy.integrate
-"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 
 @dataclass(eq=False)
@@ -199,25 +195,17 @@ class Trajectory:
         """Return the states at all times, of shape (M + 1, n)."""
         system = self._system
         warn_of_steps_along(name_of(system.function), system.field, leaves, lambda plain: system.track(plain).points())
-        return apply_rule(self._rule(), leaves)[0]
-
-    def _rule(self) -> Rule:
-        rule = Rule(self._system.function, self._call, lambda leaves: self._linearize(rule, leaves))
-        return rule
+        return followed(system.function, self._call, self._linear, leaves)[0]
 
     def _call(self, leaves: Leaves) -> Leaves:
         return for_each_example(lambda leaves: [self._system.track(leaves).states], leaves)
 
-    def _linearize(self, rule: Rule, leaves: Leaves) -> Any:
-        (states,) = apply_rule(rule, leaves)  # for the traces below
-
-        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-            return self._pull(leaves, states, cotangents[0])
-
-        def push(tangents: Leaves, variables: Variables) -> Leaves:
-            return [self._tangent(leaves, states, tangents)]
-
-        return [states], pull, push
+    def _linear(self, leaves: Leaves, found: Leaves) -> Any:
+        (states,) = found
+        return (
+            lambda cotangents: self._pull(leaves, states, cotangents[0]),
+            lambda tangents: [self._tangent(leaves, states, tangents)],
+        )
 
     def _pull(self, leaves: Leaves, states: Array, cotangents: Array) -> Leaves:
         slopes = self._slopes(leaves, states)
@@ -273,17 +261,17 @@ class Trajectory:
         Args:
             leaves: those of the system, and the cotangents of the states at all times but the first.
         """
-        return apply_rule(Rule(self._system.function, self._transposed_of_values, self._linearize_transposed), leaves)
+        return followed(self._system.function, self._transposed_of_values, self._linear_transposed, leaves)
 
-    def _linearize_transposed(self, leaves: Leaves) -> Any:
+    def _linear_transposed(self, leaves: Leaves, found: Leaves) -> Any:
         *own, cotangents = leaves
         start, times, *inputs = own
 
-        def pull(bars: Leaves, variables: Variables) -> Leaves:
+        def pull(bars: Leaves) -> Leaves:
             moved, back = vjp(lambda *own: self._change(own, bars[0], bars[1:])[1:], *own)
             return [*back(cotangents), moved]
 
-        def push(tangents: Leaves, variables: Variables) -> Leaves:
+        def push(tangents: Leaves) -> Leaves:
             *of_own, of_cotangents = tangents
 
             def moved(start: Array, *inputs: Array) -> Any:
@@ -294,7 +282,7 @@ class Trajectory:
             straight = self._transposed([*own, of_cotangents])
             return [b if a is None else a + b for a, b in zip(curved, straight, strict=True)]
 
-        return self._transposed(leaves), pull, push  # which is followed by the traces below
+        return pull, push
 
     def _transposed_of_values(self, leaves: Leaves) -> Leaves:
         def of_one(leaves: Leaves) -> Leaves:

@@ -6,28 +6,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 
 from fgrad import errors
-from fgrad.core.primitive import BOXES
-from fgrad.core.tree import flatten
 from fgrad.native.compiled import Compiled
 from fgrad.ops.tracing import boxed_leaves, raw_array
-from fgrad.rules.closures import followers
 from fgrad.rules.implicit import Equation, solution
-from fgrad.scipy._aside import aside, aside_of_batch
+from fgrad.scipy._aside import reported
+from fgrad.scipy._plain import is_boxed
 from fgrad.scipy.integrate._callback import UsersFunctions
 from fgrad.scipy.integrate._collocation import System
-from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving, real_form
+from fgrad.scipy.integrate._forms import SCIPYS, array_of, as_result, floating, is_moving, real_form
 from fgrad.scipy.integrate._results import anchored, with_fields
 from fgrad.scipy.interpolate.cubic import CubicHermiteSpline
 from fgrad.scipy.interpolate.pieces import PPoly
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.typing import Array, ArrayLike, Operand
-
-SCIPYS: Any = scipy.integrate
-"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 FUN, BC, FUN_JAC, BC_JAC = range(4)
 
@@ -103,7 +97,7 @@ class _Problem:
     def __init__(self, functions: Sequence[Any], arrays: Sequence[Any], options: dict[str, Any]) -> None:
         self._options = options
         self._functions = [each.function if isinstance(each, Compiled) else each for each in functions]
-        self._has_tensors = any(type(leaf) in BOXES for leaf in flatten(arrays)[0])
+        self._has_tensors = is_boxed(arrays)
         x, y, p, singular = arrays
         self._leaves = [array_of(x), array_of(y), array_of([] if p is None else p)]
         self._leaves += [] if singular is None else [array_of(singular)]
@@ -140,7 +134,7 @@ class _Problem:
         arrays = (x, np.array(y), p if self._has_parameters else None, singular[0] if singular else None)
         found = SCIPYS.solve_bvp(fun, bc, *arrays, *jacobians, **self._options)
         self._found.append(found)
-        if not followers([*self._leaves, *self._users.inputs()]):
+        if not self._users.is_traced(self._leaves):
             return []
         if not found.success:
             raise errors.ConvergenceError(
@@ -169,7 +163,7 @@ class _Problem:
         y, yp = (np.swapaxes(system.numbers(each), 0, 1) for each in (values, slopes))
         fields = {"x": mesh, "y": y, "yp": yp, **({"p": system.numbers(p)} if system.count else {})}
         fields = {name: as_result(each) for name, each in fields.items()}
-        return with_fields(found[0], {**fields, "sol": self._spline(found, mesh, y, yp), **_reported(found)})
+        return with_fields(found[0], {**fields, "sol": self._spline(found, mesh, y, yp), **_report(found)})
 
     def _system(self, found: Any) -> System:
         def shaped(number: int) -> Callable[..., Any]:
@@ -202,10 +196,6 @@ def _at_traced_places(spline: Any) -> PPoly:
     return PPoly(np.moveaxis(spline.c, 2, 0), spline.x, axis=1)
 
 
-def _reported(found: Sequence[Any]) -> dict[str, Any]:
-    """Return SciPy's report for one solution, or lists of the reports of a batch."""
-    if len(found) == 1:
-        return {"rms_residuals": aside(found[0].rms_residuals, "rms_residuals of solve_bvp")}
-    names = ("rms_residuals", "niter", "status", "message")
-    listed = {name: aside_of_batch([each[name] for each in found], f"{name} of solve_bvp") for name in names}
-    return {**listed, "success": True}
+def _report(found: Sequence[Any]) -> dict[str, Any]:
+    names = ("rms_residuals", "niter", "status", "message", "success")
+    return reported("solve_bvp", [{name: each[name] for name in names} for each in found])

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.primitive import BOXES
-from fgrad.core.tree import flatten
 from fgrad.ops.tracing import boxed_leaves
-from fgrad.scipy.integrate._problem import SCIPYS, Problem
+from fgrad.scipy._plain import is_boxed
+from fgrad.scipy.integrate._forms import SCIPYS
+from fgrad.scipy.integrate._problem import Problem
 from fgrad.scipy.integrate._records import METHODS
 from fgrad.scipy.integrate._results import TracedResult, with_fields
 from fgrad.transforms.callbacks import check_solvers_function
@@ -116,7 +116,7 @@ def solve_ivp(
     if arrays:
         return TracedResult(problem, arrays).result()
     found = problem.found[-1][0]
-    if not any(type(leaf) in BOXES for leaf in flatten((t_span, y0, t_eval, args))[0]):
+    if not is_boxed((t_span, y0, t_eval, args)):
         return found
     return with_fields(found, {name: boxed_leaves(found[name]) for name in ("t", "y", "t_events", "y_events")})
 

@@ -7,16 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 
 from fgrad import errors
-from fgrad.core.primitive import BOXES
-from fgrad.core.tree import flatten
 from fgrad.native.compiled import Compiled
 from fgrad.ops.tracing import boxed_leaves, raw_array
-from fgrad.rules.closures import followers
+from fgrad.scipy._plain import is_boxed
 from fgrad.scipy.integrate._callback import UsersFunctions, as_now, for_each_example, values_of
-from fgrad.scipy.integrate._forms import array_of, as_result, floating, slope_of
+from fgrad.scipy.integrate._forms import SCIPYS, array_of, as_result, floating, slope_of
 from fgrad.scipy.integrate._records import Record, recording
 from fgrad.scipy.integrate._variational import Track
 from fgrad.scipy.integrate.adjoint import System, Trajectory, track_of
@@ -24,9 +21,6 @@ from fgrad.scipy.integrate.ivp import check_derivative, solve_ivp
 from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.typing import Array, ArrayLike, Operand
-
-SCIPYS: Any = scipy.integrate
-"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 TOLERANCE = 1.49012e-8
 """The default of odeint."""
@@ -122,7 +116,7 @@ class _Call:
         self._function, self._options, self._args = function, as_now(options), args
         self._further = [] if jacobian is None else [jacobian]
         self._leaves = [array_of(y0), array_of(t)]
-        self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((y0, t, args))[0])
+        self._has_tensors = is_boxed((y0, t, args))
         self._users = UsersFunctions([function, *self._further], args, compile)
         self._compile = compile or isinstance(function, Compiled)
         self._found: list[Any] = []
@@ -142,14 +136,11 @@ class _Call:
         informations = [self._found[number][1] for number in np.ravel(raw_array(arrays[0]))]
         return (states, informations[0] if len(informations) == 1 else informations) if full_output else states
 
-    def _is_traced(self) -> bool:
-        return bool(followers([*self._leaves, *self._users.inputs()]))
-
     def _solve(self, functions: Sequence[Callable[..., Any]], leaves: Sequence[Any]) -> list[Any]:
         """Run SciPy's solver for plain values."""
         function, *jacobian = functions
         options = {**self._options, "full_output": 1, **({"Dfun": jacobian[0]} if jacobian else {})}
-        if not self._is_traced():
+        if not self._users.is_traced(self._leaves):
             self._found = [SCIPYS.odeint(function, *leaves, **options)]
             return []
         with warnings.catch_warnings():

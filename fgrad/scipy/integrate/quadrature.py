@@ -18,18 +18,15 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import scipy.integrate
 from scipy.special import roots_legendre
 
 from fgrad import errors
-from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import strip_ended
-from fgrad.core.tree import flatten
 from fgrad.ops.tracing import raw_array
-from fgrad.rules.closures import followers
-from fgrad.rules.rule import Leaves, Rule, Variables, apply_rule
+from fgrad.rules.rule import Leaves
 from fgrad.rules.vectors import raveled
-from fgrad.scipy._aside import Aside, aside, is_constant_elsewhere
+from fgrad.scipy._aside import Aside, aside
+from fgrad.scipy._plain import is_boxed
 from fgrad.scipy.integrate._callback import (
     UsersFunctions,
     batched,
@@ -39,7 +36,7 @@ from fgrad.scipy.integrate._callback import (
     values_of,
 )
 from fgrad.scipy.integrate._discontinuities import Switches, is_looked_at
-from fgrad.scipy.integrate._forms import array_of, as_result, floating, is_moving, key_of
+from fgrad.scipy.integrate._forms import SCIPYS, array_of, as_result, floating, followed, is_moving, key_of
 from fgrad.scipy.integrate._vectorized import (
     NotTogether,
     first_that_works,
@@ -52,9 +49,6 @@ from fgrad.transforms.callbacks import check_solvers_function
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.reverse import stop_gradient
 from fgrad.typing import Array, ArrayLike, Operand
-
-SCIPYS: Any = scipy.integrate
-"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
 
 TOLERANCE = 1.49e-8
 """The default tolerance of quad, absolute and relative."""
@@ -213,7 +207,7 @@ def fixed_quad(func: Callable[..., Any], a: ArrayLike, b: Any, args: Any = (), n
         >>> fg.grad(lambda b: fixed_quad(np.exp, 0.0, b)[0])(1.0)
         Tensor(2.71828183)
     """
-    if not any(type(leaf) in BOXES for leaf in flatten((a, b, args))[0]):
+    if not is_boxed((a, b, args)):
         if np.isinf(a) or np.isinf(b):
             raise ValueError("Gaussian quadrature is only available for finite limits.")
     elif np.isinf(raw_array(strip_ended(a))).any() or np.isinf(raw_array(strip_ended(b))).any():
@@ -280,7 +274,7 @@ class _Call:
     ) -> None:
         self._function, self._options, self._scipys, self._is_inner = function, options, scipys, is_inner
         self._has_points = points is not None
-        self._has_tensors = any(type(leaf) in BOXES for leaf in flatten((limits, points, args))[0])
+        self._has_tensors = is_boxed((limits, points, args))
         self._is_python = callable(function)
         self._users = UsersFunctions([function] if self._is_python else [], args)
         breaks = np.reshape(array_of(points if self._has_points else []), -1)  # SciPy accepts a single one, too
@@ -299,7 +293,7 @@ class _Call:
 
     def _integral(self, full_output: bool) -> Any:
         numbers, value, estimate = [*self._users.run(self._solve, self._leaves), None, None, None][:3]
-        if not self._is_traced():
+        if not self._users.is_traced(self._leaves):
             found = self._found[-1]
             return (as_result(found[0]), *found[1:]) if self._has_tensors else found
         limits, inputs = list(map(floating, self._leaves)), self._users.inputs()
@@ -313,7 +307,7 @@ class _Call:
         )
         for_each_example(integral.remember, values_of([value, *limits, *inputs]))
         estimate, name = strip_ended(estimate), self._scipys.__name__
-        if is_constant_elsewhere([*limits, *inputs]):
+        if any(map(is_moving, [*limits, *inputs])):
             estimate = Aside(estimate, f"the estimate of the error of {name}")
         result = as_result(integral.value([*limits, *inputs])), estimate
         if not full_output:
@@ -329,9 +323,6 @@ class _Call:
         node = np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2, ends)
         return array_of(self._users.call(0, self._users.inputs(), node[()]))
 
-    def _is_traced(self) -> bool:
-        return bool(followers([*self._leaves, *self._users.inputs()]))
-
     def _solve(self, functions: Sequence[Any], leaves: Sequence[Any]) -> list[Any]:
         """Run SciPy's function for plain functions and plain limits.
 
@@ -339,7 +330,7 @@ class _Call:
             _LookedAt: a search for jumps runs the integrand of which this is an inner integral: it needs no values.
         """
         functions = functions or [self._function]
-        if not self._is_traced():
+        if not self._users.is_traced(self._leaves):
             self._found = [
                 self._scipys(functions[0], *map(_limit, leaves[:2]), **self._options, **self._points(leaves))
             ]
@@ -471,7 +462,7 @@ class _Integral:
             is_together = traces and self._are_few(values, traces)
             if not is_together or switches.is_needed(points, values[len(self.moving) :]):
                 for_each_example(lambda leaves: self._warn_of_steps(switches, leaves), values)
-        return apply_rule(self._rule(), leaves)[0]
+        return followed(self.function, self._call, self._linear, leaves)[0]
 
     def _warn_of_steps(self, switches: Switches, leaves: Leaves) -> Leaves:
         count = len(self.moving)
@@ -481,10 +472,6 @@ class _Integral:
         switches.warn([x[(low <= x) & (x <= high)]], leaves[count:], known)
         return []
 
-    def _rule(self) -> Rule:
-        rule = Rule(self.function, self._call, lambda leaves: self._linearize(rule, leaves))
-        return rule
-
     def _call(self, leaves: Leaves) -> Leaves:
         def of_one(leaves: Leaves) -> Leaves:
             known = self.known.get(key_of(leaves))
@@ -493,14 +480,8 @@ class _Integral:
         found: Leaves = first_that_works(lambda: [self._of_batch(leaves)], lambda: for_each_example(of_one, leaves))
         return found
 
-    def _linearize(self, rule: Rule, leaves: Leaves) -> Any:
-        def pull(cotangents: Leaves, variables: Variables) -> Leaves:
-            return self._pull(leaves, cotangents[0])
-
-        def push(tangents: Leaves, variables: Variables) -> Leaves:
-            return [self._push(leaves, tangents)]
-
-        return apply_rule(rule, leaves), pull, push  # which is followed by the traces below
+    def _linear(self, leaves: Leaves, found: Leaves) -> Any:
+        return lambda cotangents: self._pull(leaves, cotangents[0]), lambda tangents: [self._push(leaves, tangents)]
 
     def _at_limits(self, leaves: Leaves) -> list[Any]:
         """Return the derivative with respect to each of the limits and break points; None if it is not needed."""
@@ -631,11 +612,7 @@ class _Integral:
         return self._cubature(of_nodes, low, high, points)
 
     def _cubature(self, of_nodes: Callable[[Any], Any], low: Operand, high: Operand, points: Leaves) -> Any:
-        """Return the integral of a function of many nodes.
-
-        Raises:
-            NotTogether: as for `_by_cubature`.
-        """
+        """Return the integral of a function of many nodes."""
         if not hasattr(SCIPYS, "cubature"):  # new in SciPy 1.15
             raise NotTogether
         is_complex = False

@@ -13,6 +13,7 @@ Source: C. de Boor, A Practical Guide to Splines, chapters IX, X and XIII.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -34,6 +35,7 @@ from fgrad.scipy.interpolate.pieces import (
     integral,
     interval,
     periodic,
+    plain,
     real_points,
     wide,
 )
@@ -131,8 +133,7 @@ class BSpline:
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Extrapolate = True, axis: int = 0) -> None:
         def by_scipy(t: Array, c: Array) -> tuple[Any, Any]:
-            made = scipy.interpolate.BSpline(t, c, k, extrapolate, axis)
-            return made.t, made.c
+            return _arrays_of(scipy.interpolate.BSpline(t, c, k, extrapolate, axis))
 
         def traced(t: Array, c: ArrayLike) -> tuple[Any, Any]:
             t, c = as_array(t), as_array(c)
@@ -167,14 +168,19 @@ class BSpline:
             Values with the axes of the coefficients, and those of the points in place of `axis`. At
             a knot the piece on its right is used; NaN beyond the ends has the derivative 0.
         """
-        return run(self._scipys_values, self._values, (self.t, self.c, x), {"nu": nu, "extrapolate": extrapolate})
+        return self._run(operator.call, self._values, x, nu, extrapolate)
 
     def _scipys(self, t: Array, c: Array) -> Any:
         made = scipy.interpolate.BSpline.construct_fast
         return made(np.asarray(t), np.asarray(c), self.k, self.extrapolate, self.axis)
 
-    def _scipys_values(self, t: Array, c: Array, points: Array, nu: int, extrapolate: Extrapolate | None) -> Any:
-        return self._scipys(t, c)(points, nu, extrapolate)
+    def _run(self, scipys: Callable[..., Any], traced: Callable[..., Any], *args: object) -> Any:
+        """Call a function of SciPy's object if nothing is traced, and otherwise one of the arrays."""
+
+        def by_scipy(t: Array, c: Array, *args: object) -> Any:
+            return scipys(self._scipys(t, c), *args)
+
+        return run(by_scipy, traced, (self.t, self.c, *args), {})
 
     def _values(self, t: Array, c: Array, points: Any, nu: int, extrapolate: Extrapolate | None) -> Any:
         if nu < 0:
@@ -194,7 +200,7 @@ class BSpline:
         """
         if nu < 0:
             return self.antiderivative(-nu)
-        t, c = run(self._scipys_derivative, self._derivative, (self.t, self.c), {"nu": nu})
+        t, c = self._run(lambda made, nu: _arrays_of(made.derivative(nu)), self._derivative, nu)
         return self._like(t, c, self.k - nu, self.extrapolate)
 
     def antiderivative(self, nu: int = 1) -> BSpline:
@@ -205,17 +211,13 @@ class BSpline:
         """
         if nu < 0:
             return self.derivative(-nu)
-        t, c = run(self._scipys_antiderivative, self._antiderivative, (self.t, self.c), {"nu": nu})
+        t, c = self._run(lambda made, nu: _arrays_of(made.antiderivative(nu)), self._antiderivative, nu)
         return self._like(t, c, self.k + nu, False if self.extrapolate == "periodic" else self.extrapolate)
 
     def _like(self, t: Array, c: Array, k: int, extrapolate: Extrapolate) -> BSpline:
         made = BSpline.__new__(BSpline)
         made._become(t, c, k, extrapolate, self.axis)
         return made
-
-    def _scipys_derivative(self, t: Array, c: Array, nu: int) -> tuple[Any, Any]:
-        made = self._scipys(t, c).derivative(nu)
-        return made.t, made.c
 
     def _derivative(self, t: Array, c: Array, nu: int) -> tuple[Any, Any]:
         def make(t: Any) -> Any:
@@ -228,10 +230,6 @@ class BSpline:
             c = np.concatenate([c, np.zeros_like(c, shape=(k, *c.shape[1:]))])
             t = t[1:-1]
         return t, c
-
-    def _scipys_antiderivative(self, t: Array, c: Array, nu: int) -> tuple[Any, Any]:
-        made = self._scipys(t, c).antiderivative(nu)
-        return made.t, made.c
 
     def _antiderivative(self, t: Array, c: Array, nu: int) -> tuple[Any, Any]:
         c = _padded(t, c)
@@ -251,10 +249,7 @@ class BSpline:
         Returns:
             A number, or an array with the other axes of the coefficients.
         """
-        return run(self._scipys_integral, self._integral, (self.t, self.c, a, b), {"extrapolate": extrapolate})
-
-    def _scipys_integral(self, t: Array, c: Array, a: Array, b: Array, extrapolate: Extrapolate | None) -> Any:
-        return self._scipys(t, c).integrate(a, b, extrapolate)
+        return self._run(lambda made, *args: made.integrate(*args), self._integral, a, b, extrapolate)
 
     def _integral(self, t: Array, c: Array, a: Array, b: Array, extrapolate: Extrapolate | None) -> Any:
         extrapolate = choice(extrapolate, self.extrapolate)
@@ -268,6 +263,11 @@ class BSpline:
             return _sums(raised_t, raised_c, self.k + 1, point, 0, True)
 
         return integral(antiderivative, a, b, start, end, extrapolate)
+
+
+def _arrays_of(made: Any) -> tuple[Any, Any]:
+    """Return the knots and the coefficients of a SciPy spline."""
+    return made.t, made.c
 
 
 # Interpolation
@@ -306,13 +306,6 @@ def _conditions(bc_type: Any, shape: tuple[int, ...]) -> list[list[tuple[int, An
             each = [({"clamped": 1, "natural": 2}[each], np.zeros(shape))]
         found.append([(int(order), as_array(value)) for order, value in ([] if each is None else each)])
     return found
-
-
-def _plain(bc_type: Any) -> Any:
-    """Return boundary conditions with plain arrays in them."""
-    if isinstance(bc_type, (tuple, list)):
-        return [_plain(each) for each in bc_type]
-    return bc_type if bc_type is None or isinstance(bc_type, (str, int)) else examples(as_array(bc_type))[0]
 
 
 def _coefficients(x: Array, y: Any, t: Array, k: int, conditions: Sequence[Sequence[tuple[int, Any]]]) -> Array:
@@ -405,8 +398,7 @@ def make_interp_spline(
     """
 
     def by_scipy(x: Array, y: Array, t: Array | None, bc_type: Any) -> Any:
-        made = scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite)
-        return made.t, made.c
+        return _arrays_of(scipy.interpolate.make_interp_spline(x, y, k, t, bc_type, axis, check_finite))
 
     def traced(x: Array, y: Array, t: Array | None, bc_type: object) -> Any:
         return _interpolating(x, y, k, t, bc_type, axis, check_finite)
@@ -426,7 +418,7 @@ def _interpolating(
 
     def make(x: Array, y: Array, *t: Array) -> Any:
         knots: Any = t[0] if t else None
-        return scipy.interpolate.make_interp_spline(x, y, k, knots, _plain(bc_type), 0, check_finite)
+        return scipy.interpolate.make_interp_spline(x, y, k, knots, plain(bc_type), 0, check_finite)
 
     is_periodic = isinstance(bc_type, str) and bc_type == "periodic"
     _check(make, x, np.moveaxis(y, axis, 0) if y.ndim else y, given, is_periodic)

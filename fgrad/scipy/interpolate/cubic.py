@@ -14,6 +14,7 @@ smooth curve fitting based on local procedures" (1970), https://doi.org/10.1145/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -24,7 +25,7 @@ from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import getitem
 from fgrad.ops.tracing import raw_array, run
-from fgrad.scipy.interpolate.pieces import Extrapolate, PPoly, by_example, column, examples, interval, points_fit, wide
+from fgrad.scipy.interpolate.pieces import Extrapolate, PPoly, by_example, column, interval, plain, points_fit, wide
 from fgrad.scipy.linalg.banded import solve_banded
 from fgrad.typing import Array, ArrayLike
 
@@ -97,30 +98,28 @@ class CubicHermiteSpline(PPoly):
         def make(x: Array, y: Array, dydx: Array) -> Any:
             return scipy.interpolate.CubicHermiteSpline(x, y, dydx, axis)
 
-        def by_scipy(x: Array, y: Array, dydx: Array) -> Any:
-            made = make(x, y, dydx)
-            return made.c, made.x
-
         def traced(x: Any, y: ArrayLike, dydx: ArrayLike) -> Any:
             x, y, dydx = as_array(x), as_array(y), as_array(dydx)
             x, values = _prepared(make, x, y, axis, dydx)
             slopes = np.moveaxis(wide(dydx), axis % y.ndim, 0)
             return _hermite(x, values, slopes), x
 
-        self._interpolate(run(by_scipy, traced, (x, y, dydx), {}), y, axis, extrapolate)
+        self._interpolate(make, traced, (x, y, dydx), axis, extrapolate)
 
-    def _interpolate(self, pieces: tuple[Any, Any], y: ArrayLike, axis: int, extrapolate: Extrapolate | None) -> None:
-        self._become(*pieces, extrapolate, axis % np.ndim(y), True)
+    def _interpolate(
+        self, make: Callable[..., Any], traced: Callable[..., Any], args: tuple[Any, ...], axis: int, extrapolate: Any
+    ) -> None:
+        """Take the pieces from SciPy's object, or if something is traced from a function of the same arguments."""
+
+        def by_scipy(*args: object) -> Any:
+            made = make(*args)
+            return made.c, made.x
+
+        c, x = run(by_scipy, traced, args, {})
+        self._become(c, x, extrapolate, axis % np.ndim(args[1]), True)
 
 
 # Splines with a continuous second derivative
-
-
-def _scipys_conditions(bc_type: Any) -> Any:
-    """Return boundary conditions with plain arrays in them."""
-    if isinstance(bc_type, (tuple, list)):
-        return tuple(_scipys_conditions(each) for each in bc_type)
-    return bc_type if isinstance(bc_type, (str, int)) else examples(as_array(bc_type))[0]
 
 
 def _conditions(bc_type: Any, shape: tuple[int, ...]) -> Any:
@@ -285,24 +284,19 @@ class CubicSpline(CubicHermiteSpline):
         bc_type: object = "not-a-knot",
         extrapolate: Extrapolate | None = None,
     ) -> None:
-        def by_scipy(x: Array, y: Array, bc_type: Any) -> Any:
-            made = scipy.interpolate.CubicSpline(x, y, axis, bc_type)
-            return made.c, made.x
+        def make(x: Array, y: Array, bc_type: Any) -> Any:
+            return scipy.interpolate.CubicSpline(x, y, axis, bc_type)
 
-        def traced(x: Array, y: Array, bc_type: object) -> Any:
-            return _spline_pieces(x, y, bc_type, axis)
-
-        pieces = run(by_scipy, traced, (x, y, bc_type), {})
         if extrapolate is None and isinstance(bc_type, str) and bc_type == "periodic":
             extrapolate = "periodic"
-        self._interpolate(pieces, y, axis, extrapolate)
+        self._interpolate(make, partial(_spline_pieces, axis), (x, y, bc_type), axis, extrapolate)
 
 
-def _spline_pieces(x: Any, y: Any, bc_type: object, axis: int) -> tuple[Any, Any]:
+def _spline_pieces(axis: int, x: Any, y: Any, bc_type: object) -> tuple[Any, Any]:
     x, y = as_array(x), as_array(y)
 
     def make(x: Array, y: Array) -> Any:
-        return scipy.interpolate.CubicSpline(x, y, axis, _scipys_conditions(bc_type))
+        return scipy.interpolate.CubicSpline(x, y, axis, plain(bc_type))
 
     x, y = _prepared(make, x, y, axis)
     conditions = _conditions(bc_type, tuple(y.shape[1:]))
@@ -360,7 +354,7 @@ def _akima_slopes(x: Array, y: Array, modified: bool) -> Any:
 
 
 def _local_pieces(
-    make: Callable[..., Any], slopes: Callable[..., Any], x: Array, y: Array, axis: int
+    make: Callable[..., Any], slopes: Callable[..., Any], axis: int, x: Array, y: Array
 ) -> tuple[Any, Any]:
     x, y = as_array(x), as_array(y)
     if y.dtype.kind == "c":
@@ -394,14 +388,7 @@ class PchipInterpolator(CubicHermiteSpline):
         def make(x: Any, y: Any) -> Any:
             return scipy.interpolate.PchipInterpolator(x, y, axis)
 
-        def by_scipy(x: ArrayLike, y: ArrayLike) -> Any:
-            made = make(x, y)
-            return made.c, made.x
-
-        def traced(x: Array, y: Array) -> Any:
-            return _local_pieces(make, monotone_slopes, x, y, axis)
-
-        self._interpolate(run(by_scipy, traced, (x, y), {}), y, axis, extrapolate)
+        self._interpolate(make, partial(_local_pieces, make, monotone_slopes, axis), (x, y), axis, extrapolate)
 
 
 def pchip_interpolate(xi: ArrayLike, yi: ArrayLike, x: ArrayLike, der: Any = 0, axis: int = 0) -> Any:
@@ -459,14 +446,9 @@ class Akima1DInterpolator(CubicHermiteSpline):
         def make(x: Array, y: Array) -> Any:
             return scipy.interpolate.Akima1DInterpolator(x, y, axis, method=method)
 
-        def by_scipy(x: Array, y: Array) -> Any:
-            made = make(x, y)
-            return made.c, made.x
-
         def traced(x: Array, y: Array) -> Any:
             if method not in ("akima", "makima"):
                 by_example(make, as_array(x), as_array(y))
-            return _local_pieces(make, lambda x, y: _akima_slopes(x, y, method == "makima"), x, y, axis)
+            return _local_pieces(make, lambda x, y: _akima_slopes(x, y, method == "makima"), axis, x, y)
 
-        beyond = False if extrapolate is None else extrapolate
-        self._interpolate(run(by_scipy, traced, (x, y), {}), y, axis, beyond)
+        self._interpolate(make, traced, (x, y), axis, False if extrapolate is None else extrapolate)

@@ -13,7 +13,7 @@ from fgrad.ops.indexing import getitem
 from fgrad.ops.tracing import raw_array, run
 from fgrad.scipy._reals import real_array
 from fgrad.scipy.interpolate.bsplines import make_interp_spline
-from fgrad.scipy.interpolate.pieces import at_axis, by_example, column, examples, interval
+from fgrad.scipy.interpolate.pieces import at_axis, by_example, column, examples, interval, plain
 from fgrad.typing import Array, ArrayLike
 
 _DEGREES = {"zero": 0, "slinear": 1, "quadratic": 2, "cubic": 3}
@@ -66,7 +66,7 @@ class interp1d:  # noqa: N801  # SciPy's name
     ) -> None:
         def check(x: ArrayLike, y: Array, fill_value: object) -> None:
             x, y = as_array(x), as_array(y)
-            self._made(examples(x)[0], examples(y)[0], _plain(fill_value))  # raises SciPy's errors
+            self._made(examples(x)[0], examples(y)[0], plain(fill_value))  # raises SciPy's errors
 
         self._kind, self._options, self.fill_value = kind, (copy, bounds_error, assume_sorted), fill_value
         self.axis = axis
@@ -143,13 +143,6 @@ class interp1d:  # noqa: N801  # SciPy's name
 
 def _is_extrapolate(fill_value: object) -> bool:
     return isinstance(fill_value, str) and fill_value == "extrapolate"
-
-
-def _plain(fill_value: Any) -> Any:
-    """Return the fill value with plain arrays in it."""
-    if isinstance(fill_value, tuple):
-        return tuple(map(_plain, fill_value))
-    return fill_value if isinstance(fill_value, str) else examples(as_array(fill_value))[0]
 
 
 def _sorted(x: ArrayLike, y: ArrayLike, axis: int, assume_sorted: bool) -> tuple[Any, Any]:

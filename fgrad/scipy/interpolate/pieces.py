@@ -10,6 +10,7 @@ the polynomial: with respect to the point, the coefficients, and the breakpoints
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from math import prod
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -69,6 +70,13 @@ def examples(x: Any) -> Any:
     """Return the plain arrays of all examples, stacked."""
     shown = np.asarray(raw_array(x))
     return np.reshape(shown, (prod(shown.shape[: shown.ndim - x.ndim]), *x.shape))
+
+
+def plain(option: Any) -> Any:
+    """Return an option with plain arrays in it, those of one example."""
+    if isinstance(option, (tuple, list)):
+        return type(option)(map(plain, option))
+    return option if option is None or isinstance(option, (str, int)) else examples(as_array(option))[0]
 
 
 def by_example(make: Callable[..., Any], *arrays: ArrayLike) -> None:
@@ -204,13 +212,18 @@ class PPoly:
             Values with the axes of the coefficients, and those of the points in place of `axis`. At
             a breakpoint the piece on its right is used; NaN beyond the ends has the derivative 0.
         """
-        return run(self._scipys_values, self._values, (self.c, self.x, x), {"nu": nu, "extrapolate": extrapolate})
+        return self._run(operator.call, self._values, x, nu, extrapolate)
 
     def _scipys(self, c: Array, x: Array) -> Any:
         return scipy.interpolate.PPoly.construct_fast(np.asarray(c), np.asarray(x), self.extrapolate, self.axis)
 
-    def _scipys_values(self, c: Array, x: Array, points: Operand, nu: int, extrapolate: Extrapolate | None) -> Any:
-        return self._scipys(c, x)(points, nu, extrapolate)
+    def _run(self, scipys: Callable[..., Any], traced: Callable[..., Any], *args: object) -> Any:
+        """Call a function of SciPy's object if nothing is traced, and otherwise one of the arrays."""
+
+        def by_scipy(c: Array, x: Array, *args: object) -> Any:
+            return scipys(self._scipys(c, x), *args)
+
+        return run(by_scipy, traced, (self.c, self.x, *args), {})
 
     def _values(self, c: Array, x: Array, points: Any, nu: int, extrapolate: Extrapolate | None) -> Any:
         if nu < 0:
@@ -241,16 +254,13 @@ class PPoly:
         """
         if nu <= 0:
             return self.derivative(-nu)
-        c = run(self._scipys_antiderivative, self._antiderivative, (self.c, self.x), {"nu": nu})
+        c = self._run(lambda made, nu: made.antiderivative(nu).c, self._antiderivative, nu)
         return self._like(c, False if self.extrapolate == "periodic" else self.extrapolate)
 
     def _like(self, c: Array, extrapolate: Extrapolate | None) -> PPoly:
         made = PPoly.__new__(PPoly)
         made._become(c, self.x, extrapolate, self.axis, self._increasing)
         return made
-
-    def _scipys_antiderivative(self, c: Array, x: Array, nu: int) -> Any:
-        return self._scipys(c, x).antiderivative(nu).c
 
     def _antiderivative(self, c: Array, x: Array, nu: int) -> Array:
         for _ in range(nu):
@@ -267,10 +277,7 @@ class PPoly:
         Returns:
             A number, or an array with the other axes of the coefficients.
         """
-        return run(self._scipys_integral, self._integral, (self.c, self.x, a, b), {"extrapolate": extrapolate})
-
-    def _scipys_integral(self, c: Array, x: Array, a: Operand, b: Operand, extrapolate: Extrapolate | None) -> Any:
-        return self._scipys(c, x).integrate(a, b, extrapolate)
+        return self._run(lambda made, *args: made.integrate(*args), self._integral, a, b, extrapolate)
 
     def _integral(self, c: Array, x: Array, a: Operand, b: Operand, extrapolate: Extrapolate | None) -> Any:
         extrapolate = choice(extrapolate, self.extrapolate)
@@ -294,13 +301,10 @@ class PPoly:
             MissingRuleError: a TypeError; something is traced.
         """
 
-        def by_scipy(c: Array, x: Array, y: Operand) -> Any:
-            return self._scipys(c, x).solve(y, discontinuity, extrapolate)
-
         def refuse(*arguments: Operand) -> Any:
             raise errors.MissingRuleError(f"scipy.interpolate.{type(self).__name__}.solve", errors.users_line())
 
-        return run(by_scipy, refuse, (self.c, self.x, y), {})
+        return self._run(lambda made, y: made.solve(y, discontinuity, extrapolate), refuse, y)
 
     def roots(self, discontinuity: bool = True, extrapolate: Extrapolate | None = None) -> Any:
         """Return the points at which the value is 0, for arrays that are not traced.

@@ -2,6 +2,7 @@
 
 numbers(a, b)                arrays or tensors of a common dtype of LAPACK
 as_columns(b)                a vector as a matrix with one column
+in_one_stack(a, b)           matrices whose stacks are broadcast
 rules_of("eigh")             the rules of a NumPy operation, for SciPy's implementation of it
 refused(f, why, instead)     a SciPy function without a derivative, with the reason
 scipys_error(f, ...)         raise SciPy's own error for a wrong call
@@ -83,6 +84,12 @@ def numbers(*arrays: Any, check_finite: bool = True) -> list[Any]:
     return [of_dtype(x, dtype) for x in arrays]
 
 
+def in_double(*arrays: Any, check_finite: bool = True) -> list[Any]:
+    """Return arguments in double precision, as some of SciPy's functions compute; see `numbers`."""
+    found = numbers(*arrays, check_finite=check_finite)
+    return [of_dtype(x, np.result_type(x.dtype, np.float64)) for x in found]
+
+
 def scipys_error(function: Callable[..., Any], *arrays: Any, **keywords: Any) -> None:
     """Call a SciPy function on ones with the shapes and dtypes of invalid arguments, to raise its error."""
     function(*(np.ones(x.shape, x.dtype) for x in arrays), **keywords)
@@ -127,6 +134,12 @@ def refused(function: Callable[..., Any], why: str, instead: str, example: str) 
 def as_columns(b: Array) -> Any:
     """Return a vector as a matrix with one column; matrices are returned unchanged."""
     return b[:, None] if b.ndim == 1 else b
+
+
+def in_one_stack(*arrays: Array, ndim: int = 2) -> list[Any]:
+    """Return arrays with all but their last axes broadcast."""
+    stack = np.broadcast_shapes(*(x.shape[:-ndim] for x in arrays))
+    return [x if x.shape[:-ndim] == stack else np.broadcast_to(x, (*stack, *x.shape[-ndim:])) for x in arrays]
 
 
 def is_square(a: Any) -> bool:

@@ -20,6 +20,7 @@ from fgrad.core.tensor import apply
 from fgrad.core.views import as_number
 from fgrad.ops.families import register, sample
 from fgrad.ops.matrices import (
+    adjoint,
     cotangent_of,
     diagonal,
     hermitian_from,
@@ -348,7 +349,7 @@ def _pinv_and_rank(a: Array, atol: float, rtol: float) -> tuple[Any, Any]:
     u, s, vh = np.linalg.svd(a, full_matrices=False)
     is_kept = s > atol + rtol * np.max(s, axis=-1, keepdims=True, initial=0)
     inverse = np.where(is_kept, 1 / np.where(is_kept, s, 1), np.zeros((), s.dtype))
-    v, uh = (np.conjugate(np.swapaxes(x, -1, -2)) for x in (vh, u))
+    v, uh = map(adjoint, (vh, u))
     return (v * inverse[..., None, :]) @ uh, np.sum(is_kept, axis=-1)[()]
 
 

@@ -42,6 +42,7 @@ from fgrad.scipy.linalg._arguments import (
     SOLUTION,
     as_columns,
     fits,
+    in_one_stack,
     is_square,
     numbers,
     scipys_error,
@@ -181,11 +182,7 @@ def _parts(lu: Array) -> tuple[Any, Any]:
 
 
 def _check_regular(lu: Array) -> None:
-    """Reject a derivative if one of the first pivots is 0.
-
-    Raises:
-        NoDerivativeError: a ValueError; a pivot is 0.
-    """
+    """Reject a derivative if one of the first pivots is 0."""
     if np.any(np.diagonal(raw_array(lu), 0, -2, -1) == 0):
         raise errors.NoDerivativeError(
             "scipy.linalg.lu and lu_factor have no derivative here: the first columns of the matrix, or its first "
@@ -377,9 +374,8 @@ def lu_solve(
 
 def _rows_in_order(x: Array, order: Array) -> Array:
     """Return permuted rows of matrices; stacks are broadcast."""
-    stack = np.broadcast_shapes(x.shape[:-2], order.shape[:-2])
-    wide = np.broadcast_to(x, (*stack, *x.shape[-2:])) if x.shape[:-2] != stack else x
-    return np.take_along_axis(wide, np.broadcast_to(order, (*stack, *order.shape[-2:])), axis=-2)
+    wide, places = in_one_stack(x, order)
+    return np.take_along_axis(wide, places, axis=-2)
 
 
 # QR

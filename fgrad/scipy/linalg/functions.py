@@ -35,6 +35,7 @@ from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.linalg._arguments import (
     SCIPY,
     check_finite_values,
+    in_one_stack,
     is_square,
     lapack_dtype,
     of_dtype,
@@ -65,8 +66,7 @@ _scales_of = fixed("frechet_scales", _scales)
 
 def _twice(a: Array, direction: Array) -> Array:
     """Return the block matrix of twice the size with a matrix on its diagonal and a direction above it."""
-    stack = np.broadcast_shapes(a.shape[:-2], direction.shape[:-2])
-    a, direction = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, direction))
+    a, direction = in_one_stack(a, direction)
     top = np.concatenate([a, direction], axis=-1)
     return np.concatenate([top, np.concatenate([np.zeros_like(a), a], axis=-1)], axis=-2)
 
@@ -242,11 +242,7 @@ _AT_CUT = 1e-9
 
 
 def _turn_one(a: Array) -> Any:
-    """Return a factor of absolute value 1 that rotates eigenvalues away from the cut; 1 if there are none on it.
-
-    Raises:
-        NoDerivativeError: a ValueError; an eigenvalue is 0, or may be on either side of the cut.
-    """
+    """Return a factor of absolute value 1 that rotates eigenvalues away from the cut; 1 if there are none on it."""
     values = np.linalg.eigvals(a)
     if np.any(np.abs(values) < _ZERO):
         raise errors.NoDerivativeError(
@@ -339,8 +335,6 @@ def logm(A: ArrayLike, *given: ArrayLike, **named: object) -> Any:  # noqa: N803
 
 @of_algorithm
 def _powered(a: Array, exponent: Array) -> Any:
-    stack = np.broadcast_shapes(a.shape[:-2], exponent.shape[:-2])
-    a, exponent = (np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in (a, exponent))
     return in_stacks(lambda a, t: _quietly(scipy.linalg.fractional_matrix_power, a, t.item()), a, exponent)
 
 

@@ -29,6 +29,7 @@ from fgrad.core.tensor import Tensor, apply
 from fgrad.core.tree import flatten
 from fgrad.graphs.equations import same_bits
 from fgrad.ops.batching import aligned
+from fgrad.ops.families import ForEach
 from fgrad.ops.matrices import adjoint, transposed
 from fgrad.ops.tracing import raw_array, run
 from fgrad.rules.closures import Closure, followers
@@ -110,11 +111,7 @@ def _slope_of(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _values(function: Callable[[Any], Any], x: Array) -> Array:
-    """Return the values of a function at the elements of a vector, as a plain array.
-
-    Raises:
-        ShapeError: a ValueError; it does not return one number for each element.
-    """
+    """Return the values of a function at the elements of a vector, as a plain array."""
     values: Any = function(x)
     values = values.numpy() if type(values) is Tensor else np.asarray(values)
     if values.ndim and values.shape != x.shape:
@@ -131,11 +128,7 @@ def _values(function: Callable[[Any], Any], x: Array) -> Array:
 
 
 def _decomposed(a: Array) -> tuple[Any, Any]:
-    """Return the eigenvalues and eigenvectors of Hermitian matrices.
-
-    Raises:
-        NoDerivativeError: a ValueError; a matrix is not Hermitian.
-    """
+    """Return the eigenvalues and eigenvectors of Hermitian matrices."""
     sizes = np.max(np.abs(a), axis=(-2, -1), keepdims=True, initial=0)
     if np.any(np.abs(a - adjoint(a)) > _ROUNDING * np.finfo(a.dtype).eps * sizes):
         raise errors.NoDerivativeError(
@@ -202,18 +195,15 @@ def _tangent(
     return total
 
 
-class _Rules:
-    """The reverse rules: of the matrix, of the directions, and of the parameters."""
-
-    def __getitem__(self, argnum: int) -> Callable[..., Any]:
-        def rule(ans: Array, a: Array, *rest: Array, function: Callable[..., Any], order: int) -> Callable[[Any], Any]:
-            directions, parameters = list(rest[:order]), rest[order:]
-            if argnum > order:
-                return lambda ct: _parameter_cotangent(ct, a, directions, parameters, function, argnum - order - 1)
-            others = directions if argnum == 0 else [*directions[: argnum - 1], *directions[argnum:]]
-            return lambda ct: _function_of(function, transposed(a), [*map(transposed, others), ct], parameters)
-
-        return rule
+def _rule(
+    argnum: int, ans: Array, a: Array, *rest: Array, function: Callable[..., Any], order: int
+) -> Callable[[Any], Any]:
+    """Return the pullback to the matrix, to one of the directions, or to a parameter."""
+    directions, parameters = list(rest[:order]), rest[order:]
+    if argnum > order:
+        return lambda ct: _parameter_cotangent(ct, a, directions, parameters, function, argnum - order - 1)
+    others = directions if argnum == 0 else [*directions[: argnum - 1], *directions[argnum:]]
+    return lambda ct: _function_of(function, transposed(a), [*map(transposed, others), ct], parameters)
 
 
 def _parameter_cotangent(
@@ -231,7 +221,7 @@ def _parameter_cotangent(
     return np.reshape(np.stack(found), own.shape) if found else np.zeros_like(own)
 
 
-_funm = Primitive("funm", _compute, _Rules(), _tangent, broadcasts=True)
+_funm = Primitive("funm", _compute, ForEach(_rule), _tangent, broadcasts=True)
 
 
 def _batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
@@ -253,11 +243,7 @@ class _UsesTraced(Exception):  # noqa: N818  # a discovery, and not an error
 
 
 def _scipys(A: Array, func: Callable[..., Any], disp: bool) -> Any:  # noqa: N803
-    """Return SciPy's `funm`, as long as the function returns nothing traced.
-
-    Raises:
-        _UsesTraced: it returns a traced value.
-    """
+    """Return SciPy's `funm`, as long as the function returns nothing traced."""
 
     def plainly(x: Array) -> Array:
         values = func(x)

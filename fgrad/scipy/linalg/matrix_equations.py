@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import warnings
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,16 +31,14 @@ from fgrad.core.tensor import apply
 from fgrad.ops.lapack import fixed, in_stacks, lapack
 from fgrad.ops.matrices import adjoint, conjugated, stacked_batch, transposed
 from fgrad.ops.solving import by_factors
-from fgrad.scipy._plain import differentiates
-from fgrad.scipy.linalg._arguments import is_square, numbers, of_dtype, scipys_error
+from fgrad.scipy._plain import differentiates, family
+from fgrad.scipy.linalg._arguments import in_double, in_one_stack, is_square, numbers, scipys_error
 from fgrad.typing import Array, ArrayLike, Operand
 
 
 def _beside(*parts: Array) -> Array:
     """Return matrices side by side; stacks are broadcast."""
-    stack = np.broadcast_shapes(*(x.shape[:-2] for x in parts))
-    wide = [x if x.shape[:-2] == stack else np.broadcast_to(x, (*stack, *x.shape[-2:])) for x in parts]
-    return np.concatenate(wide, axis=-1)
+    return np.concatenate(in_one_stack(*parts), axis=-1)
 
 
 def _blocks(*rows: tuple[Any, ...]) -> Any:
@@ -86,11 +85,7 @@ _WARNING = {"scipy.linalg.solve_continuous_lyapunov", "scipy.linalg.solve_discre
 
 
 def _perturbed(function: str, is_derivative: bool) -> None:
-    """Raise or warn if the equation has no unique solution; SciPy is silent for the Sylvester equation.
-
-    Raises:
-        NoDerivativeError: a ValueError; the solution was needed for a derivative.
-    """
+    """Raise or warn if the equation has no unique solution; SciPy is silent for the Sylvester equation."""
     if is_derivative:
         raise errors.NoDerivativeError(
             f"{function} has no derivative here: the equation that its derivative solves is singular.\n"
@@ -283,13 +278,6 @@ def _discrete_solution(a: Array, q: Array, method: str | None, function: str, is
     return _by_bilinear_map(a, q, function, is_derivative)
 
 
-def _in_double(*arrays: Array) -> list[Any]:
-    """Return arrays in double precision, as SciPy computes."""
-    found = numbers(*arrays)
-    dtype = np.result_type(found[0].dtype, np.float64)
-    return [of_dtype(x, dtype) for x in found]
-
-
 @differentiates(_of_one_kind(scipy.linalg.solve_discrete_lyapunov))
 def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
     """Solve the discrete Lyapunov equation `a @ x @ a.conj().T - x + q = 0`.
@@ -313,13 +301,11 @@ def solve_discrete_lyapunov(a: Any, q: Any, method: str | None = None) -> Any:
         >>> fg.grad(lambda a: solve_discrete_lyapunov(a, np.array([[3.0]]))[0, 0])(np.array([[0.5]]))
         Tensor([[5.33333333]])
     """
-    a, q = _in_double(a, q)
+    a, q = in_double(a, q)
     method = None if method is None else method.lower()
     if not is_square(a) or a.shape[-2:] != q.shape[-2:] or method not in (None, "direct", "bilinear"):
         scipys_error(scipy.linalg.solve_discrete_lyapunov, a, q, method=method)
-    stack = np.broadcast_shapes(a.shape[:-2], q.shape[:-2])
-    q = np.broadcast_to(q, (*stack, *q.shape[-2:]))
-    return _discrete_solution(a, q, method, "scipy.linalg.solve_discrete_lyapunov")
+    return _discrete_solution(a, in_one_stack(a, q)[1], method, "scipy.linalg.solve_discrete_lyapunov")
 
 
 # Riccati equations
@@ -360,13 +346,16 @@ def _well_scaled(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_CONTINUOUS, _DISCRETE = map(_well_scaled, (scipy.linalg.solve_continuous_are, scipy.linalg.solve_discrete_are))
+_SCIPYS = SimpleNamespace(
+    solve_continuous_are=_well_scaled(scipy.linalg.solve_continuous_are),
+    solve_discrete_are=_well_scaled(scipy.linalg.solve_discrete_are),
+)
 
 
 def _riccati(joined: Array, size: int, discrete: bool, has_e: bool, has_s: bool, balanced: bool) -> Any:
     def solve_one(joined: Array) -> Any:
         a, b, q, s, e, r = _pieces(joined, size)
-        solve = _DISCRETE if discrete else _CONTINUOUS
+        solve = _SCIPYS.solve_discrete_are if discrete else _SCIPYS.solve_continuous_are
         return solve(a, b, q, r, e if has_e else None, s if has_s else None, balanced)
 
     return in_stacks(solve_one, joined)
@@ -425,32 +414,23 @@ _riccati_primitive = Primitive("riccati", _riccati, (_riccati_rule,), _riccati_t
 _riccati_primitive.batch = stacked_batch(_riccati_primitive)
 
 
-def _riccati_solution(
-    function: Callable[..., Any], a: Any, b: Any, q: Any, r: Any, e: Any, s: Any, balanced: bool, discrete: bool
-) -> Any:
-    given = [x for x in (a, b, q, r, e, s) if x is not None]
-    found = iter(_in_double(*given))
-    a, b, q, r, e, s = (None if x is None else next(found) for x in (a, b, q, r, e, s))
-    size = a.shape[-1]
-    expected = {"a": (size, size), "q": (size, size), "r": (b.shape[-1:] * 2)}
-    shapes = {"a": a.shape[-2:], "q": q.shape[-2:], "r": r.shape[-2:]}
-    if e is not None:
-        expected["e"], shapes["e"] = (size, size), e.shape[-2:]
-    if s is not None:
-        expected["s"], shapes["s"] = b.shape[-2:], s.shape[-2:]
-    if shapes != expected or b.ndim < 2 or b.shape[-2] != size:
-        arrays = [None if x is None else np.ones(x.shape) for x in (a, b, q, r, e, s)]
-        function(*arrays)
-    one = np.eye(size, dtype=a.dtype) if e is None else e
-    joined = _in_one(a, b, q, _zeros(a, *b.shape[-2:]) if s is None else s, one, r)
-    metadata = {
-        "size": size, "discrete": discrete, "has_e": e is not None, "has_s": s is not None, "balanced": bool(balanced)
-    }  # fmt: skip
-    return apply(_riccati_primitive, (joined,), metadata)
+_OF_RICCATI = """
+Args:
+    a: of shape (..., n, n).
+    b: of shape (..., n, m).
+    q: Hermitian, of shape (..., n, n). Its gradient is Hermitian, too: SciPy accepts no other `q`.
+    e: regular, of shape (..., n, n), and
+    balanced: whether to scale the equation first; ignored with `e`, for which SciPy's scaling gives wrong results.
+
+Returns:
+    The solution, which is Hermitian, in double precision.
+"""
 
 
-@differentiates(_CONTINUOUS)
-def solve_continuous_are(
+@family(_SCIPYS, _OF_RICCATI)
+def _riccati_equation(
+    is_discrete: Callable[[], bool],
+    /,
     a: ArrayLike,
     b: ArrayLike,
     q: ArrayLike,
@@ -459,19 +439,33 @@ def solve_continuous_are(
     s: ArrayLike | None = None,
     balanced: bool = True,
 ) -> Any:
+    """Solve the equation for continuous or for discrete time."""
+    function = getattr(_SCIPYS, is_discrete.__name__)
+    return _riccati_solution(function, is_discrete(), (a, b, q, r, e, s), bool(balanced))
+
+
+def _riccati_solution(function: Callable[..., Any], discrete: bool, given: Sequence[Any], balanced: bool) -> Any:
+    found = iter(in_double(*(x for x in given if x is not None)))
+    arrays: list[Any] = [None if x is None else next(found) for x in given]
+    a, b, q, r, e, s = arrays
+    size, sides = a.shape[-1], b.shape[-2:]
+    shapes = ((size, size), sides, (size, size), sides[-1:] * 2, (size, size), sides)
+    fits = all(x is None or x.shape[-2:] == shape for x, shape in zip(arrays, shapes, strict=True))
+    if not fits or b.ndim < 2 or sides[0] != size:
+        function(*(None if x is None else np.ones(x.shape) for x in arrays))
+    one = np.eye(size, dtype=a.dtype) if e is None else e
+    joined = _in_one(a, b, q, _zeros(a, *sides) if s is None else s, one, r)
+    how = {"has_e": e is not None, "has_s": s is not None, "balanced": balanced}
+    return apply(_riccati_primitive, (joined,), {"size": size, "discrete": discrete, **how})
+
+
+@_riccati_equation
+def solve_continuous_are() -> bool:
     """Solve the Riccati equation `a^H x + x a - x b inv(r) b^H x + q = 0` for the stabilizing `x`.
 
     Args:
-        a: of shape (..., n, n).
-        b: of shape (..., n, m).
-        q: Hermitian, of shape (..., n, n). Its gradient is Hermitian, too: SciPy accepts no other `q`.
         r: Hermitian and regular, of shape (..., m, m); likewise.
-        e: regular, of shape (..., n, n), and
         s: of shape (..., n, m), for `a^H x e + e^H x a - (e^H x b + s) inv(r) (b^H x e + s^H) + q = 0`.
-        balanced: whether to scale the equation first; ignored with `e`, for which SciPy's scaling gives wrong results.
-
-    Returns:
-        The solution, which is Hermitian, in double precision.
 
     Raises:
         NoDerivativeError: a ValueError; the closed loop has eigenvalues on the imaginary axis.
@@ -484,33 +478,17 @@ def solve_continuous_are(
         >>> fg.grad(lambda q: solve_continuous_are(0 * one, one, q, one)[0, 0])(4 * one).round(12)
         Tensor([[0.25]])
     """
-    return _riccati_solution(_CONTINUOUS, a, b, q, r, e, s, balanced, discrete=False)
+    return False
 
 
-@differentiates(_DISCRETE)
-def solve_discrete_are(
-    a: ArrayLike,
-    b: ArrayLike,
-    q: ArrayLike,
-    r: ArrayLike,
-    e: ArrayLike | None = None,
-    s: ArrayLike | None = None,
-    balanced: bool = True,
-) -> Any:
+@_riccati_equation
+def solve_discrete_are() -> bool:
     """Solve `a^H x a - x - (a^H x b) inv(r + b^H x b) (b^H x a) + q = 0` for the stabilizing `x`.
 
     Args:
-        a: of shape (..., n, n).
-        b: of shape (..., n, m).
-        q: Hermitian, of shape (..., n, n). Its gradient is Hermitian, too: SciPy accepts no other `q`.
         r: Hermitian, of shape (..., m, m); likewise.
-        e: regular, of shape (..., n, n), and
         s: of shape (..., n, m), for
             `a^H x a - e^H x e - (a^H x b + s) inv(r + b^H x b) (b^H x a + s^H) + q = 0`.
-        balanced: whether to scale the equation first; ignored with `e`, for which SciPy's scaling gives wrong results.
-
-    Returns:
-        The solution, which is Hermitian, in double precision.
 
     Raises:
         NoDerivativeError: a ValueError; the closed loop has eigenvalues on the unit circle.
@@ -523,4 +501,4 @@ def solve_discrete_are(
         >>> fg.grad(lambda q: solve_discrete_are(0 * one, one, q, one)[0, 0])(4 * one).round(12)
         Tensor([[1.]])
     """
-    return _riccati_solution(_DISCRETE, a, b, q, r, e, s, balanced, discrete=True)
+    return True

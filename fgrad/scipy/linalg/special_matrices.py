@@ -32,7 +32,8 @@ from fgrad.scipy.linalg._arguments import (
     SOLUTION,
     as_columns,
     check_finite_values,
-    of_dtype,
+    in_double,
+    in_one_stack,
     rows_of,
     scipys_error,
 )
@@ -104,8 +105,7 @@ def _vector(x: ArrayLike) -> Array:
 
 def _joined(*parts: Array) -> Array:
     """Return vectors joined together; stacks of them are broadcast."""
-    stack = np.broadcast_shapes(*(x.shape[:-1] for x in parts))
-    return np.concatenate([np.broadcast_to(x, (*stack, x.shape[-1])) for x in parts], axis=-1)
+    return np.concatenate(in_one_stack(*parts, ndim=1), axis=-1)
 
 
 @differentiates(scipy.linalg.toeplitz)
@@ -264,12 +264,6 @@ _solve_toeplitz = register(
 _solve_toeplitz.batch = stacked_batch(_solve_toeplitz)
 
 
-def _in_double(*arrays: Array) -> list[Any]:
-    """Return arrays in double precision, as SciPy computes."""
-    is_complex = any(x.dtype.kind == "c" for x in arrays)
-    return [of_dtype(x, np.complex128 if is_complex else np.float64) for x in arrays]
-
-
 def _column_and_row(c_or_cr: ArrayLike) -> tuple[Any, Any]:
     c, r = c_or_cr if isinstance(c_or_cr, tuple) else (c_or_cr, None)
     c = as_array(c)
@@ -302,7 +296,7 @@ def solve_toeplitz(c_or_cr: ArrayLike, b: Any, check_finite: bool = True) -> Any
         check_finite_values(c, r, b)
     if c.shape[-1:] != r.shape[-1:] or c.ndim < 1 or rows_of(b) != c.shape[-1]:
         scipys_error(lambda c, r, b: scipy.linalg.solve_toeplitz((c, r), b), c, r, b)
-    c, r, b = _in_double(c, r, b)
+    c, r, b = in_double(c, r, b, check_finite=False)
     if not b.size:
         return b
     values = _joined(c[..., ::-1], r[..., 1:])[..., None, :]
@@ -336,7 +330,7 @@ def matmul_toeplitz(c_or_cr: ArrayLike, x: Any, check_finite: bool = False, work
         check_finite_values(c, r, x)
     if min(c.ndim, r.ndim) < 1 or rows_of(x) != r.shape[-1]:
         scipys_error(lambda c, r, x: scipy.linalg.matmul_toeplitz((c, r), x), c, r, x)
-    c, r, x = _in_double(c, r, x)
+    c, r, x = in_double(c, r, x, check_finite=False)
     rows, columns = c.shape[-1], as_columns(x)
     if not x.size:
         result = np.zeros((*x.shape[:-2], rows, columns.shape[-1]), x.dtype)
@@ -543,13 +537,12 @@ def block_diag(*arrs: ArrayLike) -> Any:
     """
     blocks = [as_array(x) for x in arrs]
     blocks = [np.reshape(x, (1,) * (2 - x.ndim) + x.shape) if x.ndim < 2 else x for x in blocks]
-    stack = np.broadcast_shapes(*(x.shape[:-2] for x in blocks))
     width, dtype = sum(x.shape[-1] for x in blocks), np.result_type(*(x.dtype for x in blocks))
     rows, before = [], 0
-    for x in blocks:
-        height, columns = x.shape[-2:]
-        left, right = (np.zeros((*stack, height, n), dtype) for n in (before, width - before - columns))
-        rows.append(np.concatenate([left, np.broadcast_to(x, (*stack, height, columns)), right], axis=-1))
+    for x in in_one_stack(*blocks):
+        *sizes, columns = x.shape
+        left, right = (np.zeros((*sizes, n), dtype) for n in (before, width - before - columns))
+        rows.append(np.concatenate([left, x, right], axis=-1))
         before += columns
     return np.concatenate(rows, axis=-2)
 

@@ -128,7 +128,7 @@ _slide = register(
 # Extended images
 
 
-def widths(size: int, origin: int) -> tuple[int, int]:
+def _widths(size: int, origin: int) -> tuple[int, int]:
     """Return the extension of an image before and after, for weights of a given size."""
     before = size // 2 + int(origin)
     if not 0 <= before < max(size, 1):
@@ -136,19 +136,22 @@ def widths(size: int, origin: int) -> tuple[int, int]:
     return before, size - 1 - before
 
 
-def extended(image: Any, axes: Sequence[int], widths: Sequence[tuple[int, int]], mode: str, cval: ArrayLike) -> Any:
-    """Return an image extended along axes, by given numbers of elements before and after."""
-    around = [(0, 0)] * image.ndim
-    for axis, width in zip(axes, widths, strict=True):
-        around[axis] = width
-    keywords = {"constant_values": cval} if padding_of(mode) == "constant" else {}
-    return pad(image, around, padding_of(mode), **keywords)
+def extended(
+    image: Any, axes: Sequence[int], sizes: Sequence[int], modes: object, cval: ArrayLike, origins: Sequence[int]
+) -> Any:
+    """Return an image extended along one axis after the other, for weights of given sizes."""
+    for axis, size, mode, origin in zip(axes, sizes, one_each(modes, len(axes), "mode"), origins, strict=True):
+        around = [(0, 0)] * image.ndim
+        around[axis] = _widths(size, origin)
+        keywords = {"constant_values": cval} if padding_of(mode) == "constant" else {}
+        image = pad(image, around, padding_of(mode), **keywords)
+    return image
 
 
 def _along(image: Array, weights: Array, axis: int, mode: str, cval: Operand, origin: int) -> Any:
     """Return the weighted sums of neighbours along one axis."""
     (axis,) = axes_of(axis, image.ndim)
-    whole = extended(image, [axis], [widths(weights.shape[0], origin)], mode, cval)
+    whole = extended(image, [axis], weights.shape, mode, cval, [origin])
     return np.moveaxis(slide(np.moveaxis(whole, axis, -1), weights), -1, axis)
 
 
@@ -158,10 +161,8 @@ def _correlated(
     """Return the weighted sums of neighbours along several axes, those of the weights."""
     if weights.ndim != len(axes):
         raise RuntimeError(f"weights.ndim ({weights.ndim}) must match the number of axes ({len(axes)}): filter weights")
-    for axis, size, origin, each in zip(axes, weights.shape, origins, one_each(mode, len(axes), "mode"), strict=True):
-        image = extended(image, [axis], [widths(size, origin)], each, cval)
-    last = tuple(range(-len(axes), 0))
-    return np.moveaxis(slide(np.moveaxis(image, axes, last), weights), last, axes)
+    whole, last = extended(image, axes, weights.shape, mode, cval, origins), tuple(range(-len(axes), 0))
+    return np.moveaxis(slide(np.moveaxis(whole, axes, last), weights), last, axes)
 
 
 def _weights_of(weights: ArrayLike) -> Any:

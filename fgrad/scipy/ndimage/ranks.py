@@ -11,7 +11,7 @@ import scipy.ndimage
 from fgrad import errors
 from fgrad.scipy._plain import differentiates, family
 from fgrad.scipy.ndimage._arguments import ALONG_AXES, OF_AN_IMAGE, axes_of, image_of, one_each
-from fgrad.scipy.ndimage.filters import extended, widths
+from fgrad.scipy.ndimage.filters import extended
 from fgrad.typing import Array, ArrayLike, Operand
 
 
@@ -38,10 +38,7 @@ def _neighbours(
     footprint = np.asarray(footprint, dtype=bool)
     if footprint.ndim != len(axes) or not footprint.any():
         raise RuntimeError(f"footprint.ndim ({footprint.ndim}) must match len(axes) ({len(axes)}), and have an element")
-    origins, modes = one_each(origin, len(axes), "origin"), one_each(mode, len(axes), "mode")
-    whole = image
-    for axis, count, start, each in zip(axes, footprint.shape, origins, modes, strict=True):
-        whole = extended(whole, [axis], [widths(count, start)], each, cval)
+    whole = extended(image, axes, footprint.shape, mode, cval, one_each(origin, len(axes), "origin"))
     pieces = []
     for place in np.argwhere(footprint):
         begins = dict(zip(axes, place, strict=True))

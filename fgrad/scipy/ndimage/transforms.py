@@ -14,21 +14,18 @@ from fgrad.ops.tracing import raw_array
 from fgrad.scipy import _special as special
 from fgrad.scipy._plain import differentiates
 from fgrad.scipy._reals import real_array
-from fgrad.scipy.ndimage._arguments import OF_AN_IMAGE, array_of, axes_of, image_of, one_each
+from fgrad.scipy.ndimage._arguments import OF_AN_IMAGE, array_of, axes_of, image_of, one_each, padding_of
 from fgrad.scipy.ndimage._splines import Spline, coefficients, gather
 from fgrad.typing import Array, ArrayLike, Operand
 
 _AROUND = 12
 """The number of elements by which SciPy extends an image in modes without an exact filter."""
 
-_MODES = ("reflect", "grid-mirror", "constant", "grid-constant", "nearest", "mirror", "grid-wrap", "wrap")
-
 
 def _check(order: int, mode: str, lowest: int = 0) -> None:
     if not lowest <= order <= 5:
         raise RuntimeError(f"spline order not supported: {order}")
-    if mode not in _MODES:
-        raise RuntimeError(f"boundary mode not supported: {mode!r}; it is one of {', '.join(_MODES)}")
+    padding_of(mode)  # raises SciPy's error for an unknown mode
 
 
 def _along_all(image: Any, order: int, mode: str) -> Any:

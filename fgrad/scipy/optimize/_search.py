@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import scipy.optimize
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed, strip_ended
 from fgrad.core.tree import flatten, tree_map, unflatten
 from fgrad.native.compiled import Compiled
@@ -22,7 +21,8 @@ from fgrad.rules.arguments import own
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import TOLERANCE, solved
 from fgrad.rules.vectors import raveled
-from fgrad.scipy._aside import aside, aside_of_batch
+from fgrad.scipy._aside import reported
+from fgrad.scipy._plain import is_boxed
 from fgrad.transforms.callbacks import check_returned
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import jacobian
@@ -52,28 +52,13 @@ def result_from(fields: dict[str, Any]) -> OptimizeResult:
 def result_of(function: str, found: list[Any], **fields: object) -> OptimizeResult:
     """Return SciPy's result with some fields replaced; the other fields are not differentiable.
 
-    For a batch: these fields and whether all examples succeeded; the other fields are lists by example.
-
     Args:
         function: the name of the SciPy function.
         found: SciPy's results, for each example.
         fields: the fields that are computed from the solution.
     """
-    if len(found) == 1:
-        is_followed = bool(followers(flatten(fields)[0]))
-        return result_from({**(reported(function, found[0]) if is_followed else found[0]), **fields})
-    is_success = all(each.success for each in found)
-    return result_from({**reported_of_batch(function, found), "success": is_success, **fields})
-
-
-def reported(function: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return SciPy's report with its parts marked as not differentiable, except counts and flags."""
-    return {name: aside(value, f"{name} of {function}") for name, value in fields.items()}
-
-
-def reported_of_batch(function: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return SciPy's reports for the examples of a batch, each part as a list."""
-    return {name: aside_of_batch([each[name] for each in found], f"{name} of {function}") for name in found[0]}
+    is_plain = len(found) == 1 and not followers(flatten(fields)[0])
+    return result_from({**(found[0] if is_plain else reported(function, found)), **fields})
 
 
 def as_tuple(args: Any) -> tuple[Any, ...]:
@@ -204,11 +189,6 @@ def on_own(function: Function) -> Function:
         return function(tree_map(own, x), *args, **keywords)
 
     return call
-
-
-def is_boxed(tree: tuple[Any, ...]) -> bool:
-    """Return whether a user's argument contains a tensor, so that the result contains tensors."""
-    return any(type(leaf) in BOXES for leaf in flatten(tree)[0])
 
 
 def _plain(function: Function) -> Function:

@@ -12,7 +12,8 @@ from fgrad.core.coerce import as_array
 from fgrad.rules.closures import followers, values_of
 from fgrad.rules.implicit import Equation, Inverse, for_each_example, solution
 from fgrad.rules.rule import Leaves
-from fgrad.scipy.optimize._search import SCIPYS, is_boxed, reported, reported_of_batch, result_from
+from fgrad.scipy._plain import is_boxed
+from fgrad.scipy.optimize._search import SCIPYS, result_from, result_of
 from fgrad.typing import Array, ArrayLike
 
 
@@ -89,9 +90,7 @@ def isotonic_regression(y: ArrayLike, *, weights: ArrayLike | None = None, incre
         )
         return result_from({**values, "x": leaves[0] * 0.0 + values.x}) if is_boxed((y, weights)) else values
     equation = Equation(isotonic_regression, solve, _off_means, inverse=lambda x, leaves: _Identity())
-    x = solution(equation, leaves)
-    name = "isotonic_regression"
-    return result_from({**(reported(name, found[0]) if len(found) == 1 else reported_of_batch(name, found)), "x": x})
+    return result_of("isotonic_regression", found, x=solution(equation, leaves))
 
 
 def _off_means(x: Array, leaves: Leaves) -> Any:

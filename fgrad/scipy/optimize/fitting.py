@@ -16,6 +16,7 @@ from fgrad.ops.tracing import raw_array
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
+from fgrad.scipy._aside import reported
 from fgrad.scipy._plain import called_as
 from fgrad.scipy.optimize._search import (
     SCIPYS,
@@ -25,8 +26,6 @@ from fgrad.scipy.optimize._search import (
     is_bounded,
     limits_of,
     python_of,
-    reported,
-    reported_of_batch,
     result_from,
 )
 from fgrad.transforms.callbacks import check_callback, check_solvers_function
@@ -154,8 +153,6 @@ class _LeastSquares(Search):
 
         For slowly growing losses, weights that would not be positive are nearly 0, as in SciPy.
         """
-        if self._loss == "linear":
-            return np.ones_like(left)
         z, slope = (left / scale) ** 2, elementwise_grad(self._rho)
         return np.sqrt(np.maximum(slope(z) + 2 * z * elementwise_grad(slope)(z), np.finfo(float).eps))
 
@@ -278,11 +275,7 @@ def curve_fit(
 
 
 class _Fit(_LeastSquares):
-    """One call of `curve_fit`; the residuals are in units of their errors.
-
-    Attributes:
-        limits: the lower and the upper bounds.
-    """
+    """One call of `curve_fit`; the residuals are in units of their errors."""
 
     def __init__(self, model: Callable[..., Any], p0: Any, bounds: Any, loss: Any, compile: bool) -> None:
         count = _number_of_parameters(python_of(model)) if p0 is None else raveled(p0)[0].size
@@ -351,10 +344,8 @@ class _Fit(_LeastSquares):
         infos, messages, flags = zip(*(result.details for result in self.found), strict=True)
         if not followers([p]):
             return infos[0], messages[0], flags[0]
-        is_one = len(infos) == 1
-        info = reported("curve_fit", infos[0]) if is_one else reported_of_batch("curve_fit", infos)
-        info["fvec"] = self.residuals(p, *data)
-        return (info, messages[0], flags[0]) if is_one else (info, messages, flags)
+        info = {**reported("curve_fit", infos), "fvec": self.residuals(p, *data)}
+        return (info, messages[0], flags[0]) if len(infos) == 1 else (info, messages, flags)
 
     def covariance(self, p: Array, scale: Array, data: tuple[Any, ...], absolute_sigma: bool) -> Any:
         """Return (J^T J)^-1 by the QR factors of J with normalized columns, scaled to the residuals.

@@ -17,6 +17,7 @@ from fgrad.rules.closures import Closure, followers
 from fgrad.rules.implicit import solved
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
+from fgrad.scipy._plain import is_boxed
 from fgrad.scipy.optimize._conditions import Conditions
 from fgrad.scipy.optimize._constraints import Given, bounds_as_constraint, constraints_of
 from fgrad.scipy.optimize._search import (
@@ -26,7 +27,6 @@ from fgrad.scipy.optimize._search import (
     dense_results,
     for_scipy,
     held_within,
-    is_boxed,
     is_vector,
     itself,
     limits_of,
@@ -69,8 +69,7 @@ def minimize(
     trust-krylov, trust-constr) or the Hessian (dogleg, trust-exact), and the Jacobians of constraints. The
     minimum has derivatives by the implicit function theorem, under constraints applied to the Karush-Kuhn-Tucker
     conditions: with respect to `args`, `bounds`, values in `constraints`, and traced values and variables that `fun`
-        and
-    the constraints close over; in both modes, to any order. The derivative with respect to `x0` is 0.
+    and the constraints close over; in both modes, to any order. The derivative with respect to `x0` is 0.
 
     Args:
         fun: `fun(x, *args)` returns a number.
@@ -317,11 +316,7 @@ def _with_arguments(function: Callable[..., Any], args: tuple[Any, ...]) -> Call
 
 
 def _checked_gradient(jac: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., Any]:
-    """Return a user's gradient with checks of its results.
-
-    Raises:
-        ShapeError: a result is not a vector with the length of the unknowns.
-    """
+    """Return a user's gradient with checks of its results."""
 
     def evaluate(vector: Array, *_: object) -> Array:
         gradient = np.asarray(jac(vector, *args))

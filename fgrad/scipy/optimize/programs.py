@@ -15,10 +15,10 @@ from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten
 from fgrad.rules.closures import followers
 from fgrad.rules.rule import settled
-from fgrad.scipy._plain import called_as
+from fgrad.scipy._plain import called_as, is_boxed
 from fgrad.scipy.optimize._conditions import Conditions, parted
 from fgrad.scipy.optimize._constraints import Constraint, Given, bounds_as_constraint, values_and_limits
-from fgrad.scipy.optimize._search import SCIPYS, Search, is_boxed, limits_of, result_from
+from fgrad.scipy.optimize._search import SCIPYS, Search, limits_of, result_from
 from fgrad.typing import Array, ArrayLike
 
 

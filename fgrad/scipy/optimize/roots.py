@@ -9,14 +9,13 @@ import numpy as np
 from scipy.optimize import OptimizeResult
 
 from fgrad import errors
-from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, tree_map
 from fgrad.rules.closures import followers
 from fgrad.rules.implicit import solved
 from fgrad.rules.rule import settled
 from fgrad.rules.vectors import raveled
-from fgrad.scipy._plain import called_as
+from fgrad.scipy._plain import called_as, is_boxed
 from fgrad.scipy.optimize._search import (
     SCIPYS,
     Search,
@@ -26,8 +25,8 @@ from fgrad.scipy.optimize._search import (
     itself,
     on_own,
     python_of,
-    reported_of_batch,
     result_from,
+    result_of,
     unknowns_of,
 )
 from fgrad.transforms.callbacks import check_solvers_function
@@ -214,23 +213,11 @@ def root_scalar(
     value = f if fprime is not True else lambda x, *args: f(x, *args)[0]
     start = x0 if x0 is not None else bracket[0]
     root, found = _one_unknown(value, solve, start, (bracket, x0, x1), as_tuple(args))
-    return _report(root, found)
-
-
-def _report(root: Array, found: list[Any]) -> OptimizeResult:
-    """Return SciPy's report with the differentiable root; for a batch with the reports of all examples."""
-    if len(found) == 1:
-        return result_from({**found[0], "root": root})
-    is_success = all(each.converged for each in found)
-    return result_from({**reported_of_batch("root_scalar", found), "converged": is_success, "root": root})
+    return result_of("root_scalar", found, root=root)
 
 
 class _OfNumber:
-    """A function of one number and arguments, and its derivatives, for SciPy's calls with plain ones.
-
-    Attributes:
-        function: the user's Python function.
-    """
+    """A function of one number and arguments, and its derivatives, for SciPy's calls with plain ones."""
 
     def __init__(self, function: Callable[..., Any], compile: bool) -> None:
         self.function = python_of(function)
@@ -272,8 +259,7 @@ def _one_unknown(
             f"SciPy did not find the root of {name_of(f)}: {flags}. There is no root to differentiate.\n"
             "Increase maxiter, give a bracket, or use another starting point."
         )
-    has_tensors = any(type(leaf) in BOXES for leaf in flatten((ends, args))[0])
-    return boxed(root) if has_tensors else root, found
+    return boxed(root) if is_boxed((ends, args)) else root, found
 
 
 _DOC_OF_BRACKETED = """Find a root between two numbers, as `scipy.optimize.NAME`, with derivatives.
@@ -326,7 +312,7 @@ def _bracketed(scipys: Callable[..., Any]) -> Any:
             return scipys(numbers.value(args), a, b, full_output=True, **options)[1]
 
         root, found = _one_unknown(numbers.function, solve, a, (a, b), as_tuple(args))
-        return (root, _report(root, found)) if full_output else root
+        return (root, result_of("root_scalar", found, root=root)) if full_output else root
 
     name = scipys.__name__
     find.__name__ = find.__qualname__ = name
@@ -392,7 +378,7 @@ def newton(
         return SCIPYS.newton(numbers.value(args), x0, slope, args, fprime2=fprime2, full_output=True, **options)[1]
 
     root, found = _one_unknown(numbers.function, solve, x0, (x0, x1), as_tuple(args))
-    return (root, _report(root, found)) if full_output else root
+    return (root, result_of("root_scalar", found, root=root)) if full_output else root
 
 
 def _newton_of_many(
@@ -483,5 +469,4 @@ def fixed_point(
 
     extra = as_tuple(args)
     point = solved(func, solver, left, (x0, extra), start=x0)
-    has_tensors = any(type(leaf) in BOXES for leaf in flatten((x0, extra))[0])
-    return tree_map(boxed, point) if has_tensors else point
+    return tree_map(boxed, point) if is_boxed((x0, extra)) else point

@@ -289,7 +289,8 @@ def _over_axes(function: Callable[..., Any], in1: Array, in2: ArrayLike, mode: A
     chosen = range(a.ndim) if axes is None else np.lib.array_utils.normalize_axis_tuple(axes, a.ndim)
     free = [axis for axis in range(a.ndim) if axis not in chosen]
     broadcast = all(1 in (a.shape[axis], v.shape[axis]) or a.shape[axis] == v.shape[axis] for axis in free)
-    if not chosen or not broadcast or not _fit(a, v, mode, [axis for axis in chosen if _is_long(a, v, axis)]):
+    long = [axis for axis in chosen if 1 not in (a.shape[axis], v.shape[axis])]
+    if not chosen or not broadcast or not _fit(a, v, mode, long):
         return _nothing(function, a, v, mode, axes)
     order = [*free, *chosen]
     first, second = (np.transpose(x, order) for x in (a, v))
@@ -298,10 +299,6 @@ def _over_axes(function: Callable[..., Any], in1: Array, in2: ArrayLike, mode: A
         starts = [(size - n) // 2 for size, n in zip(found.shape, first.shape, strict=True)]
         found = found[tuple(slice(start, start + n) for start, n in zip(starts, first.shape, strict=True))]
     return np.transpose(found, np.argsort(order))
-
-
-def _is_long(a: Array, v: Array, axis: int) -> bool:
-    return 1 not in (a.shape[axis], v.shape[axis])
 
 
 @differentiates(scipy.signal.fftconvolve, _OF_ARRAYS)

@@ -104,14 +104,15 @@ def _continued_response(b: Array, a: Array, x: Array, zi: Array) -> tuple[Any, A
     """
     b, a = b / a[:1], a / a[:1]
     size, order = x.shape[-1], zi.shape[-1]
-    u = window(x, b, (0,), (size + order,)) + _widened(zi, size + order)
+    u = window(x, b, (0,), (size + order,)) + widened(zi, size + order)
     y = apply(_recursive, (a, u[..., :size])) if a.shape[0] > 1 else u[..., :size]
     return y, u[..., size:] - window(y, a, (size,), (order,))
 
 
-def _widened(x: Array, size: int) -> Array:
+def widened(x: Array, size: int) -> Array:
     """Return an array zero-padded to a size of the last axis."""
-    return np.concatenate([x, np.zeros_like(x, shape=(*x.shape[:-1], size - x.shape[-1]))], axis=-1)
+    missing = size - x.shape[-1]
+    return np.concatenate([x, np.zeros_like(x, shape=(*x.shape[:-1], missing))], axis=-1) if missing else x
 
 
 def _state_fits(zi: Array, x: Array, axis: int, order: int) -> bool:
@@ -211,7 +212,7 @@ def lfilter_zi(b: Any, a: Any) -> Any:
         return scipy.signal.lfilter_zi(np.ones(b.shape), np.ones(a.shape))  # raises SciPy's error
     b, a = b / a[:1], a / a[:1]
     size = max(b.shape[0], a.shape[0])
-    b, a = _widened(b, size), _widened(a, size)
+    b, a = widened(b, size), widened(a, size)
     # Each element of the state is a sum of future terms: b[j] - a[j] times the response.
     rest = b[1:] - a[1:] * (np.sum(b) / np.sum(a))
     return np.cumsum(rest[::-1])[::-1]

@@ -18,6 +18,7 @@ from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype
 from fgrad.ops.indexing import scatter_add
 from fgrad.scipy._plain import differentiates
+from fgrad.scipy.signal.filters import widened
 from fgrad.scipy.signal.transforms import detrend as detrended
 from fgrad.typing import Array, ArrayLike
 
@@ -95,17 +96,11 @@ def _scale(cut: Segments, fs: float, scaling: str) -> Any:
     return 1 / np.sum(cut.window) ** 2
 
 
-def _longer(x: Array, size: int) -> Array:
-    """Return signals zero-padded to a length."""
-    missing = size - x.shape[-1]
-    return x if missing <= 0 else np.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, missing)])
-
-
 def _powers(x: Any, y: Any, cut: Segments, fs: float, scaling: str) -> Any:
     """Return the spectral densities of the segments: frequencies along the last axis, times along the one before."""
     size = max(x.shape[-1], y.shape[-1])
-    first = _transformed(_longer(x, size), cut)
-    second = first if y is x else _transformed(_longer(y, size), cut)
+    first = _transformed(widened(x, size), cut)
+    second = first if y is x else _transformed(widened(y, size), cut)
     found = np.conj(first) * second * astype(as_array(_scale(cut, fs, scaling)), first.real.dtype)
     if cut.is_half:
         folded = np.full(found.shape[-1], 2, first.real.dtype)
@@ -390,7 +385,7 @@ def stft(
         mode, keywords = _EXTENSIONS[boundary]
         moved = np.pad(moved, [(0, 0)] * (moved.ndim - 1) + [(length // 2, length // 2)], mode, **keywords)
     if padded:
-        moved = _longer(moved, moved.shape[-1] + -(moved.shape[-1] - length) % cut.step % length)
+        moved = widened(moved, moved.shape[-1] + -(moved.shape[-1] - length) % cut.step % length)
     found = _transformed(moved, cut)
     found = np.swapaxes(found * astype(as_array(np.sqrt(_scale(cut, fs, kind))), found.real.dtype), -1, -2)
     return frequencies, times, np.moveaxis(found, -2, axis - 1 if axis < 0 else axis)

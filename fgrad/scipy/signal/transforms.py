@@ -63,11 +63,17 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     return np.moveaxis(np.concatenate(pieces, axis=-1), -1, axis)
 
 
-def _one_sided(size: int, dtype: np.dtype[Any]) -> Array:
-    """Return the factors of the frequencies that make a real signal analytic."""
+def _positive(size: int, dtype: np.dtype[Any]) -> Any:
+    """Return the factors of the frequencies along one of two axes; those of both signs are omitted."""
     factors = np.zeros(size, dtype)
     factors[0] = 1
     factors[1 : (size + 1) // 2] = 2
+    return factors
+
+
+def _one_sided(size: int, dtype: np.dtype[Any]) -> Any:
+    """Return the factors of the frequencies that make a real signal analytic."""
+    factors = _positive(size, dtype)
     if size % 2 == 0:
         factors[size // 2] = 1
     return factors
@@ -100,14 +106,6 @@ def hilbert(x: Any, N: int | None = None, axis: int = -1) -> Any:  # noqa: N803 
         return scipy.signal.hilbert(np.zeros(x.shape, x.dtype), N, axis)  # raises SciPy's error
     spectrum = np.fft.fft(np.moveaxis(x, axis, -1), size)
     return np.moveaxis(np.fft.ifft(spectrum * _one_sided(size, spectrum.real.dtype)), -1, axis)
-
-
-def _positive(size: int, dtype: np.dtype[Any]) -> Array:
-    """Return the factors of the frequencies along one of two axes; those of both signs are omitted."""
-    factors = np.zeros(size, dtype)
-    factors[0] = 1
-    factors[1 : (size + 1) // 2] = 2
-    return factors
 
 
 @differentiates(scipy.signal.hilbert2)

@@ -31,10 +31,6 @@ def _own(indices: Array) -> Any:
     return indices
 
 
-def _nothing() -> None:
-    return None
-
-
 class Pattern:
     """The positions of the elements of a matrix, in storage order.
 
@@ -61,7 +57,7 @@ class Pattern:
             self._matrix = FORMATS[self.format]((none, *self.indices), shape=self.shape)
         self._coordinates: tuple[Any, Any] | None = None
         self._turned: Pattern | None = None
-        self._origin: Callable[[], Pattern | None] = _nothing
+        self._origin: Callable[[], Pattern | None] = lambda: None
 
     def __reduce__(self) -> Any:
         return Pattern, (self._matrix,)

@@ -595,13 +595,9 @@ def joined(arrays: Sequence[SparseArray]) -> Any:
     return arrays[0].data if len(arrays) == 1 else np.concatenate([array.data for array in arrays])
 
 
-def _same_shape(a: SparseArray, b: SparseArray) -> None:
+def _sum(a: SparseArray, b: SparseArray) -> Any:
     if a.shape != b.shape:
         raise ValueError(f"inconsistent shapes: {a.shape} and {b.shape}")
-
-
-def _sum(a: SparseArray, b: SparseArray) -> Any:
-    _same_shape(a, b)
     if a.pattern == b.pattern:
         return a.with_data(a.data + b.data)
     rows, columns = (np.concatenate(each) for each in zip(a.coords, b.coords, strict=True))
@@ -648,11 +644,7 @@ _MISMATCH = "matmul: dimension mismatch with signature "
 
 
 def _factor(x: ArrayLike, rows: int, signature: str) -> Any:
-    """Return a vector or columns as an operand of a matrix product.
-
-    Raises:
-        ValueError: the number of rows is wrong, or it is not a vector or matrix.
-    """
+    """Return a vector or columns as an operand of a matrix product."""
     x = as_array(x)
     if x.ndim not in (1, 2):
         what = "a number: write A * x" if x.ndim == 0 else f"an array of shape {x.shape}: give a matrix, or use fg.vmap"

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from fgrad.core.coerce import as_array
+from fgrad.scipy._docstrings import completed_by
 from fgrad.scipy.sparse._patterns import placed
 from fgrad.scipy.sparse.arrays import as_sparse, coo_array, issparse, made, rearranged
 from fgrad.typing import Shape
@@ -131,15 +132,26 @@ def _block(x: Any) -> Any:
     return coo_array((np.reshape(x, (-1,)), (rows, columns)), shape=x.shape)
 
 
+_OF_BLOCKS = """
+Args:
+    A: a sparse array or dense matrix.
+    format: the format of the result: "csr", "csc" or "coo".
+    dtype: the dtype of the elements.
+
+Returns:
+    A sparse array.
+
+Raises:
+    UnsupportedError: a NotImplementedError; the format is not supported.
+"""
+
+
+@completed_by(_OF_BLOCKS)
 def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return sparse arrays joined horizontally; see `block_array`.
 
     Args:
         blocks: sparse arrays or dense matrices with equal numbers of rows.
-        format, dtype: the format and dtype of the result.
-
-    Returns:
-        A sparse array.
 
     Raises:
         ValueError: the numbers of rows differ.
@@ -151,15 +163,12 @@ def hstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
     return block_array([list(blocks)], format=format, dtype=dtype)
 
 
+@completed_by(_OF_BLOCKS)
 def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return sparse arrays joined vertically; see `block_array`.
 
     Args:
         blocks: sparse arrays or dense matrices with equal numbers of columns.
-        format, dtype: the format and dtype of the result.
-
-    Returns:
-        A sparse array.
 
     Raises:
         ValueError: the numbers of columns differ.
@@ -171,18 +180,15 @@ def vstack(blocks: Sequence[Any], format: str | None = None, dtype: Any = None) 
     return block_array([[each] for each in blocks], format=format, dtype=dtype)
 
 
+@completed_by(_OF_BLOCKS)
 def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Any = None) -> Any:
     """Return the sparse array with blocks on its diagonal.
 
     Args:
         mats: sparse arrays or dense matrices.
-        format, dtype: the format and dtype of the result.
 
     Returns:
         A block-diagonal sparse array.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; the format is not supported.
 
     Example:
         >>> block_diag([eye_array(1), eye_array(2)]).shape
@@ -193,18 +199,13 @@ def block_diag(mats: Sequence[Any], format: str | None = None, dtype: Any = None
     return found if dtype is None else found.astype(dtype)
 
 
+@completed_by(_OF_BLOCKS)
 def kron(A: object, B: object, format: str | None = None) -> Any:  # noqa: N803
     """Return the Kronecker product of sparse arrays.
 
     Args:
         A, B: sparse arrays or dense matrices.
         format: "csr", "csc" or "coo"; by default "coo".
-
-    Returns:
-        A sparse array.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; the format is not supported.
 
     Example:
         >>> kron(eye_array(2), eye_array(3)).shape
@@ -220,19 +221,15 @@ def kron(A: object, B: object, format: str | None = None) -> Any:  # noqa: N803
     return made(placed(rows, columns, (m * p, n * q)), data).asformat(format)
 
 
+@completed_by(_OF_BLOCKS)
 def tril(A: object, k: int = 0, format: Any = None) -> Any:  # noqa: N803
     """Return the lower triangle of a sparse array.
 
     Args:
-        A: a sparse array or dense matrix.
         k: the highest diagonal that is kept.
-        format: the format of the result.
 
     Returns:
         A sparse array; other elements are not stored.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; the format is not supported.
 
     Example:
         >>> tril(eye_array(2), k=-1).nnz
@@ -241,19 +238,15 @@ def tril(A: object, k: int = 0, format: Any = None) -> Any:  # noqa: N803
     return rearranged(lambda labelled: _SCIPY.tril(labelled, k=k), _block(A)).asformat(format)
 
 
+@completed_by(_OF_BLOCKS)
 def triu(A: object, k: int = 0, format: str | None = None) -> Any:  # noqa: N803
     """Return the upper triangle of a sparse array.
 
     Args:
-        A: a sparse array or dense matrix.
         k: the lowest diagonal that is kept.
-        format: the format of the result.
 
     Returns:
         A sparse array; other elements are not stored.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; the format is not supported.
 
     Example:
         >>> triu(eye_array(2), k=1).nnz

@@ -25,6 +25,8 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped
 from fgrad.ops.families import register, sample
+from fgrad.ops.lapack import in_stacks
+from fgrad.ops.matrices import transposed
 from fgrad.ops.patterns import as_einsum
 from fgrad.typing import Array
 
@@ -56,23 +58,8 @@ def over_length(x: Array, length: Array) -> Array:
     return np.where(none, 0.0, x / np.where(none, 1.0, length))
 
 
-def _turned(x: Array) -> Array:
-    return np.swapaxes(x, -1, -2)
-
-
 def _total(x: Array) -> Any:
     return np.sum(x, -1, keepdims=True)
-
-
-def _stacked(one: Callable[..., Any], *arrays: Array) -> Any:
-    """Return the results of a function of matrices, for stacks along the leading axes."""
-    lead = np.broadcast_shapes(*(x.shape[:-2] for x in arrays))
-    if not lead:
-        return one(*arrays)
-    spread = [np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in arrays]
-    found = [one(*(x[place] for x in spread)) for place in np.ndindex(lead)]
-    example = found[0] if found else one(*(np.zeros(x.shape[-2:]) for x in arrays))
-    return np.reshape(np.array(found, example.dtype), (*lead, *example.shape))
 
 
 def _differences(a: Array, b: Array) -> Iterator[tuple[slice, Any]]:
@@ -99,7 +86,7 @@ def _projected_of(vectors: Array, a: Array, b: Array) -> Array:
 
 def _lengths_of(a: Array, b: Array, squared: bool) -> Any:
     metric: Any = "sqeuclidean" if squared else "euclidean"
-    return _stacked(lambda a, b: scipy.spatial.distance.cdist(a, b, metric), a, b)
+    return in_stacks(lambda a, b: scipy.spatial.distance.cdist(a, b, metric), a, b)
 
 
 def _weights(ct: Array, ans: Array, squared: bool) -> Any:
@@ -110,7 +97,7 @@ def _lengths_tangent(tangents: Sequence[Any], ans: Array, a: Array, b: Array, sq
     of_a, of_b = tangents
     parts = [] if of_a is ZERO else [projected(of_a, a, b)]
     if of_b is not ZERO:
-        parts.append(_turned(projected(of_b, b, a)))
+        parts.append(transposed(projected(of_b, b, a)))
     return _weights(sum(parts[1:], parts[0]), ans, squared)
 
 
@@ -143,7 +130,7 @@ _lengths = Primitive(
     _lengths_of,
     (
         lambda ans, a, b, squared: lambda ct: gathered(_weights(ct, ans, squared), a, b),
-        lambda ans, a, b, squared: lambda ct: gathered(_turned(_weights(ct, ans, squared)), b, a),
+        lambda ans, a, b, squared: lambda ct: gathered(transposed(_weights(ct, ans, squared)), b, a),
     ),
     _lengths_tangent,
     samples=tuple(sample(*shapes, complex=False, squared=squared) for shapes in SETS for squared in (False, True)),
@@ -151,11 +138,11 @@ _lengths = Primitive(
 )
 _gathered = Primitive(
     "gathered_differences",
-    lambda weights, a, b: _stacked(_gathered_of, weights, a, b),
+    lambda weights, a, b: in_stacks(_gathered_of, weights, a, b),
     (
         lambda ans, weights, a, b: lambda ct: projected(ct, a, b),
         lambda ans, weights, a, b: lambda ct: ct * _total(weights),
-        lambda ans, weights, a, b: lambda ct: -np.matmul(_turned(weights), ct),
+        lambda ans, weights, a, b: lambda ct: -np.matmul(transposed(weights), ct),
     ),
     _linear_tangent(gathered),
     samples=tuple(sample((*a[:-1], b[-2]), a, b, complex=False) for a, b in SETS),
@@ -163,11 +150,11 @@ _gathered = Primitive(
 )
 _projected = Primitive(
     "projected_differences",
-    lambda vectors, a, b: _stacked(_projected_of, vectors, a, b),
+    lambda vectors, a, b: in_stacks(_projected_of, vectors, a, b),
     (
         lambda ans, vectors, a, b: lambda ct: gathered(ct, a, b),
         lambda ans, vectors, a, b: lambda ct: vectors * _total(ct),
-        lambda ans, vectors, a, b: lambda ct: -np.matmul(_turned(ct), vectors),
+        lambda ans, vectors, a, b: lambda ct: -np.matmul(transposed(ct), vectors),
     ),
     _linear_tangent(projected),
     samples=tuple(sample(a, a, b, complex=False) for a, b in SETS),

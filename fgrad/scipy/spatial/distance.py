@@ -379,12 +379,7 @@ _enter(jensenshannon, _jensenshannon, "js")
 
 
 def _formula_of(metric: Any, function: str) -> tuple[str, Callable[..., Any]]:
-    """Return the name and the formula of a distance.
-
-    Raises:
-        ValueError: SciPy's; the name is unknown.
-        UnsupportedError: a NotImplementedError; the distance has no derivative in fgrad.
-    """
+    """Return the name and the formula of a distance."""
     name = getattr(metric, "__name__", "") if metric in _FUNCTIONS else metric
     if isinstance(name, str) and name.lower() in _FORMULAS:
         return _FORMULAS[name.lower()]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import comb, pi
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def _scaled_by_real_part(function: Callable[..., Any], ans: Array, v: Operand, z
 # of the order allows, the expansions 10.17.5, 10.17.6, 10.40.1 and 10.40.2 are differentiated term by term.
 
 
-class _Kind:
+class _Kind(NamedTuple):
     """A scaled function: its ufunc, the recurrence of its derivative, and its expansion.
 
     Attributes:
@@ -95,24 +95,16 @@ class _Kind:
         holds: the domain of the expansion; for Hankel functions one half of the real axis is excluded.
     """
 
-    def __init__(
-        self,
-        function: Callable[..., Any],
-        step: list[Any],
-        turn: complex,
-        lead: Callable[..., Any],
-        holds: Callable[..., Any],
-    ) -> None:
-        self.function, self.step, self.turn, self.lead, self.holds = function, step, turn, lead, holds
-
-
-def _everywhere(z: Array) -> bool:
-    return True
+    function: Callable[..., Any]
+    step: list[Any]
+    turn: complex
+    lead: Callable[..., Any]
+    holds: Callable[..., Any]
 
 
 _KINDS = {
-    "ive": _Kind(special.ive, [0.5, -1, 0.5], -1, lambda v: (2 * pi) ** -0.5, _everywhere),
-    "kve": _Kind(special.kve, [-0.5, 1, -0.5], 1, lambda v: (pi / 2) ** 0.5, _everywhere),
+    "ive": _Kind(special.ive, [0.5, -1, 0.5], -1, lambda v: (2 * pi) ** -0.5, lambda z: True),
+    "kve": _Kind(special.kve, [-0.5, 1, -0.5], 1, lambda v: (pi / 2) ** 0.5, lambda z: True),
     "hankel1e": _Kind(
         special.hankel1e, [0.5, -1j, -0.5], 1j, lambda v: (2 / pi) ** 0.5 * np.exp(-1j * pi * (v / 2 + 0.25)),
         lambda z: (np.real(z) > 0) | (np.imag(z) >= 0) | (np.imag(z) < -20),

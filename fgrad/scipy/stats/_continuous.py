@@ -22,23 +22,7 @@ from fgrad.scipy.stats._gammas import (
     stirling_rest,
 )
 from fgrad.scipy.stats._integrals import flat_exp
-from fgrad.scipy.stats._laws import (
-    BETA,
-    F_RATIO,
-    GAMMA,
-    STUDENT,
-    VONMISES,
-    far_above_beta,
-    far_above_f,
-    far_above_gamma,
-    far_above_student,
-    far_below_beta,
-    far_below_f,
-    far_below_gamma,
-    far_below_student,
-    log1p_square,
-    over_square,
-)
+from fgrad.scipy.stats._laws import BETA, F_RATIO, GAMMA, STUDENT, VONMISES, log1p_square, over_square
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
 from fgrad.typing import Array, Operand
 
@@ -54,6 +38,22 @@ def above(limit: float, parameter: Any, formula: Callable[[Any], Any], otherwise
     """Return a formula of a parameter above a limit, and a constant below."""
     exists = np.greater(parameter, limit)
     return np.where(exists, formula(np.where(exists, parameter, limit + 1)), otherwise)
+
+
+def transformed(
+    formulas: dict[str, Callable[..., Any]], forward: Callable[..., Any], back: Callable[..., Any]
+) -> dict[str, Any]:
+    """Return formulas of tails and quantiles for a number of which an increasing function has the given ones.
+
+    Args:
+        formulas: those of the function's value.
+        forward, back: the function and its inverse, of a number and the shape parameters.
+    """
+    tails = ("cdf", "sf", "logcdf", "logsf")
+    return {
+        **{name: (lambda x, *shapes, f=formulas[name]: f(forward(x, *shapes))) for name in tails},
+        **{name: (lambda q, *shapes, f=formulas[name]: back(f(q), *shapes)) for name in ("ppf", "isf")},
+    }
 
 
 # fmt: off
@@ -163,12 +163,7 @@ lognorm = Continuous(
     power=constant(0.0),     fall=lambda x, s: np.log(x) / (s * s * x), rest=lambda x, s: np.log(x) / (s * s),
     scores=(lambda x, s: ((np.log(x) / s) ** 2 - 1) / s,),
     open_density=True,       open_tails=True,
-    cdf=lambda x, s: special.ndtr(np.log(x) / s),
-    logcdf=lambda x, s: special.log_ndtr(np.log(x) / s),
-    sf=lambda x, s: special.ndtr(-np.log(x) / s),
-    logsf=lambda x, s: special.log_ndtr(-np.log(x) / s),
-    ppf=lambda q, s: np.exp(s * special.ndtri(q)),
-    isf=lambda q, s: np.exp(-s * special.ndtri(q)),
+    **transformed(norm.formulas, lambda x, s: np.log(x) / s, lambda z, s: np.exp(s * z)),
     mean=lambda s: np.exp(s * s / 2),
     var=lambda s: np.exp(s * s) * np.expm1(s * s),
     entropy=lambda s: 0.5 + HALF_LOG_TWO_PI + np.log(s),
@@ -212,8 +207,7 @@ gamma = Continuous(
     logpdf=lambda x, a: special.xlogy(a - 1, x) - x - special.gammaln(a),
     power=lambda a: a,       fall=lambda x, a: 1.0,  rest=lambda x, a: x,
     scores=(lambda x, a: np.log(x) - special.digamma(a),),
-    cdf=GAMMA.cdf,           sf=GAMMA.sf,
-    far_logcdf=far_below_gamma, far_logsf=far_above_gamma,
+    **GAMMA.tails(),
     ppf=GAMMA.ppf,           isf=GAMMA.isf,
     mean=lambda a: a,        var=lambda a: a,
     entropy=lambda a: _gamma_entropy(a),
@@ -225,9 +219,7 @@ chi2 = Continuous(
     logpdf=lambda x, df: special.xlogy(df / 2 - 1, x) - x / 2 - special.gammaln(df / 2) - df * (log(2) / 2),
     power=lambda df: df / 2, fall=lambda x, df: 0.5, rest=lambda x, df: x / 2,
     scores=(lambda x, df: (np.log(x / 2) - special.digamma(df / 2)) / 2,),
-    cdf=lambda x, df: GAMMA.cdf(x / 2, df / 2),      sf=lambda x, df: GAMMA.sf(x / 2, df / 2),
-    far_logcdf=lambda x, df: far_below_gamma(x / 2, df / 2),
-    far_logsf=lambda x, df: far_above_gamma(x / 2, df / 2),
+    **GAMMA.tails(lambda x, df: (x / 2, df / 2)),
     ppf=lambda q, df: 2 * GAMMA.ppf(q, df / 2),      isf=lambda q, df: 2 * GAMMA.isf(q, df / 2),
     mean=lambda df: df,      var=lambda df: 2 * df,
     entropy=lambda df: _gamma_entropy(df / 2) + log(2),
@@ -241,9 +233,7 @@ invgamma = Continuous(
     squared=-1.0,
     scores=(lambda x, a: -np.log(x) - special.digamma(a),),
     open_density=True,       open_tails=True,
-    cdf=lambda x, a: GAMMA.sf(1 / x, a),             sf=lambda x, a: GAMMA.cdf(1 / x, a),
-    far_logcdf=lambda x, a: far_above_gamma(1 / x, a),
-    far_logsf=lambda x, a: far_below_gamma(1 / x, a),
+    **GAMMA.tails(lambda x, a: (1 / x, a), decreasing=True),
     ppf=lambda q, a: 1 / GAMMA.isf(q, a),            isf=lambda q, a: 1 / GAMMA.ppf(q, a),
     mean=lambda a: above(1, a, lambda a: 1 / (a - 1)),
     var=lambda a: above(2, a, lambda a: 1 / ((a - 1) ** 2 * (a - 2))),
@@ -256,8 +246,7 @@ beta = Continuous(
     logpdf=lambda x, a, b: special.xlogy(a - 1, x) + special.xlog1py(b - 1, -x) - special.betaln(a, b),
     power=lambda a, b: a,    fall=lambda x, a, b: (b - 1) / (1 - x),
     scores=BETA.scores_at,
-    cdf=BETA.cdf,            sf=BETA.sf,
-    far_logcdf=far_below_beta, far_logsf=far_above_beta,
+    **BETA.tails(),
     ppf=BETA.ppf,            isf=BETA.isf,
     mean=lambda a, b: a / (a + b),
     var=lambda a, b: a * b / ((a + b) ** 2 * (a + b + 1)),
@@ -277,8 +266,7 @@ f = Continuous(
     tail_power=lambda dfn, dfd: -dfd / 2,
     tail_fall=lambda x, dfn, dfd: -(dfn + dfd) / 2 * (dfd / dfn / (x + dfd / dfn)) / x,
     scores=F_RATIO.scores_at,
-    cdf=F_RATIO.cdf,         sf=F_RATIO.sf,
-    far_logcdf=far_below_f,  far_logsf=far_above_f,
+    **F_RATIO.tails(),
     ppf=F_RATIO.ppf,         isf=F_RATIO.isf,
     mean=lambda dfn, dfd: above(2, dfd, lambda dfd: dfd / (dfd - 2)) + 0.0 * dfn,
     var=lambda dfn, dfd: above(4, dfd, lambda dfd: _f_variance(dfn, dfd)),
@@ -295,8 +283,8 @@ t = Continuous(
     scores=STUDENT.scores_at,
     cdf=lambda x, df: _normal_at_infinity(norm.formulas["cdf"], STUDENT.cdf, x, df),
     sf=lambda x, df: _normal_at_infinity(norm.formulas["sf"], STUDENT.sf, x, df),
-    far_logcdf=lambda x, df: _normal_at_infinity(norm.formulas["logcdf"], far_below_student, x, df),
-    far_logsf=lambda x, df: _normal_at_infinity(norm.formulas["logsf"], far_above_student, x, df),
+    far_logcdf=lambda x, df: _normal_at_infinity(norm.formulas["logcdf"], STUDENT.far_lower, x, df),
+    far_logsf=lambda x, df: _normal_at_infinity(norm.formulas["logsf"], STUDENT.far_upper, x, df),
     ppf=lambda q, df: _normal_at_infinity(norm.formulas["ppf"], STUDENT.ppf, q, df),
     isf=lambda q, df: _normal_at_infinity(norm.formulas["isf"], STUDENT.isf, q, df),
     mean=lambda df: above(1, df, lambda df: 0.0 * np.where(np.isinf(df), 0.0, df)),
@@ -326,7 +314,7 @@ truncnorm = Continuous(
 
 vonmises = Continuous(
     stats.vonmises,
-    logpdf=lambda x, kappa: kappa * special.cosm1(x) - log(2 * pi) - np.log(special.i0e(kappa)),
+    logpdf=VONMISES.log_density,
     fall=lambda x, kappa: kappa * np.sin(x),
     scores=VONMISES.scores_at,
     allowed=lambda kappa: np.greater_equal(kappa, 0),

@@ -47,8 +47,7 @@ from fgrad.core.tensor import apply, strip_ended
 from fgrad.core.unbroadcast import SUMMED
 from fgrad.ops.batching import elementwise_batch
 from fgrad.ops.families import ForEach, elementwise, register, sample, scaled_sum
-from fgrad.scipy.stats._integrals import NOTHING
-from fgrad.transforms.forward import jvp
+from fgrad.scipy.stats._integrals import NOTHING, raised, with_slope
 from fgrad.typing import Array, ArrayLike, Operand
 
 Formula = Callable[..., Any]
@@ -140,8 +139,8 @@ class Form:
         if not by_shapes:
             of_power = coefficients(self.degree(y, *shapes), *orders)[i]
             return sum(each * self._share(j, y, *shapes) for j, each in of_power.items())
-        lower, place = _changed(orders, by_shapes[-1], -1), by_shapes[-1] - 2
-        value, change = _moved(lambda *shapes: self.factor(lower, i, y, *shapes), place, shapes)
+        lower, place = raised(orders, by_shapes[-1], by=-1), by_shapes[-1] - 2
+        value, change = with_slope(lambda *shapes: self.factor(lower, i, y, *shapes), place, shapes)
         return self._score(place, y, *shapes) * value + change
 
     def _share(self, order: int, y: Array, *shapes: Array) -> Any:
@@ -151,7 +150,7 @@ class Form:
         fall = self._fall(y, *shapes)
         if order == 1:
             return -fall
-        value, change = jvp(lambda y: self._share(order - 1, y, *shapes), (y,), (np.ones_like(y),))
+        value, change = with_slope(lambda y: self._share(order - 1, y, *shapes), 0, (y,))
         return change - fall * value
 
     def _fall(self, y: Array, *shapes: Array) -> Any:
@@ -164,16 +163,12 @@ class Form:
     def _fall_of_rest(self, y: Array, *shapes: Operand) -> Any:
         if self.fall is not None:
             return self.fall(y, *shapes)
-        return -jvp(lambda y: self.formula(y, *shapes), (y,), (np.ones_like(y),))[1]
+        return -with_slope(self.formula, 0, (y, *shapes))[1]
 
     def _score(self, place: int, y: Array, *shapes: Array) -> Any:
         if self.scores:
             return self.scores[place](y, *shapes)
-        return _moved(lambda *shapes: self.formula(y, *shapes), place, shapes)[1]
-
-
-def _changed(orders: Orders, place: int, by: int) -> Orders:
-    return tuple(order + by * (i == place) for i, order in enumerate(orders))
+        return with_slope(self.formula, 1 + place, (y, *shapes))[1]
 
 
 def coefficients(degree: Array, by_distance: int, by_scale: int, *others: int) -> dict[int, dict[int, Any]]:
@@ -203,15 +198,6 @@ def _added(many: Sequence[dict[tuple[int, int], Any]]) -> dict[tuple[int, int], 
         if not (type(coefficient) is float and coefficient == 0):
             found[place] = found.get(place, 0.0) + coefficient
     return found
-
-
-def _moved(function: Formula, place: int, shapes: Sequence[Any]) -> tuple[Any, Any]:
-    """Return a function of the shape parameters and its derivative with respect to one of them."""
-    before, after = shapes[:place], shapes[place + 1 :]
-    value, change = jvp(
-        lambda shape: function(*before, shape, *after), (shapes[place],), (np.ones_like(shapes[place]),)
-    )
-    return value, change
 
 
 def _rest_of(fall: Formula) -> Formula:
@@ -283,7 +269,7 @@ def _times(product: Operand, x: Any, count: int) -> Any:
 
 
 def _derivative(argnum: int, args: Sequence[Any], of: str, orders: Orders) -> Any:
-    return apply(_far, args, {"of": of, "orders": _changed(orders, argnum, 1)})
+    return apply(_far, args, {"of": of, "orders": raised(orders, argnum)})
 
 
 def _far_tangent(tangents: Sequence[Any], ans: Array, *args: Array, of: str, orders: Orders) -> Any:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from fgrad.scipy import _special as special
 from fgrad.scipy.stats._integrals import flat_exp
-from fgrad.scipy.stats._laws import BETA, GAMMA, far_above_beta, far_above_gamma, far_below_beta, far_below_gamma
+from fgrad.scipy.stats._laws import BETA, GAMMA
 from fgrad.scipy.stats._univariate import Discrete
 from fgrad.typing import Array
 
@@ -32,9 +32,7 @@ poisson = Discrete(
     allowed=lambda mu: np.greater_equal(mu, 0),
     logpmf=lambda k, mu: special.xlogy(k, mu) - special.gammaln(k + 1) - mu,
     pmf=lambda k, mu: _power_times(-special.gammaln(k + 1) - mu, (mu, k)),
-    cdf=lambda k, mu: GAMMA.sf(mu, k + 1),      sf=lambda k, mu: GAMMA.cdf(mu, k + 1),
-    far_logcdf=lambda k, mu: far_above_gamma(mu, k + 1),
-    far_logsf=lambda k, mu: far_below_gamma(mu, k + 1),
+    **GAMMA.tails(lambda k, mu: (mu, k + 1), decreasing=True),
     mean=lambda mu: mu,                         var=lambda mu: mu,
 )
 """The Poisson distribution of the number of events, with mean `mu`."""
@@ -46,9 +44,7 @@ binom = Discrete(
     support=lambda n, p: (0.0, n),
     logpmf=lambda k, n, p: _log_choose(n, k) + special.xlogy(k, p) + special.xlog1py(n - k, -p),
     pmf=lambda k, n, p: _power_times(_log_choose(n, k), (p, k), (1 - p, n - k)),
-    cdf=lambda k, n, p: BETA.sf(p, k + 1, n - k), sf=lambda k, n, p: BETA.cdf(p, k + 1, n - k),
-    far_logcdf=lambda k, n, p: far_above_beta(p, k + 1, n - k),
-    far_logsf=lambda k, n, p: far_below_beta(p, k + 1, n - k),
+    **BETA.tails(lambda k, n, p: (p, k + 1, n - k), decreasing=True),
     mean=lambda n, p: n * p,                    var=lambda n, p: n * p * (1 - p),
 )
 """The binomial distribution of successes in `n` trials with success probability `p`."""
@@ -81,9 +77,7 @@ nbinom = Discrete(
     allowed=lambda n, p: np.logical_and(np.greater(n, 0), np.logical_and(np.greater(p, 0), np.less_equal(p, 1))),
     logpmf=lambda k, n, p: _log_repeats(k, n) + n * np.log(p) + special.xlog1py(k, -p),
     pmf=lambda k, n, p: _power_times(_log_repeats(k, n) + n * np.log(p), (1 - p, k)),
-    cdf=lambda k, n, p: BETA.cdf(p, n, k + 1),  sf=lambda k, n, p: BETA.sf(p, n, k + 1),
-    far_logcdf=lambda k, n, p: far_below_beta(p, n, k + 1),
-    far_logsf=lambda k, n, p: far_above_beta(p, n, k + 1),
+    **BETA.tails(lambda k, n, p: (p, n, k + 1)),
     mean=lambda n, p: n * (1 - p) / p,          var=lambda n, p: n * (1 - p) / p / p,
 )
 """The negative binomial distribution of failures before the `n`-th success, also for non-integer `n`."""

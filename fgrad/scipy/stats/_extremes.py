@@ -14,8 +14,9 @@ import numpy as np
 from scipy import stats
 
 from fgrad.scipy import _special as special
+from fgrad.scipy.special._several import power_series
 from fgrad.scipy.stats._continuous import EULER, above, constant, weibull_min
-from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, series
+from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI
 from fgrad.scipy.stats._integrals import flat_exp
 from fgrad.scipy.stats._univariate import Continuous
 from fgrad.typing import Array, Operand
@@ -26,7 +27,7 @@ def stretched(x: Array, c: Array) -> Array:
     z = c * x
     near = np.abs(z) < 0.3
     small, large = np.where(near, z, 0.0), np.where(near, 1.0, z)
-    return np.where(near, x * series(small, _LOGARITHM), np.log1p(large) / np.where(near, 1.0, c))
+    return np.where(near, x * power_series(small, _LOGARITHM), np.log1p(large) / np.where(near, 1.0, c))
 
 
 _LOGARITHM = tuple((-1) ** k / (k + 1) for k in range(32))
@@ -266,14 +267,14 @@ def _log_gamma_share(c: Array) -> Any:
     """Return log gamma(1 + c) / c, whose limit at 0 is minus Euler's constant."""
     near = np.abs(c) < 0.3
     large = np.where(near, 1.0, c)
-    return np.where(near, series(np.where(near, c, 0.0), _LOG_GAMMA), special.gammaln(1 + large) / large)
+    return np.where(near, power_series(np.where(near, c, 0.0), _LOG_GAMMA), special.gammaln(1 + large) / large)
 
 
 def _extreme_var(c: Array) -> Any:
     near = np.abs(c) < 0.15
     small, large = np.where(near, c, 0.0), np.where(near, 1.0, c)
     first = np.exp(2 * c * _log_gamma_share(c))
-    step = series(small, _LOG_GAMMA_STEP)
+    step = power_series(small, _LOG_GAMMA_STEP)
     direct = (special.gamma(1 + 2 * large) - special.gamma(1 + large) ** 2) / large**2
     return np.where(near, first * step * special.exprel(small * small * step), direct)
 
@@ -282,7 +283,7 @@ def scaled_exp1(x: Operand) -> Any:
     """Return exp(x) times the exponential integral E1(x), also where the factors overflow (DLMF 6.12.1)."""
     far = np.greater(x, 100)
     near, inverse = np.where(far, 1.0, x), 1 / np.where(far, x, 100.0)
-    return np.where(far, inverse * series(inverse, _EXP1), np.exp(near) * special.exp1(near))
+    return np.where(far, inverse * power_series(inverse, _EXP1), np.exp(near) * special.exp1(near))
 
 
 _EXP1 = tuple((-1.0) ** k * float(special.factorial(k)) for k in range(16))

@@ -5,7 +5,6 @@
     digamma_step(a, b)                   digamma(a + b) - digamma(a); digamma_step_rest(a, b) less b / a
     half_digamma_step(df)                digamma((df + 1) / 2) - digamma(df / 2) - 1 / df
     log1p_fall(x)                        x - log(1 + x)
-    log1p_fall(x)                        x - log(1 + x)
 
 From 10 on they are the asymptotic series (https://dlmf.nist.gov/5.11), below 10 they come from SciPy's functions
 or, by recurrence, from larger arguments. All are composed of ordinary operations, so their derivatives do not cancel.
@@ -13,24 +12,16 @@ or, by recurrence, from larger arguments. All are composed of ordinary operation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import log, pi
 from typing import Any
 
 import numpy as np
 
 from fgrad.scipy import _special as special
+from fgrad.scipy.special._several import power_series
 from fgrad.typing import Array, Operand
 
 HALF_LOG_TWO_PI = log(2 * pi) / 2
-
-
-def series(x: Array, coefficients: Sequence[float]) -> Any:
-    """Return the sum of coefficients times 1, x, x^2 and so on."""
-    total: Any = coefficients[-1]
-    for coefficient in coefficients[-2::-1]:
-        total = total * x + coefficient
-    return total
 
 
 STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
@@ -44,7 +35,7 @@ def stirling_rest(a: Array | float) -> Any:
     """Return log gamma(a) - (a - 1/2) log a + a - 1/2 log 2 pi, which is about 1 / 12a."""
     small, large = np.where(a < 10, a, 10.0), np.where(a < 10, 10.0, a)
     direct = special.gammaln(small) - (small - 0.5) * np.log(small) + small - HALF_LOG_TWO_PI
-    return np.where(a < 10, direct, series(1 / (large * large), STIRLING) / large)
+    return np.where(a < 10, direct, power_series(1 / (large * large), STIRLING) / large)
 
 
 def digamma_rest(a: Array) -> Any:
@@ -52,7 +43,7 @@ def digamma_rest(a: Array) -> Any:
     small, large = np.where(a < 10, a, 10.0), np.where(a < 10, 10.0, a)
     direct = np.log(small) - 0.5 / small - special.digamma(small)
     inverse = 1 / (large * large)
-    return np.where(a < 10, direct, series(inverse, DIGAMMA) * inverse)
+    return np.where(a < 10, direct, power_series(inverse, DIGAMMA) * inverse)
 
 
 def log_gamma_step(a: Array, b: object) -> Any:
@@ -76,7 +67,7 @@ def digamma_step_rest(a: Array, b: Array) -> Any:
 def _step_rest(a: Array, b: Operand) -> Any:
     """Return digamma(a + b) - digamma(a) - (log(a + b) - log(a)), by the series of digamma."""
     end = a + b
-    rest = series(1 / a**2, DIGAMMA) / a**2 - series(1 / end**2, DIGAMMA) / end**2
+    rest = power_series(1 / a**2, DIGAMMA) / a**2 - power_series(1 / end**2, DIGAMMA) / end**2
     return b / (2 * a * end) + rest
 
 
@@ -85,11 +76,11 @@ def log1p_fall(x: Array) -> Any:
     near = np.abs(x) < 0.05
     small = np.where(near, x, 0.0)
     terms = [(-1) ** k / k for k in range(2, 15)]
-    return np.where(near, small * small * series(small, terms), x - np.log1p(x))
+    return np.where(near, small * small * power_series(small, terms), x - np.log1p(x))
 
 
 def half_digamma_step(df: Array) -> Any:
     """Return digamma((df + 1) / 2) - digamma(df / 2) - 1 / df, which is about 1 / 2 df^2."""
     total = sum(2 / ((df + 2 * k) * (df + 2 * k + 1) * (df + 2 * k + 2)) for k in range(10))
     inverse = 1 / (df + 20) ** 2
-    return total + series(inverse, DOUBLED) * inverse
+    return total + power_series(inverse, DOUBLED) * inverse

@@ -82,6 +82,8 @@ class Law:
             up to `x`: a function of the index of the parameter whose score determines the direction, `x` and the
             parameters. The arrays have one column, and the results one for each node.
         samples: calls of the distribution function.
+        far_lower, far_upper: the logarithms of `lower` and `upper` far out, also where these underflow, composed of
+            ordinary operations; None if they do not underflow.
     """
 
     name: str
@@ -94,12 +96,14 @@ class Law:
     scores: tuple[Callable[..., Any], ...]
     stretch: Callable[..., tuple[Any, Any]]
     samples: tuple[Sample, ...]
+    far_lower: Any = None
+    far_upper: Any = None
     _slope: Primitive = field(init=False)
     _tail: Primitive = field(init=False)
     _inverse: Primitive = field(init=False)
 
     def __post_init__(self) -> None:
-        firsts = [{"orders": self._raised(self._none, place)} for place in range(len(self.scores))]
+        firsts = [{"orders": raised(self._none, place)} for place in range(len(self.scores))]
         both = [{"above": False}, {"above": True}]
         self._slope = self._elementwise("slope", self._integral, self._slope_in, firsts)
         self._tail = self._elementwise("tail", self._tail_value, self._tail_in, both)
@@ -129,9 +133,23 @@ class Law:
         """Return the inverse of `sf`."""
         return apply(self._inverse, (q, *parameters), {"above": True})
 
+    def tails(
+        self, arguments: Callable[..., tuple[Any, ...]] = lambda *args: args, decreasing: bool = False
+    ) -> dict[str, Any]:
+        """Return formulas of tails: those of this law at arguments computed from others.
+
+        Args:
+            arguments: maps a number and parameters to those of this law.
+            decreasing: whether the number decreases with that of this law, so that the tails are exchanged.
+        """
+        tails = [(self.cdf, self.far_lower), (self.sf, self.far_upper)]
+        (cdf, far_logcdf), (sf, far_logsf) = tails[::-1] if decreasing else tails
+        formulas = {"cdf": cdf, "sf": sf, "far_logcdf": far_logcdf, "far_logsf": far_logsf}
+        return {name: (lambda *args, f=formula: f(*arguments(*args))) for name, formula in formulas.items()}
+
     def slope(self, place: int, x: ArrayLike, *parameters: Array) -> Any:
         """Return the derivative of `cdf` with respect to the parameter at an index."""
-        return apply(self._slope, (x, *parameters), {"orders": self._raised(self._none, place)})
+        return apply(self._slope, (x, *parameters), {"orders": raised(self._none, place)})
 
     # The distribution function, the survival function, and their inverses
 
@@ -164,14 +182,10 @@ class Law:
         """The orders of the distribution function itself."""
         return (0,) * len(self.scores)
 
-    @staticmethod
-    def _raised(orders: tuple[int, ...], place: int, by: int = 1) -> tuple[int, ...]:
-        return tuple(order + by * (i == place) for i, order in enumerate(orders))
-
     def _slope_in(self, place: int, ans: Array | None, x: Array, *parameters: Operand, orders: tuple[int, ...]) -> Any:
         """Return the derivative with respect to `x`, a derivative of the density, or the next one in a parameter."""
         if place:
-            return apply(self._slope, (x, *parameters), {"orders": self._raised(orders, place - 1)})
+            return apply(self._slope, (x, *parameters), {"orders": raised(orders, place - 1)})
         density = flat_exp(self.log_density(x, *parameters))
         if not any(orders):
             return density
@@ -182,14 +196,10 @@ class Law:
         """Return a derivative of the density with respect to its parameters, divided by the density."""
         place = next(i for i, order in enumerate(orders) if order)
         score = self.scores[place](coordinates, *parameters)
-        lower = self._raised(orders, place, by=-1)
+        lower = raised(orders, place, by=-1)
         if not any(lower):
             return score
-
-        def factor(parameter: Array) -> Any:
-            return self._factor(lower, coordinates, [*parameters[:place], parameter, *parameters[place + 1 :]])
-
-        value, change = jvp(factor, (parameters[place],), (np.ones_like(parameters[place]),))
+        value, change = with_slope(lambda *given: self._factor(lower, coordinates, given), place, parameters)
         return value * score + change
 
     def _integral(self, x: Array, *parameters: Operand, orders: tuple[int, ...]) -> Array:
@@ -238,6 +248,19 @@ class Law:
         primitive.broadcasts, primitive.scales = True, "pullback"
         primitive.batch = elementwise_batch(primitive)
         return register(primitive)
+
+
+def raised(orders: tuple[int, ...], place: int, by: int = 1) -> tuple[int, ...]:
+    """Return the orders of derivatives with one of them changed."""
+    return tuple(order + by * (i == place) for i, order in enumerate(orders))
+
+
+def with_slope(function: Callable[..., Any], place: int, args: Sequence[Any]) -> tuple[Any, Any]:
+    """Return an elementwise function of arguments, and its derivative with respect to one of them."""
+    value, slope = jvp(
+        lambda x: function(*args[:place], x, *args[place + 1 :]), (args[place],), (np.ones_like(args[place]),)
+    )
+    return value, slope
 
 
 NOTHING = -6000.0

@@ -1,15 +1,15 @@
 """Distribution families differentiable in their parameters: gamma, beta, F, Student's t, von Mises.
 
 GAMMA.cdf(x, a)                  the integral of the density up to x; `sf` is that above x
+GAMMA.far_lower(x, a)            the logarithm of the integral up to x, also where it underflows; `far_upper` above x
 BETA.ppf(q, a, b)                the point up to which the integral is q; `isf` counts from above
 STUDENT.log_density(x, df)       the logarithm of the density, without cancellation
-far_below_gamma(x, a)            the logarithm of the integral up to x, also where it underflows; likewise
-                                 far_above_gamma, and those of beta, f and student
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import log, pi
 from typing import Any
 
@@ -20,6 +20,7 @@ from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.ops.families import sample
 from fgrad.scipy import _special as special
+from fgrad.scipy.special._several import power_series
 from fgrad.scipy.stats._base import is_moderate
 from fgrad.scipy.stats._gammas import (
     HALF_LOG_TWO_PI,
@@ -27,7 +28,6 @@ from fgrad.scipy.stats._gammas import (
     digamma_step_rest,
     half_digamma_step,
     log1p_fall,
-    series,
     stirling_rest,
 )
 from fgrad.scipy.stats._integrals import EVEN_NODES, EVEN_WEIGHTS, FALL, NODES, WEIGHTS, Law, reach
@@ -49,7 +49,7 @@ def _less_its_linear_part(w: Array) -> Any:
     terms = [1 / 2]
     for k in range(3, 17):
         terms.append(-terms[-1] / k)
-    return np.where(w < 0.5, small * small * series(small, terms), w + np.expm1(-w))
+    return np.where(w < 0.5, small * small * power_series(small, terms), w + np.expm1(-w))
 
 
 def _deviance(x: Array, center: Operand) -> Any:
@@ -104,15 +104,18 @@ def _gamma_log_density(x: Array, a: Array) -> Any:
     return np.where(zero, _at_end(a, 0.0), log_density)
 
 
+def _gamma_fall(s: Array, x: Operand, a: Operand, direction: Any) -> Any:
+    """Return the decrease of the logarithm of the density of log t, at the distance `s` from log x in a direction."""
+    return x * np.expm1(direction * s) - direction * a * s
+
+
+def _gamma_slope(s: Array, x: Operand, a: Operand, direction: Any) -> Any:
+    return direction * (x * np.exp(direction * s) - a)
+
+
 def _gamma_stretch(place: int, x: Array, a: Array) -> tuple[Any, Any]:
     direction = np.where(np.log(x) < special.digamma(np.maximum(a, 1.0)), -1.0, 1.0)
-
-    def fall(s: Array) -> Any:
-        return x * np.expm1(direction * s) - direction * a * s
-
-    def slope(s: Array) -> Any:
-        return direction * (x * np.exp(direction * s) - a)
-
+    fall, slope = (partial(each, x=x, a=a, direction=direction) for each in (_gamma_fall, _gamma_slope))
     lowest = np.maximum(direction * np.log(a / x), 0.0)
     largest = np.maximum(a, x)
     above = lowest + np.minimum(np.sqrt(2 * FALL / largest), np.log(2 * FALL / largest + 2))
@@ -126,26 +129,11 @@ def _far_log_gamma(x: Array, a: Array, direction: float) -> Any:
     """Return the logarithm of the probability below `x`, far below `a`; with direction 1 above `x`, far above `a`."""
     x = np.minimum(x, a) if direction < 0 else np.maximum(x, a)
 
-    def fall(s: Array, x: Operand, a: Operand) -> Any:
-        return x * np.expm1(direction * s) - direction * a * s
-
-    def slope(s: Array, x: Operand, a: Operand) -> Any:
-        return direction * (x * np.exp(direction * s) - a)
-
     def end(x: Operand, a: Operand) -> Any:
         return (FALL + x) / a if direction < 0 else np.minimum(np.sqrt(2 * FALL / x), np.log(2 * FALL / x + 2))
 
+    fall, slope = (partial(each, direction=direction) for each in (_gamma_fall, _gamma_slope))
     return _gamma_log_density(x, a) + np.log(x) + _log_integral(fall, slope, end, x, a)
-
-
-def far_below_gamma(x: Any, a: Any) -> Any:
-    """Return the logarithm of the distribution function of the gamma distribution, far below the mean."""
-    return _far_log_gamma(x, a, -1.0)
-
-
-def far_above_gamma(x: Any, a: Any) -> Any:
-    """Return the logarithm of the survival function of the gamma distribution, far above the mean."""
-    return _far_log_gamma(x, a, 1.0)
 
 
 GAMMA = Law(
@@ -154,6 +142,8 @@ GAMMA = Law(
     upper=lambda x, a: special.gammaincc(a, x),
     lower_inverse=lambda q, a: special.gammaincinv(a, q),
     upper_inverse=lambda q, a: special.gammainccinv(a, q),
+    far_lower=lambda x, a: _far_log_gamma(x, a, -1.0),
+    far_upper=lambda x, a: _far_log_gamma(x, a, 1.0),
     log_density=_gamma_log_density,
     coordinates=np.log,
     scores=(lambda log_t, a: log_t - special.digamma(a),),
@@ -180,6 +170,21 @@ def _beta_log_density(x: Array, a: Array | float, b: Array | float) -> Any:
     return np.where(zero, _at_end(a, np.log(b)), np.where(one, _at_end(b, np.log(a)), log_density))
 
 
+def _log_shrinkage(s: Array, p: Array, q: Array) -> Any:
+    """Return log(q + p exp(-s)), by which the logarithm of 1 / (1 - t) decreases."""
+    lost = p * np.expm1(-s)
+    return np.where(lost > -0.5, np.log1p(np.maximum(lost, -0.5)), np.log(q + p * np.exp(-s)))
+
+
+def _logit_fall(s: Array, p: Array, q: Array, a: Operand, b: Operand) -> Any:
+    """Return the decrease of the logarithm of the density of the logit, at the distance `s` below log p / q."""
+    return a * s + (a + b) * _log_shrinkage(s, p, q)
+
+
+def _logit_slope(s: Array, p: Array, q: Array, a: Operand, b: Operand) -> Any:
+    return a - (a + b) * p * np.exp(-s - _log_shrinkage(s, p, q))
+
+
 def _logit_stretch(down: Array, p: Array, q: Array, a: Array, b: Array) -> tuple[Any, Any]:
     """Integrate downwards from log p / q; upwards is downwards with the parts and the parameters exchanged.
 
@@ -194,22 +199,11 @@ def _logit_stretch(down: Array, p: Array, q: Array, a: Array, b: Array) -> tuple
     inside = (p > 0) & (q > 0)
     kernel = log_kernel(p, q, a, b)
     p, q, a, b = (np.where(down, own, other) for own, other in ((p, q), (q, p), (a, b), (b, a)))
-
-    def log_shrinkage(s: Array) -> Any:
-        """Return log(q + p exp(-s)), by which the logarithm of 1 / (1 - t) decreases."""
-        lost = p * np.expm1(-s)
-        return np.where(lost > -0.5, np.log1p(lost), np.log(q + p * np.exp(-s)))
-
-    def fall(s: Array) -> Any:
-        return a * s + (a + b) * log_shrinkage(s)
-
-    def slope(s: Array) -> Any:
-        return a - (a + b) * p * np.exp(-s - log_shrinkage(s))
-
+    fall, slope = (partial(each, p=p, q=q, a=a, b=b) for each in (_logit_fall, _logit_slope))
     lowest = np.maximum(np.log(p) - np.log(q) + np.log(b) - np.log(a), 0.0)
     length = reach(fall, slope, lowest, (FALL + fall(lowest) - (a + b) * np.log(q)) / a)
     s = length * NODES
-    shrinkage = log_shrinkage(s)
+    shrinkage = _log_shrinkage(s, p, q)
     log_q = np.log(q) - shrinkage
     log_p = np.where(log_q > -0.5, np.log(p) - s - shrinkage, np.log(-np.expm1(log_q)))
     log_q = np.where(log_p < -0.5, np.log1p(-np.exp(log_p)), log_q)
@@ -229,30 +223,10 @@ def _far_log_beta(p: Array, q: Array, a: Array, b: Array) -> Any:
     """Return the logarithm of the probability below `p`, far below the mean, for parts p + q = 1."""
     p, q = np.minimum(p, a / (a + b)), np.maximum(q, b / (a + b))
 
-    def shrinkage(s: Array, p: Array, q: Array) -> Any:
-        lost = p * np.expm1(-s)
-        return np.where(lost > -0.5, np.log1p(np.maximum(lost, -0.5)), np.log(q + p * np.exp(-s)))
-
-    def fall(s: Array, p: Array, q: Array, a: Operand, b: Operand) -> Any:
-        return a * s + (a + b) * shrinkage(s, p, q)
-
-    def slope(s: Array, p: Array, q: Array, a: Operand, b: Operand) -> Any:
-        return a - (a + b) * p * np.exp(-s - shrinkage(s, p, q))
-
     def end(p: Array, q: Array, a: Operand, b: Operand) -> Any:
         return (FALL - (a + b) * np.log(q)) / a
 
-    return log_kernel(p, q, a, b) + _log_integral(fall, slope, end, p, q, a, b)
-
-
-def far_below_beta(x: Array, a: Array, b: Array) -> Any:
-    """Return the logarithm of the distribution function of the beta distribution, far below the mean."""
-    return _far_log_beta(x, 1 - x, a, b)
-
-
-def far_above_beta(x: Array, a: Array, b: Array) -> Any:
-    """Return the logarithm of the survival function of the beta distribution, far above the mean."""
-    return _far_log_beta(1 - x, x, b, a)
+    return log_kernel(p, q, a, b) + _log_integral(_logit_fall, _logit_slope, end, p, q, a, b)
 
 
 BETA = Law(
@@ -261,6 +235,8 @@ BETA = Law(
     upper=lambda x, a, b: special.betaincc(a, b, x),
     lower_inverse=lambda q, a, b: special.betaincinv(a, b, q),
     upper_inverse=lambda q, a, b: special.betainccinv(a, b, q),
+    far_lower=lambda x, a, b: _far_log_beta(x, 1 - x, a, b),
+    far_upper=lambda x, a, b: _far_log_beta(1 - x, x, b, a),
     log_density=_beta_log_density,
     coordinates=lambda x: (np.log(x), np.log1p(-x)),
     scores=(
@@ -312,24 +288,14 @@ def _parts_of_ratio(ratio: Any) -> tuple[Any, Any]:
     return 1 / (1 + 1 / ratio), 1 / (1 + ratio)
 
 
-def far_below_f(x: Array, n: Any, m: Any) -> Any:
-    """Return the logarithm of the distribution function of the F distribution, far below the mean."""
-    p, q = _parts_of_ratio(n * x / m)
-    return _far_log_beta(p, q, n / 2, m / 2)
-
-
-def far_above_f(x: Array, n: Any, m: Any) -> Any:
-    """Return the logarithm of the survival function of the F distribution, far above the mean."""
-    p, q = _parts_of_ratio(n * x / m)
-    return _far_log_beta(q, p, m / 2, n / 2)
-
-
 F_RATIO = Law(
     name="f_distribution",
     lower=lambda x, n, m: special.fdtr(n, m, x),
     upper=lambda x, n, m: special.fdtrc(n, m, x),
     lower_inverse=lambda q, n, m: special.fdtri(n, m, q),
     upper_inverse=lambda q, n, m: 1 / special.fdtri(m, n, q),
+    far_lower=lambda x, n, m: _far_log_beta(*_parts_of_ratio(n * x / m), n / 2, m / 2),
+    far_upper=lambda x, n, m: _far_log_beta(*_parts_of_ratio(n * x / m)[::-1], m / 2, n / 2),
     log_density=_f_log_density,
     coordinates=lambda x: _f_coordinates(np.log(x)),
     scores=(
@@ -393,7 +359,7 @@ def _student_stretch(place: int, x: Array, df: Array) -> tuple[Any, Any]:
     return lambda df: np.logaddexp(0.0, 2 * log_t - np.log(df)), weights
 
 
-def far_above_student(x: Array, df: Array) -> Any:
+def _far_log_student(x: Array, df: Array) -> Any:
     """Return the logarithm of the survival function of Student's t distribution, far above 0."""
     x = np.maximum(x, 1.0)
     length = np.hypot(1.0, x / np.sqrt(df))  # its square may overflow
@@ -412,17 +378,14 @@ def far_above_student(x: Array, df: Array) -> Any:
     return density + np.log(x) + _log_integral(fall, slope, end, share, df)
 
 
-def far_below_student(x: Array, df: Array) -> Any:
-    """Return the logarithm of the distribution function of Student's t distribution, far below 0."""
-    return far_above_student(-x, df)
-
-
 STUDENT = Law(
     name="student_distribution",
     lower=lambda x, df: special.stdtr(df, x),
     upper=lambda x, df: special.stdtr(df, -x),
     lower_inverse=lambda q, df: special.stdtrit(df, q),
     upper_inverse=lambda q, df: -special.stdtrit(df, q),
+    far_lower=lambda x, df: _far_log_student(-x, df),
+    far_upper=_far_log_student,
     log_density=_student_log_density,
     coordinates=lambda x: lambda df: log1p_square(x / np.sqrt(df)),
     scores=(_student_score,),

@@ -17,7 +17,7 @@ from fgrad.scipy import _special as special
 from fgrad.scipy.stats._continuous import EULER, constant
 from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, digamma_rest, log1p_fall, stirling_rest
 from fgrad.scipy.stats._integrals import flat_exp
-from fgrad.scipy.stats._laws import GAMMA, far_above_gamma, far_below_gamma, log1p_square, log_tail, over_square
+from fgrad.scipy.stats._laws import GAMMA, log1p_square, log_tail, over_square
 from fgrad.scipy.stats._quantiles import inverse
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
 from fgrad.typing import Array, Operand
@@ -65,8 +65,7 @@ maxwell = Continuous(
     logpdf=lambda x: log(2 / pi) / 2 + 2 * np.log(x) - x * x / 2,
     power=constant(3.0),     fall=lambda x: x,
     open_density=True,       open_tails=True,
-    cdf=lambda x: GAMMA.cdf(x * x / 2, 1.5), sf=lambda x: GAMMA.sf(x * x / 2, 1.5),
-    far_logcdf=lambda x: far_below_gamma(x * x / 2, 1.5), far_logsf=lambda x: far_above_gamma(x * x / 2, 1.5),
+    **GAMMA.tails(lambda x: (x * x / 2, 1.5)),
     ppf=lambda q: np.sqrt(2 * GAMMA.ppf(q, 1.5)), isf=lambda q: np.sqrt(2 * GAMMA.isf(q, 1.5)),
     mean=constant(2 * sqrt(2 / pi)), var=constant(3 - 8 / pi),
     entropy=constant(EULER + log(2 * pi) / 2 - 0.5),
@@ -79,9 +78,7 @@ chi = Continuous(
     power=lambda df: df,     fall=lambda x, df: x,
     scores=(lambda x, df: np.log(x) - (log(2) + special.digamma(df / 2)) / 2,),
     open_tails=True,
-    cdf=lambda x, df: GAMMA.cdf(x * x / 2, df / 2), sf=lambda x, df: GAMMA.sf(x * x / 2, df / 2),
-    far_logcdf=lambda x, df: far_below_gamma(x * x / 2, df / 2),
-    far_logsf=lambda x, df: far_above_gamma(x * x / 2, df / 2),
+    **GAMMA.tails(lambda x, df: (x * x / 2, df / 2)),
     ppf=lambda q, df: np.sqrt(2 * GAMMA.ppf(q, df / 2)), isf=lambda q, df: np.sqrt(2 * GAMMA.isf(q, df / 2)),
     mean=lambda df: np.sqrt(df) * np.exp(_log_shortening(df / 2)),
     var=lambda df: -df * np.expm1(2 * _log_shortening(df / 2)),
@@ -97,9 +94,7 @@ nakagami = Continuous(
     power=lambda nu: 2 * nu, fall=lambda x, nu: 2 * nu * x,
     scores=(lambda x, nu: np.log(nu) + 1 - special.digamma(nu) + 2 * np.log(x) - x * x,),
     open_tails=True,
-    cdf=lambda x, nu: GAMMA.cdf(nu * x * x, nu),     sf=lambda x, nu: GAMMA.sf(nu * x * x, nu),
-    far_logcdf=lambda x, nu: far_below_gamma(nu * x * x, nu),
-    far_logsf=lambda x, nu: far_above_gamma(nu * x * x, nu),
+    **GAMMA.tails(lambda x, nu: (nu * x * x, nu)),
     ppf=lambda q, nu: np.sqrt(GAMMA.ppf(q, nu) / nu), isf=lambda q, nu: np.sqrt(GAMMA.isf(q, nu) / nu),
     mean=lambda nu: np.exp(_log_shortening(nu)), var=lambda nu: -np.expm1(2 * _log_shortening(nu)),
     entropy=lambda nu: _chi_entropy(nu) - np.log(2 * nu) / 2,

@@ -112,6 +112,12 @@ class Elliptical(Multivariate):
         taken = np.asarray(marginal.mean if hasattr(marginal, "mean") else marginal.loc, np.intp)
         return center[taken], shape[np.ix_(taken, taken)]
 
+    def _valid(self, center: Any, shape: Any, *df: Any) -> tuple[Any, ...]:
+        """Return the vector, the matrix and the degrees of freedom, if there are any, after SciPy's checks."""
+        parameters = (*self._center_and_shape(center, shape), *(self._double(1 if x is None else x) for x in df))
+        self._checked("__call__", *parameters)
+        return parameters
+
     def _center_and_shape(self, center: Array | None, shape: Any) -> tuple[Any, Any]:
         """Return the vector and the matrix, with SciPy's defaults."""
         if isinstance(shape, stats.Covariance):
@@ -179,8 +185,7 @@ class MultivariateNormal(Elliptical):
             Tensor([-0.5, -0.5])
         """
         self._no_singular(allow_singular)
-        mean, cov = self._center_and_shape(mean, cov)
-        self._checked("__call__", mean, cov)
+        mean, cov = self._valid(mean, cov)
         distance, log_determinant = self._distance(x, mean, cov)
         return _squeezed(-0.5 * (mean.shape[0] * LOG_TWO_PI + log_determinant + distance))
 
@@ -217,8 +222,7 @@ class MultivariateNormal(Elliptical):
                     [ 0.09188815, -0.04594407]])
         """
         self._no_singular(allow_singular)
-        mean, cov = self._center_and_shape(mean, cov)
-        self._checked("__call__", mean, cov)
+        mean, cov = self._valid(mean, cov)
         options = {"maxpts": maxpts, "abseps": abseps, "releps": releps, **options}
         return _squeezed(NORMAL(*self._limits(x, lower_limit, mean), _symmetric(cov), **options))
 
@@ -278,8 +282,7 @@ class MultivariateNormal(Elliptical):
             Tensor([[0.25 , 0.   ],
                     [0.   , 0.125]])
         """
-        mean, cov = self._center_and_shape(mean, cov)
-        self._checked("__call__", mean, cov)
+        mean, cov = self._valid(mean, cov)
         return 0.5 * (mean.shape[0] * (LOG_TWO_PI + 1) + _factor(cov)[1])
 
 
@@ -319,9 +322,7 @@ class MultivariateT(Elliptical):
             >>> fg.grad(stats.multivariate_t.logpdf)(np.array([1.0, 2.0]), np.zeros(2), df=3.0)
             Tensor([-0.625, -1.25 ])
         """
-        loc, shape = self._center_and_shape(loc, shape)
-        df = self._double(1 if df is None else df)
-        self._checked("__call__", loc, shape, df)
+        loc, shape, df = self._valid(loc, shape, df)
         distance, log_determinant = self._distance(x, loc, shape)
         dim, half = loc.shape[0], df / 2
         constant = log_gamma_step(half, dim / 2) - dim / 2 * np.log(df * pi) - log_determinant / 2
@@ -374,9 +375,7 @@ class MultivariateT(Elliptical):
         """
         self._no_singular(allow_singular)
         refuse_derivative(df, "df", f"{self.full_name}.cdf")
-        loc, shape = self._center_and_shape(loc, shape)
-        df = self._double(1 if df is None else df)
-        self._checked("__call__", loc, shape, df)
+        loc, shape, df = self._valid(loc, shape, df)
         lower, upper = self._limits(x, lower_limit, loc)
         return _squeezed(STUDENT(lower, upper, _symmetric(shape), df, maxpts=maxpts, random_state=random_state))
 
@@ -427,9 +426,7 @@ class MultivariateT(Elliptical):
             Tensor([[0.25 , 0.   ],
                     [0.   , 0.125]])
         """
-        loc, shape = self._center_and_shape(None, shape)
-        df = self._double(1 if df is None else df)
-        self._checked("__call__", loc, shape, df)
+        loc, shape, df = self._valid(None, shape, df)
         dim, half = loc.shape[0], df / 2
         steps = (half + dim / 2) * digamma_step(half, dim / 2) - log_gamma_step(half, dim / 2)
         return steps + dim / 2 * np.log(df * pi) + _factor(shape)[1] / 2

@@ -15,7 +15,7 @@ import numpy as np
 
 from fgrad.core.primitive import Primitive, Rule
 from fgrad.ops.families import Domain, elementwise
-from fgrad.transforms.forward import jvp
+from fgrad.scipy.stats._integrals import with_slope
 from fgrad.typing import Array
 
 Formula = Callable[..., Any]
@@ -49,12 +49,7 @@ def inverse(
         unit = x if of_log else 1.0
         if place == 0:
             return unit / steepness
-
-        def of_shape(shape: Array) -> Any:
-            return tail(x, *shapes[: place - 1], shape, *shapes[place:])
-
-        shape = shapes[place - 1]
-        return -jvp(of_shape, (shape,), (np.ones_like(shape),))[1] / steepness * unit
+        return -with_slope(tail, place, (x, *shapes))[1] / steepness * unit
 
     def rule(place: int) -> Rule:
         return lambda ans, q, *shapes: lambda ct: ct * slope(place, ans, shapes)

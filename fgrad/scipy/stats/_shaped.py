@@ -17,20 +17,11 @@ from fgrad.core.tensor import apply
 from fgrad.scipy import _special as special
 from fgrad.scipy.special.errorfunctions import erfcx_slope
 from fgrad.scipy.special.polygammas import polygamma
-from fgrad.scipy.stats._continuous import EULER, above, constant, laplace, lognorm
+from fgrad.scipy.stats._continuous import EULER, above, constant, laplace, lognorm, norm, transformed
 from fgrad.scipy.stats._extremes import scaled_exp1
 from fgrad.scipy.stats._gammas import HALF_LOG_TWO_PI, digamma_rest, digamma_step, stirling_rest
 from fgrad.scipy.stats._integrals import flat_exp, gauss_legendre
-from fgrad.scipy.stats._laws import (
-    BETA,
-    GAMMA,
-    far_above_gamma,
-    far_below_beta,
-    far_below_gamma,
-    log1p_square,
-    log_kernel,
-    log_tail,
-)
+from fgrad.scipy.stats._laws import BETA, GAMMA, log1p_square, log_kernel, log_tail
 from fgrad.scipy.stats._quantiles import inverse
 from fgrad.scipy.stats._univariate import Continuous, log_of_complement
 from fgrad.typing import Array, Operand
@@ -43,11 +34,6 @@ _LOG_TINY = log(_TINY)
 def _all_fixed(formulas: dict[str, Any], *shapes: float) -> dict[str, Any]:
     """Return formulas of tails and quantiles with fixed shape parameters."""
     return {name: fixed(formulas[name], *shapes) for name in ("cdf", "logcdf", "sf", "logsf", "ppf", "isf")}
-
-
-def _of_log(formulas: dict[str, Any]) -> dict[str, Any]:
-    """Return formulas of tails for a number whose logarithm, times `c`, has the given ones."""
-    return {name: (lambda x, c, f=formulas[name]: f(c * np.log(x))) for name in ("cdf", "logcdf", "sf", "logsf")}
 
 
 def fixed(formula: Callable[..., Any], *shapes: float) -> Callable[..., Any]:
@@ -155,8 +141,8 @@ gennorm = Continuous(
     stats.gennorm,
     logpdf=lambda x, beta: np.log(beta / 2) - special.gammaln(1 / beta) - _size_power(x, beta),
     cdf=lambda x, beta: _gennorm_cdf(x, beta), sf=lambda x, beta: _gennorm_cdf(-x, beta),
-    far_logcdf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
-    far_logsf=lambda x, beta: far_above_gamma(np.abs(x) ** beta, 1 / beta) - log(2),
+    far_logcdf=lambda x, beta: GAMMA.far_upper(np.abs(x) ** beta, 1 / beta) - log(2),
+    far_logsf=lambda x, beta: GAMMA.far_upper(np.abs(x) ** beta, 1 / beta) - log(2),
     ppf=lambda q, beta: -_gennorm_isf(q, beta), isf=lambda q, beta: _gennorm_isf(q, beta),
     mean=lambda beta: 0.0 * beta,
     var=lambda beta: np.exp(special.gammaln(3 / beta) - special.gammaln(1 / beta)),
@@ -171,8 +157,8 @@ loggamma = Continuous(
     scores=(lambda x, c: x - special.digamma(c),),
     cdf=lambda x, c: _loggamma_tail(x, c, np.exp, GAMMA.cdf),
     sf=lambda x, c: _loggamma_tail(x, c, lambda low: -np.expm1(low), GAMMA.sf),
-    far_logcdf=lambda x, c: np.where(x < -300, c * x - special.gammaln(c + 1), far_below_gamma(np.exp(x), c)),
-    far_logsf=lambda x, c: far_above_gamma(np.exp(x), c),
+    far_logcdf=lambda x, c: np.where(x < -300, c * x - special.gammaln(c + 1), GAMMA.far_lower(np.exp(x), c)),
+    far_logsf=lambda x, c: GAMMA.far_upper(np.exp(x), c),
     ppf=lambda q, c: _loggamma_quantile(GAMMA.ppf(q, c), np.log(q), c),
     isf=lambda q, c: _loggamma_quantile(GAMMA.isf(q, c), np.log1p(-q), c),
     mean=special.digamma,    var=lambda c: polygamma(1, c),
@@ -199,8 +185,7 @@ loglaplace = Continuous(
     tail_power=lambda c: -c, tail_fall=lambda x, c: 0.0 * x,
     scores=(lambda x, c: 1 / c - np.abs(np.log(x)),),
     open_density=True,       open_tails=True,
-    **_of_log(laplace.formulas),
-    ppf=lambda q, c: np.exp(laplace.formulas["ppf"](q) / c), isf=lambda q, c: np.exp(laplace.formulas["isf"](q) / c),
+    **transformed(laplace.formulas, lambda x, c: c * np.log(x), lambda z, c: np.exp(z / c)),
     mean=lambda c: above(1, c, lambda c: c * c / (c * c - 1)),
     var=lambda c: above(2, c, lambda c: c * c / (c * c - 4) - (c * c / (c * c - 1)) ** 2),
     entropy=lambda c: 1 + np.log(2 / c),
@@ -219,8 +204,8 @@ betaprime = Continuous(
     open_density=True,       open_tails=True,
     cdf=lambda x, a, b: np.where(x > 1, BETA.sf(1 / (1 + x), b, a), BETA.cdf(x / (1 + x), a, b)),
     sf=lambda x, a, b: np.where(x > 1, BETA.cdf(1 / (1 + x), b, a), BETA.sf(x / (1 + x), a, b)),
-    far_logcdf=lambda x, a, b: far_below_beta(x / (1 + x), a, b),
-    far_logsf=lambda x, a, b: far_below_beta(1 / (1 + x), b, a),
+    far_logcdf=lambda x, a, b: BETA.far_lower(x / (1 + x), a, b),
+    far_logsf=lambda x, a, b: BETA.far_lower(1 / (1 + x), b, a),
     ppf=lambda q, a, b: apply(_odds_ppf, (q, a, b)), isf=lambda q, a, b: apply(_odds_isf, (q, a, b)),
     mean=lambda a, b: above(1, b, lambda b: a / (b - 1)),
     var=lambda a, b: above(2, b, lambda b: a * (a + b - 1) / ((b - 2) * (b - 1) ** 2)),
@@ -233,10 +218,7 @@ johnsonsu = Continuous(
         np.log(b) - HALF_LOG_TWO_PI - log1p_square(x) / 2 - (a + b * np.arcsinh(x)) ** 2 / 2
     ),
     allowed=of_second,
-    cdf=lambda x, a, b: special.ndtr(a + b * np.arcsinh(x)), sf=lambda x, a, b: special.ndtr(-a - b * np.arcsinh(x)),
-    logcdf=lambda x, a, b: special.log_ndtr(a + b * np.arcsinh(x)),
-    logsf=lambda x, a, b: special.log_ndtr(-a - b * np.arcsinh(x)),
-    ppf=lambda q, a, b: np.sinh((special.ndtri(q) - a) / b), isf=lambda q, a, b: np.sinh((-special.ndtri(q) - a) / b),
+    **transformed(norm.formulas, lambda x, a, b: a + b * np.arcsinh(x), lambda z, a, b: np.sinh((z - a) / b)),
     mean=lambda a, b: -np.exp(b**-2 / 2) * np.sinh(a / b),
     var=lambda a, b: np.expm1(b**-2) * (np.exp(b**-2) * np.cosh(2 * a / b) + 1) / 2,
 )
@@ -249,12 +231,7 @@ johnsonsb = Continuous(
     ),
     allowed=of_second,
     open_density=True,       open_tails=True,
-    cdf=lambda x, a, b: special.ndtr(a + b * special.logit(x)),
-    sf=lambda x, a, b: special.ndtr(-a - b * special.logit(x)),
-    logcdf=lambda x, a, b: special.log_ndtr(a + b * special.logit(x)),
-    logsf=lambda x, a, b: special.log_ndtr(-a - b * special.logit(x)),
-    ppf=lambda q, a, b: special.expit((special.ndtri(q) - a) / b),
-    isf=lambda q, a, b: special.expit((-special.ndtri(q) - a) / b),
+    **transformed(norm.formulas, lambda x, a, b: a + b * special.logit(x), lambda z, a, b: special.expit((z - a) / b)),
 )
 """Johnson's bounded distribution: `a + b log(x / (1 - x))` is normal."""
 
@@ -268,12 +245,11 @@ fatiguelife = Continuous(
     rest=lambda x, c: (x - 1 / x) / (2 * c * c) - x / (1 + x),
     scores=(lambda x, c: (((x - 1) / c) ** 2 / x - 1) / c,),
     open_density=True,       open_tails=True,
-    cdf=lambda x, c: special.ndtr((np.sqrt(x) - 1 / np.sqrt(x)) / c),
-    sf=lambda x, c: special.ndtr((1 / np.sqrt(x) - np.sqrt(x)) / c),
-    logcdf=lambda x, c: special.log_ndtr((np.sqrt(x) - 1 / np.sqrt(x)) / c),
-    logsf=lambda x, c: special.log_ndtr((1 / np.sqrt(x) - np.sqrt(x)) / c),
-    ppf=lambda q, c: np.exp(2 * np.arcsinh(c * special.ndtri(q) / 2)),
-    isf=lambda q, c: np.exp(-2 * np.arcsinh(c * special.ndtri(q) / 2)),
+    **transformed(
+        norm.formulas,
+        lambda x, c: (np.sqrt(x) - 1 / np.sqrt(x)) / c,
+        lambda z, c: np.exp(2 * np.arcsinh(c * z / 2)),
+    ),
     mean=lambda c: 1 + c * c / 2, var=lambda c: c * c * (1 + 1.25 * c * c),
 )
 """The Birnbaum-Saunders distribution of the fatigue life of a material."""

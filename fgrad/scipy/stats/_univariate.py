@@ -83,7 +83,6 @@ Raises:
 _OF_POINTS = """
 Args:
     x: the points of evaluation.
-    args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
 Returns:
     An array of the shape to which the arguments broadcast, in double precision as in SciPy.
@@ -93,14 +92,7 @@ Raises:
     NoDerivativeError: a ValueError; `x` is a count, and is differentiated.
 """
 
-_OF_DENSITIES = """
-Args:
-    x: the points of evaluation.
-    args, kwds: shape parameters, `loc` and `scale`, by name or position.
-
-Returns:
-    An array of the shape to which the arguments broadcast, in double precision as in SciPy.
-
+_OF_REAL_NUMBERS = """
 Raises:
     TypeError: a parameter is missing or unknown.
     DtypeError: a TypeError; an argument is complex.
@@ -109,14 +101,9 @@ Raises:
 _OF_PROBABILITIES = """
 Args:
     q: a probability.
-    args, kwds: shape parameters, `loc` and `scale`, by name or position.
 
 Returns:
     An array of the shape to which the arguments broadcast; NaN where `q` is not a probability.
-
-Raises:
-    TypeError: a parameter is missing or unknown.
-    DtypeError: a TypeError; an argument is complex.
 """
 
 _OF_COUNTS = """
@@ -300,7 +287,7 @@ class Located(Distribution):
         shapes, loc, scale = self._parameters(args, kwds)
         return self._formula("entropy")(*shapes) + np.log(scale) + 0.0 * loc
 
-    @differentiated(_OF_POINTS)
+    @differentiated(_OF_POINTS, _OF_PARAMETERS)
     def cdf(self, x: ArrayLike, *args: object, **kwds: object) -> Any:
         """Return the distribution function: the probability of `x` or less.
 
@@ -312,7 +299,7 @@ class Located(Distribution):
         """
         return self._tail("cdf", x, args, kwds, below=0.0, above=1.0)
 
-    @differentiated(_OF_POINTS)
+    @differentiated(_OF_POINTS, _OF_PARAMETERS)
     def sf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Any:
         """Return the survival function: the probability of more than `x`.
 
@@ -324,7 +311,7 @@ class Located(Distribution):
         """
         return self._tail("sf", x, args, kwds, below=1.0, above=0.0)
 
-    @differentiated(_OF_POINTS)
+    @differentiated(_OF_POINTS, _OF_PARAMETERS)
     def logcdf(self, x: ArrayLike, *args: object, **kwds: object) -> Any:
         """Return the logarithm of the distribution function, accurate in both tails.
 
@@ -336,7 +323,7 @@ class Located(Distribution):
         """
         return self._tail("logcdf", x, args, kwds, below=-np.inf, above=0.0)
 
-    @differentiated(_OF_POINTS)
+    @differentiated(_OF_POINTS, _OF_PARAMETERS)
     def logsf(self, x: ArrayLike, *args: object, **kwds: object) -> Any:
         """Return the logarithm of the survival function, accurate in both tails.
 
@@ -565,7 +552,7 @@ class Continuous(Located):
         far = np.logical_or(np.less(logarithm, FAR), self.form.has_power(y))
         return np.logical_and(far, np.isfinite(logarithm))
 
-    @differentiated(_OF_DENSITIES)
+    @differentiated(_OF_REAL_NUMBERS, _OF_POINTS, _OF_PARAMETERS)
     def logpdf(self, x: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Any:
         """Return the logarithm of the density.
 
@@ -583,7 +570,7 @@ class Continuous(Located):
         y = distance / scale
         return self._masked_log_density(y, scale, shapes, self._outside_density(y, shapes))
 
-    @differentiated(_OF_DENSITIES)
+    @differentiated(_OF_REAL_NUMBERS, _OF_POINTS, _OF_PARAMETERS)
     def pdf(self, x: ArrayLike, *args: object, **kwds: object) -> Any:
         """Return the density.
 
@@ -602,7 +589,7 @@ class Continuous(Located):
             return np.exp(logarithm)
         return far_density(self.form, distance, scale, *shapes)
 
-    @differentiated(_OF_PROBABILITIES)
+    @differentiated(_OF_PROBABILITIES, _OF_REAL_NUMBERS, _OF_PARAMETERS)
     def ppf(self, q: ArrayLike, *args: ArrayLike, **kwds: ArrayLike) -> Any:
         """Return the quantile: the inverse of the distribution function.
 
@@ -614,7 +601,7 @@ class Continuous(Located):
         """
         return self._quantile("ppf", q, args, kwds)
 
-    @differentiated(_OF_PROBABILITIES)
+    @differentiated(_OF_PROBABILITIES, _OF_REAL_NUMBERS, _OF_PARAMETERS)
     def isf(self, q: ArrayLike, *args: ArrayLike, **kwds: object) -> Any:
         """Return the inverse of the survival function.
 

@@ -155,11 +155,7 @@ def _iterating(method: Callable[..., Any], summary: str, extra: str, matrix: str
 
 
 def _in_precision_of(method: str, b: Array) -> Any:
-    """Return a right-hand side in the dtype of a method.
-
-    Raises:
-        UnsupportedError: a NotImplementedError; it is complex, and the method is for real numbers.
-    """
+    """Return a right-hand side in the dtype of a method."""
     if method != "minres":
         return b
     if b.dtype.kind == "c":
