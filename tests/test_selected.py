@@ -145,7 +145,7 @@ MODES = {
 @pytest.mark.parametrize("f", PROGRAMS, ids=lambda f: f.__name__)
 def test_elements_of_a_mask_are_those_of_the_plain_run(f, mode):
     found, expected = MODES[mode]
-    for x in (LINE, PLANE):
+    for x in (LINE, PLANE) if mode in ("value", "gradient", "batch") else (PLANE,):
         with np.errstate(all="ignore"):  # the mean of no elements
             np.testing.assert_allclose(found(f, x), expected(f, x), rtol=1e-6, atol=1e-12)
 
