@@ -1053,6 +1053,9 @@ def test_a_derivative_that_is_zero_comes_without_a_warning():
     assert fg.grad(lambda x, y: np.sum(np.floor(x)) + y, argnums=(0, 1))(x, 1.0)[1] == 1
 
 
+OF_FLOATS = ["grad", "jacfwd", "jacrev", "hessian", "derivatives", "laplacian", "linearize", "jvp"]
+
+
 class ArrayOfOthers:
     """An array of a library that fgrad does not know."""
 
@@ -1062,9 +1065,7 @@ class ArrayOfOthers:
         return np.ones(2, dtype)
 
 
-@pytest.mark.parametrize(
-    "name", ["grad", "jacfwd", "jacrev", "hessian", "derivatives", "laplacian", "linearize", "jvp"]
-)
+@pytest.mark.parametrize("name", OF_FLOATS)
 def test_arrays_of_other_libraries_are_no_constants(name):
     calls = {
         "derivatives": lambda f, x: fg.derivatives(f, 2)(x),
@@ -1074,6 +1075,28 @@ def test_arrays_of_other_libraries_are_no_constants(name):
     call = calls.get(name, lambda f, x: getattr(fg, name)(f)(x))
     with pytest.raises(NonNumericInputError, match=r"an array of \w+(.|\n)*np.asarray\(x\)"):
         call(lambda x: np.sum(np.sin(x)), ArrayOfOthers())
+
+
+@pytest.mark.parametrize("x", ["text", np.array(["text"]), {"a": "text"}, range(3)], ids=repr)
+@pytest.mark.parametrize("name", OF_FLOATS)
+def test_what_holds_no_number_is_no_constant(name, x):
+    calls = {
+        "derivatives": lambda f, x: fg.derivatives(f, 2)(x),
+        "jvp": lambda f, x: fg.jvp(f, (1.0, x), (1.0, x)),
+        "linearize": lambda f, x: fg.linearize(f, x),
+    }
+    call = calls.get(name, lambda f, x: getattr(fg, name)(f)(x))
+    with pytest.raises(NonNumericInputError, match="which (is not a number|has no)"):
+        call(lambda *args: 1.0, x)
+
+
+@pytest.mark.parametrize("name", ["gradients_function", "make_vjp", "vjp"])
+def test_arguments_of_which_none_holds_numbers_warn(name):
+    def f(x, y):
+        return 1.0
+
+    with pytest.warns(NoGradientWarning, match="no argument holds floating-point numbers; one is 'text'"):
+        getattr(fg, name)(f, "text", None) if name == "vjp" else getattr(fg, name)(f)("text", None)
 
 
 @pytest.mark.parametrize("x", [ArrayOfOthers(), np.array([1, 2])])

@@ -16,7 +16,7 @@ from fgrad.core.tree import flatten, outline_of, paths, unflatten
 from fgrad.core.views import like_argument
 from fgrad.errors.hints import names_keywords
 from fgrad.transforms.calls import Transformed, name_of
-from fgrad.transforms.linearization import differentiable, instead_of
+from fgrad.transforms.linearization import described, differentiable, instead_of
 from fgrad.transforms.running import is_array_of_others, is_number, owned, owned_tree, run_connected, untraced
 
 
@@ -35,7 +35,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
 
     Raises:
         TangentError: a ValueError; primals and tangents differ in structure or shape.
-        IntegerInputError, NonNumericInputError: TypeErrors; a primal is an integer, or an array of another library.
+        IntegerInputError, NonNumericInputError: TypeErrors; a primal is an integer, or not a number.
         NoResultError: a ValueError; `function` returns None.
         NotCallableError: a TypeError; `function` is not a function.
 
@@ -68,6 +68,12 @@ def _run_jvp(
         _moving(function, trace, lambda place=place: paths(primals)[place], leaf, tangent)  # type: ignore[misc]
         for place, (leaf, tangent) in enumerate(zip(leaves, tangent_leaves, strict=True))
     ]
+    if any([type(x) is not Tensor for x in inputs]):  # noqa: C419  # a generator takes twice the time
+        start = 0
+        for place, primal in enumerate(primals):
+            end = start + len(flatten(primal)[0])
+            refuse_no_numbers("jvp", function, f"primals[{place}]", leaves[start:end], inputs[start:end])
+            start = end
     outputs, moved, out_treedef, aux = _pushed(function, trace, lambda: (unflatten(treedef, inputs), {}), has_aux)
     given = [*leaves, *tangent_leaves]
     value = unflatten(out_treedef, owned([untraced(leaf) for leaf in outputs], given))
@@ -103,6 +109,21 @@ def _moving(
     return like_argument(trace.root(trace.held(found[0], name_of(function)), found[1]), leaf)
 
 
+def refuse_no_numbers(
+    transform: str, function: Callable[..., Any], name: str, leaves: Sequence[Any], inputs: Sequence[Any]
+) -> None:
+    """Raise if no leaf of an argument is an input, but there are leaves: the derivative would be that of a constant.
+
+    Raises:
+        NonNumericInputError: a TypeError.
+    """
+    if leaves and not any(type(x) in (Tensor, tuple) for x in inputs):
+        raise errors.NonNumericInputError(
+            f"{transform} of {name_of(function)}: {name} is {described(leaves[0])}, which is not a number.\n"
+            f"{instead_of(leaves[0], 'Fix the argument with a lambda')}."
+        )
+
+
 def input_along(
     transform: str, function: Callable[..., Any], name: Callable[[str], str], leaf: object, tangent: Any
 ) -> Any:
@@ -116,7 +137,7 @@ def input_along(
 
     Raises:
         IntegerInputError: the input has no derivative.
-        NonNumericInputError: it is an array of another library.
+        NonNumericInputError: it is an array of another library, or of text or objects.
         TangentError: the tangent does not match.
     """
     primal = differentiable(leaf)
@@ -128,6 +149,10 @@ def input_along(
             )
         if not is_number(leaf):
             return None
+        if getattr(getattr(leaf, "dtype", None), "kind", "i") not in "biu":
+            raise errors.NonNumericInputError(
+                f"{transform} of {name_of(function)}: {name('primals')} is {described(leaf)}, which has no tangent."
+            )
         raise errors.IntegerInputError(
             f"{transform} of {name_of(function)}: {name('primals')} is an integer or boolean, which has no tangent.\n"
             "Pass a floating-point number, or fix the argument with a lambda."

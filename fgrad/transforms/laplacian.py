@@ -23,7 +23,7 @@ from fgrad.ops.contractions import contract
 from fgrad.ops.families import scale
 from fgrad.transforms.batch import BatchTrace
 from fgrad.transforms.calls import closed_over, decorator, name_of
-from fgrad.transforms.forward import input_along
+from fgrad.transforms.forward import input_along, refuse_no_numbers
 from fgrad.transforms.jacobians import unit_directions
 from fgrad.transforms.running import run_connected, untraced
 from fgrad.transforms.series import SeriesTrace
@@ -235,6 +235,7 @@ def _inputs(function: Callable[..., Any], tree: object, leaves: list[Any]) -> li
         input_along("laplacian", function, lambda what, place=place: f"x{paths(tree)[place]}", leaf, None)  # type: ignore[misc]
         for place, leaf in enumerate(leaves)
     ]
+    refuse_no_numbers("laplacian", function, "x", leaves, found)
     values = [None if pair is None else pair[0] for pair in found]
     if any(x is not None and x.dtype.kind == "c" for x in values):
         raise errors.ParameterError(

@@ -394,7 +394,7 @@ class Input:
         if None not in self.keys:
             return []
         return [
-            f"{place_name(function, place)}{path} is {_described(leaf)}"
+            f"{place_name(function, place)}{path} is {described(leaf)}"
             for path, leaf, primal in zip(paths(self.tree), self.leaves, self.primals, strict=True)
             if primal is None and (is_number(leaf) or is_array_of_others(leaf))
         ]
@@ -416,7 +416,8 @@ class Input:
         return unflatten(self._treedef, [None if key is None else next(values) for key in self.keys])
 
 
-def _described(leaf: Any) -> str:
+def described(leaf: Any) -> str:
+    """Return what an argument without a derivative is, for messages."""
     if is_array_of_others(leaf):
         return f"an array of {package_of(type(leaf))}"
     dtype = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
@@ -563,9 +564,8 @@ def _as_dataclass(instance: Any) -> str:
     return f", or let its class be a container of its arrays: fg.register_dataclass{options}"
 
 
-def instead_of(leaf: Any) -> str:
-    """Return what to write instead of an argument that is not a number."""
-    instead = "Choose other arguments with argnums"
+def instead_of(leaf: Any, instead: str = "Choose other arguments with argnums") -> str:
+    """Return what to write instead of an argument that is not a number; first of all, to leave it out."""
     if isinstance(leaf, (str, bytes)):
         return instead
     if hasattr(leaf, "tocsr"):
@@ -588,7 +588,7 @@ def refuse_integers(transform: str, function: Callable[..., Any], inputs: dict[P
         if traced.keys and None not in traced.keys:  # common case
             continue
         if not traced.is_traced() and (traced.leaves or traced.tree is None):
-            what = _described(traced.leaves[0]) if traced.leaves else "None"
+            what = described(traced.leaves[0]) if traced.leaves else "None"
             if not traced.leaves or not is_number(traced.leaves[0]):
                 instead = instead_of(traced.leaves[0]) if traced.leaves else "Choose other arguments with argnums"
                 cls = type(traced.leaves[0]) if traced.leaves else None

@@ -24,7 +24,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Decorator, Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.cuts import name_of_source, warn_of_cuts
-from fgrad.transforms.linearization import Linearization, UnconnectedGradients
+from fgrad.transforms.linearization import Linearization, UnconnectedGradients, described, instead_of
 from fgrad.transforms.running import is_number
 from fgrad.typing import Operand
 
@@ -105,19 +105,25 @@ def _warn_of_none(function: Callable[..., Any], traced: Linearization) -> None:
     """Warn of gradients that are None for a reason other than the function's mathematics."""
     if plain := traced.plain_result():
         warnings.warn(f"{plain}: every gradient is None", errors.NoGradientWarning, stacklevel=depth_of_user())
-    _warn_of_integers(function, traced)
+    _warn_of_inputs(function, traced)
 
 
-def _warn_of_integers(function: Callable[..., Any], traced: Linearization) -> None:
+def _warn_of_inputs(function: Callable[..., Any], traced: Linearization) -> None:
     """Warn of gradients that are None since their arguments have no derivative."""
-    for place, given in traced.inputs.items():
-        for description in given.numbers_without_gradient(function, place):
-            warnings.warn(
-                f"the gradient of {name_of(function)} is None where the argument {description}; "
-                "pass floating-point numbers, such as 3.0 or np.asarray(x, float), to get one",
-                errors.NoGradientWarning,
-                stacklevel=depth_of_user(),
-            )
+    texts = [
+        f"the gradient of {name_of(function)} is None where the argument {description}; "
+        "pass floating-point numbers, such as 3.0 or np.asarray(x, float), to get one"
+        for place, given in traced.inputs.items()
+        for description in given.numbers_without_gradient(function, place)
+    ]
+    leaves = [leaf for given in traced.inputs.values() for leaf in given.leaves]
+    if leaves and not texts and not any(given.is_traced() for given in traced.inputs.values()):
+        texts = [
+            f"every gradient of {name_of(function)} is None, since no argument holds floating-point numbers; one is "
+            f"{described(leaves[0])}. {instead_of(leaves[0], 'Pass numbers')}"
+        ]
+    for text in texts:
+        warnings.warn(text, errors.NoGradientWarning, stacklevel=depth_of_user())
 
 
 @overload
@@ -409,7 +415,7 @@ def _run_vjp(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool
 ) -> tuple[Any, Callable[[Any], Any], Any] | tuple[Any, Callable[[Any], Any]]:
     traced = Linearization(function, args, keywords, range(len(args)), has_aux, outlives=True)
-    _warn_of_integers(function, traced)
+    _warn_of_inputs(function, traced)
 
     def pullback(cotangent: object) -> tuple[Any, ...]:
         cotangents = traced.pull(cotangent, "the cotangent", again=True)

@@ -20,7 +20,7 @@ from fgrad.core.primitive import ZERO
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, outline_of, paths, tree_map, unflatten
 from fgrad.transforms.calls import decorator, name_of
-from fgrad.transforms.forward import input_along
+from fgrad.transforms.forward import input_along, refuse_no_numbers
 from fgrad.transforms.running import run_connected, untraced
 from fgrad.transforms.series import SeriesTrace
 from fgrad.typing import Array
@@ -200,10 +200,12 @@ def _inputs(transform: str, function: Callable[..., Any], x: Any, coefficient: o
             f"{outline_of(given_treedef)}; they must be equal."
         )
     calls = {"primals": "x", "tangents": name}
-    return [
+    found = [
         input_along(transform, function, lambda what, place=place: calls[what] + paths(x)[place], leaf, tangent)  # type: ignore[misc]
         for place, (leaf, tangent) in enumerate(zip(leaves, given, strict=True))
     ]
+    refuse_no_numbers(transform, function, "x", leaves, found)
+    return found
 
 
 def _stacked(trace: SeriesTrace, leaf: Any) -> Array:
