@@ -366,6 +366,9 @@ def test_an_array_of_jax_beside_a_tensor_is_a_constant():
     """The operators of JAX's arrays leave it to tensors what they mean."""
     array = jnp.asarray([2.0, 3.0])
     np.testing.assert_array_equal(fg.grad(lambda x: np.sum(array * x))(X), [2.0, 3.0])
+    np.testing.assert_array_equal(fg.grad(lambda x: np.sum(x * array))(X), [2.0, 3.0])
+    np.testing.assert_array_equal(fg.grad(lambda x: x @ array)(X), [2.0, 3.0])
+    assert fg.compile(lambda x: np.sum((x == array) + (x < array)))(X) == np.sum((X == [2, 3]) + (X < [2, 3]))
 
     class Odd:
         __array_priority__ = 1.0

@@ -67,7 +67,11 @@ def reflected_by(x: Any, twin: str, ufunc: np.ufunc, tensor: Array) -> Any:
     if type(tensor) not in BOXES:
         return ufunc(tensor, x)
     result = method(tensor) if (method := getattr(x, twin, None)) is not None else NotImplemented
-    if result is NotImplemented and twin not in ("__eq__", "__ne__"):  # defined by Python for any two objects
+    if result is not NotImplemented:
+        return result
+    if not OVERRIDES[type(x)] and hasattr(type(x), "__array__"):  # numbers, which leave operators to tensors
+        return ufunc(tensor, np.asarray(x))
+    if twin not in ("__eq__", "__ne__"):  # defined by Python for any two objects
         raise refused(x)
     return result
 
