@@ -86,8 +86,8 @@ class Iterations:
     masks: Masks | None = None
     results: Sequence[Any] = ()
     condition: Block | None = None
-    _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
-    _lock: Any = field(default_factory=Lock, repr=False)
+    _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # not copied by `replace`
+    _lock: Any = field(default_factory=Lock, init=False, repr=False)
 
     __name__ = "loop"
 

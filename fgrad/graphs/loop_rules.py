@@ -137,7 +137,6 @@ def _pushed(iterations: Iterations, moving: Moving) -> Iterations:
         masks=None,
         results=(),
         condition=_beside(iterations, moving),
-        _derived={},
     )
 
 
@@ -160,12 +159,12 @@ def _masked(iterations: Iterations) -> Iterations:
         what = "a backward pass through a loop, for the number of iterations,"
         raise errors.ConcretizationError(what, errors.users_line())
     body = _masked_body(iterations) if is_slight(iterations.body.equations) else _skipping_body(iterations)
-    return replace(iterations, body=body, condition=None, _derived={})
+    return replace(iterations, body=body, condition=None)
 
 
 def _skipping_body(iterations: Iterations) -> Block:
     """Return the body of an iteration that computes nothing if the condition is false."""
-    once = replace(iterations, count=1, _derived={})
+    once = replace(iterations, count=1)
     assert iterations.examples is not None
     given = zip(iterations.examples, iterations.body.inputs, strict=True)
     return recorded_block(lambda *leaves: list(once(*leaves)), [_like(x, name) for x, name in given])
@@ -225,9 +224,7 @@ class _BackAndForth:
         ]
         left = [*(x for x, is_steady in zip(kept, self._is_steady, strict=True) if not is_steady), *carries]
         body = Block(block.inputs, block.constants, block.equations, [*block.outputs[:results], *left])
-        self.forward = replace(
-            iterations, body=body, writes=[*iterations.writes, *(Along() for _ in left)], _derived={}
-        )
+        self.forward = replace(iterations, body=body, writes=[*iterations.writes, *(Along() for _ in left)])
         self._kept, self._left = len(left) - len(carries), len(left)
         inputs, end = iterations.body.inputs, len(iterations.body.inputs)
         self._shared_names = [*steady, *(inputs[place] for place in self._places(0, iterations.shared))]
@@ -344,7 +341,6 @@ class _Once:
             carried=len(body.outputs),
             examples=[np.True_, *iterations.examples, *_zeros_like(self._kept)],
             condition=Block([flag, *inputs], {}, [], [flag]),
-            _derived={},
         )
         self._backward = self._made(computed(body, iterations.examples)[iterations.carried :])
 
@@ -434,7 +430,6 @@ def _mapped(iterations: Iterations, ours: Places, size: int) -> Iterations:
         examples=examples,
         results=_results_of_batch(iterations, size),
         condition=_any(iterations, axes, examples),
-        _derived={},
     )
 
 

@@ -291,7 +291,7 @@ def _with_whole_arrays(equation: Equation, loop: Iterations, known: dict[Name, A
             name = arrays[place] = Name(rows)
             known[name] = rows
             found.append(Equation((name,), PRIMITIVES["index"], (x,), {"template": (key,)}, True, place=equation.place))
-    loop = replace(loop, reads=reads, _derived={})
+    loop = replace(loop, reads=reads)
     return [*found, replace(equation, primitive=Primitive("loop", loop), inputs=(*shared, *carry, *arrays))]
 
 
@@ -311,7 +311,7 @@ def _with_examples(equation: Equation, known: dict[Name, Any], is_run: bool) -> 
     body = with_examples(loop.body, dict(zip(loop.body.inputs, examples, strict=True)))
     results = _results_of(equation, loop, known) if is_run else loop.forms()
     known.update(zip(equation.outputs, results, strict=True))
-    loop = replace(loop, body=body, examples=examples, results=results, _derived={})
+    loop = replace(loop, body=body, examples=examples, results=results)
     return replace(equation, primitive=Primitive("loop", loop))
 
 
