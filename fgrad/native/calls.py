@@ -85,6 +85,16 @@ class Functions:
                 self.declarations.append(f"declare {self.linkage.scope} void @{name}({', '.join(['ptr'] * arguments)})")
         return known
 
+    def module(self, library: str, others: Sequence[str]) -> tuple[str, str]:
+        """Return the IR of the module with these and other functions, and that of loops that LLVM vectorizes, if any.
+
+        Args:
+            library: the declarations of library functions.
+            others: the IR of the other functions.
+        """
+        unvectorized = "\n".join([library, *self.unvectorized]) if self.unvectorized else ""
+        return "\n".join([library, *self.declarations, *self.texts, *others]), unvectorized
+
     def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Definition:
         """Return the definition of a function of pointers; `is_caller`: it mostly calls other functions."""
         how, scope = self.linkage.callers if is_caller else self.linkage.nests, self.linkage.scope

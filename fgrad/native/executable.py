@@ -314,9 +314,7 @@ def _llvm_texts(
         return "", ""
     check_layout()
     texts = [segment.finished(wanted) for segment in segments.values()]
-    declarations = Machine.this().declarations(functions.used, precise)
-    unvectorized = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
-    return "\n".join([declarations, *functions.declarations, *functions.texts, *texts]), unvectorized
+    return functions.module(Machine.this().declarations(functions.used, precise), texts)
 
 
 def _runs(plan: Plan, separate_items: bool) -> Iterator[list[Item] | NumpyStep]:

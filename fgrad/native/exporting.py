@@ -82,11 +82,11 @@ def object_file(signature: Signature, block: Block, target: Target) -> Code:
     machine, linkage = _machine(target), Exported(target.calls_blas)
     functions = Functions(0, None, linkage)
     text, workspace = function(signature.name, block, functions)
-    outside, used = linkage.text()
+    loops, used = linkage.loops()
     functions.used.update(used)
     description = _description(signature, machine, workspace, list(linkage.symbols))
     whole = [
-        outside, machine.declarations(functions.used), *functions.texts, *functions.unvectorized, text,
+        linkage.text(), *loops, machine.declarations(functions.used), *functions.texts, *functions.unvectorized, text,
         _workspace(signature.name, workspace), _description_global(signature.name, description),
     ]  # fmt: skip
     header = _header(signature, workspace, list(linkage.symbols))

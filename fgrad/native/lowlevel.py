@@ -104,18 +104,10 @@ def low_level(block: Block, name: str, signature: str) -> Any:
         raise errors.UnsupportedError(
             f"{name} needs {workspace} bytes to work in, and a C function takes at most {_MOST_ON_STACK} of the stack."
         )
-    declarations = machine.declarations(functions.used)
-    unvectorized = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
-    texts = [
-        linkage.text()[0],
-        declarations,
-        *functions.declarations,
-        *functions.texts,
-        text,
-    ]
-    module = machine.compiled(
-        "\n".join([*texts, _wrapper(block, form, workspace)]), unvectorized, functions.has_iterations
+    texts, unvectorized = functions.module(
+        machine.declarations(functions.used), [text, _wrapper(block, form, workspace)]
     )
+    module = machine.compiled(f"{linkage.text()}\n{texts}", unvectorized, functions.has_iterations)
     made: Any = ctypes.CFUNCTYPE(form.result, *form.parameters)(module.address("outer"))
     made.module, made.address = module, module.address("outer")
     return made
