@@ -244,13 +244,13 @@ class _Loop:
         with code.within(loop.body):
             self._calls.append(code, self._memory)
             for target, node in copies:
-                append_copy(code, target, self._memory[node], size_of(node))
+                append_copy(code, target, self._memory[node], node.nbytes)
         self._note_failure(roots[len(iterations.body.outputs) :])
         loop.condition = self._append_condition()
         code.body.append(loop)
         for slot, ((node, _), each) in enumerate(zip(self._starts, carried, strict=True)):
             if slot in self._results:
-                append_copy(code, self._results[slot], each.after, size_of(node))
+                append_copy(code, self._results[slot], each.after, node.nbytes)
         self._item.shape = (self._size,)
         return code.body
 
@@ -286,7 +286,7 @@ class _Loop:
 
     def _row(self, array: Value, node: Node, along: Along) -> Value:
         """Append the address of an iteration's row of an array."""
-        code, size = self._code, size_of(node)
+        code, size = self._code, node.nbytes
         with code.within(self._loop.body):
             offset = code.add(code.mul(self._loop.variable, integer(along.step * size)), integer(along.start * size))
             return code.address(array, Type.I8, offset, flags="")
@@ -385,11 +385,6 @@ def arena_offsets(
     return offsets, max((stop for _, stop, _, _ in occupied), default=0)
 
 
-def size_of(node: Node) -> int:
-    """Return the size of an array in bytes."""
-    return node.size * node.dtype.itemsize
-
-
 def aligned_size(node: Node, form: Shape | None = None) -> int:
     """Return the size of an array in memory, in bytes, rounded up to a multiple of the alignment.
 
@@ -397,5 +392,5 @@ def aligned_size(node: Node, form: Shape | None = None) -> int:
         node: the array.
         form: its shape in memory, if that differs from its shape.
     """
-    size = size_of(node) if form is None else math.prod(form) * node.dtype.itemsize
+    size = node.nbytes if form is None else math.prod(form) * node.dtype.itemsize
     return max(-(-size // ALIGNMENT) * ALIGNMENT, ALIGNMENT)

@@ -166,19 +166,15 @@ class Executable:
         }
         made.update(node for stage in self.stages if isinstance(stage, NativeStage) for node in stage.segment.makes)
         return {
-            "results": sum(map(_bytes, self._results)),
+            "results": sum(node.nbytes for node in self._results),
             "arena": sum(stage.segment.arena for stage in self.stages if isinstance(stage, NativeStage)),
-            "between stages": sum(map(_bytes, made - results)),
+            "between stages": sum(node.nbytes for node in made - results),
             "constants": sum(array.nbytes for array in self._constants.values()),
         }
 
 
 def _reshaped(array: Array, shape: Shape) -> Array:
     return array if array.shape == shape else array.reshape(shape)
-
-
-def _bytes(node: Node) -> int:
-    return node.size * node.dtype.itemsize
 
 
 def _aliased(results: list[Node]) -> list[bool]:

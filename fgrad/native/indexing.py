@@ -245,7 +245,7 @@ def _write_put(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Lin
     """Return a function that copies an array and stores values into the copy."""
     x, values, places = map(pointer, item.arguments)
     kind, code, result = scalar_of(item.dtype).stored, Builder(), pointer(item)
-    append_copy(code, result, x, item.size * item.dtype.itemsize)
+    append_copy(code, result, x, item.nbytes)
     with code.loop(item.arguments[2].size) as each:
         value = code.load(kind, code.address(values, kind, each if item.arguments[1].shape else integer(0)))
         place = code.load(Type.I64, code.address(places, Type.I64, each))

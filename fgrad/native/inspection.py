@@ -199,7 +199,7 @@ def _flops_of(item: LibraryCall) -> int:
 
 
 def _bytes(nodes: Iterable[Node]) -> int:
-    return sum(node.size * node.dtype.itemsize for node in set(nodes))
+    return sum(node.nbytes for node in set(nodes))
 
 
 def _advice(equation: Equation, reason: str) -> str:

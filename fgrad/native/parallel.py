@@ -70,7 +70,7 @@ def is_worth_chunks(function: NestFunction) -> bool:
 
 def _bytes(total: Reduction) -> int:
     """Return the bytes of a chunk's accumulator, in whole cache lines to avoid false sharing."""
-    return -(-total.size * total.dtype.itemsize // 64) * 64
+    return -(-total.nbytes // 64) * 64
 
 
 class ChunkedNest:
