@@ -5,6 +5,7 @@
       .pushed()                                  the forward-mode program
       .parted()                                  the forward and the backward program
     mapped(block, axes, examples)                the batched program
+    implementation_of(equation, function)        the program of an operation, of which a function computes the same
 
 A program is split into forward and backward at the inputs of the cotangents; the residuals connect the two.
 """
@@ -47,6 +48,33 @@ def recorded_block(function: Callable[..., Any], leaves: Leaves) -> Block:
     """Return the program of a function; it does not refer to the function."""
     graph = recorded(function, tuple(leaves), {}, integers=True)[0]
     return Block(graph.inputs, graph.constants, graph.equations, list(map(unboxed, graph.outputs)))
+
+
+def implementation_of(equation: Equation, function: Callable[..., Any]) -> Block:
+    """Return the program of a function that computes an equation; its inputs are those that `of_arrays` returns."""
+
+    def flat(*arrays: Array) -> list[Any]:
+        rest = iter(arrays)
+        ans = function(*(next(rest) if _is_array(x) else x for x in equation.inputs), **equation.metadata)
+        return list(ans) if isinstance(ans, (tuple, list)) else [ans]
+
+    with np.errstate(all="ignore"):
+        return recorded_block(flat, [_example(x) for x in equation.inputs if _is_array(x)])
+
+
+def of_arrays(equation: Equation, values: Sequence[Any]) -> list[Any]:
+    """Return the values of the inputs that are names or arrays."""
+    return chosen(values, list(map(_is_array, equation.inputs)))
+
+
+def _is_array(x: object) -> bool:
+    return hasattr(x, "dtype")
+
+
+def _example(x: Any) -> Any:
+    if type(x) is not Name:
+        return x
+    return in_pythons_way(np.ones((), x.dtype)[()]) if x.is_weak else np.ones(x.shape, x.dtype)
 
 
 def unboxed(result: object) -> Any:

@@ -17,11 +17,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.shapes import broadcast_shapes, first_of
-from fgrad.core.tensor import strip_ended
-from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
+from fgrad.graphs.derived import implementation_of, of_arrays
+from fgrad.graphs.equations import Equation, Name, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import COMPARISONS, always, compared_in, promoted
-from fgrad.graphs.record import recorded
 from fgrad.native.nodes import (
     AffineIndex,
     AffineTerm,
@@ -258,15 +257,28 @@ class Program(Nodes):
     def _user_defined(
         self, implementation: Callable[..., Any], equation: Equation, arguments: list[Any]
     ) -> Sequence[Node]:
-        """Return the results of the NumPy operations that implement a user-defined primitive."""
-        block = _recorded_implementation(implementation, equation)
-        given = [node for node, x in zip(arguments, equation.inputs, strict=True) if _is_array(x)]
-        self.names.update(zip(block.inputs, given, strict=True))
+        """Return the results of the NumPy operations that implement a user-defined primitive.
+
+        Raises:
+            StructureError: its results differ from those of the primitive in shape or dtype.
+        """
+        block = implementation_of(equation, implementation)
+        found, wanted = (", ".join(map(kind_of, outputs)) for outputs in (block.outputs, equation.outputs))
+        if found != wanted:
+            raise errors.StructureError(
+                f"the lowering of {equation.primitive.name} gives {found}, and the operation {wanted}.\n"
+                "Return from it what the operation returns."
+            )
+        return self.inlined(block, equation, arguments)
+
+    def inlined(self, block: Block, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
+        """Return the results of an equation from the program of its implementation."""
+        self.names.update(zip(block.inputs, of_arrays(equation, arguments), strict=True))
         for name, value in block.constants.items():
             self.names[name] = self.array(value)
         for each in block.equations:
             self.lower(each)
-        results = [self.node(self.argument(strip_ended(x))) for x in block.outputs]
+        results = [self.node(self.argument(x)) for x in block.outputs]
         return [self.cast(x, name.dtype) for x, name in zip(results, equation.outputs, strict=True)]
 
     def _by_rule(self, name: str, equation: Equation, arguments: list[Any]) -> Sequence[Node] | None:
@@ -313,10 +325,6 @@ class Program(Nodes):
         return [self.add(part) for part in parts]
 
 
-def _is_array(x: Any) -> bool:
-    return hasattr(x, "dtype")
-
-
 _LEAST_BY_INDEX = 1024
 """Smallest size of a constant that is replaced by index comparisons; smaller ones stay in the L1 cache."""
 
@@ -334,37 +342,6 @@ def _single_in_rows(value: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     columns = is_there.argmax(axis=-1, keepdims=True)
     numbers, is_any = np.take_along_axis(value, columns, axis=-1), is_there.any(axis=-1, keepdims=True)
     return np.where(is_any, columns, -1), np.where(is_any, numbers, value[is_there][0])
-
-
-def _recorded_implementation(function: Callable[..., Any], equation: Equation) -> Block:
-    """Record the implementation of a user-defined primitive.
-
-    Raises:
-        StructureError: its results differ from those of the primitive in shape or dtype.
-    """
-
-    def flat(*arrays: object) -> Any:
-        rest = iter(arrays)
-        inputs = [next(rest) if _is_array(x) else x for x in equation.inputs]
-        ans = function(*inputs, **equation.metadata)
-        return list(ans) if isinstance(ans, tuple) else [ans]
-
-    examples = [_example(x) for x in equation.inputs if _is_array(x)]
-    with np.errstate(all="ignore"):
-        block = recorded(flat, tuple(examples), {}, integers=True)[0]
-    found, wanted = ([kind_of(strip_ended(x)) for x in each] for each in (block.outputs, equation.outputs))
-    if found != wanted:
-        raise errors.StructureError(
-            f"the lowering of {equation.primitive.name} gives {', '.join(found)}, and the operation "
-            f"{', '.join(wanted)}.\nReturn from it what the operation returns."
-        )
-    return block
-
-
-def _example(x: Any) -> Any:
-    if type(x) is not Name:
-        return x
-    return in_pythons_way(np.ones((), x.dtype)[()]) if x.is_weak else np.ones(x.shape, x.dtype)
 
 
 _ON_BOOLEANS = LOGICAL | COMPARISONS.keys() | {

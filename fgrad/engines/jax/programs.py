@@ -20,8 +20,8 @@ from fgrad.engines.jax import elements, indices, matrices, orders, sums  # noqa:
 from fgrad.engines.jax.integers import void_integers
 from fgrad.engines.jax.library import alike, cast, dtype_of, exactly, in_native_order, is_known, jnp, lax
 from fgrad.engines.jax.table import AS_GIVEN, MADE_OF_OTHERS, REFUSALS, is_lowered, rule_of
-from fgrad.graphs.derived import recorded_block
-from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
+from fgrad.graphs.derived import implementation_of, of_arrays
+from fgrad.graphs.equations import Equation, Name, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import always
 from fgrad.graphs.loop import Along, Iterations, iterations_of
@@ -91,10 +91,9 @@ class Run:
 
     def _made(self, equation: Equation, inputs: list[Any]) -> list[Any]:
         """Return the results of an operation from the recorded program of its implementation."""
-        places = [place for place, x in enumerate(equation.inputs) if hasattr(x, "dtype")]
-        block = _stand_in(equation, places)
+        block = _stand_in(equation)
         check_known(block)
-        return self.computed(block, [inputs[place] for place in places])
+        return self.computed(block, of_arrays(equation, inputs))
 
     # Loops
 
@@ -222,25 +221,14 @@ def _function_of_jax(equation: Equation) -> Callable[[list[Any]], list[Any]] | N
     return call.theirs if getattr(getattr(call, "library", None), "name", "") == "JAX" else None
 
 
-def _stand_in(equation: Equation, places: list[int]) -> Block:
+def _stand_in(equation: Equation) -> Block:
     """Record the implementation of an operation, as a program of its arrays.
 
     Raises:
         NotLoweredError: it needs concrete values.
     """
-    function = _function_of(equation)
-
-    def flat(*arrays: object) -> Any:
-        inputs = list(equation.inputs)
-        for place, x in zip(places, arrays, strict=True):
-            inputs[place] = x
-        ans = function(*inputs, **equation.metadata)
-        return list(ans) if isinstance(ans, (tuple, list)) else [ans]
-
-    examples = [_example(equation.inputs[place]) for place in places]
     try:
-        with np.errstate(all="ignore"):
-            return recorded_block(flat, examples)
+        return implementation_of(equation, _function_of(equation))
     except errors.ConcretizationError as error:
         raise errors.NotLoweredError(_message([equation], "its code needs concrete values")) from error
 
@@ -263,11 +251,6 @@ def _function_of(equation: Equation) -> Callable[..., Any]:
             )
         return stand_in
     return primitive.implementation
-
-
-def _example(x: Any) -> Any:
-    ones = np.ones(x.shape, x.dtype)
-    return in_pythons_way(ones[()]) if type(x) is Name and x.is_weak else ones
 
 
 # Operations without a counterpart
