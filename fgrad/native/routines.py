@@ -15,7 +15,7 @@ from fgrad.native.body import FEW_ROWS, Body
 from fgrad.native.ir import Constant, Op, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used
-from fgrad.native.memory import Matrices
+from fgrad.native.memory import Matrices, strides_in_order
 from fgrad.native.nodes import LibraryCall, Node, Shape
 
 Pointers = Callable[[Node], Any]
@@ -52,13 +52,9 @@ class Product(NamedTuple):
     right: Matrices
 
 
-def _stack_strides(stack: Shape, size: int) -> tuple[int, ...]:
-    """Return the strides of a stack of matrices in C order."""
-    steps: list[int] = []
-    for each in reversed(stack):
-        steps.insert(0, size)
-        size *= each
-    return tuple(steps)
+def _in_order(stack: Shape, size: int, leading: int) -> Matrices:
+    """Return the layout of a stack of matrices of `size` elements in C order."""
+    return Matrices(0, strides_in_order((*stack, size))[:-1], False, leading)
 
 
 class Chunk(NamedTuple):
@@ -82,7 +78,7 @@ def _matmul(body: Body, item: LibraryCall, left: Value, right: Value, result: Va
 
 def write_products(body: Body, how: Product, arrays: Sequence[Value], chunk: Chunk | None = None) -> None:
     """Append the products of the matrices in two arrays, or a chunk of them, stored into a third array."""
-    into = Matrices(0, _stack_strides(how.stack, how.m * how.n), False, how.n)
+    into = _in_order(how.stack, how.m * how.n, how.n)
     layout = (how.left, how.right, into)
     stack: list[int | Value] = list(how.stack)
     m: int | Value = how.m
@@ -211,8 +207,7 @@ def _solve(body: Body, item: LibraryCall, *arrays: Value) -> None:
     body.uses_threads = how.size >= _LARGE
     matrix, side, *pivots, result = arrays
     triangular = _Triangular(body, how)
-    whole = how.size * how.columns
-    into = Matrices(0, _stack_strides(how.stack, whole), False, how.columns)
+    into = _in_order(how.stack, how.size * how.columns, how.columns)
     with body.loops(how.stack) as iterations:
         x = body.matrix(result, into, iterations)
         _append_copy(body, body.matrix(side, how.sides, iterations), how.sides, x, how.size, how.columns)
@@ -286,7 +281,7 @@ def _cholesky(body: Body, item: LibraryCall, matrix: Value, result: Value) -> No
     how: Factors = item.options
     body.uses_threads = how.size >= _LARGE
     upper, size, state = body.flag("U"), body.integer(how.size), body.alloca(Type.I32)
-    into = Matrices(0, _stack_strides(how.stack, how.size**2), False, how.size)
+    into = _in_order(how.stack, how.size**2, how.size)
     with body.loops(how.stack) as iterations:
         factor = body.matrix(result, into, iterations)
         _append_copy(body, body.matrix(matrix, how.matrices, iterations), how.matrices, factor, how.size, how.size)
@@ -305,7 +300,7 @@ def _lu(body: Body, item: LibraryCall, matrix: Value, result: Value) -> None:
     how: Factors = item.options
     body.uses_threads = how.size >= _LARGE
     size, state = body.integer(how.size), body.alloca(Type.I32)
-    into = Matrices(0, _stack_strides(how.stack, how.size * (how.size + 1)), False, how.size)
+    into = _in_order(how.stack, how.size * (how.size + 1), how.size)
     turned = how.matrices._replace(is_transposed=not how.matrices.is_transposed)
     with body.loops(how.stack) as iterations:
         factors = body.matrix(result, into, iterations)
