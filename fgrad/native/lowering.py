@@ -55,6 +55,8 @@ CHECKS: list[Callable[[Program, Equation, list[Any]], None]] = []
 
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
+_TRUTHS = COMPARISONS.keys() | PREDICATES | LOGICAL
+"""Operations whose results are truth values."""
 
 
 def lowers(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -100,21 +102,22 @@ class Program(Nodes):
         dtype = np.dtype(dtype)
         if not isinstance(x, Node):
             # NumPy has refused invalid casts while recording.
-            return self.add(Literal(np.asarray(x).astype(dtype), dtype))
+            return self.node(np.asarray(x).astype(dtype), dtype)
         if x.dtype == dtype:
             return x
         if isinstance(x, Literal):
-            return self.add(Literal(x.value.astype(dtype), dtype))
+            return self.node(x.value.astype(dtype), dtype)
         if isinstance(x, Remap) and _repeats_number(x):
             return self.broadcast(self.cast(x.arguments[0], dtype), x.shape)
         return self.add(Elementwise("cast", x.shape, dtype, [x]))
 
-    def elementwise(self, operation: str, *arguments: object, dtype: DTypeLike | None = None) -> Node:
-        """Return an elementwise operation on broadcast operands of one dtype; `dtype` is that of the result."""
+    def elementwise(self, operation: str, *arguments: object) -> Node:
+        """Return an operation on broadcast operands of one dtype; it is that of the result, unless this is a truth value."""
         nodes = [self.node(x) for x in arguments]
         shape = broadcast_shapes(*[x.shape for x in nodes])
         operands = [self.broadcast_operand(x, shape) for x in nodes]
-        return self.add(Elementwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, operands))
+        dtype = np.bool_ if operation in _TRUTHS else nodes[-1].dtype
+        return self.add(Elementwise(operation, shape, dtype, operands))
 
     def broadcast_operand(self, x: Node, shape: Shape) -> Node:
         """Return an array broadcast to a shape, or the scalar that it repeats."""
@@ -162,7 +165,7 @@ class Program(Nodes):
         axes = axes_of(x.shape, axis)
         if not axes and kind == "sum" and np.dtype(dtype).kind in "fc":
             # NumPy's sum starts at 0.0: -0.0 becomes 0.0.
-            return self.elementwise("add", x, self.add(Literal(0, dtype)))
+            return self.elementwise("add", x, self.node(0, dtype))
         if not axes and kind in ("sum", "prod", "max", "min", "any", "all"):
             return x
         done = self.add(Reduction(kind, x, axes, dtype))
@@ -173,7 +176,7 @@ class Program(Nodes):
         """Return the node of a known array."""
         value = np.asarray(value)
         if value.size and is_native(value.dtype) and _is_one_number(value):
-            return self.broadcast(self.add(Literal(first_of(value), value.dtype)), value.shape)
+            return self.broadcast(self.node(first_of(value), value.dtype), value.shape)
         if not (value.flags.c_contiguous and value.flags.aligned):
             value = np.array(value, order="C")  # native code assumes C order and alignment
         key = value.shape, value.dtype.str, value.tobytes() if value.size < 1024 else id(value)
@@ -199,12 +202,12 @@ class Program(Nodes):
     def _selected_by_index(self, x: Node, columns: Any, numbers: Any) -> Node:
         """Return an array with `numbers` at `columns`, which have one element per row, and zeros elsewhere."""
         here = self.broadcast(self.array(np.arange(x.shape[-1])), x.shape)
-        is_selected = self.elementwise("equal", here, self.array(columns), dtype=np.bool_)
-        return self.elementwise("select", is_selected, self.array(numbers), self.node(0, x.dtype), dtype=x.dtype)
+        is_selected = self.elementwise("equal", here, self.array(columns))
+        return self.elementwise("select", is_selected, self.array(numbers), self.node(0, x.dtype))
 
     def zeros(self, shape: Shape, dtype: DTypeLike) -> Node:
         """Return an array of zeros."""
-        return self.broadcast(self.add(Literal(0, dtype)), shape)
+        return self.broadcast(self.node(0, dtype), shape)
 
     def add_failure(self, wrong: Node) -> None:
         """Add a failure condition: a run fails if any of an array of booleans is true."""
@@ -299,11 +302,11 @@ class Program(Nodes):
         """Return an elementwise operation, in the dtype in which NumPy computes it."""
         out = equation.outputs[0]
         if (known := always(equation)) is not None:
-            return self.broadcast(self.add(Literal(known, np.bool_)), out.shape)
+            return self.broadcast(self.node(known, np.bool_), out.shape)
         if name in COMPARISONS or name in PREDICATES:
             dtype = compared_in(equation) or np.result_type(*[promoted(x) for x in equation.inputs])
             if name in PREDICATES and dtype.kind in "biu" and (name != "signbit" or dtype.kind != "i"):
-                return self.broadcast(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
+                return self.broadcast(self.node(name == "isfinite", np.bool_), out.shape)
         else:
             dtype = np.dtype(np.bool_) if name in LOGICAL else out.dtype
         if SCALAR_OPERATIONS[name].is_for_floats and dtype.kind != "f":
@@ -312,9 +315,7 @@ class Program(Nodes):
             return None
         if not is_native(dtype):
             return None
-        return self.elementwise(
-            name, *[self.cast(self.by_index_comparison(x), dtype) for x in arguments], dtype=out.dtype
-        )
+        return self.elementwise(name, *[self.cast(self.by_index_comparison(x), dtype) for x in arguments])
 
     def step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Add a step in which NumPy executes an equation, and return its results."""
