@@ -38,6 +38,11 @@ class Along(NamedTuple):
         """Return the positions if the order of `count` iterations is reversed."""
         return Along(self.start + self.step * (count - 1), -self.step)
 
+    def as_slice(self, count: int) -> slice:
+        """Return the positions of `count` iterations as a slice."""
+        end = self.start + self.step * count
+        return slice(self.start, end if end >= 0 else None, self.step)
+
 
 class Masks(NamedTuple):
     """Whether the cotangents of the results and inputs of an iteration are masked (`fgrad.core.masked`)."""

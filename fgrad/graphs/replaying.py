@@ -285,8 +285,7 @@ def _with_whole_arrays(equation: Equation, loop: Iterations, known: dict[Name, A
         is_whole = x.shape[0] == loop.count and along in (Along(), Along().backwards(loop.count))
         reads.append(along if is_whole else Along())
         if not is_whole:
-            end = along.start + along.step * loop.count
-            key = slice(along.start, end if end >= 0 else None, along.step)
+            key = along.as_slice(loop.count)
             rows = (known[x] if type(x) is Name else x)[key]
             name = arrays[place] = Name(rows)
             known[name] = rows

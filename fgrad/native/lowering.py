@@ -112,7 +112,7 @@ class Program(Nodes):
         return self.add(Elementwise("cast", x.shape, dtype, [x]))
 
     def elementwise(self, operation: str, *arguments: object) -> Node:
-        """Return an operation on broadcast operands of one dtype; it is that of the result, unless this is a truth value."""
+        """Return an operation on broadcast operands of one dtype: that of the result, except for truth values."""
         nodes = [self.node(x) for x in arguments]
         shape = broadcast_shapes(*[x.shape for x in nodes])
         operands = [self.broadcast_operand(x, shape) for x in nodes]

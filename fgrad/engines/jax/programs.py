@@ -24,7 +24,7 @@ from fgrad.graphs.derived import implementation_of, of_arrays
 from fgrad.graphs.equations import Equation, Name, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import always
-from fgrad.graphs.loop import Along, Iterations, iterations_of
+from fgrad.graphs.loop import Iterations, iterations_of
 from fgrad.graphs.record import CalledAgain
 from fgrad.native.user_primitives import USERS
 
@@ -106,7 +106,7 @@ class Run:
         if iterations.condition is not None:
             return self._while(iterations, shared, carry, carried)
         rows = [
-            _rows(jnp.asarray(x), along, iterations.count) for x, along in zip(arrays, iterations.reads, strict=True)
+            jnp.asarray(x)[along.as_slice(iterations.count)] for x, along in zip(arrays, iterations.reads, strict=True)
         ]
         failures: list[Any] = []
 
@@ -150,13 +150,6 @@ class Run:
         if may_fail:
             self.failures.append(failed)
         return list(carry)
-
-
-def _rows(x: Any, along: Along, count: int) -> Any:
-    """Return the elements of the current iteration."""
-    if along == Along() and len(x) == count:
-        return x
-    return x[along.start + along.step * np.arange(count)]
 
 
 def _array(x: Any, name: Name) -> Any:
