@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fgrad.native.ir import Builder, Value, integer
-from fgrad.native.nodes import AffineIndex
+from fgrad.native.nodes import AffineIndex, Shape
 
 
 class Affine(NamedTuple):
@@ -28,6 +28,12 @@ Index = tuple[Affine, ...]
 def variable(x: object) -> Affine:
     """Return an integer as an affine index."""
     return Affine(0, ((x, 1),))
+
+
+def own_index(shape: Shape) -> Index:
+    """Return the index that a nest computes: its loops run along the axes of other sizes than 1."""
+    names = iter(range(len(shape)))
+    return tuple([ZERO if size == 1 else variable(f"v{next(names)}") for size in shape])
 
 
 def plus(a: Affine, b: Affine, factor: int = 1) -> Affine:
