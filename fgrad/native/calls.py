@@ -33,7 +33,7 @@ from fgrad.native.llvm_text import Used, parameter_list, printed
 from fgrad.native.lowering import Program
 from fgrad.native.nests import Rows, memory_of
 from fgrad.native.nodes import Input, LibraryCall, LoopNode, Node, Projection, Shape
-from fgrad.native.parallel import ChunkedNest, ChunkedProducts, is_worth_chunks, split_of
+from fgrad.native.parallel import ChunkedNest, is_worth_chunks, products_in_chunks, split_of
 from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import SCALARS, loaded, scalar_of
@@ -171,9 +171,7 @@ class Calls:
         if cut is None:
             body, used = ROUTINES[item.routine](item, pointers.at, linkage)
             return self._functions.definition(pointers.parameters.values(), body, is_caller=True), used
-        arrays = [pointers.at(each) for each in (*item.arguments, item)]
-        chunks = ChunkedProducts(item, cut, pointers.parameters.values(), arrays, threads, linkage)
-        return chunks.text, chunks.used
+        return products_in_chunks(item, cut, pointers, threads, linkage)
 
     def _in_chunks(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Definition, Used, bool]:
         """Return the definition of a nest in chunks, the functions that it uses, and whether it is vectorized."""
