@@ -60,7 +60,7 @@ def _pruned(loop: _Loop, used: set[Name]) -> _Loop:
     body, condition = iterations.body, iterations.condition
     if condition is not None:
         inputs = chosen(condition.inputs, [*shared, *carried])
-        condition = Block(inputs, condition.constants, condition.equations, condition.outputs)
+        condition = condition.with_ends(inputs, condition.outputs)
     left = replace(
         iterations,
         body=Block(chosen(body.inputs, needed), body.constants, body.equations, chosen(body.outputs, kept)),
@@ -106,7 +106,7 @@ def _hoisted(loop: _Loop) -> tuple[_Loop, list[Equation]]:
     condition = iterations.condition
     if condition is not None:
         inputs = with_crossing(condition.inputs, map(Name, crossing))
-        condition = Block(inputs, condition.constants, condition.equations, condition.outputs)
+        condition = condition.with_ends(inputs, condition.outputs)
     left = replace(
         iterations,
         body=Block(with_crossing(body.inputs, crossing), body.constants, rest, body.outputs),

@@ -146,7 +146,7 @@ def _beside(iterations: Iterations, moving: Moving) -> Block | None:
         return None
     parts = zip(iterations.parted(iterations.condition.inputs), iterations.parted(moving.inputs), strict=True)
     inputs = [x for names, own in parts for x in (*names, *map(Name, chosen(names, own)))]
-    return Block(inputs, iterations.condition.constants, iterations.condition.equations, iterations.condition.outputs)
+    return iterations.condition.with_ends(inputs, iterations.condition.outputs)
 
 
 def _masked(iterations: Iterations) -> Iterations:
