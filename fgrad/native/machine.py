@@ -20,12 +20,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import SimpleQueue
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fgrad import errors
 from fgrad._locks import ALSO_STEADY, STEADY, apart
+from fgrad.native.cache import CodeCache
 from fgrad.native.lanes import Widths
 
 VECTOR_FUNCTIONS = {
@@ -33,16 +34,6 @@ VECTOR_FUNCTIONS = {
     "expm1", "hypot", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
 }  # fmt: skip
 """Functions with vector variants in glibc's libmvec."""
-
-
-class Cache(Protocol):
-    """A persistent cache of machine code, such as `cache.CodeCache`."""
-
-    def get(self, digest: str) -> bytes | None:
-        """Return cached code, or None."""
-
-    def put(self, digest: str, code: bytes) -> None:
-        """Store code."""
 
 
 class Module:
@@ -224,7 +215,7 @@ class Machine:
 
     def compiled(
         self, text: str, unvectorized: str = "", has_iterations: bool = False,
-        symbols: Mapping[str, int] = MappingProxyType({}), cache: Cache | None = None,
+        symbols: Mapping[str, int] = MappingProxyType({}), cache: CodeCache | None = None,
     ) -> Module:  # fmt: skip
         """Start to compile and load a module.
 
@@ -252,7 +243,7 @@ class Machine:
         return engine
 
     def _from_object(
-        self, text: str, unvectorized: str, has_iterations: bool, symbols: Mapping[str, int], cache: Cache | None,
+        self, text: str, unvectorized: str, has_iterations: bool, symbols: Mapping[str, int], cache: CodeCache | None,
         leaves_python: Callable[[], None],
     ) -> Any:  # fmt: skip
         """Return an engine that holds an object file, which is compiled unless it is cached."""
