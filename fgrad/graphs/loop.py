@@ -102,6 +102,11 @@ class Iterations:
             return tuple(CALLED[0](self, leaves))
         return tuple(self.run(leaves))
 
+    @property
+    def middle(self) -> int:
+        """The number of inputs before the arrays: those that are shared, and the carry."""
+        return self.shared + self.carried
+
     def run(self, leaves: Sequence[Any], iteration: Callable[[Sequence[Any]], list[Any]] | None = None) -> list[Any]:
         """Run the loop in Python, as operations that traces process.
 
@@ -124,8 +129,8 @@ class Iterations:
 
     def parted(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Return the shared values, the carry, and the arrays or elements."""
-        values, middle = list(values), self.shared + self.carried
-        return values[: self.shared], values[self.shared : middle], values[middle:]
+        values = list(values)
+        return values[: self.shared], values[self.shared : self.middle], values[self.middle :]
 
     def forms(self) -> list[Any]:
         """Return possible results: by default ones and regular matrices, as arrays and Python's numbers."""

@@ -52,7 +52,7 @@ def _pruned(loop: _Loop, used: set[Name]) -> _Loop:
     iterations, kept = loop.iterations, [name in used for name in loop.outputs]
     while True:
         needed = _needed(iterations, kept)
-        slots = needed[iterations.shared : iterations.shared + iterations.carried]
+        slots = iterations.parted(needed)[1]
         if slots == kept[: iterations.carried]:
             break
         kept[: iterations.carried] = slots
