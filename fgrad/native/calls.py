@@ -220,9 +220,7 @@ class _Loop:
         inputs = [item.program.inputs[name] for name in iterations.body.inputs]
         addresses = [self.parameters[memory_of(x)] for x in item.arguments]
         pairs = list(zip(inputs, addresses, strict=True))
-        middle = iterations.shared + iterations.carried
-        self._shared, self._starts = pairs[: iterations.shared], pairs[iterations.shared : middle]
-        self._elements = pairs[middle:]
+        self._shared, self._starts, self._elements = iterations.parted(pairs)
 
     def body(self) -> list[ir.Item]:
         """Return the body of the function."""

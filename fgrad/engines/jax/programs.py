@@ -101,7 +101,7 @@ class Run:
         names = iterations.body.inputs
         given = [x if is_known(x) else cast(x, name.dtype) for x, name in zip(inputs, names, strict=False)]
         shared, carry, arrays = iterations.parted(given)
-        carried = names[iterations.shared : iterations.shared + iterations.carried]
+        carried = iterations.parted(names)[1]
         carry = [jnp.asarray(cast(x, name.dtype)) for x, name in zip(carry, carried, strict=True)]
         if iterations.condition is not None:
             return self._while(iterations, shared, carry, carried)
