@@ -205,7 +205,6 @@ def test_derivatives_of_loops_are_those_of_their_iterations(name, replayed):
     assert any(iterations_of(equation) for equation in program.block.equations)
 
 
-
 def test_gradients_of_gradients_of_compiled_loops():
     def second(function):
         return fg.grad(lambda x: np.sum(fg.grad(function)(x) ** 2))

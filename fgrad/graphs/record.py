@@ -64,10 +64,9 @@ class RecordTrace(Trace):
     """Records each operation on its tensors, whose marks are their names in the graph.
 
     Args:
-        remedy: a hint to add to the error if a value is requested.
-        notes_places: whether to record the user's line of each operation, which takes half a microsecond.
+        is_compiled: whether the function is compiled. Then equations have the user's lines, which take half a
+            microsecond each, examples of results are kept for a second recording, and errors say what to write.
         lifts: whether tensors from outside become inputs: they are replaced by examples, and stored as constants.
-        keeps_examples: whether the examples of results are kept, for a second recording.
 
     Attributes:
         equations: the recorded equations, in order.
@@ -87,11 +86,9 @@ class RecordTrace(Trace):
     takes_calls = True
     belongs_to = "a recording"
 
-    def __init__(
-        self, remedy: str = "", notes_places: bool = False, lifts: bool = False, keeps_examples: bool = False
-    ) -> None:
+    def __init__(self, is_compiled: bool = False, lifts: bool = False) -> None:
         super().__init__()
-        self._remedy, self._notes_places, self._lifts = remedy, notes_places, lifts
+        self._is_compiled, self._lifts = is_compiled, lifts
         self.place: tuple[str, int] | None = None
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
@@ -99,7 +96,7 @@ class RecordTrace(Trace):
         self.given: dict[Name, Any] = {}
         self.meets_others = False
         self.first: Graph | None = None
-        self.examples: list[Any] | None = [] if keeps_examples else None
+        self.examples: list[Any] | None = [] if is_compiled else None
         self._real: dict[Name, Any] = {}
         self._computed = 0
         self._repeats = False
@@ -297,7 +294,7 @@ class RecordTrace(Trace):
         metadata: Mapping[str, Any] = NOTHING, direct: bool = False,
     ) -> None:  # fmt: skip
         """Append an equation, with the user's line, and whether NumPy's warnings are off."""
-        if self._notes_places:
+        if self._is_compiled:
             self.place = running.place or errors.users_place(known=3)  # those of `process`, its caller and callee
         settings = _settings_of_numpy()
         if settings is not self._settings[0]:
@@ -336,7 +333,7 @@ class RecordTrace(Trace):
         raise self._no_value("np.asarray or np.array")
 
     def _no_value(self, how: str) -> errors.ConcretizationError:
-        return errors.ConcretizationError(how, errors.users_line(), self._remedy)
+        return errors.ConcretizationError(how, errors.users_line(), _REMEDY if self._is_compiled else "")
 
 
 @dataclass(frozen=True)
@@ -522,11 +519,6 @@ class Assignments(_Reads):
         return found if new is None else boxed(as_now(new))
 
 
-def new_recording(lifts: bool = False) -> RecordTrace:
-    """Return the trace for the recording of a compiled function; with `lifts`, outer tensors become inputs."""
-    return RecordTrace(REMEDY, notes_places=True, lifts=lifts, keeps_examples=True)
-
-
 def recorded(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -580,7 +572,7 @@ def run_recorded(
     trace: RecordTrace | None = None,
 ) -> Recording:
     """Do what `recorded` does without the graph."""
-    trace = trace or new_recording()
+    trace = trace or RecordTrace(is_compiled=True)
     arguments = Arguments(function, args, keywords, integers)
     if trace.first is not None:
         arguments.take_names(leaf for leaf, _ in trace.first.leaves)
@@ -595,7 +587,7 @@ def run_recorded(
     return Recording(arguments, state.names, tuple(state.values), trace, unflatten(treedef, results))
 
 
-REMEDY = (
+_REMEDY = (
     "An argument that decides control flow can be static, with a separate program for each value:\n"
     'fg.compile(f, static="n") or @fg.compile(static="n"). A choice between arrays is np.where(condition, a, b).'
 )

@@ -29,7 +29,7 @@ from fgrad.graphs.equations import Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.graphs.masks import VaryingMaskError, with_masks
-from fgrad.graphs.record import REMEDY, RecordTrace
+from fgrad.graphs.record import RecordTrace
 from fgrad.graphs.rerolling import rerolled
 from fgrad.transforms.cuts import is_cut
 from fgrad.transforms.linearization import Recording
@@ -67,7 +67,7 @@ class RerollingTrace(RecordTrace):
     """
 
     def __init__(self, lifts: bool = False, rerolls: bool = True) -> None:
-        super().__init__(REMEDY, notes_places=True, lifts=lifts, keeps_examples=True)
+        super().__init__(is_compiled=True, lifts=lifts)
         self.rerolls = rerolls
         self.rerolled: dict[tuple[int, int], Rerolled | None] = {}
 

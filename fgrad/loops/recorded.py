@@ -18,7 +18,7 @@ from fgrad.graphs.derived import unboxed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.loop import Along, Iterations
-from fgrad.graphs.record import new_recording, recorded
+from fgrad.graphs.record import RecordTrace, recorded
 from fgrad.loops.avals import WEAK, kind_of, strong
 from fgrad.loops.values import is_of_program
 from fgrad.loops.writes import OuterWriteError, no_outer_writes
@@ -122,7 +122,7 @@ def recorded_iteration(
     examples = tuple(map(leaf_example, [*carry, *elements]))
     with RandomStates(function).put_back(), no_outer_writes():
         try:
-            trace = new_recording(lifts=True)
+            trace = RecordTrace(is_compiled=True, lifts=True)
             graph, assigned = recorded(flat, examples, {}, integers=True, trace=trace)
             if assigned or len(graph.inputs) != len(examples):
                 return None
