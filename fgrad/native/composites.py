@@ -23,8 +23,8 @@ COMPOSITES = {
     "gamma_distribution_inverse", "gamma_distribution_tail", "student_distribution_inverse",
     "student_distribution_tail",
     *(f"{name}_log_density" for name in (
-        "beta", "chi2", "expon", "f", "gamma", "gumbel_r", "halfnorm", "invgamma", "laplace", "logistic", "lognorm",
-        "norm", "pareto", "t", "uniform", "vonmises", "weibull_min",
+        "beta", "cauchy", "chi2", "expon", "f", "gamma", "gumbel_r", "halfnorm", "invgamma", "laplace", "logistic",
+        "lognorm", "norm", "pareto", "t", "uniform", "vonmises", "weibull_min",
     )),
 }  # fmt: skip
 
