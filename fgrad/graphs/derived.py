@@ -21,7 +21,7 @@ import numpy as np
 
 from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.views import VIEWS
-from fgrad.graphs.equations import Equation, Name, in_pythons_way
+from fgrad.graphs.equations import Equation, Name, in_pythons_way, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.record import recorded
 from fgrad.transforms.batch import vmap
@@ -196,13 +196,13 @@ def _parted(block: Block, results: int, connected: Places, recomputes: bool) -> 
     later = set(block.inputs if recomputes else cotangents)
     parts: tuple[list[Equation], list[Equation]] = ([], [])
     for equation in block.equations:
-        is_later = not later.isdisjoint(x for x in equation.inputs if type(x) is Name)
+        is_later = not later.isdisjoint(names_of(equation.inputs))
         parts[is_later].append(equation)
         if is_later:
             later.update(equation.outputs)
     again, gradients = _moved_again(parts, later, {*leaves, *block.constants}), block.outputs[results:]
-    used = dict.fromkeys(x for equation in (*again, *parts[1]) for x in equation.inputs if type(x) is Name)
-    used.update(dict.fromkeys(x for x in gradients if type(x) is Name))
+    used = dict.fromkeys(x for equation in (*again, *parts[1]) for x in names_of(equation.inputs))
+    used.update(dict.fromkeys(names_of(gradients)))
     known = {*later, *block.constants, *leaves, *(name for equation in again for name in equation.outputs)}
     kept = [x for x in used if x not in known]
     places = [place for place, leaf in enumerate(leaves) if leaf in used]
@@ -215,12 +215,12 @@ def _parted(block: Block, results: int, connected: Places, recomputes: bool) -> 
 
 def _moved_again(parts: tuple[list[Equation], list[Equation]], later: set[Name], given: set[Name]) -> list[Equation]:
     """Return the views that the backward part recomputes, since their operands are available or not larger."""
-    used = {x for equation in parts[1] for x in equation.inputs if type(x) is Name and x not in later}
+    used = {x for equation in parts[1] for x in names_of(equation.inputs) if x not in later}
     again: list[Equation] = []
     for equation in reversed(parts[0]):
         if equation.primitive not in VIEWS or used.isdisjoint(equation.outputs):
             continue
-        sources = [x for x in equation.inputs if type(x) is Name]
+        sources = names_of(equation.inputs)
         size = math.prod(equation.outputs[0].shape)
         if all(x in given or math.prod(x.shape) <= size for x in sources):
             again.append(equation)

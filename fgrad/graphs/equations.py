@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -133,6 +133,16 @@ class Equation:
         return f"{', '.join(map(repr, self.outputs))} = {self.operation()}{inputs}"
 
     __repr__ = __str__
+
+
+def names_of(values: Iterable[Any]) -> list[Name]:
+    """Return the names among inputs or outputs, some of which may be constants."""
+    return [x for x in values if type(x) is Name]
+
+
+def renamed(values: Iterable[Any], names: Mapping[Any, Any]) -> list[Any]:
+    """Return inputs or outputs with what stands for a name in its place, if that is known."""
+    return [names.get(x, x) if type(x) is Name else x for x in values]
 
 
 def in_pythons_way(value: Array) -> Any:

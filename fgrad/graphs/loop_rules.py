@@ -29,7 +29,7 @@ from fgrad.graphs.derived import (
     outputs_of,
     recorded_block,
 )
-from fgrad.graphs.equations import Name
+from fgrad.graphs.equations import Name, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import CALLED, UNLIMITED, Along, Iterations, is_slight
 from fgrad.graphs.loop_invariants import varying
@@ -42,7 +42,7 @@ def reached(block: Block, moving: Sequence[bool]) -> list[bool]:
     """Return which results depend on differentiated inputs through floating-point or complex numbers."""
     found = set(chosen(block.inputs, moving))
     for equation in block.equations:
-        if not found.isdisjoint(x for x in equation.inputs if type(x) is Name):
+        if not found.isdisjoint(names_of(equation.inputs)):
             found.update(name for name in equation.outputs if name.dtype.kind in "fc")
     return [type(x) is Name and x in found for x in block.outputs]
 

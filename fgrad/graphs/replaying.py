@@ -25,7 +25,7 @@ from fgrad.core.tensor import box
 from fgrad.core.trace import is_seen, observing
 from fgrad.core.tree import flatten
 from fgrad.core.views import VIEWS
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation, Name, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.graphs.masks import VaryingMaskError, with_masks
@@ -111,7 +111,7 @@ class RerollingTrace(RecordTrace):
         again = Block((), {}, equations, aux).equations if aux else ()
         if len(again) * _SHORTER > len(equations) or not made.isdisjoint(roots):
             return None
-        used = dict.fromkeys(x for equation in equations for x in equation.inputs if type(x) is Name)
+        used = dict.fromkeys(x for equation in equations for x in names_of(equation.inputs))
         inputs = [x for x in used if x not in made and x not in self.constants]
         block = Block(inputs, self.constants, equations, list(results))
         examples = self._examples_of(inputs)
@@ -152,7 +152,7 @@ def is_record_of(
     """
     keys, edges = dict(roots), _Edges(record, results.values())
     for equation in _differentiated(equations, results):
-        parents = [keys[x] for x in equation.inputs if type(x) is Name and x in keys]
+        parents = [keys[x] for x in names_of(equation.inputs) if x in keys]
         if parents:
             found = edges.next_results(parents, equation.primitive)
             if not found:
@@ -212,7 +212,7 @@ def _differentiated(equations: Sequence[Equation], results: Iterable[Name]) -> l
     for equation in reversed(equations):
         primitive = equation.primitive
         if not needed.isdisjoint(equation.outputs) and (primitive.vjps is not None or primitive.parted is not None):
-            needed.update(x for x in equation.inputs if type(x) is Name)
+            needed.update(names_of(equation.inputs))
             found.append(equation)
     return found[::-1]
 
@@ -231,7 +231,7 @@ def with_loops(block: Block, examples: Mapping[Name, Any], is_masked: bool) -> B
     if len(found.equations) * _SHORTER > len(block.equations):
         return None
     with contextlib.suppress(VaryingMaskError, UndefinedError):
-        found, _ = with_masks(found, {x: is_masked for x in found.outputs if type(x) is Name})
+        found, _ = with_masks(found, dict.fromkeys(names_of(found.outputs), is_masked))
         return with_examples(found, examples)
     return None
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.bodies import Body
-from fgrad.graphs.equations import Equation, Name, is_short
+from fgrad.graphs.equations import Equation, Name, is_short, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.induction import LARGEST_COPY, Gathering, NotALoopError
 from fgrad.graphs.listing import Listing
@@ -143,7 +143,7 @@ class Rewriting:
         owner = np.repeat(run_of, np.diff(listing.first_source))
         inside = listing.sources >= 0
         sources, owner = listing.sources[inside], owner[inside]
-        results = [self.listing.numbers[each] for each in self._block.outputs if type(each) is Name]
+        results = [self.listing.numbers[name] for name in names_of(self._block.outputs)]
         used = [*np.unique(sources[made_in[sources] != owner]).tolist(), *(each for each in results if each >= 0)]
         needed: list[dict[int, set[int]]] = [{} for _ in self._runs]
         for number in used:

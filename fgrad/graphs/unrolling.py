@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation, Name, renamed
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Iterations, equation_of, iterations_of
 
@@ -77,7 +77,7 @@ class _Written:
 
     def named(self, values: Sequence[Any]) -> list[Any]:
         """Return the names or constants that stand for values of the program."""
-        return [self._names.get(x, x) if type(x) is Name else x for x in values]
+        return renamed(values, self._names)
 
     def copy(self, equation: Equation) -> None:
         """Copy an equation."""

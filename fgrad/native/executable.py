@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.graphs.equations import Name, in_pythons_way
+from fgrad.graphs.equations import Name, in_pythons_way, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
 from fgrad.graphs.loop_invariants import simplified
@@ -72,7 +72,7 @@ class Executable:
         start = time.perf_counter()
         self.block = block = simplified(unrolled(rerolled(block)) if options.finds_loops else block)
         self.program = lowered(block)
-        self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
+        self._results = [self.program.names[name] for name in names_of(block.outputs)]
         self._aliased = _aliased(self._results)
         self._failed = any_failure(self.program)
         roots = [*self._results, *([self._failed] if self._failed else [])]

@@ -23,7 +23,7 @@ from fgrad.core.primitive import BOXES, ZERO
 from fgrad.core.tensor import Tensor, apply_call, strip_ended
 from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_of
-from fgrad.graphs.equations import Name
+from fgrad.graphs.equations import Name, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
 from fgrad.graphs.replaying import with_loops
@@ -203,7 +203,7 @@ class Function:
         depending = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
         for equation in self.block.equations:
             passes = not by_derivative or equation.direct or equation.primitive.jvp is not None
-            if passes and not depending.isdisjoint(x for x in equation.inputs if type(x) is Name):
+            if passes and not depending.isdisjoint(names_of(equation.inputs)):
                 depending.update(equation.outputs)
         return tuple(type(x) is Name and x in depending for x in self.block.outputs)
 

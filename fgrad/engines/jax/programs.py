@@ -21,7 +21,7 @@ from fgrad.engines.jax.integers import void_integers
 from fgrad.engines.jax.library import alike, cast, dtype_of, exactly, in_native_order, is_known, jnp, lax
 from fgrad.engines.jax.table import AS_GIVEN, MADE_OF_OTHERS, REFUSALS, is_lowered, rule_of
 from fgrad.graphs.derived import implementation_of, of_arrays
-from fgrad.graphs.equations import Equation, Name, kind_of
+from fgrad.graphs.equations import Equation, Name, kind_of, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import always
 from fgrad.graphs.loop import Iterations, iterations_of
@@ -266,7 +266,9 @@ def _unknown(block: Block) -> Iterator[Equation]:
         if iterations is not None:
             yield from _unknown(iterations.body)
             yield from _unknown(iterations.condition) if iterations.condition is not None else ()
-        elif not is_known_operation(equation) or not all(map(_is_known_dtype, _arrays(equation))):
+        elif not is_known_operation(equation) or not all(
+            map(_is_known_dtype, names_of((*equation.inputs, *equation.outputs)))
+        ):
             yield equation
 
 
@@ -299,10 +301,6 @@ def check_32_bits(block: Block) -> None:
 _WIDEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
 
 
-def _arrays(equation: Equation) -> list[Name]:
-    return [x for x in (*equation.inputs, *equation.outputs) if type(x) is Name]
-
-
 def _message(equations: Sequence[Equation], reason: str = "") -> str:
     lines = dict.fromkeys(f"  {each.operation()[:60]}{_forms(each)}{_at(each)}" for each in equations)
     return (
@@ -314,7 +312,7 @@ def _message(equations: Sequence[Equation], reason: str = "") -> str:
 
 
 def _forms(equation: Equation) -> str:
-    return "".join(f" {kind_of(x)}" for x in equation.inputs if type(x) is Name)
+    return "".join(f" {kind_of(name)}" for name in names_of(equation.inputs))
 
 
 def _at(equation: Equation) -> str:
