@@ -34,7 +34,7 @@ from fgrad.core.variable import Variable, VariableWatch
 from fgrad.core.views import now_written
 from fgrad.errors.hints import names_keywords
 from fgrad.graphs.arguments import Arguments
-from fgrad.graphs.equations import OPERATORS, Equation, Name, in_pythons_way, is_short, of_integers, same_bits
+from fgrad.graphs.equations import OPERATORS, PYTHONS, Equation, Name, in_pythons_way, is_short, of_integers, same_bits
 from fgrad.graphs.graph import Graph
 from fgrad.graphs.integers import check_holds
 from fgrad.ops.indexing import SELECTING
@@ -49,7 +49,6 @@ P = ParamSpec("P")
 _ARRAY = np.ndarray
 _NUMBER = np.float64
 _REALS = {np.float64, float}
-_PYTHONS = {int, float, complex, bool}
 _numpys: Any = np
 _settings_of_numpy: Callable[[], object] = getattr(
     getattr(_numpys._core.umath, "_extobj_contextvar", None), "get", object
@@ -108,7 +107,7 @@ class RecordTrace(Trace):
         kind = type(value)
         if kind is _ARRAY or kind is _NUMBER:  # common case
             return box(value, self, Name(value))
-        is_weak = kind in _PYTHONS
+        is_weak = kind in PYTHONS
         check_holds(value, "a function that is recorded")
         value = np.asarray(value)[()] if is_weak or not hasattr(value, "dtype") else value
         return box(value, self, Name(value, is_weak))
@@ -142,7 +141,7 @@ class RecordTrace(Trace):
                 is_weak = False
                 continue
             is_plain = is_plain and (arg.size <= _LARGE if kind is _ARRAY else kind in PLAIN)
-            is_weak = is_weak and kind in _PYTHONS
+            is_weak = is_weak and kind in PYTHONS
         is_weak = is_weak and primitive.name in OPERATORS
         ans = of_integers(primitive, examples) if is_weak else None
         if ans is None:
@@ -303,7 +302,7 @@ class RecordTrace(Trace):
 
     def _constant(self, value: Any) -> Any:
         """Return a constant as it is now: a short one inline, otherwise its name."""
-        if (kind := type(value)) in _PYTHONS or (issubclass(kind, np.generic) and kind is not np.void):
+        if (kind := type(value)) in PYTHONS or (issubclass(kind, np.generic) and kind is not np.void):
             return value
         value = strip_ended(value)
         value = np.array(value) if isinstance(value, (list, tuple)) else value
