@@ -212,6 +212,13 @@ EXPORT: list[Callable[[Graph, Sequence[str] | None], bytes]] = []
 """The function that exports graphs to other libraries."""
 
 
+def frozen(graph: Graph) -> Block:
+    """Return the program of a graph with the current values of variables as constants."""
+    values = {name: np.array(strip_ended(variable)) for name, variable in graph.variables.items()}
+    outputs = list(map(strip_ended, graph.outputs))
+    return Block(graph.inputs, {**graph.constants, **values}, graph.equations, outputs)
+
+
 def output_of(trace: Any, leaf: Any) -> Any:
     """Return the name of a result, or its constant value."""
     if trace.follows(leaf):

@@ -19,6 +19,7 @@ from fgrad.core.variable import recording
 from fgrad.core.views import mark_as_array
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
+from fgrad.graphs.graph import frozen
 from fgrad.native.artifacts import ExportedFiles, Target
 from fgrad.native.cache import cache_folder
 from fgrad.native.forms import Form
@@ -249,7 +250,7 @@ def _run_export(
     if library:
         exporting.compiler()
     program, form = _program_alone(function, args, keywords, programs)
-    code = exporting.object_file(program.signature(path.name, function, form, results), program.frozen(), target)
+    code = exporting.object_file(program.signature(path.name, function, form, results), frozen(program.graph), target)
     return exporting.write(code, path, library)  # type: ignore[no-any-return]
 
 
@@ -262,7 +263,7 @@ def _run_low_level(
         raise errors.ParameterError(f"low_level has no signature {signature!r:.80}; there are:\n{known}")
     program, _ = _program_alone(function, args, keywords, programs)
     program.check_pure()
-    return lowlevel.low_level(program.frozen(), program.name, signature)
+    return lowlevel.low_level(frozen(program.graph), program.name, signature)
 
 
 def _program_alone(

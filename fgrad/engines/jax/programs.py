@@ -1,7 +1,7 @@
 """A recorded program as JAX operations.
 
     Run().computed(block, leaves)     the results for JAX arrays
-    check_known(block)                raises for operations without a counterpart, without importing JAX
+    prepared(block)                   the program with loops; raises for operations without a counterpart
 
 Errors that NumPy would have raised are recorded while a program runs: `run.failed()` says whether there were any.
 """
@@ -25,7 +25,9 @@ from fgrad.graphs.equations import Equation, Name, kind_of, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import always
 from fgrad.graphs.loop import Iterations, iterations_of
+from fgrad.graphs.loop_invariants import simplified
 from fgrad.graphs.record import CalledAgain
+from fgrad.graphs.rerolling import rerolled
 from fgrad.native.user_primitives import USERS
 
 Leaves = Sequence[Any]
@@ -247,6 +249,17 @@ def _function_of(equation: Equation) -> Callable[..., Any]:
 
 
 # Operations without a counterpart
+
+
+def prepared(block: Block) -> Block:
+    """Return a program with loops, whose operations have counterparts.
+
+    Raises:
+        NotLoweredError: a NotImplementedError; one has none.
+    """
+    block = simplified(rerolled(block))
+    check_known(block)
+    return block
 
 
 def check_known(block: Block) -> None:
