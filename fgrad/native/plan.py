@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fgrad.native.indices import ZERO, Index, own_index, source_index, variable
+from fgrad.native.indices import Index, own_index, source_index, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
     Concatenation,
@@ -196,11 +196,7 @@ def _index_of(node: Node, place: int, index: Index) -> Index:
     """Return the index at which an operand is read for a node at an index, where bounds hold."""
     argument = node.arguments[place]
     if isinstance(node, Remap) and place == 0:
-        along = [
-            source_index(each, index) if size != 1 else ZERO
-            for each, size in zip(node.index_map, argument.shape, strict=True)
-        ]
-        pairs = zip(along, node.index_map, strict=True)
+        pairs = zip(source_index(node, index), node.index_map, strict=True)
         return tuple([x if each.divisor == 1 else variable(f"{x}/{each.divisor}") for x, each in pairs])
     if isinstance(node, (Gather, Scatter)) and place:
         return index[: len(argument.shape)]

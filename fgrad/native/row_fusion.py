@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from fgrad.native.indices import ZERO, Affine, Index, own_index, plus, source_index
+from fgrad.native.indices import Affine, Index, own_index, plus, source_index
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
     Concatenation,
@@ -273,7 +273,4 @@ def _source_index(node: Remap, index: Index | None) -> Index | None:
     """Return the index of an element in the source of a remap, unless bounds decide it."""
     if index is None or node.bounds or any(place.divisor != 1 for place in node.index_map):
         return None
-    sizes = node.arguments[0].shape
-    return tuple(
-        source_index(place, index) if size != 1 else ZERO for place, size in zip(node.index_map, sizes, strict=True)
-    )
+    return source_index(node, index)
