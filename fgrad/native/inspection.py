@@ -118,7 +118,8 @@ class _Reader:
         own = {write.target for write in nest.writes}
         inside: dict[Node, None] = {}
         read: dict[Node, None] = {}
-        waiting = [node for write in nest.writes for node in (write.value, *_indices(write.target))]
+        waiting = [write.value for write in nest.writes]
+        waiting += [x for target in own if isinstance(target, Scatter) for x in target.arguments[1:]]
         while waiting:
             node = waiting.pop()
             root = memory_of(node)
@@ -169,10 +170,6 @@ def _shape_of(iterations: Iterations) -> tuple[int, ...]:
 
 def _lines_of(iterations: Iterations) -> tuple[str, ...]:
     return tuple(map(errors.line_at, places_of(iterations.body)))
-
-
-def _indices(target: Node) -> Sequence[Node]:
-    return target.arguments[1:] if isinstance(target, Scatter) else ()
 
 
 def _operation_of(node: Node) -> str:

@@ -232,7 +232,7 @@ class Machine:
 
     def _compiled(self, text: str, unvectorized: str, has_iterations: bool, leaves_python: Callable[[], None]) -> Any:
         with STEADY:
-            context, target = self._llvm.create_context(), self._target(jit=True)
+            context, target = self._llvm.create_context(), self._target(opt=1, jit=True)
             module = self._optimized(text, unvectorized, has_iterations, context, target)
             engine = self._llvm.create_mcjit_compiler(module, target)
             leaves_python()
@@ -250,7 +250,7 @@ class Machine:
         llvm = self._llvm
         digest = self._digest(text, unvectorized, str(has_iterations))
         with STEADY:
-            context, target = llvm.create_context(), self._target(jit=True)
+            context, target = llvm.create_context(), self._target(opt=1, jit=True)
             code = None if cache is None else cache.get(digest)
             if code is None:
                 module = self._optimized(text, unvectorized, has_iterations, context, target)
@@ -279,7 +279,7 @@ class Machine:
 
     def _target(self, **options: object) -> Any:
         return self._llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=1, **options
+            cpu=self.cpu, features=self.features, **options
         )
 
     def _optimized(self, text: str, unvectorized: str, has_iterations: bool, context: object, target: object) -> Any:
@@ -310,9 +310,7 @@ class Machine:
         llvm = self._llvm
         with STEADY:
             context = llvm.create_context()
-            target = llvm.Target.from_triple(self.triple).create_target_machine(
-                cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
-            )
+            target = self._target(opt=3, reloc="pic", codemodel="default")
             module = self._parsed(text, context)
             builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=3))
             self._run(builder.getModulePassManager(), module, builder)
