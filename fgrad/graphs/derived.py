@@ -23,7 +23,7 @@ from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.views import VIEWS
 from fgrad.graphs.equations import Equation, Name, in_pythons_way, names_of
 from fgrad.graphs.graph import Block
-from fgrad.graphs.record import recorded
+from fgrad.graphs.record import RecordTrace, recorded
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
@@ -44,9 +44,9 @@ def chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
     return [x for x, own in zip(values, places, strict=True) if own]
 
 
-def recorded_block(function: Callable[..., Any], leaves: Leaves) -> Block:
+def recorded_block(function: Callable[..., Any], leaves: Leaves, trace: RecordTrace | None = None) -> Block:
     """Return the program of a function; it does not refer to the function."""
-    graph = recorded(function, tuple(leaves), {}, integers=True)[0]
+    graph = recorded(function, tuple(leaves), {}, integers=True, trace=trace)[0]
     return Block(graph.inputs, graph.constants, graph.equations, list(map(unboxed, graph.outputs)))
 
 
@@ -59,7 +59,8 @@ def implementation_of(equation: Equation, function: Callable[..., Any]) -> Block
         return list(ans) if isinstance(ans, (tuple, list)) else [ans]
 
     with np.errstate(all="ignore"):
-        return recorded_block(flat, [_example(x) for x in equation.inputs if _is_array(x)])
+        examples = [_example(x) for x in equation.inputs if _is_array(x)]
+        return recorded_block(flat, examples, RecordTrace())  # without lines, which are those of the implementation
 
 
 def of_arrays(equation: Equation, values: Sequence[Any]) -> list[Any]:
