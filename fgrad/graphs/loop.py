@@ -197,6 +197,20 @@ def equation_of(iterations: Iterations, inputs: Sequence[Any], place: tuple[str,
     return Equation(outputs, Primitive("loop", iterations), tuple(inputs), {}, quiet=True, direct=True, place=place)
 
 
+def at_most_once(block: Block, shared: int, examples: Sequence[Any]) -> Iterations:
+    """Return the loop that runs a block if a boolean holds, which is a further input, the first one.
+
+    Args:
+        block: takes shared values and a carry, and returns the next carry.
+        shared: the number of shared values.
+        examples: possible inputs of the block.
+    """
+    flag = Name(np.False_)
+    inputs = [flag, *block.inputs]
+    body, condition = block.with_ends(inputs, block.outputs), Block(inputs, {}, [], [flag])
+    return Iterations(body, 1, 1 + shared, len(block.outputs), [], [], [np.True_, *examples], condition=condition)
+
+
 def iterations_of(equation: Equation) -> Iterations | None:
     """Return the loop that an equation runs, or None."""
     return loop_of(equation.primitive) if equation.direct else None

@@ -31,7 +31,7 @@ from fgrad.graphs.derived import (
 )
 from fgrad.graphs.equations import Name, names_of
 from fgrad.graphs.graph import Block
-from fgrad.graphs.loop import CALLED, UNLIMITED, Along, Iterations, is_slight
+from fgrad.graphs.loop import CALLED, UNLIMITED, Along, Iterations, at_most_once, is_slight
 from fgrad.graphs.loop_invariants import varying
 from fgrad.rules.rule import Rule, Transparent, Variables
 from fgrad.transforms.batch import vmap
@@ -343,18 +343,11 @@ class _Once(_Parts):
         parted = Directions(iterations.body, moving.inputs, moving.outputs, iterations.examples).parted()
         super().__init__(iterations, moving, parted)
         self._kept = list(map(Name, parted.forward.outputs[iterations.carried :]))
-        body, inputs = parted.forward, [*parted.forward.inputs, *self._kept]
-        flag = Name(np.False_)
-        self._forward = replace(
-            iterations,
-            body=Block([flag, *inputs], body.constants, body.equations, body.outputs),
-            shared=1 + iterations.shared,
-            carried=len(body.outputs),
-            examples=[np.True_, *iterations.examples, *_zeros_like(self._kept)],
-            masks=None,
-            condition=Block([flag, *inputs], {}, [], [flag]),
-        )
-        self._backward = self._made(iterations.examples, computed(body, iterations.examples)[iterations.carried :])
+        body, examples = parted.forward, iterations.examples
+        block = body.with_ends([*body.inputs, *self._kept], body.outputs)
+        forward = at_most_once(block, iterations.shared, [*examples, *_zeros_like(self._kept)])
+        self._forward = replace(forward, results=iterations.results)
+        self._backward = self._made(examples, computed(body, examples)[iterations.carried :])
 
     def _made(self, examples: Leaves, kept: Leaves) -> Iterations:
         """Return the backward loop, from examples of the inputs and of the residuals."""
@@ -363,12 +356,7 @@ class _Once(_Parts):
         carry = chosen(iterations.body.inputs[iterations.shared :], self._moving.outputs)
         cotangents = [np.ones(x.shape, x.dtype) for x in carry]
         given = [*map(_like, kept, self._kept), *leaves, *cotangents, *self._zero_sums()]
-        block = recorded_block(self._iteration, given)
-        flag = Name(np.False_)
-        body = Block([flag, *block.inputs], block.constants, block.equations, block.outputs)
-        shared = 1 + len(self._kept) + len(leaves)
-        condition = Block(body.inputs, {}, [], [flag])
-        return Iterations(body, 1, shared, len(block.outputs), [], [], [np.True_, *given], condition=condition)
+        return at_most_once(recorded_block(self._iteration, given), len(self._kept) + len(leaves), given)
 
     def _iteration(self, *given: object) -> Any:
         """Compute an iteration of the backward loop, from residuals, leaves, cotangents, and zeros to be replaced."""
