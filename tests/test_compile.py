@@ -44,7 +44,7 @@ from fgrad.errors import (
     StructureError,
     UnsupportedError,
 )
-from fgrad.graphs.record import new_recording, recorded
+from fgrad.graphs.record import RecordTrace, recorded
 from fgrad.native import segments
 from fgrad.native.machine import Machine, Module
 from fgrad.native.purity import check_repeats
@@ -1753,7 +1753,10 @@ def test_values_that_only_the_second_recording_asks_for():
 
 
 def test_the_second_recording_takes_the_equations_of_the_first():
-    function, trace = fg.value_and_grad(lambda x: np.sum(np.sin(TABLE @ x)[1:] * np.ones(4))), new_recording()
+    function, trace = (
+        fg.value_and_grad(lambda x: np.sum(np.sin(TABLE @ x)[1:] * np.ones(4))),
+        RecordTrace(is_compiled=True),
+    )
     graph, assigned = recorded(function, (X,), {}, integers=True, trace=trace)
     with mock.patch("fgrad.graphs.record.Equation", side_effect=AssertionError("an equation was made")):
         check_repeats(function, (X,), graph, assigned, trace)

@@ -546,6 +546,20 @@ def test_each_form_of_arguments_has_a_program():
     assert [bound(np.ones(4)), bound(np.ones(4)), bound(np.ones(5)), bound(np.ones(4))] == [8.0, 8.0, 10.0, 8.0]
 
 
+def repeated(x, n):
+    return sum(x**k for k in range(n))
+
+
+def test_integers_whose_values_are_used_are_constants_of_programs():
+    fast, y = values.on_values(repeated), np.array([2.0, 3.0])
+    for n in (3, 3, 2, 3):
+        close(fast(y, n), repeated(y, n))
+    assert fast.recordings == 2
+    close(integrate.quad(fg.compile(repeated), 0.0, 1.0, args=(3,))[0], 11 / 6)
+    found = integrate.solve_ivp(fg.compile(lambda t, y, n: -repeated(y, n)), (0.0, 1.0), y, args=(2,), **TIGHT)
+    close(found.y[:, -1], (y + 1) * np.exp(-1.0) - 1, 1e-7)
+
+
 def test_observers_see_the_functions_python():
     calls = []
     with fg.debug_nans():

@@ -205,6 +205,13 @@ def test_derivatives_of_loops_are_those_of_their_iterations(name, replayed):
     assert any(iterations_of(equation) for equation in program.block.equations)
 
 
+def test_gradients_of_gradients_of_compiled_loops():
+    def second(function):
+        return fg.grad(lambda x: np.sum(fg.grad(function)(x) ** 2))
+
+    np.testing.assert_allclose(second(fg.compile(orbit))(X), second(orbit)(X), rtol=1e-10)
+
+
 def test_all_transforms_that_seed_with_ones_differentiate_loops(replayed):
     w = fg.Variable(X)
     transforms = [

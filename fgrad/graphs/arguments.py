@@ -38,9 +38,9 @@ class Arguments:
             leaf if value is None else Name(value, is_weak=type(leaf) in (int, float, complex))
             for leaf, value in zip(leaves, self.values, strict=True)
         ]
-        self.places = _places(args, keywords)
-        self.labels = _labels(self.places)
-        self._treedefs = {place: flatten(tree)[1] for place, tree in self.places.items()}
+        places = _places(args, keywords)
+        self.labels = _labels(places)
+        self._treedefs = {place: flatten(tree)[1] for place, tree in places.items()}
 
     def texts(self) -> list[str]:
         """Return the printed text of each leaf, such as `p['w']`."""
@@ -57,7 +57,7 @@ class Arguments:
         trace.given.update((name, value) for name, value in pairs if value is not None)
         tensors = [leaf if value is None else like_argument(box(value, trace, leaf), value) for leaf, value in pairs]
         traced = unflatten(self.treedef, tensors)
-        self.values, self.places = [], {}
+        self.values = []
         return traced
 
     def bind(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[Name, Any]:

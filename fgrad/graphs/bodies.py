@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import PYTHONS, Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.graphs.induction import LARGEST_COPY, Columns, Gathering, NotALoopError, Way, gatherings_of, indices_of
 from fgrad.graphs.listing import Listing, places_in, template_of
@@ -16,7 +16,6 @@ from fgrad.graphs.loop import Along, Iterations, equation_of
 from fgrad.graphs.periods import Run
 from fgrad.ops.indexing import ARRAY
 
-_PYTHONS = {bool, int, float, complex}
 _LEADING = {"index": 1, "scatter": 1, "replace": 2}
 """The number of inputs before the index arrays of a key."""
 _NOTHING = int(np.iinfo(np.int64).min)
@@ -157,7 +156,7 @@ class Body:
         each = listing.names[number] if number >= 0 else listing.outside[-1 - number]
         if type(each) is Name:
             return Name if each.is_weak else None
-        return int if type(each) in _PYTHONS else None
+        return int if type(each) in PYTHONS else None
 
     def _with_arrays(self, i: int, inputs: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         """Return inputs and metadata of an equation with index arrays for the moving items of its key."""

@@ -5,6 +5,7 @@
       .pushed()                                  the forward-mode program
       .parted()                                  the forward and the backward program
     mapped(block, axes, examples)                the batched program
+    implementation_of(equation, function)        the program of an operation, of which a function computes the same
 
 A program is split into forward and backward at the inputs of the cotangents; the residuals connect the two.
 """
@@ -20,9 +21,9 @@ import numpy as np
 
 from fgrad.core.tensor import Tensor, strip_ended
 from fgrad.core.views import VIEWS
-from fgrad.graphs.equations import Equation, Name, in_pythons_way
+from fgrad.graphs.equations import Equation, Name, in_pythons_way, names_of
 from fgrad.graphs.graph import Block
-from fgrad.graphs.record import recorded
+from fgrad.graphs.record import RecordTrace, recorded
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.forward import jvp
 from fgrad.transforms.linearization import Linearization, UnconnectedGradients
@@ -43,10 +44,38 @@ def chosen(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
     return [x for x, own in zip(values, places, strict=True) if own]
 
 
-def recorded_block(function: Callable[..., Any], leaves: Leaves) -> Block:
+def recorded_block(function: Callable[..., Any], leaves: Leaves, trace: RecordTrace | None = None) -> Block:
     """Return the program of a function; it does not refer to the function."""
-    graph = recorded(function, tuple(leaves), {}, integers=True)[0]
+    graph = recorded(function, tuple(leaves), {}, integers=True, trace=trace)[0]
     return Block(graph.inputs, graph.constants, graph.equations, list(map(unboxed, graph.outputs)))
+
+
+def implementation_of(equation: Equation, function: Callable[..., Any]) -> Block:
+    """Return the program of a function that computes an equation; its inputs are those that `of_arrays` returns."""
+
+    def flat(*arrays: Array) -> list[Any]:
+        rest = iter(arrays)
+        ans = function(*(next(rest) if _is_array(x) else x for x in equation.inputs), **equation.metadata)
+        return list(ans) if isinstance(ans, (tuple, list)) else [ans]
+
+    with np.errstate(all="ignore"):
+        examples = [_example(x) for x in equation.inputs if _is_array(x)]
+        return recorded_block(flat, examples, RecordTrace())  # without lines, which are those of the implementation
+
+
+def of_arrays(equation: Equation, values: Sequence[Any]) -> list[Any]:
+    """Return the values of the inputs that are names or arrays."""
+    return chosen(values, list(map(_is_array, equation.inputs)))
+
+
+def _is_array(x: object) -> bool:
+    return hasattr(x, "dtype")
+
+
+def _example(x: Any) -> Any:
+    if type(x) is not Name:
+        return x
+    return in_pythons_way(np.ones((), x.dtype)[()]) if x.is_weak else np.ones(x.shape, x.dtype)
 
 
 def unboxed(result: object) -> Any:
@@ -168,13 +197,13 @@ def _parted(block: Block, results: int, connected: Places, recomputes: bool) -> 
     later = set(block.inputs if recomputes else cotangents)
     parts: tuple[list[Equation], list[Equation]] = ([], [])
     for equation in block.equations:
-        is_later = not later.isdisjoint(x for x in equation.inputs if type(x) is Name)
+        is_later = not later.isdisjoint(names_of(equation.inputs))
         parts[is_later].append(equation)
         if is_later:
             later.update(equation.outputs)
     again, gradients = _moved_again(parts, later, {*leaves, *block.constants}), block.outputs[results:]
-    used = dict.fromkeys(x for equation in (*again, *parts[1]) for x in equation.inputs if type(x) is Name)
-    used.update(dict.fromkeys(x for x in gradients if type(x) is Name))
+    used = dict.fromkeys(x for equation in (*again, *parts[1]) for x in names_of(equation.inputs))
+    used.update(dict.fromkeys(names_of(gradients)))
     known = {*later, *block.constants, *leaves, *(name for equation in again for name in equation.outputs)}
     kept = [x for x in used if x not in known]
     places = [place for place, leaf in enumerate(leaves) if leaf in used]
@@ -187,12 +216,12 @@ def _parted(block: Block, results: int, connected: Places, recomputes: bool) -> 
 
 def _moved_again(parts: tuple[list[Equation], list[Equation]], later: set[Name], given: set[Name]) -> list[Equation]:
     """Return the views that the backward part recomputes, since their operands are available or not larger."""
-    used = {x for equation in parts[1] for x in equation.inputs if type(x) is Name and x not in later}
+    used = {x for equation in parts[1] for x in names_of(equation.inputs) if x not in later}
     again: list[Equation] = []
     for equation in reversed(parts[0]):
         if equation.primitive not in VIEWS or used.isdisjoint(equation.outputs):
             continue
-        sources = [x for x in equation.inputs if type(x) is Name]
+        sources = names_of(equation.inputs)
         size = math.prod(equation.outputs[0].shape)
         if all(x in given or math.prod(x.shape) <= size for x in sources):
             again.append(equation)

@@ -10,7 +10,7 @@ import importlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fgrad.graphs.equations import Name
+from fgrad.graphs.equations import Name, names_of
 
 
 def dot_of(graph: Any) -> str:
@@ -52,5 +52,4 @@ def _node(identity: str, lines: list[str], shape: str | None = None) -> str:
 
 
 def _edges(inputs: Iterable[Any], target: str, sources: Mapping[Name, str]) -> list[str]:
-    names = [each for each in inputs if type(each) is Name]
-    return [f'{_quoted(sources[name])} -> {_quoted(target)} [label="{name}"]' for name in names]
+    return [f'{_quoted(sources[name])} -> {_quoted(target)} [label="{name}"]' for name in names_of(inputs)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,8 @@ from fgrad.core.tensor import apply
 from fgrad.ops.indexing import ARRAY
 from fgrad.typing import Array
 
+PYTHONS = {bool, int, float, complex}
+"""The types of Python's numbers."""
 _LONGEST_INLINE = 4
 _WORTH_NO_COPY = 1 << 14
 """Size in bytes from which arrays are compared without copies."""
@@ -105,7 +107,7 @@ class Equation:
 
     def _check(self, name: Name, found: Any) -> None:
         if name.is_weak:
-            if type(found) not in _PYTHONS or name.dtype.kind in _KINDS[type(found)]:
+            if type(found) not in PYTHONS or name.dtype.kind in _KINDS[type(found)]:
                 return
             found = np.asarray(found)
         if found.shape != name.shape or not np.can_cast(found.dtype, name.dtype, "same_kind"):
@@ -133,6 +135,16 @@ class Equation:
         return f"{', '.join(map(repr, self.outputs))} = {self.operation()}{inputs}"
 
     __repr__ = __str__
+
+
+def names_of(values: Iterable[Any]) -> list[Name]:
+    """Return the names among inputs or outputs, some of which may be constants."""
+    return [x for x in values if type(x) is Name]
+
+
+def renamed(values: Iterable[Any], names: Mapping[Any, Any]) -> list[Any]:
+    """Return inputs or outputs with what stands for a name in its place, if that is known."""
+    return [names.get(x, x) if type(x) is Name else x for x in values]
 
 
 def in_pythons_way(value: Array) -> Any:
@@ -173,10 +185,9 @@ def of_integers(primitive: Primitive, values: Sequence[Any]) -> Any:
 
 def _in_numpys_way(value: Array, name: object) -> Any:
     """Return a Python number as a NumPy number if it is the value of a name; other values unchanged."""
-    return name.dtype.type(value) if type(name) is Name and name.is_weak and type(value) in _PYTHONS else value
+    return name.dtype.type(value) if type(name) is Name and name.is_weak and type(value) in PYTHONS else value
 
 
-_PYTHONS = {bool, int, float, complex}
 _KINDS = {bool: "bifc", int: "ifc", float: "fc", complex: "c"}
 """The kinds of dtypes that can hold Python numbers."""
 

@@ -17,7 +17,7 @@ from fgrad.core.tree import flatten, paths, unflatten
 from fgrad.core.variable import Variable
 from fgrad.graphs.arguments import Arguments
 from fgrad.graphs.drawing import dot_of, svg_of
-from fgrad.graphs.equations import Equation, Name, shown
+from fgrad.graphs.equations import Equation, Name, names_of, shown
 from fgrad.graphs.weak_types import shortened
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.running import is_number, owned
@@ -212,6 +212,13 @@ EXPORT: list[Callable[[Graph, Sequence[str] | None], bytes]] = []
 """The function that exports graphs to other libraries."""
 
 
+def frozen(graph: Graph) -> Block:
+    """Return the program of a graph with the current values of variables as constants."""
+    values = {name: np.array(strip_ended(variable)) for name, variable in graph.variables.items()}
+    outputs = list(map(strip_ended, graph.outputs))
+    return Block(graph.inputs, {**graph.constants, **values}, graph.equations, outputs)
+
+
 def output_of(trace: Any, leaf: Any) -> Any:
     """Return the name of a result, or its constant value."""
     if trace.follows(leaf):
@@ -230,21 +237,21 @@ def _fresh(value: Operand) -> Any:
 
 def _needed(equations: Sequence[Equation], outputs: Iterable[Any]) -> tuple[tuple[Equation, ...], set[Name]]:
     """Return the equations on which outputs depend, and the names that occur in them."""
-    used = {output for output in outputs if type(output) is Name}
+    used = set(names_of(outputs))
     kept = []
     for equation in reversed(equations):
         if not used.isdisjoint(equation.outputs):
             kept.append(equation)
-            used.update([each for each in equation.inputs if type(each) is Name])
+            used.update(names_of(equation.inputs))
     return tuple(reversed(kept)), used
 
 
 def _last_uses(equations: Sequence[Equation], outputs: Iterable[Any]) -> list[list[Name]]:
     """Return, for each equation, the names whose values are not used after it."""
-    seen = {output for output in outputs if type(output) is Name}
+    seen = set(names_of(outputs))
     spent = []
     for equation in reversed(equations):
-        occurring = dict.fromkeys(each for each in (*equation.inputs, *equation.outputs) if type(each) is Name)
+        occurring = dict.fromkeys([*names_of(equation.inputs), *equation.outputs])
         spent.append([name for name in occurring if name not in seen])
         seen.update(occurring)
     return spent[::-1]

@@ -171,9 +171,7 @@ class Way(NamedTuple):
     @property
     def all_places(self) -> tuple[Any, ...]:
         """Return the key with a slice of the integers of all iterations."""
-        start, step = self.along
-        end = start + step * len(self.places)
-        return (*self.before, slice(start, end if end >= 0 else None, step), *self.after)
+        return (*self.before, self.along.as_slice(len(self.places)), *self.after)
 
 
 def _is_whole(item: object) -> bool:

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import PYTHONS, Equation, Name
 from fgrad.graphs.graph import Block
 from fgrad.transforms.metadata_keys import frozen, identity
 
-_PYTHONS = {bool, int, float, complex}
 _KEYED = {"index", "scatter", "replace"}
 """The primitives whose templates may hold integers that change from iteration to iteration."""
 _LARGEST_COMPARED = 1 << 16
@@ -112,17 +111,17 @@ class Listing:
     def _literal(self, value: object) -> int:
         """Return the number of an inline constant."""
         kind = type(value)
-        key: Any = (kind, repr(value)) if kind in _PYTHONS else (kind, frozen(value))
+        key: Any = (kind, repr(value)) if kind in PYTHONS else (kind, frozen(value))
         number = self._met.get(key)
         if number is None:
             self._met[key] = number = self._added(value, self._form_of_literal(value))
         return number
 
     def _form_of_literal(self, value: object) -> int:
-        if type(value) in _PYTHONS or isinstance(value, (np.generic, np.ndarray)):
+        if type(value) in PYTHONS or isinstance(value, (np.generic, np.ndarray)):
             array = np.asarray(value)
             if array.dtype.kind in "biufc":
-                return self._form(array.shape, array.dtype, type(value) in _PYTHONS)
+                return self._form(array.shape, array.dtype, type(value) in PYTHONS)
         return self._form(type(value), frozen(value))  # must be the same in all iterations
 
 

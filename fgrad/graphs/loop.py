@@ -38,6 +38,11 @@ class Along(NamedTuple):
         """Return the positions if the order of `count` iterations is reversed."""
         return Along(self.start + self.step * (count - 1), -self.step)
 
+    def as_slice(self, count: int) -> slice:
+        """Return the positions of `count` iterations as a slice."""
+        end = self.start + self.step * count
+        return slice(self.start, end if end >= 0 else None, self.step)
+
 
 class Masks(NamedTuple):
     """Whether the cotangents of the results and inputs of an iteration are masked (`fgrad.core.masked`)."""
@@ -86,8 +91,8 @@ class Iterations:
     masks: Masks | None = None
     results: Sequence[Any] = ()
     condition: Block | None = None
-    _derived: dict[Any, Any] = field(default_factory=dict, repr=False)
-    _lock: Any = field(default_factory=Lock, repr=False)
+    _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)  # not copied by `replace`
+    _lock: Any = field(default_factory=Lock, init=False, repr=False)
 
     __name__ = "loop"
 
@@ -96,6 +101,11 @@ class Iterations:
         if self.examples is not None and any(type(strip_ended(leaf)) is Tensor for leaf in leaves):
             return tuple(CALLED[0](self, leaves))
         return tuple(self.run(leaves))
+
+    @property
+    def middle(self) -> int:
+        """The number of inputs before the arrays: those that are shared, and the carry."""
+        return self.shared + self.carried
 
     def run(self, leaves: Sequence[Any], iteration: Callable[[Sequence[Any]], list[Any]] | None = None) -> list[Any]:
         """Run the loop in Python, as operations that traces process.
@@ -119,8 +129,8 @@ class Iterations:
 
     def parted(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
         """Return the shared values, the carry, and the arrays or elements."""
-        values, middle = list(values), self.shared + self.carried
-        return values[: self.shared], values[self.shared : middle], values[middle:]
+        values = list(values)
+        return values[: self.shared], values[self.shared : self.middle], values[self.middle :]
 
     def forms(self) -> list[Any]:
         """Return possible results: by default ones and regular matrices, as arrays and Python's numbers."""
@@ -185,6 +195,20 @@ def equation_of(iterations: Iterations, inputs: Sequence[Any], place: tuple[str,
     """
     outputs = tuple(Name(np.asarray(x), type(x) in (bool, int, float)) for x in iterations.forms())
     return Equation(outputs, Primitive("loop", iterations), tuple(inputs), {}, quiet=True, direct=True, place=place)
+
+
+def at_most_once(block: Block, shared: int, examples: Sequence[Any]) -> Iterations:
+    """Return the loop that runs a block if a boolean holds, which is a further input, the first one.
+
+    Args:
+        block: takes shared values and a carry, and returns the next carry.
+        shared: the number of shared values.
+        examples: possible inputs of the block.
+    """
+    flag = Name(np.False_)
+    inputs = [flag, *block.inputs]
+    body, condition = block.with_ends(inputs, block.outputs), Block(inputs, {}, [], [flag])
+    return Iterations(body, 1, 1 + shared, len(block.outputs), [], [], [np.True_, *examples], condition=condition)
 
 
 def iterations_of(equation: Equation) -> Iterations | None:

@@ -5,13 +5,14 @@ Unused results are not computed, and values that are the same in all iterations 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from fgrad.core.views import VIEWS
 from fgrad.graphs.derived import chosen
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation, Name, names_of, renamed
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Iterations, equation_of, iterations_of
 
@@ -20,7 +21,7 @@ def simplified(block: Block) -> Block:
     """Return a program that computes the same."""
     if not any(map(iterations_of, block.equations)):
         return block
-    used = _names(block.outputs)
+    used = set(names_of(block.outputs))
     equations: list[Equation] = []
     constants = dict(block.constants)
     for equation in reversed(block.equations):
@@ -33,12 +34,13 @@ def simplified(block: Block) -> Block:
             loop = _pruned(loop, used)
             found = [*before, replace(equation_of(loop.iterations, loop.inputs, equation.place), outputs=loop.outputs)]
         equations += reversed(found)
-        used.update(x for each in found for x in _names(each.inputs))
+        used |= _read(found)
     return Block(block.inputs, constants, equations[::-1], block.outputs)
 
 
-def _names(values: Iterable[Any]) -> set[Name]:
-    return {x for x in values if type(x) is Name}
+def _read(equations: Iterable[Equation], outputs: Iterable[Any] = ()) -> set[Name]:
+    """Return the names that equations take or that are results."""
+    return set(names_of(itertools.chain(outputs, *(each.inputs for each in equations))))
 
 
 class _Loop(NamedTuple):
@@ -52,7 +54,7 @@ def _pruned(loop: _Loop, used: set[Name]) -> _Loop:
     iterations, kept = loop.iterations, [name in used for name in loop.outputs]
     while True:
         needed = _needed(iterations, kept)
-        slots = needed[iterations.shared : iterations.shared + iterations.carried]
+        slots = iterations.parted(needed)[1]
         if slots == kept[: iterations.carried]:
             break
         kept[: iterations.carried] = slots
@@ -60,7 +62,7 @@ def _pruned(loop: _Loop, used: set[Name]) -> _Loop:
     body, condition = iterations.body, iterations.condition
     if condition is not None:
         inputs = chosen(condition.inputs, [*shared, *carried])
-        condition = Block(inputs, condition.constants, condition.equations, condition.outputs)
+        condition = condition.with_ends(inputs, condition.outputs)
     left = replace(
         iterations,
         body=Block(chosen(body.inputs, needed), body.constants, body.equations, chosen(body.outputs, kept)),
@@ -79,12 +81,12 @@ def _needed(iterations: Iterations, kept: Sequence[bool]) -> list[bool]:
     """Return which inputs of an iteration are needed for some of its results, and for the condition."""
     body, condition = iterations.body, iterations.condition
     part = Block(body.inputs, body.constants, body.equations, chosen(body.outputs, kept))
-    used = _names(part.outputs).union(*(_names(each.inputs) for each in part.equations))
+    used = _read(part.equations, part.outputs)
     needed = [name in used for name in body.inputs]
     for slot in range(iterations.carried):
         needed[iterations.shared + slot] |= kept[slot]
     if condition is not None:
-        asked = _names(condition.outputs).union(*(_names(each.inputs) for each in condition.equations))
+        asked = _read(condition.equations, condition.outputs)
         for place, name in enumerate(condition.inputs):
             needed[place] |= name in asked
     return needed
@@ -95,7 +97,7 @@ def _hoisted(loop: _Loop) -> tuple[_Loop, list[Equation]]:
     iterations, body = loop.iterations, loop.iterations.body
     steady = _steady(iterations)
     rest = [equation for equation in body.equations if equation not in steady]
-    read = _names(body.outputs).union(*(_names(each.inputs) for each in rest))
+    read = _read(rest, body.outputs)
     crossing = [name for equation in steady for name in equation.outputs if name in read]
     outside: dict[Any, Any] = dict(zip(body.inputs, loop.inputs[: iterations.shared], strict=False))
     outside.update({name: Name(name, name.is_weak) for equation in steady for name in equation.outputs})
@@ -106,7 +108,7 @@ def _hoisted(loop: _Loop) -> tuple[_Loop, list[Equation]]:
     condition = iterations.condition
     if condition is not None:
         inputs = with_crossing(condition.inputs, map(Name, crossing))
-        condition = Block(inputs, condition.constants, condition.equations, condition.outputs)
+        condition = condition.with_ends(inputs, condition.outputs)
     left = replace(
         iterations,
         body=Block(with_crossing(body.inputs, crossing), body.constants, rest, body.outputs),
@@ -132,7 +134,7 @@ def _steady(iterations: Iterations) -> list[Equation]:
         is_wanted = equation.primitive not in VIEWS or not wanted.isdisjoint(equation.outputs)
         if is_wanted and varies.isdisjoint(equation.outputs):
             found.append(equation)
-            wanted |= _names(equation.inputs)
+            wanted.update(names_of(equation.inputs))
     return found[::-1]
 
 
@@ -151,14 +153,14 @@ def _never_raises(equation: Equation) -> bool:
 
 
 def _renamed(equation: Equation, names: Mapping[Any, Any]) -> Equation:
-    inputs = tuple(names.get(x, x) if type(x) is Name else x for x in equation.inputs)
-    return replace(equation, outputs=tuple(names[name] for name in equation.outputs), inputs=inputs)
+    outputs = tuple(names[name] for name in equation.outputs)
+    return replace(equation, outputs=outputs, inputs=tuple(renamed(equation.inputs, names)))
 
 
 def varying(block: Block, shared: int, others: Iterable[Name] = ()) -> set[Name]:
     """Return the names of values that differ between iterations; the first `shared` inputs do not, `others` do."""
     found = {*block.inputs[shared:], *others}
     for equation in block.equations:
-        if not found.isdisjoint(_names(equation.inputs)):
+        if not found.isdisjoint(names_of(equation.inputs)):
             found.update(equation.outputs)
     return found

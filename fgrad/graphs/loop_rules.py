@@ -8,7 +8,7 @@ is a loop whose carry is a batch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,10 +18,20 @@ from typing_extensions import override
 from fgrad import errors
 from fgrad.core.tensor import apply_call
 from fgrad.core.trace import Trace
-from fgrad.graphs.derived import Directions, Leaves, Places, chosen, computed, mapped, outputs_of, recorded_block
-from fgrad.graphs.equations import Name
+from fgrad.graphs.derived import (
+    Directions,
+    Leaves,
+    Parted,
+    Places,
+    chosen,
+    computed,
+    mapped,
+    outputs_of,
+    recorded_block,
+)
+from fgrad.graphs.equations import Name, names_of
 from fgrad.graphs.graph import Block
-from fgrad.graphs.loop import CALLED, UNLIMITED, Along, Iterations, is_slight
+from fgrad.graphs.loop import CALLED, UNLIMITED, Along, Iterations, at_most_once, is_slight
 from fgrad.graphs.loop_invariants import varying
 from fgrad.rules.rule import Rule, Transparent, Variables
 from fgrad.transforms.batch import vmap
@@ -32,7 +42,7 @@ def reached(block: Block, moving: Sequence[bool]) -> list[bool]:
     """Return which results depend on differentiated inputs through floating-point or complex numbers."""
     found = set(chosen(block.inputs, moving))
     for equation in block.equations:
-        if not found.isdisjoint(x for x in equation.inputs if type(x) is Name):
+        if not found.isdisjoint(names_of(equation.inputs)):
             found.update(name for name in equation.outputs if name.dtype.kind in "fc")
     return [type(x) is Name and x in found for x in block.outputs]
 
@@ -50,15 +60,15 @@ class Moving:
     def __init__(self, iterations: Iterations, ours: Sequence[bool]) -> None:
         kinds = [name.dtype.kind in "fc" for name in iterations.body.inputs]
         moving = [own and is_float for own, is_float in zip(ours, kinds, strict=True)]
-        middle = iterations.shared + iterations.carried
+        carry = slice(iterations.shared, iterations.middle)
         while True:
             self.inputs = tuple(moving)
             results = reached(iterations.body, moving)
-            pairs = zip(moving[iterations.shared : middle], results[: iterations.carried], strict=True)
-            moving[iterations.shared : middle] = [before or after for before, after in pairs]
+            pairs = zip(moving[carry], results[: iterations.carried], strict=True)
+            moving[carry] = [before or after for before, after in pairs]
             if tuple(moving) == self.inputs:
                 break
-        self.outputs = (*self.inputs[iterations.shared : middle], *results[iterations.carried :])
+        self.outputs = (*self.inputs[carry], *results[iterations.carried :])
 
 
 def linearized(iterations: Iterations, ours: Places, remembers: bool, leaves: Leaves) -> Any:
@@ -125,7 +135,7 @@ def _pushed(iterations: Iterations, moving: Moving) -> Iterations:
     moved = chosen(tangents[: iterations.carried], moving.outputs[: iterations.carried])
     outputs = chosen(tangents[iterations.carried :], moving.outputs[iterations.carried :])
     carry = [*block.outputs[: iterations.carried], *moved]
-    elements = moving.inputs[iterations.shared + iterations.carried :]
+    elements = iterations.parted(moving.inputs)[2]
     return replace(
         iterations,
         body=Block([x for each in inputs for x in each], block.constants, block.equations, [*carry, *outputs]),
@@ -137,7 +147,6 @@ def _pushed(iterations: Iterations, moving: Moving) -> Iterations:
         masks=None,
         results=(),
         condition=_beside(iterations, moving),
-        _derived={},
     )
 
 
@@ -147,7 +156,7 @@ def _beside(iterations: Iterations, moving: Moving) -> Block | None:
         return None
     parts = zip(iterations.parted(iterations.condition.inputs), iterations.parted(moving.inputs), strict=True)
     inputs = [x for names, own in parts for x in (*names, *map(Name, chosen(names, own)))]
-    return Block(inputs, iterations.condition.constants, iterations.condition.equations, iterations.condition.outputs)
+    return iterations.condition.with_ends(inputs, iterations.condition.outputs)
 
 
 def _masked(iterations: Iterations) -> Iterations:
@@ -160,12 +169,12 @@ def _masked(iterations: Iterations) -> Iterations:
         what = "a backward pass through a loop, for the number of iterations,"
         raise errors.ConcretizationError(what, errors.users_line())
     body = _masked_body(iterations) if is_slight(iterations.body.equations) else _skipping_body(iterations)
-    return replace(iterations, body=body, condition=None, _derived={})
+    return replace(iterations, body=body, condition=None)
 
 
 def _skipping_body(iterations: Iterations) -> Block:
     """Return the body of an iteration that computes nothing if the condition is false."""
-    once = replace(iterations, count=1, _derived={})
+    once = replace(iterations, count=1)
     assert iterations.examples is not None
     given = zip(iterations.examples, iterations.body.inputs, strict=True)
     return recorded_block(lambda *leaves: list(once(*leaves)), [_like(x, name) for x, name in given])
@@ -200,7 +209,40 @@ def _spread(values: Sequence[Any], places: Sequence[bool]) -> list[Any]:
     return [next(rest) if own else None for own in places]
 
 
-class _BackAndForth:
+class _Parts:
+    """The forward and backward parts of an iteration, and the cotangents of the inputs of the loop.
+
+    Args:
+        iterations: the loop.
+        moving: its differentiated inputs and results.
+        parted: the program of an iteration, split.
+    """
+
+    def __init__(self, iterations: Iterations, moving: Moving, parted: Parted) -> None:
+        self._iterations, self._moving, self._parted = iterations, moving, parted
+        self._summed = [place for place in range(iterations.shared) if parted.connected[place]]
+        """The positions of shared values with cotangents."""
+
+    def _zero_sums(self) -> list[Any]:
+        """Return zeros for the cotangents of shared values."""
+        return _zeros_like([self._iterations.body.inputs[place] for place in self._summed])
+
+    def _grads(self, found: Sequence[Any]) -> list[Any]:
+        """Return the cotangent of each input of an iteration, zeros for an unconnected one."""
+        rest = iter(found)
+        connected = zip(self._iterations.body.inputs, self._parted.connected, strict=True)
+        return [next(rest) if own else np.zeros(name.shape, name.dtype) for name, own in connected]
+
+    def _pulled(self, found: Iterator[Any]) -> list[Any]:
+        """Return the cotangents of all leaves, from those of the carry and of shared values; None for the others."""
+        moves = self._moving.outputs[: self._iterations.carried]
+        grads: list[Any] = [None] * len(self._moving.inputs)
+        for place in (*(slot for slot, own in enumerate(moves, self._iterations.shared) if own), *self._summed):
+            grads[place] = next(found)
+        return grads
+
+
+class _BackAndForth(_Parts):
     """The forward loop, which stores residuals, and the backward loop.
 
     Attributes:
@@ -209,196 +251,131 @@ class _BackAndForth:
 
     def __init__(self, iterations: Iterations, moving: Moving) -> None:
         assert iterations.examples is not None
-        self._iterations, self._moving = iterations, moving
         directions = Directions(iterations.body, moving.inputs, moving.outputs, iterations.examples)
         parted = directions.parted(iterations.recomputes, iterations.masks and iterations.masks.results)
-        self._parted = parted
-        results = len(iterations.body.outputs)
-        kept = parted.forward.outputs[results:]
-        varies = varying(parted.forward, iterations.shared)
+        super().__init__(iterations, moving, parted)
+        block, inputs, results = parted.forward, iterations.body.inputs, len(iterations.body.outputs)
+        used = iterations.parted([place in parted.places for place in range(len(inputs))])
+        self._used_shared, self._used_carry, self._used_arrays = used
+        kept, varies = block.outputs[results:], varying(block, iterations.shared)
         self._is_steady = [x not in varies for x in kept]
         steady = chosen(kept, self._is_steady)
-        block = parted.forward
         self._before = Block(block.inputs[: iterations.shared], block.constants, block.equations, steady)
-        carries = [
-            block.inputs[place] for place in self._places(iterations.shared, iterations.shared + iterations.carried)
-        ]
-        left = [*(x for x, is_steady in zip(kept, self._is_steady, strict=True) if not is_steady), *carries]
+        shared, _, elements = iterations.parted(inputs)
+        left = [*(x for x, is_steady in zip(kept, self._is_steady, strict=True) if not is_steady)]
+        self._kept = len(left)
+        left += chosen(iterations.parted(block.inputs)[1], self._used_carry)
         body = Block(block.inputs, block.constants, block.equations, [*block.outputs[:results], *left])
-        self.forward = replace(
-            iterations, body=body, writes=[*iterations.writes, *(Along() for _ in left)], _derived={}
-        )
-        self._kept, self._left = len(left) - len(carries), len(left)
-        inputs, end = iterations.body.inputs, len(iterations.body.inputs)
-        self._shared_names = [*steady, *(inputs[place] for place in self._places(0, iterations.shared))]
-        elements = self._places(iterations.shared + iterations.carried, end)
-        self._array_names = [*left, *(inputs[place] for place in elements)]
+        writes = [*iterations.writes, *(Along() for _ in left)]
+        self.forward = replace(iterations, body=body, writes=writes, masks=None)
+        self._left = len(left)
+        self._shared_names = [*steady, *chosen(shared, self._used_shared)]
+        self._array_names = [*left, *chosen(elements, self._used_arrays)]
         self._backward = self._made(iterations.examples)
-
-    def _places(self, start: int, stop: int) -> list[int]:
-        """Return the positions, within a range, of leaves that the backward pass uses."""
-        return [place for place in self._parted.places if start <= place < stop]
 
     def residuals(self, leaves: Leaves, left: Leaves) -> tuple[list[Any], list[Any]]:
         """Return the residuals that all backward iterations share, and the arrays that they read."""
-        iterations, end = self._iterations, len(leaves)
-        steady = computed(self._before, leaves[: iterations.shared])
-        shared = [*steady, *(leaves[place] for place in self._places(0, iterations.shared))]
-        return shared, [*left, *(leaves[place] for place in self._places(iterations.shared + iterations.carried, end))]
+        shared, _, arrays = self._iterations.parted(leaves)
+        steady = computed(self._before, shared)
+        return [*steady, *chosen(shared, self._used_shared)], [*left, *chosen(arrays, self._used_arrays)]
 
     def _made(self, examples: Leaves) -> Iterations:
         """Return the backward loop."""
         iterations, moving = self._iterations, self._moving
-        middle = iterations.shared + iterations.carried
         found = computed(self.forward.body, examples)
         shared, arrays = self.residuals(examples, found[len(iterations.body.outputs) :])
         moves = moving.outputs[: iterations.carried], moving.outputs[iterations.carried :]
         ones = [np.ones(x.shape, x.dtype) for x in outputs_of(iterations.body)]
-        sums = [np.zeros(np.shape(examples[place]), np.asarray(examples[place]).dtype) for place in self._summed()]
-        carry = [*chosen(ones[: iterations.carried], moves[0]), *sums]
+        carry = [*chosen(ones[: iterations.carried], moves[0]), *self._zero_sums()]
         shared, arrays = list(map(_like, shared, self._shared_names)), list(map(_like, arrays, self._array_names))
         given = [*shared, *carry, *arrays, *chosen(ones[iterations.carried :], moves[1])]
         body = recorded_block(self._iteration, given)
         reads = [
             *(Along() for _ in range(self._left)),
-            *(iterations.reads[p - middle] for p in self._places(middle, len(examples))),
+            *chosen(iterations.reads, self._used_arrays),
+            *chosen(iterations.writes, moves[1]),
         ]
-        reads += chosen(iterations.writes, moves[1])
+        writes = chosen(iterations.reads, iterations.parted(moving.inputs)[2])
         return Iterations(
             body,
             iterations.count,
             len(self._shared_names),
             len(carry),
             [along.backwards(iterations.count) for along in reads],
-            [along.backwards(iterations.count) for along in chosen(iterations.reads, moving.inputs[middle:])],
+            [along.backwards(iterations.count) for along in writes],
             given,
         )
-
-    def _summed(self) -> list[int]:
-        """Return the positions of shared values with cotangents."""
-        return [place for place in range(self._iterations.shared) if self._parted.connected[place]]
 
     def _iteration(self, *given: object) -> Any:
         """Compute an iteration of the backward loop."""
         iterations, moving, rest = self._iterations, self._moving, iter(given)
-        middle = iterations.shared + iterations.carried
 
         def take(count: int) -> list[Any]:
             return [next(rest) for _ in range(count)]
 
-        steady = iter(take(sum(self._is_steady)))
-        leaves = dict(
-            zip(self._places(0, iterations.shared), take(len(self._places(0, iterations.shared))), strict=True)
-        )
-        cotangents = take(sum(moving.outputs[: iterations.carried]))
-        sums = take(len(self._summed()))
+        steady, leaves = iter(take(sum(self._is_steady))), take(sum(self._used_shared))
+        cotangents, sums = take(sum(moving.outputs[: iterations.carried])), take(len(self._summed))
         others = iter(take(self._kept))
-        for places in (self._places(iterations.shared, middle), self._places(middle, len(moving.inputs))):
-            leaves.update(zip(places, take(len(places)), strict=True))
-        cotangents += rest
+        leaves += take(sum(self._used_carry) + sum(self._used_arrays))
         kept = [next(steady if is_steady else others) for is_steady in self._is_steady]
-        found = computed(self._parted.backward, [*kept, *(leaves[p] for p in self._parted.places), *cotangents])
-        grads = self._grads(found)
-        following = chosen(grads[iterations.shared : middle], moving.outputs[: iterations.carried])
-        totals = [total + grads[place] for total, place in zip(sums, self._summed(), strict=True)]
-        return following, totals, chosen(grads[middle:], moving.inputs[middle:])
-
-    def _grads(self, found: Sequence[Any]) -> list[Any]:
-        """Return the cotangent of each input of an iteration, zeros for an unconnected one."""
-        rest = iter(found)
-        connected = zip(self._iterations.body.inputs, self._parted.connected, strict=True)
-        return [next(rest) if own else np.zeros(name.shape, name.dtype) for name, own in connected]
+        grads = self._grads(computed(self._parted.backward, [*kept, *leaves, *cotangents, *rest]))
+        totals = [total + grads[place] for total, place in zip(sums, self._summed, strict=True)]
+        _, carry, elements = iterations.parted(grads)
+        following = chosen(carry, moving.outputs[: iterations.carried])
+        return following, totals, chosen(elements, iterations.parted(moving.inputs)[2])
 
     def pulled(self, residuals: tuple[list[Any], list[Any]], cotangents: Leaves) -> list[Any]:
         """Return the cotangents of all leaves, None for those without a derivative."""
-        iterations, moving = self._iterations, self._moving
-        shared, arrays = residuals
-        moves = moving.outputs[: iterations.carried]
-        last, others = cotangents[: sum(moves)], cotangents[sum(moves) :]
-        sums = [np.zeros(x.shape, x.dtype) for x in (iterations.body.inputs[place] for place in self._summed())]
-        found = iter(self._backward(*shared, *last, *sums, *arrays, *others))
-        grads: list[Any] = [None] * len(moving.inputs)
-        for slot in (slot for slot, own in enumerate(moves, iterations.shared) if own):
-            grads[slot] = next(found)
-        for place in self._summed():
-            grads[place] = next(found)
-        for place in range(iterations.shared + iterations.carried, len(grads)):
+        (shared, arrays), moving = residuals, self._moving
+        count = sum(moving.outputs[: self._iterations.carried])
+        found = iter(self._backward(*shared, *cotangents[:count], *self._zero_sums(), *arrays, *cotangents[count:]))
+        grads = self._pulled(found)
+        for place in range(self._iterations.middle, len(grads)):
             grads[place] = next(found) if moving.inputs[place] else None
         return grads
 
 
-class _Once:
+class _Once(_Parts):
     """The forward and backward parts of a loop with at most one iteration; both are such loops."""
 
     def __init__(self, iterations: Iterations, moving: Moving) -> None:
         assert iterations.examples is not None
-        self._iterations, self._moving = iterations, moving
-        self._parted = parted = Directions(iterations.body, moving.inputs, moving.outputs, iterations.examples).parted()
+        parted = Directions(iterations.body, moving.inputs, moving.outputs, iterations.examples).parted()
+        super().__init__(iterations, moving, parted)
         self._kept = list(map(Name, parted.forward.outputs[iterations.carried :]))
-        body, inputs = parted.forward, [*parted.forward.inputs, *self._kept]
-        flag = Name(np.False_)
-        self._forward = replace(
-            iterations,
-            body=Block([flag, *inputs], body.constants, body.equations, body.outputs),
-            shared=1 + iterations.shared,
-            carried=len(body.outputs),
-            examples=[np.True_, *iterations.examples, *_zeros_like(self._kept)],
-            condition=Block([flag, *inputs], {}, [], [flag]),
-            _derived={},
-        )
-        self._backward = self._made(computed(body, iterations.examples)[iterations.carried :])
+        body, examples = parted.forward, iterations.examples
+        block = body.with_ends([*body.inputs, *self._kept], body.outputs)
+        forward = at_most_once(block, iterations.shared, [*examples, *_zeros_like(self._kept)])
+        self._forward = replace(forward, results=iterations.results)
+        self._backward = self._made(examples, computed(body, examples)[iterations.carried :])
 
-    def _made(self, kept: Leaves) -> Iterations:
-        """Return the backward loop, from examples of the residuals."""
+    def _made(self, examples: Leaves, kept: Leaves) -> Iterations:
+        """Return the backward loop, from examples of the inputs and of the residuals."""
         iterations, parted = self._iterations, self._parted
-        assert iterations.examples is not None
-        names = [iterations.body.inputs[place] for place in parted.places]
-        leaves = [_like(iterations.examples[place], iterations.body.inputs[place]) for place in parted.places]
-        cotangents = [np.ones(x.shape, x.dtype) for x in self._carried_names()]
-        given = [*map(_like, kept, self._kept), *leaves, *cotangents, *_zeros_like(self._summed_names())]
-        block = recorded_block(self._iteration, given)
-        flag = Name(np.False_)
-        body = Block([flag, *block.inputs], block.constants, block.equations, block.outputs)
-        shared = 1 + len(self._kept) + len(names)
-        condition = Block(body.inputs, {}, [], [flag])
-        return Iterations(body, 1, shared, len(block.outputs), [], [], [np.True_, *given], condition=condition)
-
-    def _carried_names(self) -> list[Name]:
-        """Return the names of the initial carry that have cotangents."""
-        iterations, moving = self._iterations, self._moving
-        return chosen(iterations.body.inputs[iterations.shared :], moving.outputs)
-
-    def _summed(self) -> list[int]:
-        return [place for place in range(self._iterations.shared) if self._parted.connected[place]]
-
-    def _summed_names(self) -> list[Name]:
-        return [self._iterations.body.inputs[place] for place in self._summed()]
+        leaves = [_like(examples[place], iterations.body.inputs[place]) for place in parted.places]
+        carry = chosen(iterations.body.inputs[iterations.shared :], self._moving.outputs)
+        cotangents = [np.ones(x.shape, x.dtype) for x in carry]
+        given = [*map(_like, kept, self._kept), *leaves, *cotangents, *self._zero_sums()]
+        return at_most_once(recorded_block(self._iteration, given), len(self._kept) + len(leaves), given)
 
     def _iteration(self, *given: object) -> Any:
         """Compute an iteration of the backward loop, from residuals, leaves, cotangents, and zeros to be replaced."""
-        iterations, parted = self._iterations, self._parted
-        found = iter(computed(parted.backward, given[: len(parted.backward.inputs)]))
-        connected = zip(iterations.body.inputs, parted.connected, strict=True)
-        grads = [next(found) if own else np.zeros(name.shape, name.dtype) for name, own in connected]
-        return chosen(grads[iterations.shared :], self._moving.outputs), [grads[place] for place in self._summed()]
+        backward = self._parted.backward
+        grads = self._grads(computed(backward, given[: len(backward.inputs)]))
+        following = chosen(grads[self._iterations.shared :], self._moving.outputs)
+        return following, [grads[place] for place in self._summed]
 
     def forward_and_back(self, leaves: Leaves) -> tuple[list[Any], Any]:
         """Return the results and the pullback."""
-        iterations, parted = self._iterations, self._parted
+        iterations = self._iterations
         assert iterations.condition is not None
         (holds,) = computed(iterations.condition, leaves)
         found = self._forward(holds, *leaves, *_zeros_like(self._kept))
-        residuals = [*found[iterations.carried :], *(leaves[place] for place in parted.places)]
+        residuals = [*found[iterations.carried :], *(leaves[place] for place in self._parted.places)]
 
         def pull(cotangents: Leaves, variables: Variables) -> list[Any]:
             moved = chosen(cotangents, self._moving.outputs)
-            back = iter(self._backward(holds, *residuals, *moved, *_zeros_like(self._summed_names())))
-            grads: list[Any] = [None] * len(iterations.body.inputs)
-            for slot in (slot for slot, own in enumerate(self._moving.outputs, iterations.shared) if own):
-                grads[slot] = next(back)
-            for place in self._summed():
-                grads[place] = next(back)
-            return grads
+            return self._pulled(iter(self._backward(holds, *residuals, *moved, *self._zero_sums())))
 
         return list(found[: iterations.carried]), pull
 
@@ -421,7 +398,7 @@ def _mapped(iterations: Iterations, ours: Places, size: int) -> Iterations:
     Every carry is mapped.
     """
     assert iterations.examples is not None
-    carried = range(iterations.shared, iterations.shared + iterations.carried)
+    carried = range(iterations.shared, iterations.middle)
     axes = [0 if own or place in carried else None for place, own in enumerate(ours)]
     examples = [
         x if axis is None else np.array(np.broadcast_to(x, (size, *np.shape(x))))
@@ -434,7 +411,6 @@ def _mapped(iterations: Iterations, ours: Places, size: int) -> Iterations:
         examples=examples,
         results=_results_of_batch(iterations, size),
         condition=_any(iterations, axes, examples),
-        _derived={},
     )
 
 

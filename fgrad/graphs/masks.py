@@ -95,7 +95,7 @@ def _with_mask(equation: Equation, loop: Iterations, found: dict[Name, bool], co
     for name, x, is_masked in zip(body.inputs, equation.inputs, inputs, strict=True):
         if name in inside:
             _meet(found, x, is_masked)
-    loop = replace(loop, body=body, masks=Masks(masked, inputs), _derived={})
+    loop = replace(loop, body=body, masks=Masks(masked, inputs))
     return replace(equation, primitive=Primitive("loop", loop))
 
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fgrad.graphs.equations import Name, kind_of
+from fgrad.graphs.equations import kind_of, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.listing import Listing
 from fgrad.graphs.loop import iterations_of
@@ -101,7 +101,7 @@ def _change(listing: Listing, start: int, end: int) -> str:
         if _FEW * kinds <= len(places):
             continue
         equations = [listing.equations[i] for i in places]
-        rows = [[kind_of(each) for each in (*one.outputs, *one.inputs) if type(each) is Name] for one in equations]
+        rows = [list(map(kind_of, names_of((*one.outputs, *one.inputs)))) for one in equations]
         if 2 * len(set(map(tuple, rows))) > kinds:
             forms = max(map(dict.fromkeys, zip(*rows, strict=False)), key=len)
             return f"the shapes of arrays change from iteration to iteration ({', '.join(list(forms)[:3])}, ...)"

@@ -34,7 +34,7 @@ from fgrad.core.variable import Variable, VariableWatch
 from fgrad.core.views import now_written
 from fgrad.errors.hints import names_keywords
 from fgrad.graphs.arguments import Arguments
-from fgrad.graphs.equations import OPERATORS, Equation, Name, in_pythons_way, is_short, of_integers, same_bits
+from fgrad.graphs.equations import OPERATORS, PYTHONS, Equation, Name, in_pythons_way, is_short, of_integers, same_bits
 from fgrad.graphs.graph import Graph
 from fgrad.graphs.integers import check_holds
 from fgrad.ops.indexing import SELECTING
@@ -49,7 +49,6 @@ P = ParamSpec("P")
 _ARRAY = np.ndarray
 _NUMBER = np.float64
 _REALS = {np.float64, float}
-_PYTHONS = {int, float, complex, bool}
 _numpys: Any = np
 _settings_of_numpy: Callable[[], object] = getattr(
     getattr(_numpys._core.umath, "_extobj_contextvar", None), "get", object
@@ -64,10 +63,9 @@ class RecordTrace(Trace):
     """Records each operation on its tensors, whose marks are their names in the graph.
 
     Args:
-        remedy: a hint to add to the error if a value is requested.
-        notes_places: whether to record the user's line of each operation, which takes half a microsecond.
+        is_compiled: whether the function is compiled. Then equations have the user's lines, which take half a
+            microsecond each, examples of results are kept for a second recording, and errors say what to write.
         lifts: whether tensors from outside become inputs: they are replaced by examples, and stored as constants.
-        keeps_examples: whether the examples of results are kept, for a second recording.
 
     Attributes:
         equations: the recorded equations, in order.
@@ -87,11 +85,9 @@ class RecordTrace(Trace):
     takes_calls = True
     belongs_to = "a recording"
 
-    def __init__(
-        self, remedy: str = "", notes_places: bool = False, lifts: bool = False, keeps_examples: bool = False
-    ) -> None:
+    def __init__(self, is_compiled: bool = False, lifts: bool = False) -> None:
         super().__init__()
-        self._remedy, self._notes_places, self._lifts = remedy, notes_places, lifts
+        self._is_compiled, self._lifts = is_compiled, lifts
         self.place: tuple[str, int] | None = None
         self.equations: list[Equation] = []
         self.constants: dict[Name, Any] = {}
@@ -99,7 +95,7 @@ class RecordTrace(Trace):
         self.given: dict[Name, Any] = {}
         self.meets_others = False
         self.first: Graph | None = None
-        self.examples: list[Any] | None = [] if keeps_examples else None
+        self.examples: list[Any] | None = [] if is_compiled else None
         self._real: dict[Name, Any] = {}
         self._computed = 0
         self._repeats = False
@@ -111,7 +107,7 @@ class RecordTrace(Trace):
         kind = type(value)
         if kind is _ARRAY or kind is _NUMBER:  # common case
             return box(value, self, Name(value))
-        is_weak = kind in _PYTHONS
+        is_weak = kind in PYTHONS
         check_holds(value, "a function that is recorded")
         value = np.asarray(value)[()] if is_weak or not hasattr(value, "dtype") else value
         return box(value, self, Name(value, is_weak))
@@ -145,7 +141,7 @@ class RecordTrace(Trace):
                 is_weak = False
                 continue
             is_plain = is_plain and (arg.size <= _LARGE if kind is _ARRAY else kind in PLAIN)
-            is_weak = is_weak and kind in _PYTHONS
+            is_weak = is_weak and kind in PYTHONS
         is_weak = is_weak and primitive.name in OPERATORS
         ans = of_integers(primitive, examples) if is_weak else None
         if ans is None:
@@ -302,7 +298,7 @@ class RecordTrace(Trace):
         metadata: Mapping[str, Any] = NOTHING, direct: bool = False,
     ) -> None:  # fmt: skip
         """Append an equation, with the user's line, and whether NumPy's warnings are off."""
-        if self._notes_places:
+        if self._is_compiled:
             self.place = running.place or errors.users_place(known=3)  # those of `process`, its caller and callee
         settings = _settings_of_numpy()
         if settings is not self._settings[0]:
@@ -311,7 +307,7 @@ class RecordTrace(Trace):
 
     def _constant(self, value: Any) -> Any:
         """Return a constant as it is now: a short one inline, otherwise its name."""
-        if (kind := type(value)) in _PYTHONS or (issubclass(kind, np.generic) and kind is not np.void):
+        if (kind := type(value)) in PYTHONS or (issubclass(kind, np.generic) and kind is not np.void):
             return value
         value = strip_ended(value)
         value = np.array(value) if isinstance(value, (list, tuple)) else value
@@ -341,7 +337,7 @@ class RecordTrace(Trace):
         raise self._no_value("np.asarray or np.array")
 
     def _no_value(self, how: str) -> errors.ConcretizationError:
-        return errors.ConcretizationError(how, errors.users_line(), self._remedy)
+        return errors.ConcretizationError(how, errors.users_line(), _REMEDY if self._is_compiled else "")
 
 
 @dataclass(frozen=True)
@@ -542,11 +538,6 @@ class Assignments(_Reads):
         return found if new is None else boxed(as_now(new))
 
 
-def new_recording(lifts: bool = False) -> RecordTrace:
-    """Return the trace for the recording of a compiled function; with `lifts`, outer tensors become inputs."""
-    return RecordTrace(REMEDY, notes_places=True, lifts=lifts, keeps_examples=True)
-
-
 def recorded(
     function: Callable[..., Any],
     args: tuple[Any, ...],
@@ -600,7 +591,7 @@ def run_recorded(
     trace: RecordTrace | None = None,
 ) -> Recording:
     """Do what `recorded` does without the graph."""
-    trace = trace or new_recording()
+    trace = trace or RecordTrace(is_compiled=True)
     arguments = Arguments(function, args, keywords, integers)
     if trace.first is not None:
         arguments.take_names(leaf for leaf, _ in trace.first.leaves)
@@ -615,7 +606,7 @@ def run_recorded(
     return Recording(arguments, state.names, tuple(state.values), trace, unflatten(treedef, results))
 
 
-REMEDY = (
+_REMEDY = (
     "An argument that decides control flow can be static, with a separate program for each value:\n"
     'fg.compile(f, static="n") or @fg.compile(static="n"). A choice between arrays is np.where(condition, a, b).'
 )

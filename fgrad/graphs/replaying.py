@@ -25,11 +25,11 @@ from fgrad.core.tensor import box
 from fgrad.core.trace import is_seen, observing
 from fgrad.core.tree import flatten
 from fgrad.core.views import VIEWS
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation, Name, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Along, Iterations, iterations_of
 from fgrad.graphs.masks import VaryingMaskError, with_masks
-from fgrad.graphs.record import REMEDY, RecordTrace
+from fgrad.graphs.record import RecordTrace
 from fgrad.graphs.rerolling import rerolled
 from fgrad.transforms.cuts import is_cut
 from fgrad.transforms.linearization import Recording
@@ -67,7 +67,7 @@ class RerollingTrace(RecordTrace):
     """
 
     def __init__(self, lifts: bool = False, rerolls: bool = True) -> None:
-        super().__init__(REMEDY, notes_places=True, lifts=lifts, keeps_examples=True)
+        super().__init__(is_compiled=True, lifts=lifts)
         self.rerolls = rerolls
         self.rerolled: dict[tuple[int, int], Rerolled | None] = {}
 
@@ -111,7 +111,7 @@ class RerollingTrace(RecordTrace):
         again = Block((), {}, equations, aux).equations if aux else ()
         if len(again) * _SHORTER > len(equations) or not made.isdisjoint(roots):
             return None
-        used = dict.fromkeys(x for equation in equations for x in equation.inputs if type(x) is Name)
+        used = dict.fromkeys(x for equation in equations for x in names_of(equation.inputs))
         inputs = [x for x in used if x not in made and x not in self.constants]
         block = Block(inputs, self.constants, equations, list(results))
         examples = self._examples_of(inputs)
@@ -152,7 +152,7 @@ def is_record_of(
     """
     keys, edges = dict(roots), _Edges(record, results.values())
     for equation in _differentiated(equations, results):
-        parents = [keys[x] for x in equation.inputs if type(x) is Name and x in keys]
+        parents = [keys[x] for x in names_of(equation.inputs) if x in keys]
         if parents:
             found = edges.next_results(parents, equation.primitive)
             if not found:
@@ -212,7 +212,7 @@ def _differentiated(equations: Sequence[Equation], results: Iterable[Name]) -> l
     for equation in reversed(equations):
         primitive = equation.primitive
         if not needed.isdisjoint(equation.outputs) and (primitive.vjps is not None or primitive.parted is not None):
-            needed.update(x for x in equation.inputs if type(x) is Name)
+            needed.update(names_of(equation.inputs))
             found.append(equation)
     return found[::-1]
 
@@ -231,7 +231,7 @@ def with_loops(block: Block, examples: Mapping[Name, Any], is_masked: bool) -> B
     if len(found.equations) * _SHORTER > len(block.equations):
         return None
     with contextlib.suppress(VaryingMaskError, UndefinedError):
-        found, _ = with_masks(found, {x: is_masked for x in found.outputs if type(x) is Name})
+        found, _ = with_masks(found, dict.fromkeys(names_of(found.outputs), is_masked))
         return with_examples(found, examples)
     return None
 
@@ -285,13 +285,12 @@ def _with_whole_arrays(equation: Equation, loop: Iterations, known: dict[Name, A
         is_whole = x.shape[0] == loop.count and along in (Along(), Along().backwards(loop.count))
         reads.append(along if is_whole else Along())
         if not is_whole:
-            end = along.start + along.step * loop.count
-            key = slice(along.start, end if end >= 0 else None, along.step)
+            key = along.as_slice(loop.count)
             rows = (known[x] if type(x) is Name else x)[key]
             name = arrays[place] = Name(rows)
             known[name] = rows
             found.append(Equation((name,), PRIMITIVES["index"], (x,), {"template": (key,)}, True, place=equation.place))
-    loop = replace(loop, reads=reads, _derived={})
+    loop = replace(loop, reads=reads)
     return [*found, replace(equation, primitive=Primitive("loop", loop), inputs=(*shared, *carry, *arrays))]
 
 
@@ -311,7 +310,7 @@ def _with_examples(equation: Equation, known: dict[Name, Any], is_run: bool) -> 
     body = with_examples(loop.body, dict(zip(loop.body.inputs, examples, strict=True)))
     results = _results_of(equation, loop, known) if is_run else loop.forms()
     known.update(zip(equation.outputs, results, strict=True))
-    loop = replace(loop, body=body, examples=examples, results=results, _derived={})
+    loop = replace(loop, body=body, examples=examples, results=results)
     return replace(equation, primitive=Primitive("loop", loop))
 
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
 from fgrad.graphs.bodies import Body
-from fgrad.graphs.equations import Equation, Name, is_short
+from fgrad.graphs.equations import Equation, Name, is_short, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.induction import LARGEST_COPY, Gathering, NotALoopError
 from fgrad.graphs.listing import Listing
@@ -97,11 +97,10 @@ def places_of(block: Block) -> list[tuple[str, int]]:
 
 
 class _Rows(NamedTuple):
-    """Consecutive values of a column: elements of an array at `start`, `start + step`, ...; or separate values."""
+    """Consecutive values of a column: elements of an array at some positions; or separate values, without an array."""
 
     array: Any
-    start: int
-    step: int
+    along: Along
     sources: list[int]
 
 
@@ -144,7 +143,7 @@ class Rewriting:
         owner = np.repeat(run_of, np.diff(listing.first_source))
         inside = listing.sources >= 0
         sources, owner = listing.sources[inside], owner[inside]
-        results = [self.listing.numbers[each] for each in self._block.outputs if type(each) is Name]
+        results = [self.listing.numbers[name] for name in names_of(self._block.outputs)]
         used = [*np.unique(sources[made_in[sources] != owner]).tolist(), *(each for each in results if each >= 0)]
         needed: list[dict[int, set[int]]] = [{} for _ in self._runs]
         for number in used:
@@ -233,9 +232,7 @@ class Rewriting:
         array, along = self.column(sources, limited=False)
         if along == Along() and array.shape[0] == len(sources):
             return array
-        end = along.start + along.step * len(sources)
-        key = slice(along.start, end if end >= 0 else None, along.step)
-        return self.written("index", (array,), equation.outputs[0], template=(key,))
+        return self.written("index", (array,), equation.outputs[0], template=(along.as_slice(len(sources)),))
 
     def written(self, primitive: str, inputs: Sequence[Any], like: Any, quiet: bool = True, **metadata: object) -> Name:
         """Write a new equation, and return the name of its result."""
@@ -286,11 +283,11 @@ class Rewriting:
             return self._columns[key]
         if key[::-1] in self._columns:
             array, along = self._columns[key[::-1]]
-            return array, Along(along.start + along.step * (len(key) - 1), -along.step)
+            return array, along.backwards(len(key))
         parts = self._parts(sources)
         only = parts[0]
         if len(parts) == 1 and only.array is not None:
-            found = only.array, Along(only.start, only.step)
+            found = only.array, only.along
         else:
             found = self._joined(parts, limited), Along()
         self._columns[key] = found
@@ -303,13 +300,13 @@ class Rewriting:
             array, place = self._row(number) or (None, 0)
             last = parts[-1] if parts else None
             if last is not None and last.array is array:
-                count = len(last.sources)
-                step = place - last.start if count == 1 else last.step
-                if array is None or (step and place == last.start + step * count):
+                (start, step), count = last.along, len(last.sources)
+                step = place - start if count == 1 else step  # the second element determines it
+                if array is None or (step and place == start + step * count):
                     last.sources.append(number)
-                    parts[-1] = last._replace(step=step)
+                    parts[-1] = last._replace(along=Along(start, step))
                     continue
-            parts.append(_Rows(array, place, 1, [number]))  # the second element determines the step
+            parts.append(_Rows(array, Along(place), [number]))
         return parts
 
     def _joined(self, parts: list[_Rows], limited: bool) -> Any:
@@ -327,9 +324,7 @@ class Rewriting:
     def _piece(self, part: _Rows, form: object) -> Any:
         like = _form_of_rows(len(part.sources), form)
         if part.array is not None:
-            end = part.start + part.step * len(part.sources)
-            key = slice(part.start, end if end >= 0 else None, part.step)
-            return self.written("index", (part.array,), like, template=(key,))
+            return self.written("index", (part.array,), like, template=(part.along.as_slice(len(part.sources)),))
         values = [self._value(number) for number in part.sources]
         if all(each is not None for each in values):
             return self.constant(np.stack(values))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from fgrad.core.primitive import PRIMITIVES
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation, Name, renamed
 from fgrad.graphs.graph import Block
 from fgrad.graphs.loop import Iterations, equation_of, iterations_of
 
@@ -47,7 +47,7 @@ def unrolled(block: Block, is_iteration: bool = False) -> Block:
 
 def _is_short(iterations: Iterations, inputs: Sequence[Any]) -> bool:
     """Return whether a loop has few equations in total, and its inputs match the inputs of the body."""
-    body, own = iterations.body, slice(iterations.shared, iterations.shared + iterations.carried)
+    body, own = iterations.body, slice(iterations.shared, iterations.middle)
     if iterations.condition is not None or iterations.count * len(body.equations) > _MOST:
         return False
     if any(name.is_weak for name in body.inputs[own.stop :]):
@@ -77,7 +77,7 @@ class _Written:
 
     def named(self, values: Sequence[Any]) -> list[Any]:
         """Return the names or constants that stand for values of the program."""
-        return [self._names.get(x, x) if type(x) is Name else x for x in values]
+        return renamed(values, self._names)
 
     def copy(self, equation: Equation) -> None:
         """Copy an equation."""
@@ -86,16 +86,12 @@ class _Written:
     def unroll(self, iterations: Iterations, loop: Equation) -> None:
         """Write the equations of all iterations of a loop."""
         shared, carry, arrays = iterations.parted(self.named(loop.inputs))
+        names = iterations.parted(iterations.body.inputs)[2]
         rows = []
         for k in range(iterations.count):
             elements = [
                 self._made("index", [x], name, loop.place, template=(along.start + along.step * k,))
-                for x, along, name in zip(
-                    arrays,
-                    iterations.reads,
-                    iterations.body.inputs[iterations.shared + iterations.carried :],
-                    strict=True,
-                )
+                for x, along, name in zip(arrays, iterations.reads, names, strict=True)
             ]
             found = self._iteration(iterations.body, [*shared, *carry, *elements])
             carry = found[: iterations.carried]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation, Name, names_of, renamed
 from fgrad.graphs.integers import promoted
 
 
@@ -22,20 +22,18 @@ def shortened(equations: Sequence[Equation], outputs: Iterable[Any]) -> Sequence
     found = {equation.outputs[0]: equation.inputs[0] for equation in reshaped if _converts(equation)}
     if not found:
         return equations
-    for x in outputs:
-        if type(x) is Name:
-            found.pop(x, None)
+    for x in names_of(outputs):
+        found.pop(x, None)
     for equation in equations:
-        if not _is_as_before(equation, _inputs(equation, found)):
-            for x in equation.inputs:
-                if type(x) is Name:
-                    found.pop(x, None)
+        if not _is_as_before(equation, renamed(equation.inputs, found)):
+            for x in names_of(equation.inputs):
+                found.pop(x, None)
     return [_rewritten(equation, found) for equation in equations if equation.outputs[0] not in found]
 
 
 def _rewritten(equation: Equation, found: dict[Name, Any]) -> Equation:
-    inputs = _inputs(equation, found)
-    return equation if _are_same(inputs, equation.inputs) else replace(equation, inputs=inputs)
+    inputs = renamed(equation.inputs, found)
+    return equation if _are_same(inputs, equation.inputs) else replace(equation, inputs=tuple(inputs))
 
 
 def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
@@ -45,10 +43,6 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 def _converts(equation: Equation) -> bool:
     x = equation.inputs[0] if equation.inputs else None
     return type(x) is Name and x.is_weak and not equation.outputs[0].shape
-
-
-def _inputs(equation: Equation, found: dict[Name, Any]) -> tuple[Any, ...]:
-    return tuple(found.get(x, x) if type(x) is Name else x for x in equation.inputs)
 
 
 def _is_as_before(equation: Equation, inputs: Sequence[Any]) -> bool:

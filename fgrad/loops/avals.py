@@ -19,6 +19,7 @@ from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, own_handle, strip_ended
 from fgrad.core.tree import flatten, outline, paths, unflatten
+from fgrad.graphs.equations import PYTHONS
 from fgrad.transforms.calls import name_of
 from fgrad.typing import DTypeLike
 
@@ -29,9 +30,8 @@ WEAK: Any = object()
 """Not None, since NumPy's default dtype compares equal to None."""
 
 _LEAF = flatten(0.0)[1]
-_PYTHONS = {int, float, complex, bool}
 _KINDS: dict[type, Kind] = {
-    **dict.fromkeys(_PYTHONS, ((), WEAK)),
+    **dict.fromkeys(PYTHONS, ((), WEAK)),
     **{kind: ((), np.dtype(kind)) for kind in (np.float64, np.float32, np.int64, np.bool_, np.complex128)},
 }
 """The shapes and dtypes of numbers, by type."""
@@ -41,7 +41,7 @@ _OF_DTYPES = {kind[1]: kind for kind in _KINDS.values() if kind[1] is not WEAK}
 def kind_of(leaf: Any) -> Kind | None:
     """Return the shape and dtype of a leaf; None if it is neither a number nor an array."""
     kind = type(leaf)
-    if kind in _PYTHONS or (kind is Tensor and leaf._trace.is_weak(leaf)):
+    if kind in PYTHONS or (kind is Tensor and leaf._trace.is_weak(leaf)):
         return (), WEAK
     if kind not in BOXES and not isinstance(leaf, (np.ndarray, np.generic)):
         return None
@@ -174,7 +174,7 @@ def holds(dtype: Any, number: Any) -> bool:
 
 def strong(leaf: Any, dtype: DTypeLike) -> Any:
     """Convert a Python number, or a weak tensor, to a dtype; return other leaves unchanged."""
-    if type(leaf) in _PYTHONS:
+    if type(leaf) in PYTHONS:
         return np.asarray(leaf, dtype)[()]
     # A subtraction, since it preserves the sign of 0 and values that are not finite.
     return np.subtract(leaf, np.zeros((), dtype)[()]) if kind_of(leaf) == ((), WEAK) else leaf

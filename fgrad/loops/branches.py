@@ -18,7 +18,7 @@ from fgrad.core.trace import Call, Observer, observed_by
 from fgrad.core.tree import flatten, unflatten
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.loop import Iterations, is_slight
+from fgrad.graphs.loop import at_most_once, is_slight
 from fgrad.loops.avals import WEAK, combined, kind_of, strong
 from fgrad.loops.recorded import Kind, leaf_example, leaf_kind, lifted, recorded_iteration
 from fgrad.loops.writes import own_operands
@@ -148,16 +148,6 @@ class _Claimed(Observer):
 def _run(graph: Graph, condition: object, carry: Sequence[Any]) -> list[Any]:
     """Return the results of a program if a condition holds, otherwise the carry."""
     shared, names, constants, outputs = lifted(graph)
-    (flag,) = graph.inputs
-    inputs = [flag, *names, *map(Name, carry)]
-    iterations = Iterations(
-        Block(inputs, constants, graph.equations, outputs),
-        1,
-        1 + len(shared),
-        len(carry),
-        [],
-        [],
-        [np.True_, *map(leaf_example, [*shared, *map(strip_ended, carry)])],
-        condition=Block(inputs, {}, [], [flag]),
-    )
-    return list(iterations(strip_ended(condition), *shared, *carry))
+    block = Block([*names, *map(Name, carry)], constants, graph.equations, outputs)
+    examples = list(map(leaf_example, [*shared, *map(strip_ended, carry)]))
+    return list(at_most_once(block, len(shared), examples)(strip_ended(condition), *shared, *carry))

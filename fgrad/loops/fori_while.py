@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.tree import flatten, unflatten
+from fgrad.core.tree import flatten
 from fgrad.errors.hints import names_keywords
 from fgrad.graphs.loop import UNLIMITED, Along
 from fgrad.loops.avals import Form, own
@@ -24,16 +24,13 @@ from fgrad.ops.tracing import raw_array
 from fgrad.transforms import callbacks
 from fgrad.transforms.calls import name_of
 
-if TYPE_CHECKING:
-    import optree
-
 
 class _Loop:
     """A loop that runs while a condition holds, separately for each example.
 
     Args:
         what: the name of the value that is requested, for a message if it does not exist.
-        goes_on: a function of the number of iterations so far and the carry, which returns the condition.
+        condition: a function of the number of iterations so far and the carry, which returns the condition.
         body: a function of the same, which returns the next carry.
         function: the user's function, for messages.
         limit: the maximal number of iterations, or None.
@@ -53,9 +50,8 @@ class _Loop:
     def run(self, init: Any) -> Any:
         """Return the carry after the last iteration."""
         carry = own(init)
-        leaves, treedef = flatten(carry)
-        if is_recorded(leaves) and (found := self._as_program(leaves, treedef)) is not None:
-            return unflatten(treedef, found[0])
+        if is_recorded(flatten(carry)[0]) and (found := self._as_program(carry)) is not None:
+            return found[0]
         form = Form("the carry", self._function, carry)
         running: Any = True  # or a mask of the running examples, once they differ
         iteration = 0
@@ -73,24 +69,22 @@ class _Loop:
             iteration += 1
         return carry
 
-    def _as_program(self, leaves: Sequence[Any], treedef: optree.PyTreeSpec) -> tuple[list[Any], list[Any]] | None:
+    def _as_program(self, init: Any) -> tuple[Any, list[Any]] | None:
         """Return the results of a recorded loop, the carry first; None if iterations are recorded separately."""
 
-        def prepared(leaves: Sequence[Any]) -> Callable[[Any, Any], Any]:
-            form = Form("the carry", self._function, unflatten(treedef, leaves))
+        def prepared(carry: Any) -> Callable[[Any, Any], Any]:
+            form = Form("the carry", self._function, carry)
 
-            def iteration(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
-                carry = own(unflatten(treedef, leaves))
+            def iteration(carry: Any, elements: Sequence[Any]) -> Any:
                 holds = self._condition(0, carry)
-                after = form.fitted(self._body(0, carry))
-                return flatten(after)[0], [np.not_equal(holds, 0)]
+                return form.fitted(self._body(0, carry)), [np.not_equal(holds, 0)]
 
             return iteration
 
-        count = UNLIMITED if self._limit is None else self._limit
-        if not count:
+        if self._limit == 0:
             return None
-        return as_loop(self._function, prepared, leaves, (), Along(), count, has_condition=True)
+        count = UNLIMITED if self._limit is None else self._limit
+        return as_loop(self._function, prepared, init, (), Along(), count, has_condition=True)
 
     def _any(self, running: Any, iteration: int, carry: object) -> bool:
         """Return whether any example needs another iteration; True if this is unknown in a recording."""
@@ -174,28 +168,19 @@ def _counted(lower: object, upper: Any, body: Callable[[Any, Any], Any], init: o
 
 def _repeated(numbers: range, body: Callable[[Any, Any], Any], init: object) -> Any:
     carry = own(init)
-    if numbers and is_recorded(flatten(carry)[0]) and (found := _as_program(numbers, body, carry)) is not None:
-        return found
+
+    def prepared(carry: Any) -> Callable[[Any, Any], Any]:
+        form = Form("the carry", body, carry)
+        return lambda carry, elements: (form.fitted(body(elements[0], carry)), [])
+
+    if numbers and is_recorded(flatten(carry)[0]):
+        found = as_loop(body, prepared, carry, [numbers], Along(), len(numbers))
+        if found is not None:
+            return found[0]
     fitted = Form("the carry", body, carry).fitted
     for i in numbers:
         carry = fitted(body(i, carry))
     return carry
-
-
-def _as_program(numbers: range, body: Callable[[Any, Any], Any], init: object) -> Any:
-    """Return the carry as a result of a recorded loop; None if iterations are recorded separately."""
-    leaves, treedef = flatten(init)
-
-    def prepared(leaves: Sequence[Any]) -> Callable[[Any, Any], Any]:
-        form = Form("the carry", body, unflatten(treedef, leaves))
-
-        def iteration(leaves: Sequence[Any], elements: Sequence[Any]) -> Any:
-            return flatten(form.fitted(body(elements[0], own(unflatten(treedef, leaves)))))[0], []
-
-        return iteration
-
-    found = as_loop(body, prepared, leaves, [numbers], Along(), len(numbers))
-    return None if found is None else unflatten(treedef, found[0])
 
 
 _BOUND = "a bound of fori_loop"

@@ -6,25 +6,29 @@ as_loop(function, iteration, carry, arrays, ...)    the results, or None if iter
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fgrad import errors
 from fgrad.core.tensor import Tensor, strip_ended
+from fgrad.core.tree import flatten, unflatten
 from fgrad.core.variable import open_watches
 from fgrad.graphs import loop_rules  # noqa: F401  # registers the rules of loops
 from fgrad.graphs.derived import unboxed
 from fgrad.graphs.equations import Name
 from fgrad.graphs.graph import Block, Graph
 from fgrad.graphs.loop import Along, Iterations
-from fgrad.graphs.record import new_recording, recorded
-from fgrad.loops.avals import WEAK, kind_of, strong
+from fgrad.graphs.record import RecordTrace, recorded
+from fgrad.loops.avals import WEAK, kind_of, own, strong
 from fgrad.loops.values import is_of_program
 from fgrad.loops.writes import OuterWriteError, no_outer_writes
 from fgrad.native.purity import check_repeats
 from fgrad.ops.tracing import first_example
 from fgrad.rules.randomness import RandomStates
+
+if TYPE_CHECKING:
+    import optree
 
 Leaves = Sequence[Any]
 Iteration = Callable[[Leaves, Leaves], tuple[Leaves, Leaves]]
@@ -39,14 +43,14 @@ def is_recorded(leaves: Leaves) -> bool:
 
 def as_loop(
     function: Callable[..., Any],
-    iteration: Callable[[Leaves], Iteration],
-    carry: Leaves,
+    prepared: Callable[[Any], Callable[[Any, Leaves], tuple[Any, Leaves]]],
+    init: Any,
     arrays: Leaves,
     along: Along,
     count: int,
     has_condition: bool = False,
     **options: object,
-) -> tuple[list[Any], list[Any]] | None:
+) -> tuple[Any, list[Any]] | None:
     """Return the last carry and the outputs of all iterations, as results of one equation of a program.
 
     The result is None if iterations must be recorded one by one: they assign to variables, request values that are
@@ -54,21 +58,21 @@ def as_loop(
 
     Args:
         function: the user's function.
-        iteration: a function of the leaves of the initial carry. It returns a function of the leaves of the carry and
-            of an element of each array, which returns those of the next carry and of an output; for a loop with a
-            condition the output is the condition.
-        carry: the leaves before the first iteration.
+        prepared: a function of the initial carry. It returns a function of the carry, which that may modify in place,
+            and of the leaves of an element of each array, which returns the next carry and the leaves of an output; for
+            a loop with a condition the output is the condition.
+        init: the carry before the first iteration.
         arrays: the arrays that the loop reads.
         along: the position of the first iteration, and the direction; an array of Python integers is a range.
         count: the number of iterations.
         has_condition: whether the loop ends when a condition is false.
         options: further options of the loop.
     """
-    carry = list(carry)
+    carry, treedef = flatten(init)
     elements = [(x if isinstance(x, range) else first_example(x))[along.start] for x in arrays]
     while True:
         kinds: list[Any] = []
-        graph = recorded_iteration(function, iteration(carry), carry, elements, kinds)
+        graph = recorded_iteration(function, _on_leaves(prepared, carry, treedef), carry, elements, kinds)
         if graph is None:
             return None
         settled = [_like_after(x, kind) for x, kind in zip(carry, kinds, strict=True)]
@@ -78,7 +82,19 @@ def as_loop(
             break
         carry = settled
     is_weak = [dtype is WEAK for dtype, _ in kinds]
-    return _run(graph, carry, arrays, elements, along, count, has_condition, is_weak, options)
+    last, outputs = _run(graph, carry, arrays, elements, along, count, has_condition, is_weak, options)
+    return unflatten(treedef, last), outputs
+
+
+def _on_leaves(prepared: Callable[[Any], Callable[..., Any]], carry: Leaves, treedef: optree.PyTreeSpec) -> Iteration:
+    """Return an iteration as a function of the leaves of the carry."""
+    step = prepared(unflatten(treedef, carry))
+
+    def iteration(leaves: Leaves, elements: Leaves) -> tuple[Leaves, Leaves]:
+        after, outputs = step(own(unflatten(treedef, leaves)), elements)
+        return flatten(after)[0], outputs
+
+    return iteration
 
 
 _TYPES = (bool, int, float, complex)
@@ -96,8 +112,8 @@ def _like_after(x: Any, after: Kind) -> Any:
 
     The result is None if the later type cannot represent the earlier value.
     """
-    (own, kind), (dtype, later) = leaf_kind(x), after
-    if own is not WEAK or (dtype is WEAK and kind is later):
+    (before, kind), (dtype, later) = leaf_kind(x), after
+    if before is not WEAK or (dtype is WEAK and kind is later):
         return x
     if kind not in _TYPES or later not in _TYPES or _TYPES.index(kind) > _TYPES.index(later):
         return None
@@ -122,7 +138,7 @@ def recorded_iteration(
     examples = tuple(map(leaf_example, [*carry, *elements]))
     with RandomStates(function).put_back(), no_outer_writes():
         try:
-            trace = new_recording(lifts=True)
+            trace = RecordTrace(is_compiled=True, lifts=True)
             graph, assigned = recorded(flat, examples, {}, integers=True, trace=trace)
             if assigned or len(graph.inputs) != len(examples):
                 return None

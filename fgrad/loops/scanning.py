@@ -285,22 +285,21 @@ class _Program:
     ) -> tuple[Any, Any] | None:
         """Return the last carry and the outputs; None if iterations must be recorded one by one."""
         function = function or self._function
-        leaves, nested = flatten(carry)
         loops = []
 
-        def prepared(carry: Sequence[Any]) -> Callable[[Any, Any], Any]:
-            loop = _Scan(function, unflatten(nested, carry), self._treedef)
+        def prepared(carry: object) -> Callable[[Any, Any], Any]:
+            loop = _Scan(function, carry, self._treedef)
             loops.append(loop)
 
-            def iteration(carry: Sequence[Any], elements: Sequence[Any]) -> Any:
-                after, y = loop.iteration(own(unflatten(nested, carry)), unflatten(self._treedef, elements))
-                return flatten(after)[0], loop.row(y)
+            def iteration(carry: object, elements: Sequence[Any]) -> Any:
+                after, y = loop.iteration(carry, unflatten(self._treedef, elements))
+                return after, loop.row(y)
 
             return iteration
 
         along = Along(count - 1, -1) if self._reverse else Along()
-        found = as_loop(function, prepared, leaves, xs, along, count, recomputes=recomputes)
-        return None if found is None else (unflatten(nested, found[0]), loops[-1].nested(found[1]))
+        found = as_loop(function, prepared, carry, xs, along, count, recomputes=recomputes)
+        return None if found is None else (found[0], loops[-1].nested(found[1]))
 
     def in_segments(self, carry: object, xs: Sequence[Any], count: int, size: int) -> tuple[Any, Any] | None:
         """Return the same, storing only the ends of each segment of iterations."""

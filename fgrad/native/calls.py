@@ -33,7 +33,7 @@ from fgrad.native.llvm_text import Used, parameter_list, printed
 from fgrad.native.lowering import Program
 from fgrad.native.nests import Rows, memory_of
 from fgrad.native.nodes import Input, LibraryCall, LoopNode, Node, Projection, Shape
-from fgrad.native.parallel import ChunkedNest, ChunkedProducts, is_worth_chunks, split_of
+from fgrad.native.parallel import ChunkedNest, is_worth_chunks, products_in_chunks, split_of
 from fgrad.native.plan import Item, Plan, make_plan
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import SCALARS, loaded, scalar_of
@@ -84,6 +84,16 @@ class Functions:
             if not is_vectorized:
                 self.declarations.append(f"declare {self.linkage.scope} void @{name}({', '.join(['ptr'] * arguments)})")
         return known
+
+    def module(self, library: str, others: Sequence[str]) -> tuple[str, str]:
+        """Return the IR of the module with these and other functions, and that of loops that LLVM vectorizes, if any.
+
+        Args:
+            library: the declarations of library functions.
+            others: the IR of the other functions.
+        """
+        unvectorized = "\n".join([library, *self.unvectorized]) if self.unvectorized else ""
+        return "\n".join([library, *self.declarations, *self.texts, *others]), unvectorized
 
     def definition(self, parameters: Iterable[Parameter], body: str, is_caller: bool = False) -> Definition:
         """Return the definition of a function of pointers; `is_caller`: it mostly calls other functions."""
@@ -161,9 +171,7 @@ class Calls:
         if cut is None:
             body, used = ROUTINES[item.routine](item, pointers.at, linkage)
             return self._functions.definition(pointers.parameters.values(), body, is_caller=True), used
-        arrays = [pointers.at(each) for each in (*item.arguments, item)]
-        chunks = ChunkedProducts(item, cut, pointers.parameters.values(), arrays, threads, linkage)
-        return chunks.text, chunks.used
+        return products_in_chunks(item, cut, pointers, threads, linkage)
 
     def _in_chunks(self, item: Rows, whole: NestFunction, pointers: Pointers) -> tuple[Definition, Used, bool]:
         """Return the definition of a nest in chunks, the functions that it uses, and whether it is vectorized."""
@@ -212,9 +220,7 @@ class _Loop:
         inputs = [item.program.inputs[name] for name in iterations.body.inputs]
         addresses = [self.parameters[memory_of(x)] for x in item.arguments]
         pairs = list(zip(inputs, addresses, strict=True))
-        middle = iterations.shared + iterations.carried
-        self._shared, self._starts = pairs[: iterations.shared], pairs[iterations.shared : middle]
-        self._elements = pairs[middle:]
+        self._shared, self._starts, self._elements = iterations.parted(pairs)
 
     def body(self) -> list[ir.Item]:
         """Return the body of the function."""
@@ -234,13 +240,13 @@ class _Loop:
         with code.within(loop.body):
             self._calls.append(code, self._memory)
             for target, node in copies:
-                append_copy(code, target, self._memory[node], size_of(node))
+                append_copy(code, target, self._memory[node], node.nbytes)
         self._note_failure(roots[len(iterations.body.outputs) :])
         loop.condition = self._append_condition()
         code.body.append(loop)
         for slot, ((node, _), each) in enumerate(zip(self._starts, carried, strict=True)):
             if slot in self._results:
-                append_copy(code, self._results[slot], each.after, size_of(node))
+                append_copy(code, self._results[slot], each.after, node.nbytes)
         self._item.shape = (self._size,)
         return code.body
 
@@ -276,7 +282,7 @@ class _Loop:
 
     def _row(self, array: Value, node: Node, along: Along) -> Value:
         """Append the address of an iteration's row of an array."""
-        code, size = self._code, size_of(node)
+        code, size = self._code, node.nbytes
         with code.within(self._loop.body):
             offset = code.add(code.mul(self._loop.variable, integer(along.step * size)), integer(along.start * size))
             return code.address(array, Type.I8, offset, flags="")
@@ -375,11 +381,6 @@ def arena_offsets(
     return offsets, max((stop for _, stop, _, _ in occupied), default=0)
 
 
-def size_of(node: Node) -> int:
-    """Return the size of an array in bytes."""
-    return node.size * node.dtype.itemsize
-
-
 def aligned_size(node: Node, form: Shape | None = None) -> int:
     """Return the size of an array in memory, in bytes, rounded up to a multiple of the alignment.
 
@@ -387,5 +388,5 @@ def aligned_size(node: Node, form: Shape | None = None) -> int:
         node: the array.
         form: its shape in memory, if that differs from its shape.
     """
-    size = size_of(node) if form is None else math.prod(form) * node.dtype.itemsize
+    size = node.nbytes if form is None else math.prod(form) * node.dtype.itemsize
     return max(-(-size // ALIGNMENT) * ALIGNMENT, ALIGNMENT)

@@ -19,13 +19,14 @@ from fgrad.core.variable import recording
 from fgrad.core.views import mark_as_array
 from fgrad.errors.hints import names_keywords
 from fgrad.errors.places import depth_of_user
+from fgrad.graphs.graph import frozen
 from fgrad.native.artifacts import ExportedFiles, Target
 from fgrad.native.cache import cache_folder
 from fgrad.native.forms import Form
 from fgrad.native.layouts import form_of, layout_of
 from fgrad.native.options import ENGINES, Options
 from fgrad.native.program import Program, overwrite, result_of
-from fgrad.native.programs import Programs, no_program
+from fgrad.native.programs import Programs
 from fgrad.native.reports import Inspection
 from fgrad.native.static_arguments import OfInstances
 from fgrad.rules.closures import followers
@@ -202,14 +203,13 @@ def _run_compile(
         return _run_python(function, args, keywords, programs)
     engine = programs.engine
     if not programs.is_native and any(map(engine.owns, flatten((args, keywords))[0])):
-        program, inputs = programs.for_arrays(engine, function, args, keywords)
-        return program.with_arrays(inputs)
+        of_engine, inputs = programs.for_arrays(engine, function, args, keywords)
+        return of_engine.with_arrays(inputs)
     form = Form(function, programs.static, args, keywords)
     if recording() is not None or any(trace.wants_python for trace in followers(form.inputs)):
         return call_users(function, args, keywords)  # it becomes part of the enclosing program
     program, form = programs.for_form(function, form)
-    if program.closes_over_traced:
-        programs.forget(form)
+    if program is None:
         warnings.warn(
             f"{name_of(function)} uses a traced value that is not one of its arguments, so there is no program for it, "
             "and it runs as it would without compile.\nPass the value as an argument.",
@@ -225,6 +225,7 @@ def _run_compile(
             raise
     # The dtype of a result depends on the integers, as that of a power with a negative exponent: they become constants.
     program, form = programs.for_form_with_integers_fixed(function, form)
+    assert program is not None
     return program(form.inputs)
 
 
@@ -236,10 +237,7 @@ def _run_inspect(
             "inspect describes native code, and this function runs on another engine.\n"
             "Its program is fg.trace(f)(x), and what JAX makes of it jax.jit(fg.to_jax(f)).lower(x).compile()."
         )
-    program, form = programs.for_form(function, Form(function, programs.static, args, keywords))
-    if program.closes_over_traced:
-        programs.forget(form)
-        raise no_program(function)
+    program, form = programs.alone(function, args, keywords)
     eager = (lambda: function(*args, **keywords)) if measure else None
     return program.inspected(form.inputs, eager, programs.count, programs.changes())
 
@@ -252,7 +250,7 @@ def _run_export(
     if library:
         exporting.compiler()
     program, form = _program_alone(function, args, keywords, programs)
-    code = exporting.object_file(program.signature(path.name, function, form, results), program.frozen(), target)
+    code = exporting.object_file(program.signature(path.name, function, form, results), frozen(program.graph), target)
     return exporting.write(code, path, library)  # type: ignore[no-any-return]
 
 
@@ -265,7 +263,7 @@ def _run_low_level(
         raise errors.ParameterError(f"low_level has no signature {signature!r:.80}; there are:\n{known}")
     program, _ = _program_alone(function, args, keywords, programs)
     program.check_pure()
-    return lowlevel.low_level(program.frozen(), program.name, signature)
+    return lowlevel.low_level(frozen(program.graph), program.name, signature)
 
 
 def _program_alone(
@@ -274,11 +272,7 @@ def _program_alone(
     """Return the program for arguments, for code that runs without Python."""
     if not programs.is_native:
         raise errors.ParameterError("a C function is native code, and this function runs on another engine.")
-    program, form = programs.for_form(function, Form(function, programs.static, args, keywords))
-    if program.closes_over_traced:
-        programs.forget(form)
-        raise no_program(function)
-    return program, form
+    return programs.alone(function, args, keywords)
 
 
 def _run_python(

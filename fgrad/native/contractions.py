@@ -18,7 +18,7 @@ import numpy as np
 from fgrad.native import libraries
 from fgrad.native.lowering import Program
 from fgrad.native.memory import matrices_of, strides_of
-from fgrad.native.nodes import AffineIndex, LibraryCall, Literal, Node, Reduction, Remap, axis_index
+from fgrad.native.nodes import AffineIndex, LibraryCall, Node, Reduction, Remap, axis_index
 from fgrad.native.routines import Product
 from fgrad.typing import DTypeLike
 
@@ -141,8 +141,8 @@ def _contracted(
 
 def fail_unless_finite(program: Program, x: Node) -> None:
     """Make a run fail if an array contains an infinity or NaN."""
-    is_finite = program.elementwise("isfinite", x, dtype=np.bool_)
-    program.add_failure(program.elementwise("logical_not", is_finite, dtype=np.bool_))
+    is_finite = program.elementwise("isfinite", x)
+    program.add_failure(program.elementwise("logical_not", is_finite))
 
 
 def _reduce_own_labels(program: Program, operand: Operand, others: str, output: str) -> Operand:
@@ -215,7 +215,7 @@ def _as_loops(
     if reduced:
         done = program.add(Reduction(kind, product, reduced, dtype))
     elif not is_view and np.dtype(dtype).kind == "f":  # a sum starts at 0.0, so that -0.0 becomes 0.0
-        done = program.elementwise("add", product, program.add(Literal(0, dtype)))
+        done = program.elementwise("add", product, program.node(0, dtype))
     left = [label for label in order if label in output]
     return program.permuted(done, [left.index(label) for label in output])
 

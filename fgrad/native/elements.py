@@ -122,9 +122,9 @@ class Values:
         if isinstance(node, Elementwise):
             return [(each, index if each.shape == node.shape else ()) for each in node.arguments]
         if isinstance(node, Remap):
-            inside, source_index = self._remap(node, index)
+            inside, source = self._remap(node, index)
             fill = [] if inside is TRUE else [self._fill(node, index)]
-            return fill if inside is FALSE else [(node.arguments[0], source_index), *fill]
+            return fill if inside is FALSE else [(node.arguments[0], source), *fill]
         assert isinstance(node, Gather), node
         return self._indices_of(node, index)
 
@@ -147,13 +147,13 @@ class Values:
             arguments = [known[each, index if each.shape == node.shape else ()] for each in node.arguments]
             return operation(code, node, arguments)
         if isinstance(node, Remap):
-            inside, source_index = self._remap(node, index)
+            inside, source = self._remap(node, index)
             if inside is TRUE:
-                return known[node.arguments[0], source_index]
+                return known[node.arguments[0], source]
             fill = known[self._fill(node, index)]
             if inside is FALSE:
                 return fill
-            return code.select(inside, known[node.arguments[0], source_index], fill)
+            return code.select(inside, known[node.arguments[0], source], fill)
         keys = self._indices_of(node, index)
         gathered = [self._integer(known[key], key[0]) for key in keys]
         return self.load(node.arguments[0], (*gathered, *index[len(keys[0][1]) :]))
@@ -213,15 +213,11 @@ class Values:
                 inside = FALSE
             elif is_inside is not TRUE:
                 inside = is_inside if inside is TRUE else self.code.both(inside, is_inside)
-        source = node.arguments[0]
-        moved = []
-        for affine, size in zip(node.index_map, source.shape, strict=True):
-            along = source_index(affine, tuple(clamped)) if size != 1 else ZERO
-            moved.append(along if affine.divisor == 1 else self._quotient(along, affine.divisor))
-        return inside, tuple(moved)
+        pairs = zip(source_index(node, tuple(clamped)), node.index_map, strict=True)
+        return inside, tuple([x if each.divisor == 1 else self._quotient(x, each.divisor) for x, each in pairs])
 
     def _quotient(self, along: Affine, divisor: int) -> Affine:
-        if along.constant % divisor == 0 and all(coefficient % divisor == 0 for _, coefficient in along.terms):
+        if self._divides(along, divisor):
             return Affine(along.constant // divisor, tuple((n, c // divisor) for n, c in along.terms))
         return variable(self.code.binary(Op.SDIV, self._sum(along), integer(divisor)))
 

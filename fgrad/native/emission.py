@@ -574,7 +574,7 @@ def _fill(code: Builder, target: Node, start: int, pointers: Pointers) -> None:
         return
     memory = pointers.at(target)
     if not target.dtype.type(start).tobytes().strip(b"\0"):
-        size = integer(target.size * target.dtype.itemsize)
+        size = integer(target.nbytes)
         code.do(Op.CALL, None, memory, integer(0, Type.I8), size, FALSE, attribute=_FILL)
         return
     kind = scalar_of(target.dtype)

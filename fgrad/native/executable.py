@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.graphs.equations import Name, in_pythons_way
+from fgrad.graphs.equations import Name, in_pythons_way, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
 from fgrad.graphs.loop_invariants import simplified
@@ -72,7 +72,7 @@ class Executable:
         start = time.perf_counter()
         self.block = block = simplified(unrolled(rerolled(block)) if options.finds_loops else block)
         self.program = lowered(block)
-        self._results = [self.program.names[each] for each in block.outputs if type(each) is Name]
+        self._results = [self.program.names[name] for name in names_of(block.outputs)]
         self._aliased = _aliased(self._results)
         self._failed = any_failure(self.program)
         roots = [*self._results, *([self._failed] if self._failed else [])]
@@ -166,19 +166,15 @@ class Executable:
         }
         made.update(node for stage in self.stages if isinstance(stage, NativeStage) for node in stage.segment.makes)
         return {
-            "results": sum(map(_bytes, self._results)),
+            "results": sum(node.nbytes for node in self._results),
             "arena": sum(stage.segment.arena for stage in self.stages if isinstance(stage, NativeStage)),
-            "between stages": sum(map(_bytes, made - results)),
+            "between stages": sum(node.nbytes for node in made - results),
             "constants": sum(array.nbytes for array in self._constants.values()),
         }
 
 
 def _reshaped(array: Array, shape: Shape) -> Array:
     return array if array.shape == shape else array.reshape(shape)
-
-
-def _bytes(node: Node) -> int:
-    return node.size * node.dtype.itemsize
 
 
 def _aliased(results: list[Node]) -> list[bool]:
@@ -314,9 +310,7 @@ def _llvm_texts(
         return "", ""
     check_layout()
     texts = [segment.finished(wanted) for segment in segments.values()]
-    declarations = Machine.this().declarations(functions.used, precise)
-    unvectorized = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
-    return "\n".join([declarations, *functions.declarations, *functions.texts, *texts]), unvectorized
+    return functions.module(Machine.this().declarations(functions.used, precise), texts)
 
 
 def _runs(plan: Plan, separate_items: bool) -> Iterator[list[Item] | NumpyStep]:

@@ -31,7 +31,7 @@ from fgrad.graphs.rerolling import rerolled
 from fgrad.graphs.unrolling import unrolled
 from fgrad.native import ir
 from fgrad.native.artifacts import ExportedFiles, Parameter, Signature, Target
-from fgrad.native.calls import ALIGNMENT, Functions, append_copy, size_of
+from fgrad.native.calls import ALIGNMENT, Functions, append_copy
 from fgrad.native.ir import Builder, Op, Symbol, Type, Value, integer
 from fgrad.native.linkage import Exported, Linkage, literal
 from fgrad.native.lowering import Program, any_failure
@@ -82,11 +82,11 @@ def object_file(signature: Signature, block: Block, target: Target) -> Code:
     machine, linkage = _machine(target), Exported(target.calls_blas)
     functions = Functions(0, None, linkage)
     text, workspace = function(signature.name, block, functions)
-    outside, used = linkage.text()
+    loops, used = linkage.loops()
     functions.used.update(used)
     description = _description(signature, machine, workspace, list(linkage.symbols))
     whole = [
-        outside, machine.declarations(functions.used), *functions.texts, *functions.unvectorized, text,
+        linkage.text(), *loops, machine.declarations(functions.used), *functions.texts, *functions.unvectorized, text,
         _workspace(signature.name, workspace), _description_global(signature.name, description),
     ]  # fmt: skip
     header = _header(signature, workspace, list(linkage.symbols))
@@ -160,7 +160,7 @@ def function(name: str, block: Block, functions: Functions) -> tuple[str, int]:
             array = np.ascontiguousarray(output)
             copies.append((result, Symbol(constant(array)), array.nbytes))
         elif root in memory or root in known:
-            copies.append((result, memory.get(root) or Symbol(constant(known[root])), size_of(root)))
+            copies.append((result, memory.get(root) or Symbol(constant(known[root])), root.nbytes))
         else:
             memory[root] = result
     if failed:

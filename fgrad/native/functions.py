@@ -23,7 +23,7 @@ from fgrad.core.primitive import BOXES, ZERO
 from fgrad.core.tensor import Tensor, apply_call, strip_ended
 from fgrad.core.trace import Trace
 from fgrad.graphs.derived import Directions, chosen, computed, mapped, outputs_of
-from fgrad.graphs.equations import Name
+from fgrad.graphs.equations import Name, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import check_holds
 from fgrad.graphs.replaying import with_loops
@@ -155,7 +155,8 @@ class Function:
         examples = list(map(first_example, leaves))
         ours = self._differentiable(ours, examples)
         if not any(ours):
-            return self(leaves), lambda cotangents, variables: [None] * len(ours), self._zero_tangents
+            zeros = [ZERO] * len(self._outputs)
+            return self(leaves), lambda cotangents, variables: [None] * len(ours), lambda tangents, variables: zeros
 
         def push(tangents: Leaves, variables: Variables) -> list[Any]:
             pushed: Function = self._cached(("push", ours), lambda: self._pushforward(ours, examples))
@@ -203,23 +204,24 @@ class Function:
         depending = {name for name, own in zip(self.block.inputs, ours, strict=True) if own}
         for equation in self.block.equations:
             passes = not by_derivative or equation.direct or equation.primitive.jvp is not None
-            if passes and not depending.isdisjoint(x for x in equation.inputs if type(x) is Name):
+            if passes and not depending.isdisjoint(names_of(equation.inputs)):
                 depending.update(equation.outputs)
         return tuple(type(x) is Name and x in depending for x in self.block.outputs)
 
     def _vjp_programs(self, ours: Mask, examples: Leaves) -> _VjpPrograms:
-        return self._cached(("pull", ours), lambda: self._recorded_vjp(ours, examples))  # type: ignore[no-any-return]
+        """Return the programs of the forward pass and of the backward pass."""
+
+        def make() -> _VjpPrograms:
+            split = Directions(self._with_loops(examples), ours, self.has_derivative, examples).parted()
+            return _VjpPrograms(self._like(split.forward), self._like(split.backward), split.places, split.connected)
+
+        return self._cached(("pull", ours), make)  # type: ignore[no-any-return]
 
     def _pushforward(self, ours: Mask, examples: Leaves) -> Function:
         """Return the program of the tangents."""
         block = Directions(self._with_loops(examples), ours, self.has_derivative, examples).pushed()
         tangents = block.outputs[len(self._outputs) :]
         return self._like(Block(block.inputs, block.constants, block.equations, tangents))
-
-    def _recorded_vjp(self, ours: Mask, examples: Leaves) -> _VjpPrograms:
-        """Return the programs of the forward pass and of the backward pass."""
-        split = Directions(self._with_loops(examples), ours, self.has_derivative, examples).parted()
-        return _VjpPrograms(self._like(split.forward), self._like(split.backward), split.places, split.connected)
 
     def _with_loops(self, examples: Leaves) -> Block:
         """Return the program with loops in place of repeated equations, if it is long."""
@@ -233,10 +235,6 @@ class Function:
 
     def _like(self, block: Block) -> Function:
         return Function(block, self.__name__, self.options)
-
-    def _zero_tangents(self, tangents: Leaves, variables: Variables) -> list[Any]:
-        """Return zero tangents, for results that do not depend on differentiable leaves."""
-        return [ZERO] * len(self._outputs)
 
     def mapped(self, ours: Mask, leaves: Leaves) -> Function:
         """Return the batched program; the examples are along the first axis of the leaves marked in `ours`."""

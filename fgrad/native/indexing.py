@@ -18,10 +18,11 @@ from fgrad.native.ir import Builder, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used, printed
 from fgrad.native.lowering import Program, lowers
+from fgrad.native.memory import strides_in_order
 from fgrad.native.nodes import Gather, Input, LibraryCall, Literal, Node, Remap, Scatter, Shape
 from fgrad.native.routines import ROUTINES
 from fgrad.native.scalars import scalar_of
-from fgrad.native.shapes import put_into, sliced, view_of
+from fgrad.native.shapes import items_of, put_into, sliced, view_of
 from fgrad.ops.indexing import ARRAY
 
 if TYPE_CHECKING:
@@ -50,25 +51,17 @@ def in_range(program: Program, index: Node, size: int, wraps: bool = True) -> No
         if ((known >= (-size if wraps else 0)) & (known < size)).all():
             return program.array(np.where(known < 0, known + size, known))
     index = program.cast(index, _INTEGER)
-    low, high = (program.add(Literal(each, _INTEGER)) for each in (0, size - 1))
+    low, high = (program.node(each, _INTEGER) for each in (0, size - 1))
     if wraps:
-        is_negative = program.elementwise("less", index, low, dtype=np.bool_)
-        length = program.add(Literal(size, _INTEGER))
+        is_negative = program.elementwise("less", index, low)
+        length = program.node(size, _INTEGER)
         index = program.elementwise("select", is_negative, program.elementwise("add", index, length), index)
     kept = program.elementwise("minimum", program.elementwise("maximum", index, low), high)
-    program.add_failure(program.elementwise("not_equal", kept, index, dtype=np.bool_))
+    program.add_failure(program.elementwise("not_equal", kept, index))
     return kept
 
 
 # Keys of slices, integers and arrays
-
-
-def _items_of(template: Sequence[Any], ndim: int) -> list[Any]:
-    """Return a key with one item for each axis, apart from None, and without an ellipsis."""
-    items = list(template)
-    count = sum(each is not None and each is not Ellipsis for each in items)
-    place = next((place for place, each in enumerate(items) if each is Ellipsis), len(items))
-    return [*items[:place], *[slice(None)] * (ndim - count), *items[place + 1 :]]
 
 
 def _are_adjacent(template: Sequence[Any]) -> bool:
@@ -83,9 +76,9 @@ def _is_advanced(item: object) -> bool:
 
 def flat_indices(program: Program, template: Sequence[Any], arrays: Sequence[Node], shape: Shape) -> Node:
     """Return the flat indices of the elements at a key, in the shape of `x[key]`."""
-    items = _items_of(template, len(shape))
+    items = items_of(template, len(shape))
     view, _ = view_of(tuple(slice(None) if each is ARRAY else each for each in template), shape)
-    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    strides = strides_in_order(shape)
     own = broadcast_shapes(*[each.shape for each in arrays])
     before = next(place for place, each in enumerate(items) if _is_advanced(each)) if _are_adjacent(template) else 0
     offsets, total, axis = np.zeros((), _INTEGER), None, 0
@@ -95,7 +88,7 @@ def flat_indices(program: Program, template: Sequence[Any], arrays: Sequence[Nod
     for item in items:
         if item is ARRAY:
             index = in_range(program, next(rest), shape[axis])
-            part = program.elementwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
+            part = program.elementwise("multiply", index, program.node(strides[axis], _INTEGER))
             total = part if total is None else program.elementwise("add", total, part)
         elif isinstance(item, slice):
             _, _, start, step = view[axis]
@@ -173,7 +166,7 @@ def _scatter(
 ) -> Node | None:
     values, shape = program.cast(values, out.dtype), tuple(shape)
     if not arrays:
-        return put_into(program, values, template, shape, program.add(Literal(0, out.dtype)))
+        return put_into(program, values, template, shape, program.node(0, out.dtype))
     places = _key(program, template, arrays, shape)
     return places and _scattered(program, program.broadcast(values, places.shape), places, shape)
 
@@ -245,7 +238,7 @@ def _write_put(item: LibraryCall, pointer: Callable[[Node], Value], linkage: Lin
     """Return a function that copies an array and stores values into the copy."""
     x, values, places = map(pointer, item.arguments)
     kind, code, result = scalar_of(item.dtype).stored, Builder(), pointer(item)
-    append_copy(code, result, x, item.size * item.dtype.itemsize)
+    append_copy(code, result, x, item.nbytes)
     with code.loop(item.arguments[2].size) as each:
         value = code.load(kind, code.address(values, kind, each if item.arguments[1].shape else integer(0)))
         place = code.load(Type.I64, code.address(places, Type.I64, each))
@@ -262,9 +255,9 @@ ROUTINES["put"] = _write_put
 def _indices_along(program: Program, x: Node, order: Node, axis: int) -> Node:
     """Return the flat indices of the elements selected by an order along an axis."""
     axis %= len(x.shape)
-    strides = [math.prod(x.shape[each + 1 :]) for each in range(len(x.shape))]
+    strides = strides_in_order(x.shape)
     index = in_range(program, order, x.shape[axis])
-    total = program.elementwise("multiply", index, program.add(Literal(strides[axis], _INTEGER)))
+    total = program.elementwise("multiply", index, program.node(strides[axis], _INTEGER))
     offsets = np.zeros((), _INTEGER)
     for each, size in enumerate(x.shape):
         line = np.arange(size if each != axis else 1) * strides[each] * (each != axis)

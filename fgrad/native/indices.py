@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from fgrad.native.ir import Builder, Value, integer
-from fgrad.native.nodes import AffineIndex
+from fgrad.native.nodes import AffineIndex, Remap, Shape
 
 
 class Affine(NamedTuple):
@@ -30,6 +30,12 @@ def variable(x: object) -> Affine:
     return Affine(0, ((x, 1),))
 
 
+def own_index(shape: Shape) -> Index:
+    """Return the index that a nest computes: its loops run along the axes of other sizes than 1."""
+    names = iter(range(len(shape)))
+    return tuple([ZERO if size == 1 else variable(f"v{next(names)}") for size in shape])
+
+
 def plus(a: Affine, b: Affine, factor: int = 1) -> Affine:
     """Return `a + factor * b`."""
     if not b.terms:
@@ -40,8 +46,13 @@ def plus(a: Affine, b: Affine, factor: int = 1) -> Affine:
     return Affine(a.constant + factor * b.constant, tuple(sorted((x, c) for x, c in terms.items() if c)))
 
 
-def source_index(place: AffineIndex, index: Index) -> Affine:
-    """Return the index along an axis of a source, for an index of the remapped array."""
+def source_index(node: Remap, index: Index) -> Index:
+    """Return the index of the source of a remapped array, still to be divided along axes with a divisor."""
+    pairs = zip(node.index_map, node.arguments[0].shape, strict=True)
+    return tuple([_along(place, index) if size != 1 else ZERO for place, size in pairs])
+
+
+def _along(place: AffineIndex, index: Index) -> Affine:
     found = Affine(place.offset)
     for axis, coefficient in place.terms:
         found = plus(found, index[axis], coefficient)

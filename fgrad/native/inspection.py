@@ -118,7 +118,8 @@ class _Reader:
         own = {write.target for write in nest.writes}
         inside: dict[Node, None] = {}
         read: dict[Node, None] = {}
-        waiting = [node for write in nest.writes for node in (write.value, *_indices(write.target))]
+        waiting = [write.value for write in nest.writes]
+        waiting += [x for target in own if isinstance(target, Scatter) for x in target.arguments[1:]]
         while waiting:
             node = waiting.pop()
             root = memory_of(node)
@@ -171,10 +172,6 @@ def _lines_of(iterations: Iterations) -> tuple[str, ...]:
     return tuple(map(errors.line_at, places_of(iterations.body)))
 
 
-def _indices(target: Node) -> Sequence[Node]:
-    return target.arguments[1:] if isinstance(target, Scatter) else ()
-
-
 def _operation_of(node: Node) -> str:
     """Return the name of a node's operation in a report, empty for nodes that only move elements."""
     if isinstance(node, Elementwise):
@@ -199,7 +196,7 @@ def _flops_of(item: LibraryCall) -> int:
 
 
 def _bytes(nodes: Iterable[Node]) -> int:
-    return sum(node.size * node.dtype.itemsize for node in set(nodes))
+    return sum(node.nbytes for node in set(nodes))
 
 
 def _advice(equation: Equation, reason: str) -> str:

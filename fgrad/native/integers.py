@@ -26,9 +26,9 @@ def _check(program: Program, equation: Equation, arguments: list[Any]) -> None:
 def _check_range(program: Program, x: Node, dtype: DTypeLike) -> None:
     """Let a run fail if an integer does not fit the dtype of an array."""
     info = np.iinfo(dtype)
-    program.add_failure(program.elementwise("less", x, program.cast(int(info.min), np.int64), dtype=np.bool_))
+    program.add_failure(program.elementwise("less", x, program.cast(int(info.min), np.int64)))
     if info.max < LARGEST:
-        program.add_failure(program.elementwise("greater", x, program.cast(int(info.max), np.int64), dtype=np.bool_))
+        program.add_failure(program.elementwise("greater", x, program.cast(int(info.max), np.int64)))
 
 
 def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
@@ -36,7 +36,7 @@ def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
     nodes = [program.cast(x, np.int64) for x in arguments]
     if name in DIVIDE:
         zero = program.cast(0, np.int64)
-        program.add_failure(program.elementwise("equal", nodes[1], zero, dtype=np.bool_))
+        program.add_failure(program.elementwise("equal", nodes[1], zero))
     if name in GROW:
         floats = [program.cast(x, np.float64) for x in nodes]
         _check_size(program, program.elementwise(name, *floats), LARGEST)
@@ -47,9 +47,7 @@ def _check_python(program: Program, name: str, arguments: list[Any]) -> None:
 
 def _check_size(program: Program, x: Node, limit: int) -> None:
     size = program.elementwise("abs", x)
-    program.add_failure(
-        program.elementwise("greater_equal", size, program.cast(float(limit), np.float64), dtype=np.bool_)
-    )
+    program.add_failure(program.elementwise("greater_equal", size, program.cast(float(limit), np.float64)))
 
 
 CHECKS.append(_check)

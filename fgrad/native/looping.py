@@ -41,10 +41,10 @@ def _native_loop(
         if condition_program.failures:
             raise _NotNativeError("the condition may raise")
     given = [program.cast(x, name.dtype) for x, name in zip(arguments, iterations.body.inputs, strict=True)]
-    middle = iterations.shared + iterations.carried
-    peeled = [_peeled(x, along) for x, along in zip(given[middle:], iterations.reads, strict=True)]
+    shared, carry, arrays = iterations.parted(given)
+    peeled = [_peeled(x, along) for x, along in zip(arrays, iterations.reads, strict=True)]
     iterations = replace(iterations, reads=[along for _, along in peeled])
-    given[middle:] = [x for x, _ in peeled]
+    given = [*shared, *carry, *(x for x, _ in peeled)]
     loop = LoopNode(iterations, inner, [*results, *([failed] if failed else [])], condition, given)
     program.add(loop)
     parts = [Projection(loop, place, name.shape, name.dtype) for place, name in enumerate(outputs)]

@@ -17,11 +17,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.shapes import broadcast_shapes, first_of
-from fgrad.core.tensor import strip_ended
-from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
+from fgrad.graphs.derived import implementation_of, of_arrays
+from fgrad.graphs.equations import Equation, Name, kind_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import COMPARISONS, always, compared_in, promoted
-from fgrad.graphs.record import recorded
 from fgrad.native.nodes import (
     AffineIndex,
     AffineTerm,
@@ -56,6 +55,8 @@ CHECKS: list[Callable[[Program, Equation, list[Any]], None]] = []
 
 PREDICATES = {"isnan", "isfinite", "isinf", "signbit"}
 LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}
+_TRUTHS = COMPARISONS.keys() | PREDICATES | LOGICAL
+"""Operations whose results are truth values."""
 
 
 def lowers(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -101,21 +102,22 @@ class Program(Nodes):
         dtype = np.dtype(dtype)
         if not isinstance(x, Node):
             # NumPy has refused invalid casts while recording.
-            return self.add(Literal(np.asarray(x).astype(dtype), dtype))
+            return self.node(np.asarray(x).astype(dtype), dtype)
         if x.dtype == dtype:
             return x
         if isinstance(x, Literal):
-            return self.add(Literal(x.value.astype(dtype), dtype))
+            return self.node(x.value.astype(dtype), dtype)
         if isinstance(x, Remap) and _repeats_number(x):
             return self.broadcast(self.cast(x.arguments[0], dtype), x.shape)
         return self.add(Elementwise("cast", x.shape, dtype, [x]))
 
-    def elementwise(self, operation: str, *arguments: object, dtype: DTypeLike | None = None) -> Node:
-        """Return an elementwise operation on broadcast operands of one dtype; `dtype` is that of the result."""
+    def elementwise(self, operation: str, *arguments: object) -> Node:
+        """Return an operation on broadcast operands of one dtype: that of the result, except for truth values."""
         nodes = [self.node(x) for x in arguments]
         shape = broadcast_shapes(*[x.shape for x in nodes])
         operands = [self.broadcast_operand(x, shape) for x in nodes]
-        return self.add(Elementwise(operation, shape, nodes[-1].dtype if dtype is None else dtype, operands))
+        dtype = np.bool_ if operation in _TRUTHS else nodes[-1].dtype
+        return self.add(Elementwise(operation, shape, dtype, operands))
 
     def broadcast_operand(self, x: Node, shape: Shape) -> Node:
         """Return an array broadcast to a shape, or the scalar that it repeats."""
@@ -163,7 +165,7 @@ class Program(Nodes):
         axes = axes_of(x.shape, axis)
         if not axes and kind == "sum" and np.dtype(dtype).kind in "fc":
             # NumPy's sum starts at 0.0: -0.0 becomes 0.0.
-            return self.elementwise("add", x, self.add(Literal(0, dtype)))
+            return self.elementwise("add", x, self.node(0, dtype))
         if not axes and kind in ("sum", "prod", "max", "min", "any", "all"):
             return x
         done = self.add(Reduction(kind, x, axes, dtype))
@@ -174,7 +176,7 @@ class Program(Nodes):
         """Return the node of a known array."""
         value = np.asarray(value)
         if value.size and is_native(value.dtype) and _is_one_number(value):
-            return self.broadcast(self.add(Literal(first_of(value), value.dtype)), value.shape)
+            return self.broadcast(self.node(first_of(value), value.dtype), value.shape)
         if not (value.flags.c_contiguous and value.flags.aligned):
             value = np.array(value, order="C")  # native code assumes C order and alignment
         key = value.shape, value.dtype.str, value.tobytes() if value.size < 1024 else id(value)
@@ -200,12 +202,12 @@ class Program(Nodes):
     def _selected_by_index(self, x: Node, columns: Any, numbers: Any) -> Node:
         """Return an array with `numbers` at `columns`, which have one element per row, and zeros elsewhere."""
         here = self.broadcast(self.array(np.arange(x.shape[-1])), x.shape)
-        is_selected = self.elementwise("equal", here, self.array(columns), dtype=np.bool_)
-        return self.elementwise("select", is_selected, self.array(numbers), self.node(0, x.dtype), dtype=x.dtype)
+        is_selected = self.elementwise("equal", here, self.array(columns))
+        return self.elementwise("select", is_selected, self.array(numbers), self.node(0, x.dtype))
 
     def zeros(self, shape: Shape, dtype: DTypeLike) -> Node:
         """Return an array of zeros."""
-        return self.broadcast(self.add(Literal(0, dtype)), shape)
+        return self.broadcast(self.node(0, dtype), shape)
 
     def add_failure(self, wrong: Node) -> None:
         """Add a failure condition: a run fails if any of an array of booleans is true."""
@@ -258,15 +260,28 @@ class Program(Nodes):
     def _user_defined(
         self, implementation: Callable[..., Any], equation: Equation, arguments: list[Any]
     ) -> Sequence[Node]:
-        """Return the results of the NumPy operations that implement a user-defined primitive."""
-        block = _recorded_implementation(implementation, equation)
-        given = [node for node, x in zip(arguments, equation.inputs, strict=True) if _is_array(x)]
-        self.names.update(zip(block.inputs, given, strict=True))
+        """Return the results of the NumPy operations that implement a user-defined primitive.
+
+        Raises:
+            StructureError: its results differ from those of the primitive in shape or dtype.
+        """
+        block = implementation_of(equation, implementation)
+        found, wanted = (", ".join(map(kind_of, outputs)) for outputs in (block.outputs, equation.outputs))
+        if found != wanted:
+            raise errors.StructureError(
+                f"the lowering of {equation.primitive.name} gives {found}, and the operation {wanted}.\n"
+                "Return from it what the operation returns."
+            )
+        return self.inlined(block, equation, arguments)
+
+    def inlined(self, block: Block, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
+        """Return the results of an equation from the program of its implementation."""
+        self.names.update(zip(block.inputs, of_arrays(equation, arguments), strict=True))
         for name, value in block.constants.items():
             self.names[name] = self.array(value)
         for each in block.equations:
             self.lower(each)
-        results = [self.node(self.argument(strip_ended(x))) for x in block.outputs]
+        results = [self.node(self.argument(x)) for x in block.outputs]
         return [self.cast(x, name.dtype) for x, name in zip(results, equation.outputs, strict=True)]
 
     def _by_rule(self, name: str, equation: Equation, arguments: list[Any]) -> Sequence[Node] | None:
@@ -287,11 +302,11 @@ class Program(Nodes):
         """Return an elementwise operation, in the dtype in which NumPy computes it."""
         out = equation.outputs[0]
         if (known := always(equation)) is not None:
-            return self.broadcast(self.add(Literal(known, np.bool_)), out.shape)
+            return self.broadcast(self.node(known, np.bool_), out.shape)
         if name in COMPARISONS or name in PREDICATES:
             dtype = compared_in(equation) or np.result_type(*[promoted(x) for x in equation.inputs])
             if name in PREDICATES and dtype.kind in "biu" and (name != "signbit" or dtype.kind != "i"):
-                return self.broadcast(self.add(Literal(name == "isfinite", np.bool_)), out.shape)
+                return self.broadcast(self.node(name == "isfinite", np.bool_), out.shape)
         else:
             dtype = np.dtype(np.bool_) if name in LOGICAL else out.dtype
         if SCALAR_OPERATIONS[name].is_for_floats and dtype.kind != "f":
@@ -300,9 +315,7 @@ class Program(Nodes):
             return None
         if not is_native(dtype):
             return None
-        return self.elementwise(
-            name, *[self.cast(self.by_index_comparison(x), dtype) for x in arguments], dtype=out.dtype
-        )
+        return self.elementwise(name, *[self.cast(self.by_index_comparison(x), dtype) for x in arguments])
 
     def step(self, equation: Equation, arguments: list[Any]) -> Sequence[Node]:
         """Add a step in which NumPy executes an equation, and return its results."""
@@ -311,10 +324,6 @@ class Program(Nodes):
         self.add(step)
         parts = [Projection(step, place, name.shape, name.dtype) for place, name in enumerate(equation.outputs)]
         return [self.add(part) for part in parts]
-
-
-def _is_array(x: Any) -> bool:
-    return hasattr(x, "dtype")
 
 
 _LEAST_BY_INDEX = 1024
@@ -334,37 +343,6 @@ def _single_in_rows(value: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     columns = is_there.argmax(axis=-1, keepdims=True)
     numbers, is_any = np.take_along_axis(value, columns, axis=-1), is_there.any(axis=-1, keepdims=True)
     return np.where(is_any, columns, -1), np.where(is_any, numbers, value[is_there][0])
-
-
-def _recorded_implementation(function: Callable[..., Any], equation: Equation) -> Block:
-    """Record the implementation of a user-defined primitive.
-
-    Raises:
-        StructureError: its results differ from those of the primitive in shape or dtype.
-    """
-
-    def flat(*arrays: object) -> Any:
-        rest = iter(arrays)
-        inputs = [next(rest) if _is_array(x) else x for x in equation.inputs]
-        ans = function(*inputs, **equation.metadata)
-        return list(ans) if isinstance(ans, tuple) else [ans]
-
-    examples = [_example(x) for x in equation.inputs if _is_array(x)]
-    with np.errstate(all="ignore"):
-        block = recorded(flat, tuple(examples), {}, integers=True)[0]
-    found, wanted = ([kind_of(strip_ended(x)) for x in each] for each in (block.outputs, equation.outputs))
-    if found != wanted:
-        raise errors.StructureError(
-            f"the lowering of {equation.primitive.name} gives {', '.join(found)}, and the operation "
-            f"{', '.join(wanted)}.\nReturn from it what the operation returns."
-        )
-    return block
-
-
-def _example(x: Any) -> Any:
-    if type(x) is not Name:
-        return x
-    return in_pythons_way(np.ones((), x.dtype)[()]) if x.is_weak else np.ones(x.shape, x.dtype)
 
 
 _ON_BOOLEANS = LOGICAL | COMPARISONS.keys() | {

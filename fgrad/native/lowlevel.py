@@ -10,10 +10,8 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from fgrad import errors
-from fgrad.graphs.equations import Name
+from fgrad.graphs.derived import outputs_of
 from fgrad.graphs.graph import Block
 from fgrad.native.calls import Functions
 from fgrad.native.exporting import function
@@ -104,18 +102,10 @@ def low_level(block: Block, name: str, signature: str) -> Any:
         raise errors.UnsupportedError(
             f"{name} needs {workspace} bytes to work in, and a C function takes at most {_MOST_ON_STACK} of the stack."
         )
-    declarations = machine.declarations(functions.used)
-    unvectorized = "\n".join([declarations, *functions.unvectorized]) if functions.unvectorized else ""
-    texts = [
-        linkage.text()[0],
-        declarations,
-        *functions.declarations,
-        *functions.texts,
-        text,
-    ]
-    module = machine.compiled(
-        "\n".join([*texts, _wrapper(block, form, workspace)]), unvectorized, functions.has_iterations
+    texts, unvectorized = functions.module(
+        machine.declarations(functions.used), [text, _wrapper(block, form, workspace)]
     )
+    module = machine.compiled(f"{linkage.text()}\n{texts}", unvectorized, functions.has_iterations)
     made: Any = ctypes.CFUNCTYPE(form.result, *form.parameters)(module.address("outer"))
     made.module, made.address = module, module.address("outer")
     return made
@@ -130,7 +120,7 @@ def _check(block: Block, name: str, signature: str, form: _Form) -> None:
             f"shapes {shapes} and dtypes {sorted(dtypes)}.\nPass examples of the arguments: low_level(signature, "
             f"{'0.0, ' if len(form.given) > 1 else ''}np.zeros(3))."
         )
-    results = _results(block)
+    results = outputs_of(block)
     is_one = len(results) == 1 and results[0].dtype.name == "float64"
     if not is_one or (form.results == _ONE and results[0].shape != ()):
         wanted = {_ONE: "one number", _AS_MADE: "one array"}.get(form.results, "a number or vector")
@@ -141,11 +131,6 @@ def _check(block: Block, name: str, signature: str, form: _Form) -> None:
             f"{signature!r} is for a function that returns the change of a state of shape {first}, or derivatives of "
             f"that with this shape first, and {name} returns an array of shape {results[0].shape}."
         )
-
-
-def _results(block: Block) -> list[Any]:
-    """Return the results as objects with a shape and a dtype; some are constants."""
-    return [each if type(each) is Name else np.asarray(each) for each in block.outputs]
 
 
 def _takes(form: _Form, shapes: Sequence[tuple[int, ...]]) -> bool:
@@ -197,14 +182,14 @@ def _append_result(code: Builder, block: Block, form: _Form, fails: Value, resul
         return code.select(fails, nan, code.load(Type.F64, result))
     if form.result is not None:
         return code.select(fails, integer(0, Type.I32), integer(1, Type.I32))
-    with code.when(fails), code.loop(math.prod(_results(block)[0].shape)) as place:
+    with code.when(fails), code.loop(math.prod(outputs_of(block)[0].shape)) as place:
         code.store(nan, code.address(result, Type.F64, place))
     return None
 
 
 def _fits(code: Builder, block: Block, form: _Form, parameters: Sequence[Parameter]) -> Value:
     """Append a check that the numbers of inputs and results are those of the program."""
-    given, made = (sum(math.prod(each.shape) for each in arrays) for arrays in (block.inputs, _results(block)))
+    given, made = (sum(math.prod(each.shape) for each in arrays) for arrays in (block.inputs, outputs_of(block)))
     fits: Value = TRUE
     for place, size in ((form.size, given), (form.results, made)):
         if place >= 0:

@@ -20,12 +20,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import SimpleQueue
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from fgrad import errors
 from fgrad._locks import ALSO_STEADY, STEADY, apart
+from fgrad.native.cache import CodeCache
 from fgrad.native.lanes import Widths
 
 VECTOR_FUNCTIONS = {
@@ -33,16 +34,6 @@ VECTOR_FUNCTIONS = {
     "expm1", "hypot", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh",
 }  # fmt: skip
 """Functions with vector variants in glibc's libmvec."""
-
-
-class Cache(Protocol):
-    """A persistent cache of machine code, such as `cache.CodeCache`."""
-
-    def get(self, digest: str) -> bytes | None:
-        """Return cached code, or None."""
-
-    def put(self, digest: str, code: bytes) -> None:
-        """Store code."""
 
 
 class Module:
@@ -224,7 +215,7 @@ class Machine:
 
     def compiled(
         self, text: str, unvectorized: str = "", has_iterations: bool = False,
-        symbols: Mapping[str, int] = MappingProxyType({}), cache: Cache | None = None,
+        symbols: Mapping[str, int] = MappingProxyType({}), cache: CodeCache | None = None,
     ) -> Module:  # fmt: skip
         """Start to compile and load a module.
 
@@ -241,7 +232,7 @@ class Machine:
 
     def _compiled(self, text: str, unvectorized: str, has_iterations: bool, leaves_python: Callable[[], None]) -> Any:
         with STEADY:
-            context, target = self._llvm.create_context(), self._target(jit=True)
+            context, target = self._llvm.create_context(), self._target(opt=1, jit=True)
             module = self._optimized(text, unvectorized, has_iterations, context, target)
             engine = self._llvm.create_mcjit_compiler(module, target)
             leaves_python()
@@ -252,14 +243,14 @@ class Machine:
         return engine
 
     def _from_object(
-        self, text: str, unvectorized: str, has_iterations: bool, symbols: Mapping[str, int], cache: Cache | None,
+        self, text: str, unvectorized: str, has_iterations: bool, symbols: Mapping[str, int], cache: CodeCache | None,
         leaves_python: Callable[[], None],
     ) -> Any:  # fmt: skip
         """Return an engine that holds an object file, which is compiled unless it is cached."""
         llvm = self._llvm
         digest = self._digest(text, unvectorized, str(has_iterations))
         with STEADY:
-            context, target = llvm.create_context(), self._target(jit=True)
+            context, target = llvm.create_context(), self._target(opt=1, jit=True)
             code = None if cache is None else cache.get(digest)
             if code is None:
                 module = self._optimized(text, unvectorized, has_iterations, context, target)
@@ -288,7 +279,7 @@ class Machine:
 
     def _target(self, **options: object) -> Any:
         return self._llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=1, **options
+            cpu=self.cpu, features=self.features, **options
         )
 
     def _optimized(self, text: str, unvectorized: str, has_iterations: bool, context: object, target: object) -> Any:
@@ -319,9 +310,7 @@ class Machine:
         llvm = self._llvm
         with STEADY:
             context = llvm.create_context()
-            target = llvm.Target.from_triple(self.triple).create_target_machine(
-                cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="default"
-            )
+            target = self._target(opt=3, reloc="pic", codemodel="default")
             module = self._parsed(text, context)
             builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=3))
             self._run(builder.getModulePassManager(), module, builder)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
 from fgrad.typing import Array, DTypeLike
 
@@ -65,9 +66,11 @@ class Node:
         arguments: the operands.
         number: position in order of creation; operands come first.
         equation: position in the graph of the equation for which it was created, -1 for none.
+        is_merged: whether equal nodes are created once.
     """
 
     __slots__ = ("shape", "dtype", "arguments", "number", "equation")
+    is_merged = True
 
     def __init__(self, shape: Shape, dtype: DTypeLike, arguments: Sequence[Node] = ()) -> None:
         self.shape, self.dtype, self.arguments = shape, np.dtype(dtype), tuple(arguments)
@@ -78,15 +81,21 @@ class Node:
         """The number of elements."""
         return math.prod(self.shape)
 
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return self.size * self.dtype.itemsize
+
     def key(self) -> Any:
-        """Return the value-numbering key, without the operands; None if the node is never merged with another one."""
-        return None
+        """Return what determines the value besides the operands, the shape and the dtype: the fields of the class."""
+        return tuple([getattr(self, field) for field in self.__slots__])
 
 
 class Input(Node):
     """An array from outside the program: an argument, the value of a variable, a constant."""
 
     __slots__ = ()
+    is_merged = False
 
 
 class Literal(Node):
@@ -98,9 +107,9 @@ class Literal(Node):
         super().__init__((), dtype)
         self.value = np.asarray(value, dtype)[()]
 
+    @override
     def key(self) -> Any:
-        """Return the bits of the value: 0.0 and -0.0 differ."""
-        return self.value.tobytes()
+        return self.value.tobytes()  # 0.0 and -0.0 differ
 
 
 class Elementwise(Node):
@@ -111,10 +120,6 @@ class Elementwise(Node):
     def __init__(self, operation: str, shape: Shape, dtype: DTypeLike, arguments: Sequence[Node]) -> None:
         super().__init__(shape, dtype, arguments)
         self.operation = operation
-
-    def key(self) -> Any:
-        """Return the operation."""
-        return self.operation
 
 
 class Remap(Node):
@@ -135,10 +140,6 @@ class Remap(Node):
     ) -> None:
         super().__init__(shape, source.dtype, (source,) if fill is None else (source, fill))
         self.index_map, self.bounds = tuple(index_map), tuple(bounds)
-
-    def key(self) -> Any:
-        """Return the index map and its bounds."""
-        return self.index_map, self.bounds
 
     def is_identity(self) -> bool:
         """Return whether the result equals the source, element by element."""
@@ -161,10 +162,6 @@ class Reshape(Node):
     def __init__(self, source: Node, shape: Shape) -> None:
         super().__init__(shape, source.dtype, (source,))
 
-    def key(self) -> Any:
-        """Return an empty key: operands and shape determine the value."""
-        return ()
-
 
 class Gather(Node):
     """`source[i, j, ..., rest]`, where i, j, ... are integer arrays of one shape, which leads the shape of the result.
@@ -178,10 +175,6 @@ class Gather(Node):
         shape = (*indices[0].shape, *source.shape[len(indices) :])
         super().__init__(shape, source.dtype, (source, *indices))
 
-    def key(self) -> Any:
-        """Return an empty key: the operands determine the value."""
-        return ()
-
 
 class Reduction(Node):
     """A reduction along axes, which are removed: "sum", "prod", "max", "min", "any", "all", "argmax", ..."""
@@ -193,10 +186,6 @@ class Reduction(Node):
         super().__init__(shape, dtype, (source,))
         self.kind, self.axes = kind, frozenset(axes)
 
-    def key(self) -> Any:
-        """Return the kind and the axes."""
-        return self.kind, self.axes
-
 
 class Scan(Node):
     """Cumulative sums or products along the last axis."""
@@ -206,10 +195,6 @@ class Scan(Node):
     def __init__(self, kind: str, source: Node) -> None:
         super().__init__(source.shape, source.dtype, (source,))
         self.kind = kind
-
-    def key(self) -> Any:
-        """Return the kind."""
-        return self.kind
 
 
 class Concatenation(Node):
@@ -223,10 +208,6 @@ class Concatenation(Node):
         super().__init__(tuple(shape), parts[0].dtype, parts)
         self.axis = axis
 
-    def key(self) -> Any:
-        """Return the axis."""
-        return self.axis
-
 
 class Scatter(Node):
     """Zeros to which values are added at `[i, j, ..., rest]`; indices as for `Gather`."""
@@ -235,10 +216,6 @@ class Scatter(Node):
 
     def __init__(self, values: Node, indices: Sequence[Node], shape: Shape) -> None:
         super().__init__(shape, values.dtype, (values, *indices))
-
-    def key(self) -> Any:
-        """Return an empty key: operands and shape determine the value."""
-        return ()
 
 
 class LibraryCall(Node):
@@ -252,15 +229,12 @@ class LibraryCall(Node):
         super().__init__(shape, dtype, arguments)
         self.routine, self.options = routine, options
 
-    def key(self) -> Any:
-        """Return the routine and its options."""
-        return self.routine, self.options
-
 
 class NumpyStep(Node):
     """An equation executed by NumPy; its results are `Projection`s."""
 
     __slots__ = ("step",)
+    is_merged = False
 
     def __init__(self, step: tuple[Any, ...], arguments: Sequence[Node]) -> None:
         super().__init__((), np.float64, arguments)
@@ -280,6 +254,7 @@ class LoopNode(Node):
     """
 
     __slots__ = ("iterations", "program", "results", "condition")
+    is_merged = False
 
     def __init__(
         self, iterations: Any, program: Any, results: Sequence[Node], condition: Any, arguments: Sequence[Node]
@@ -292,6 +267,7 @@ class Projection(Node):
     """One result of a `NumpyStep` or of a `LoopNode`."""
 
     __slots__ = ("position",)
+    is_merged = False
 
     def __init__(self, maker: NumpyStep | LoopNode, position: int, shape: Shape, dtype: DTypeLike) -> None:
         super().__init__(shape, dtype, (maker,))
@@ -316,9 +292,14 @@ class Nodes:
         """Add a node and return it, or return the existing node of the same value."""
         if isinstance(node, Remap) and node.is_identity():
             return node.arguments[0]
-        own = node.key()
-        if own is not None:
-            key = type(node), own, node.shape, node.dtype.num, tuple([argument.number for argument in node.arguments])
+        if node.is_merged:
+            key = (
+                type(node),
+                node.key(),
+                node.shape,
+                node.dtype.num,
+                tuple([argument.number for argument in node.arguments]),
+            )
             known = self._known.setdefault(key, node)
             if known is not node:
                 return known

@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import cast
 
 from fgrad.native.body import Body
+from fgrad.native.elements import Pointers
 from fgrad.native.emission import CHUNK, NestFunction, append_accumulation, append_innermost, identity
 from fgrad.native.ir import (
     NULL,
@@ -70,7 +71,7 @@ def is_worth_chunks(function: NestFunction) -> bool:
 
 def _bytes(total: Reduction) -> int:
     """Return the bytes of a chunk's accumulator, in whole cache lines to avoid false sharing."""
-    return -(-total.size * total.dtype.itemsize // 64) * 64
+    return -(-total.nbytes // 64) * 64
 
 
 class ChunkedNest:
@@ -177,49 +178,37 @@ class ChunkedNest:
         append_innermost(code, loop, self._widths, total.size)
 
 
-class ChunkedProducts:
-    """The functions that compute matrix products in chunks.
+def products_in_chunks(
+    item: LibraryCall, cut: tuple[str, int, int], pointers: Pointers, threads: int, linkage: Linkage
+) -> tuple[Callable[[str], str], Used]:
+    """Return the definition, by name, of functions that compute products in chunks, and the functions that they call.
 
     Args:
         item: the products.
         cut: the split axis, its size, and the number of chunks.
-        parameters: the arrays of the functions.
-        arrays: the two factors and the result among them.
+        pointers: the arrays in memory; the factors and the result become parameters.
         threads: the number of threads.
         linkage: gives the addresses of functions.
-
-    Attributes:
-        used: the library functions that they call.
     """
+    arrays = [pointers.at(each) for each in (*item.arguments, item)]
+    parameters, (axis, size, count) = list(pointers.parameters.values()), cut
+    run, job = _Run(count, threads, linkage), Body(item.dtype, linkage)
+    given = dict(zip(parameters, _shared(job, len(parameters)), strict=True))
+    with job.when(job.compare("slt", _NUMBER, integer(count))):
+        low, high = _chunk_bounds(job, size, count)
+        write_products(job, item.options, [given[x] for x in arrays], Chunk(axis, low, job.sub(high, low)))
+    text, used = job.printed()
 
-    def __init__(
-        self,
-        item: LibraryCall,
-        cut: tuple[str, int, int],
-        parameters: Iterable[Parameter],
-        arrays: Sequence[Value],
-        threads: int,
-        linkage: Linkage,
-    ) -> None:
-        self._parameters = list(parameters)
-        axis, size, count = cut
-        self._run = _Run(count, threads, linkage)
-        job = Body(item.dtype, linkage)
-        given: dict[Value, Value] = dict(zip(self._parameters, _shared(job, len(self._parameters)), strict=True))
-        with job.when(job.compare("slt", _NUMBER, integer(count))):
-            low, high = _chunk_bounds(job, size, count)
-            write_products(job, item.options, [given[x] for x in arrays], Chunk(axis, low, job.sub(high, low)))
-        self._job, self.used = job.printed()
-
-    def text(self, name: str) -> str:
-        """Return the functions as LLVM IR; the one with the given name executes all chunks."""
+    def definition(name: str) -> str:
         code = Builder()
-        self._run.append(code, f"{name}_job", self._parameters)
+        run.append(code, f"{name}_job", parameters)
         functions = {
-            f"internal void @{name}_job({parameter_list([_SHARED, _NUMBER])})": self._job,
-            f"hidden void @{name}({parameter_list(self._parameters)}) noinline": printed(code.body)[0],
+            f"internal void @{name}_job({parameter_list([_SHARED, _NUMBER])})": text,
+            f"hidden void @{name}({parameter_list(parameters)}) noinline": printed(code.body)[0],
         }
         return _definitions(functions)
+
+    return definition, used
 
 
 _WORTH_CHUNKS_OF_PRODUCTS, _WORTH_MANY_CHUNKS = 1 << 22, 1 << 33

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fgrad.native.indices import ZERO, Index, source_index, variable
+from fgrad.native.indices import Index, own_index, source_index, variable
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
     Concatenation,
@@ -41,9 +41,6 @@ ALWAYS_STORED = (Reduction, Scan, Concatenation, Scatter, LibraryCall, NumpyStep
 ON_WHOLE_ARRAYS = (LibraryCall, NumpyStep, LoopNode)
 """Nodes that read whole arrays."""
 
-_EXPENSIVE = 16
-_COSTS = {Cost.CHEAP: 1, Cost.MODERATE: 3, Cost.EXPENSIVE: _EXPENSIVE}
-"""Costs of operations, in additions."""
 _WORTH_STORING = 10
 """Cost of recomputing an element above which it is stored."""
 _MOST_CONTEXTS = 8
@@ -145,7 +142,7 @@ def _splits(needed: list[Node], stored: set[Node]) -> set[Node]:
 
 def _own_cost(node: Node) -> int:
     if isinstance(node, Elementwise):
-        return _COSTS[cost_of(node.operation)]
+        return cost_of(node.operation)
     return 1 if isinstance(node, Remap) and node.bounds else 0
 
 
@@ -153,10 +150,7 @@ def _costs(needed: list[Node], stored: set[Node]) -> dict[Node, int]:
     """Return the cost of computing an element of each node from stored arrays."""
     costs: dict[Node, int] = {}
     for node in needed:
-        if isinstance(node, (Input, Literal, Reshape)) or node in stored:
-            costs[node] = 0 if isinstance(node, (Input, Literal, Reshape, *ALWAYS_STORED)) else _own_cost(node)
-        else:
-            costs[node] = _own_cost(node)
+        costs[node] = _own_cost(node)
         if not isinstance(node, (*ALWAYS_STORED, Reshape)):
             costs[node] += sum([0 if each in stored else costs[each] for each in node.arguments])
         costs[node] = min(costs[node], 1 << 20)
@@ -176,7 +170,7 @@ def _with_expensive(needed: list[Node], stored: set[Node]) -> set[Node]:
         # A remap is not stored: where its elements are expensive, its source is.
         if node not in stored and not isinstance(node, (Input, Literal, Reshape, Remap)):
             again = min(len(contexts[node]), _MOST_CONTEXTS) - 1
-            is_expensive = costs[node] >= _EXPENSIVE or (costs[node] and _is_in_windows(contexts[node]))
+            is_expensive = costs[node] >= Cost.EXPENSIVE or (costs[node] and _is_in_windows(contexts[node]))
             if costs[node] * again > _WORTH_STORING or (is_expensive and _is_expanded(node, contexts[node])):
                 stored.add(node)
             elif len(contexts[node]) > _MOST_CONTEXTS:
@@ -189,7 +183,7 @@ def _with_expensive(needed: list[Node], stored: set[Node]) -> set[Node]:
             if node in stored:
                 space = node.arguments[0].shape if isinstance(node, ALWAYS_STORED) else node.shape
                 space = argument.shape if isinstance(node, Concatenation) else space
-                at: Iterable[_Context] = [(levels[node], squeezed(space), _own_index(space))]
+                at: Iterable[_Context] = [(levels[node], squeezed(space), own_index(space))]
             else:
                 at = contexts[node]
             contexts[argument].update(
@@ -198,21 +192,11 @@ def _with_expensive(needed: list[Node], stored: set[Node]) -> set[Node]:
     return stored
 
 
-def _own_index(shape: Shape) -> Index:
-    """Return the identity index of a space."""
-    names = iter(range(len(shape)))
-    return tuple([ZERO if size == 1 else variable(f"v{next(names)}") for size in shape])
-
-
 def _index_of(node: Node, place: int, index: Index) -> Index:
     """Return the index at which an operand is read for a node at an index, where bounds hold."""
     argument = node.arguments[place]
     if isinstance(node, Remap) and place == 0:
-        along = [
-            source_index(each, index) if size != 1 else ZERO
-            for each, size in zip(node.index_map, argument.shape, strict=True)
-        ]
-        pairs = zip(along, node.index_map, strict=True)
+        pairs = zip(source_index(node, index), node.index_map, strict=True)
         return tuple([x if each.divisor == 1 else variable(f"{x}/{each.divisor}") for x, each in pairs])
     if isinstance(node, (Gather, Scatter)) and place:
         return index[: len(argument.shape)]
@@ -273,12 +257,6 @@ class _Levels:
 
     def note(self, node: Node) -> None:
         """Set the level of a node, whose operands have theirs."""
-        if isinstance(node, (Input, Literal)):
-            self.latest[node] = -1
-            self.earliest[node] = 0
-            if node in self._stored:
-                self.done[node] = 0
-            return
         if isinstance(node, Reshape):
             return
         if isinstance(node, ON_WHOLE_ARRAYS):
@@ -294,18 +272,12 @@ class _Levels:
             self.latest[node] = max([self.last(each) for each in node.arguments], default=-1)
 
     def _levels_of_arguments(self, node: Node) -> list[int]:
-        if isinstance(node, Remap):
-            return [self.last(each) + 1 for each in node.arguments]
-        if isinstance(node, Gather):
+        if isinstance(node, (Remap, Gather)):
             return [self.last(each) + 1 for each in node.arguments]
         if isinstance(node, Scatter):
-            return [
-                self.at(node.arguments[0], node.arguments[0].shape),
-                *[self.last(x) + 1 for x in node.arguments[1:]],
-            ]
-        if isinstance(node, (Reduction, Scan)):
-            return [self.at(node.arguments[0], node.arguments[0].shape)]
-        if isinstance(node, Concatenation):
+            values, *indices = node.arguments
+            return [self.at(values, values.shape), *[self.last(x) + 1 for x in indices]]
+        if isinstance(node, (Reduction, Scan, Concatenation)):
             return [self.at(each, each.shape) for each in node.arguments]
         return [self.at(each, node.shape) for each in node.arguments]
 
@@ -342,8 +314,7 @@ def _items(needed: list[Node], stored: set[Node]) -> list[Nest | LibraryCall | N
             write(level, Write(node, node.arguments[0]))
         else:
             write(level, Write(node, node))
-    order = [each for level in sorted(found) for each in found[level]]
-    return order
+    return [each for level in sorted(found) for each in found[level]]
 
 
 def _add_body(write: Write, stored: set[Node], body: set[Node]) -> set[Node]:

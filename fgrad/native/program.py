@@ -301,14 +301,6 @@ class Program:
         if odd is not None:
             raise errors.UnsupportedError(f"{self.name} returns {odd!r:.50}, and an exported function arrays alone.")
 
-    def frozen(self) -> Block:
-        """Return the program with the current values of variables as constants."""
-        values = {name: np.array(strip_ended(variable)) for name, variable in self.graph.variables.items()}
-        graph = self.graph
-        return Block(
-            graph.inputs, {**graph.constants, **values}, graph.equations, list(map(strip_ended, graph.outputs))
-        )
-
     def inspected(
         self, leaves: Sequence[Any], eager: Callable[[], Any] | None, count: int, changes: Sequence[str]
     ) -> Inspection:

@@ -47,24 +47,41 @@ class Programs:
         self._change = ""  # the captured object whose change caused the last recording
         self._lock = Lock()
 
-    def for_form(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
-        """Return the program for a form of arguments, recorded if necessary, and the form with its inputs."""
-        if form.key in self._with_integers_fixed:
-            form = form.with_integers_fixed()
-        program = self.known.get(form.key)
-        return self._added(function, form) if program is None or not program.is_current() else (program, form)
+    def for_form(self, function: Callable[..., Any], form: Form) -> tuple[Program | None, Form]:
+        """Return the program for a form of arguments, recorded if necessary, and the form with its inputs.
 
-    def for_form_with_integers_fixed(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
+        There is no program if the function uses traced values other than its arguments: it would hold for this call.
+        """
+        program, form = self.known_for(form)
+        return self._added(function, form) if program is None else (program, form)
+
+    def for_form_with_integers_fixed(self, function: Callable[..., Any], form: Form) -> tuple[Program | None, Form]:
         """Return the program with the integers of a form as constants, as for this form from now on."""
         self._with_integers_fixed.add(form.key)
         return self.for_form(function, form)
 
-    def known_for(self, form: Form) -> Program | None:
-        """Return the recorded program for a form of arguments; None if there is none that is current."""
+    def known_for(self, form: Form) -> tuple[Program | None, Form]:
+        """Return the same without recording: no program if there is none that is current."""
         if form.key in self._with_integers_fixed:
             form = form.with_integers_fixed()
         program = self.known.get(form.key)
-        return program if program is not None and program.is_current() else None
+        return (program if program is not None and program.is_current() else None), form
+
+    def alone(
+        self, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[Program, Form]:
+        """Return the program for arguments, for code that runs without Python.
+
+        Raises:
+            ClosureError: a TypeError; there is none.
+        """
+        program, form = self.for_form(function, Form(function, self.static, args, keywords))
+        if program is None:
+            raise errors.ClosureError(
+                f"{name_of(function)} uses a traced value that is not one of its arguments, so it has no program.\n"
+                "Pass the value as an argument."
+            )
+        return program, form
 
     def for_arrays(
         self, engine: Engine, function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any]
@@ -76,11 +93,8 @@ class Programs:
         """
         leaves, treedef = flatten((args, keywords))
         examples = [engine.example(x) if engine.owns(x) else x for x in leaves]
-        program, form = self.for_form(function, Form(function, self.static, *unflatten(treedef, examples)))
+        program, form = self.alone(function, *unflatten(treedef, examples))
         inputs = [strip_ended(x) for x, own in zip(leaves, form.is_input, strict=True) if own]
-        if program.closes_over_traced:
-            self.forget(form)
-            raise no_program(function)
         if followers(inputs) or program.reads_traced():
             raise errors.ClosureError(
                 f"{name_of(function)} was called with arrays of an engine, and a transform of fgrad's follows what it "
@@ -98,26 +112,25 @@ class Programs:
         """Return the differences between the programs."""
         return changes_between([each.leaves for each in self.known.values()])
 
-    def forget(self, form: Form) -> None:
-        """Drop a program that no later call can use."""
-        self._dropped(self.known.pop(form.key, None))
-
-    def _dropped(self, program: Program | None) -> None:
-        self.by_layout = {layout: each for layout, each in list(self.by_layout.items()) if each is not program}
-
-    def _added(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
+    def _added(self, function: Callable[..., Any], form: Form) -> tuple[Program | None, Form]:
         with self._lock:
             program = self.known.get(form.key)
             if program is None or not program.is_current():
                 self._change = "" if program is None else program.change()
                 program, form = self._made(function, form)
+                if program.closes_over_traced:
+                    return None, form
                 self.known[form.key] = program
-                self.count += not program.closes_over_traced
+                self.count += 1
                 if len(self.known) > _MOST_PROGRAMS:
-                    self._dropped(self.known.popitem(last=False)[1])
-                if self.count % _MANY == 0 and not program.closes_over_traced:
+                    self._drop_oldest()
+                if self.count % _MANY == 0:
                     self._warn(function)
             return program, form
+
+    def _drop_oldest(self) -> None:
+        _, program = self.known.popitem(last=False)
+        self.by_layout = {layout: each for layout, each in list(self.by_layout.items()) if each is not program}
 
     def _made(self, function: Callable[..., Any], form: Form) -> tuple[Program, Form]:
         try:
@@ -147,11 +160,3 @@ class Programs:
             errors.CompileWarning,
             stacklevel=depth_of_user(),
         )
-
-
-def no_program(function: Callable[..., Any]) -> errors.ClosureError:
-    """Return the error for a function without a program, since it closes over traced values."""
-    return errors.ClosureError(
-        f"{name_of(function)} uses a traced value that is not one of its arguments, so it has no program.\n"
-        "Pass the value as an argument."
-    )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgrad.native.lowering import LOWERINGS, Program, axes_of, count_of, lowers
-from fgrad.native.nodes import Literal, Node, Scan, Scatter
+from fgrad.native.nodes import Node, Scan, Scatter
 from fgrad.native.shapes import concatenated, sliced
 from fgrad.typing import Axes
 
@@ -37,7 +37,7 @@ for _kind in ("sum", "prod", "max", "min", "any", "all"):
 @lowers("mean")
 def _mean(program: Program, out: Name, x: Node, axis: Axes = None, keepdims: bool = False) -> Node:
     total = program.reduced("sum", program.cast(x, out.dtype), axis, keepdims, out.dtype)
-    return program.elementwise("divide", total, program.add(Literal(count_of(x.shape, axis), out.dtype)))
+    return program.elementwise("divide", total, program.node(count_of(x.shape, axis), out.dtype))
 
 
 def _extremum_of_numbers(kind: str, worst: float) -> Rule:
@@ -46,11 +46,11 @@ def _extremum_of_numbers(kind: str, worst: float) -> Rule:
     def rule(program: Program, out: object, x: Node, axis: Axes = None, keepdims: bool = False) -> Node | None:
         if x.dtype.kind != "f":
             return _reduction_of(kind)(program, out, x, axis, keepdims)
-        unknown = program.elementwise("isnan", x, dtype=np.bool_)
-        kept = program.elementwise("select", unknown, program.add(Literal(worst, x.dtype)), x)
+        unknown = program.elementwise("isnan", x)
+        kept = program.elementwise("select", unknown, program.node(worst, x.dtype), x)
         found = program.reduced(kind, kept, axis, keepdims, x.dtype)
         nothing = program.reduced("all", unknown, axis, keepdims, np.bool_)
-        return program.elementwise("select", nothing, program.add(Literal(np.nan, x.dtype)), found)
+        return program.elementwise("select", nothing, program.node(np.nan, x.dtype), found)
 
     return rule
 
@@ -87,14 +87,12 @@ def _index_of_extremum(kind: str) -> Callable[..., Any]:
         if x.shape[along] > _LONGEST_ROW:
             return None
         best = program.reduced(kind, x, along, True, x.dtype)
-        wanted = program.elementwise("equal", x, best, dtype=np.bool_)
+        wanted = program.elementwise("equal", x, best)
         if x.dtype.kind == "f":
-            wanted = program.elementwise(
-                "logical_or", wanted, program.elementwise("isnan", x, dtype=np.bool_), dtype=np.bool_
-            )
+            wanted = program.elementwise("logical_or", wanted, program.elementwise("isnan", x))
         size = x.shape[along]
         numbers = program.array(np.arange(size, dtype=np.int64).reshape((-1, *[1] * (len(x.shape) - along - 1))))
-        places = program.elementwise("select", wanted, numbers, program.add(Literal(size - 1, np.int64)))
+        places = program.elementwise("select", wanted, numbers, program.node(size - 1, np.int64))
         return program.reshaped(program.reduced("min", places, along, False, np.int64), out.shape)
 
     return rule
@@ -126,7 +124,7 @@ def _logsumexp(program: Program, out: Name, x: Node, axis: Axes = None, keepdims
     largest = program.reduced("max", x, axis, True, x.dtype)
     total = program.reduced("sum", program.elementwise("share", x, largest), axis, True, x.dtype)
     # The largest element adds 1 to the total, so this changes it only where all elements are minus infinity.
-    total = program.elementwise("maximum", total, program.add(Literal(1, x.dtype)))
+    total = program.elementwise("maximum", total, program.node(1, x.dtype))
     found = program.elementwise("add", program.elementwise("log", total), largest)
     return program.reshaped(found, out.shape)
 

@@ -15,7 +15,7 @@ from fgrad.native.body import FEW_ROWS, Body
 from fgrad.native.ir import Constant, Op, Type, Value, integer
 from fgrad.native.linkage import Linkage
 from fgrad.native.llvm_text import Used
-from fgrad.native.memory import Matrices
+from fgrad.native.memory import Matrices, strides_in_order
 from fgrad.native.nodes import LibraryCall, Node, Shape
 
 Pointers = Callable[[Node], Any]
@@ -52,13 +52,9 @@ class Product(NamedTuple):
     right: Matrices
 
 
-def _stack_strides(stack: Shape, size: int) -> tuple[int, ...]:
-    """Return the strides of a stack of matrices in C order."""
-    steps: list[int] = []
-    for each in reversed(stack):
-        steps.insert(0, size)
-        size *= each
-    return tuple(steps)
+def _in_order(stack: Shape, size: int, leading: int) -> Matrices:
+    """Return the layout of a stack of matrices of `size` elements in C order."""
+    return Matrices(0, strides_in_order((*stack, size))[:-1], False, leading)
 
 
 class Chunk(NamedTuple):
@@ -82,7 +78,7 @@ def _matmul(body: Body, item: LibraryCall, left: Value, right: Value, result: Va
 
 def write_products(body: Body, how: Product, arrays: Sequence[Value], chunk: Chunk | None = None) -> None:
     """Append the products of the matrices in two arrays, or a chunk of them, stored into a third array."""
-    into = Matrices(0, _stack_strides(how.stack, how.m * how.n), False, how.n)
+    into = _in_order(how.stack, how.m * how.n, how.n)
     layout = (how.left, how.right, into)
     stack: list[int | Value] = list(how.stack)
     m: int | Value = how.m
@@ -179,30 +175,30 @@ class Solution(NamedTuple):
     pivots: Matrices | None = None
 
 
-class _Triangular:
-    """Code generator of triangular solves."""
+def _triangles_writer(body: Body, how: Solution) -> Callable[[Value, Value], None]:
+    """Return a function that appends triangular solves, for the matrix and the right-hand side at given addresses."""
+    columns, size, leading = [
+        body.integer(each) for each in (how.columns, how.size, max(how.matrices.leading, how.size))
+    ]
+    one, step, right = body.number(1.0), body.integer(1), body.flag("R")
+    triangles = [[body.flag(letter) for letter in _letters(how, each)] for each in how.triangles]
 
-    def __init__(self, body: Body, how: Solution) -> None:
-        self._body, self._how = body, how
-        self._sizes = [body.integer(each) for each in (how.columns, how.size, max(how.matrices.leading, how.size))]
-        self._one, self._step, self._right = body.number(1.0), body.integer(1), body.flag("R")
-        self._flags = [self._flags_of(each) for each in how.triangles]
-
-    def _flags_of(self, each: Triangle) -> list[Value]:
-        # For BLAS, a matrix in Fortran order is the matrix itself, one in C order its transpose.
-        by_columns = self._how.matrices.is_transposed
-        is_lower, is_itself = each.is_lower == by_columns, by_columns != each.of_transpose
-        iterations = is_itself if self._how.columns > 1 else not is_itself
-        return [self._body.flag(each) for each in ("UL"[is_lower], "NT"[iterations], "NU"[each.has_ones])]
-
-    def write(self, a: Value, x: Value) -> None:
-        """Append the triangular solves for the matrix and the right-hand side at two addresses."""
-        columns, size, leading = self._sizes
-        for flags in self._flags:
-            if self._how.columns == 1:
-                self._body.routine("trsv", *flags, size, a, leading, x, self._step)
+    def write(a: Value, x: Value) -> None:
+        for flags in triangles:
+            if how.columns == 1:
+                body.routine("trsv", *flags, size, a, leading, x, step)
             else:
-                self._body.routine("trsm", self._right, *flags, columns, size, self._one, a, leading, x, columns)
+                body.routine("trsm", right, *flags, columns, size, one, a, leading, x, columns)
+
+    return write
+
+
+def _letters(how: Solution, each: Triangle) -> tuple[str, str, str]:
+    """Return the arguments uplo, trans and diag of BLAS, for which a matrix in C order is its transpose."""
+    by_columns = how.matrices.is_transposed
+    is_lower, is_itself = each.is_lower == by_columns, by_columns != each.of_transpose
+    is_transposed = is_itself if how.columns > 1 else not is_itself
+    return "UL"[is_lower], "NT"[is_transposed], "NU"[each.has_ones]
 
 
 @routine("solve")
@@ -210,16 +206,15 @@ def _solve(body: Body, item: LibraryCall, *arrays: Value) -> None:
     how: Solution = item.options
     body.uses_threads = how.size >= _LARGE
     matrix, side, *pivots, result = arrays
-    triangular = _Triangular(body, how)
-    whole = how.size * how.columns
-    into = Matrices(0, _stack_strides(how.stack, whole), False, how.columns)
+    write = _triangles_writer(body, how)
+    into = _in_order(how.stack, how.size * how.columns, how.columns)
     with body.loops(how.stack) as iterations:
         x = body.matrix(result, into, iterations)
         _append_copy(body, body.matrix(side, how.sides, iterations), how.sides, x, how.size, how.columns)
         places = [body.matrix(each, how.pivots, iterations, kind=Type.I32) for each in pivots if how.pivots]
         if how.swaps > 0:
             _append_exchanges(body, how, x, *places)
-        triangular.write(body.matrix(matrix, how.matrices, iterations), x)
+        write(body.matrix(matrix, how.matrices, iterations), x)
         if how.swaps < 0:
             _append_exchanges(body, how, x, *places)
 
@@ -286,7 +281,7 @@ def _cholesky(body: Body, item: LibraryCall, matrix: Value, result: Value) -> No
     how: Factors = item.options
     body.uses_threads = how.size >= _LARGE
     upper, size, state = body.flag("U"), body.integer(how.size), body.alloca(Type.I32)
-    into = Matrices(0, _stack_strides(how.stack, how.size**2), False, how.size)
+    into = _in_order(how.stack, how.size**2, how.size)
     with body.loops(how.stack) as iterations:
         factor = body.matrix(result, into, iterations)
         _append_copy(body, body.matrix(matrix, how.matrices, iterations), how.matrices, factor, how.size, how.size)
@@ -305,7 +300,7 @@ def _lu(body: Body, item: LibraryCall, matrix: Value, result: Value) -> None:
     how: Factors = item.options
     body.uses_threads = how.size >= _LARGE
     size, state = body.integer(how.size), body.alloca(Type.I32)
-    into = Matrices(0, _stack_strides(how.stack, how.size * (how.size + 1)), False, how.size)
+    into = _in_order(how.stack, how.size * (how.size + 1), how.size)
     turned = how.matrices._replace(is_transposed=not how.matrices.is_transposed)
     with body.loops(how.stack) as iterations:
         factors = body.matrix(result, into, iterations)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from fgrad.native.indices import ZERO, Affine, Index, plus, source_index, variable
+from fgrad.native.indices import Affine, Index, own_index, plus, source_index
 from fgrad.native.nests import Nest, Rows, Write, memory_of, squeezed
 from fgrad.native.nodes import (
     Concatenation,
@@ -68,7 +68,7 @@ class _Unit:
         read: the read accesses of nests.
         sizes: the loop sizes of the deepest nest.
         outer: the number of loops shared by fused nests.
-        is_busy: whether the nest is bound by computation rather than memory.
+        is_compute_bound: whether the nest is bound by computation rather than memory.
     """
 
     items: list[Any]
@@ -204,11 +204,6 @@ def _is_stored_once(write: Write, outer: int) -> bool:
 # Accesses
 
 
-def _own_index(shape: Shape) -> Index:
-    names = iter(range(len(shape)))
-    return tuple([ZERO if size == 1 else variable(f"v{next(names)}") for size in shape])
-
-
 def _loop_of(along: Affine) -> int:
     is_plain = along.constant == 0 and len(along.terms) == 1 and along.terms[0][1] == 1
     return int(along.terms[0][0][1:]) if is_plain else -1
@@ -216,7 +211,7 @@ def _loop_of(along: Affine) -> int:
 
 def _write_index(write: Write) -> Index | None:
     """Return the index at which a nest writes into an array."""
-    index, target = _own_index(write.space), write.target
+    index, target = own_index(write.space), write.target
     if isinstance(target, (Scatter, Scan)):
         return None
     if isinstance(target, Reduction):
@@ -253,7 +248,7 @@ def _is_read(nest: Nest, node: Node, stored: Set[Node]) -> bool:
 
 def _visited(nest: Nest, stored: Set[Node]) -> Iterator[tuple[Node, Index | None]]:
     """Yield the nodes computed or loaded, with their indices; None for an index that is not affine."""
-    waiting: list[tuple[Node, Index | None]] = [(write.value, _own_index(write.space)) for write in nest.writes]
+    waiting: list[tuple[Node, Index | None]] = [(write.value, own_index(write.space)) for write in nest.writes]
     scattered = [write.target for write in nest.writes if isinstance(write.target, Scatter)]
     waiting += [(each, None) for target in scattered for each in target.arguments[1:]]
     seen: set[Any] = set()
@@ -278,7 +273,4 @@ def _source_index(node: Remap, index: Index | None) -> Index | None:
     """Return the index of an element in the source of a remap, unless bounds decide it."""
     if index is None or node.bounds or any(place.divisor != 1 for place in node.index_map):
         return None
-    sizes = node.arguments[0].shape
-    return tuple(
-        source_index(place, index) if size != 1 else ZERO for place, size in zip(node.index_map, sizes, strict=True)
-    )
+    return source_index(node, index)

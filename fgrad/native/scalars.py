@@ -94,11 +94,11 @@ Emit = Callable[..., Value]
 
 
 class Cost(IntEnum):
-    """Cost of an operation: a cycle or two; more, but less than a memory access; or the time of a function call."""
+    """Cost of an operation, in additions: a cycle or two; more, but less than a memory access; or a function call."""
 
-    CHEAP = 0
-    MODERATE = 1
-    EXPENSIVE = 2
+    CHEAP = 1
+    MODERATE = 3
+    EXPENSIVE = 16
 
 
 class ScalarOperation(NamedTuple):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fgrad.native.lowering import Program, lowers
-from fgrad.native.nodes import AffineIndex, AffineTerm, Bound, Concatenation, Literal, Node, Remap, Shape, axis_index
+from fgrad.native.nodes import AffineIndex, AffineTerm, Bound, Concatenation, Node, Remap, Shape, axis_index
 
 if TYPE_CHECKING:
     from fgrad.graphs.equations import Name
@@ -51,10 +51,18 @@ def _same(program: Program, out: Name, x: Node, *others: object, **metadata: obj
 @lowers("where")
 def _where(program: Program, out: Name, condition: Node, a: object, b: object) -> Node:
     chosen = program.cast(a, out.dtype), program.cast(b, out.dtype)
-    return program.elementwise("select", program.cast(condition, np.bool_), *chosen, dtype=out.dtype)
+    return program.elementwise("select", program.cast(condition, np.bool_), *chosen)
 
 
 # Keys
+
+
+def items_of(template: Sequence[Any], ndim: int) -> list[Any]:
+    """Return a key with one item for each axis, apart from None, and without an ellipsis."""
+    items = list(template)
+    count = sum(each is not None and each is not Ellipsis for each in items)
+    place = next((place for place, each in enumerate(items) if each is Ellipsis), len(items))
+    return [*items[:place], *[slice(None)] * (ndim - count), *items[place + 1 :]]
 
 
 def view_of(template: tuple[Any, ...], shape: Shape) -> tuple[list[tuple[str, int, int, int]], Shape]:
@@ -63,15 +71,9 @@ def view_of(template: tuple[Any, ...], shape: Shape) -> tuple[list[tuple[str, in
     Returns:
         For each axis of the array: ("at", index), or ("along", axis of the result, start, step).
     """
-    items = list(template)
-    if Ellipsis not in [each for each in items if each is Ellipsis]:
-        items.append(Ellipsis)
-    place = next(place for place, each in enumerate(items) if each is Ellipsis)
-    taken = sum(each is not None and each is not Ellipsis for each in items)
-    items[place : place + 1] = [slice(None)] * (len(shape) - taken)
     axes: list[tuple[str, int, int, int]] = []
     result: list[int] = []
-    for item in items:
+    for item in items_of(template, len(shape)):
         if item is None:
             result.append(1)
         elif isinstance(item, slice):
@@ -190,7 +192,7 @@ def _diagonal_matrix(program: Program, out: Name, x: Node, shape: Any, offset: i
     first = max(-offset, 0) * columns + max(offset, 0)
     key = (Ellipsis, slice(first, first + (x.shape[-1] - 1) * (columns + 1) + 1, columns + 1))
     flat = (*x.shape[:-1], rows * columns)
-    return program.reshaped(put_into(program, x, key, flat, program.add(Literal(0, out.dtype))), out.shape)
+    return program.reshaped(put_into(program, x, key, flat, program.node(0, out.dtype)), out.shape)
 
 
 @lowers("sliding_windows")
@@ -225,7 +227,7 @@ def _round(program: Program, out: object, x: Node, decimals: int = 0) -> Node | 
     """Return values rounded as in NumPy: scaled by a power of ten, rounded to integers, and scaled back."""
     if x.dtype.kind != "f":
         return x if decimals >= 0 else None
-    power = program.add(Literal(10.0 ** abs(decimals), x.dtype))
+    power = program.node(10.0 ** abs(decimals), x.dtype)
     forth, back = ("multiply", "divide") if decimals >= 0 else ("divide", "multiply")
     whole = program.elementwise("rint", program.elementwise(forth, x, power) if decimals else x)
     return program.elementwise(back, whole, power) if decimals else whole
@@ -241,7 +243,7 @@ def _polyval(program: Program, out: Name, p: Node, x: Any) -> Node | None:
         return program.zeros(out.shape, out.dtype)
     if not p.shape or p.shape[0] > _MOST_COEFFICIENTS:
         return None
-    x, found = program.cast(x, out.dtype), program.add(Literal(0, out.dtype))
+    x, found = program.cast(x, out.dtype), program.node(0, out.dtype)
     for place in range(p.shape[0]):
         coefficient = program.cast(sliced(program, p, (place,)), out.dtype)
         found = program.elementwise("add", program.elementwise("multiply", found, x), coefficient)

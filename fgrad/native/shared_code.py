@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fgrad._locks import Lock
-from fgrad.graphs.equations import Equation, Name
+from fgrad.graphs.equations import Equation, Name, names_of
 from fgrad.graphs.graph import Block
 from fgrad.native.executable import Executable
 from fgrad.native.options import Options
@@ -74,8 +74,7 @@ def _with_constants_as_inputs(block: Block) -> tuple[Block, tuple[Any, ...]]:
         return name
 
     equations = [replace(each, inputs=tuple(map(named, each.inputs))) for each in block.equations]
-    outputs = [each for each in block.outputs if type(each) is Name]
-    open_block = Block([*block.inputs, *given], constants, equations, outputs)
+    open_block = Block([*block.inputs, *given], constants, equations, names_of(block.outputs))
     return open_block, tuple(np.ascontiguousarray(x).reshape(np.shape(x)) for x in given.values())
 
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from fgrad.core.shapes import broadcast_shapes
 from fgrad.native import libraries
+from fgrad.native.contractions import fail_unless_finite
 from fgrad.native.lowering import Program, lowers
 from fgrad.native.memory import matrices_of
-from fgrad.native.nodes import AffineIndex, AffineTerm, LibraryCall, Literal, Node, Reduction, Remap, axis_index
+from fgrad.native.nodes import AffineIndex, AffineTerm, LibraryCall, Node, Reduction, Remap, axis_index
 from fgrad.native.routines import Factors, Solution, Triangle
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ def _diagonal(program: Program, x: Node) -> Node:
 def _fail_at_marks(program: Program, factors: Node) -> None:
     """Let a run fail where the first element of a matrix is NaN, with which LAPACK's failures are marked."""
     first = _part(program, factors, ("at", 0), ("at", 0))
-    program.add_failure(program.elementwise("isnan", first, dtype=np.bool_))
+    program.add_failure(program.elementwise("isnan", first))
 
 
 def _fail_at_zeros(program: Program, x: Node) -> None:
     """Let a run fail where an element is 0."""
-    program.add_failure(program.elementwise("equal", x, program.add(Literal(0, x.dtype)), dtype=np.bool_))
+    program.add_failure(program.elementwise("equal", x, program.node(0, x.dtype)))
 
 
 # Factors
@@ -82,8 +83,7 @@ def _lu(program: Program, a: Node) -> tuple[Node, Node]:
         LibraryCall("lu", (*stack, size + 1, size), a.dtype, [root], Factors(tuple(stack), size, layout))
     )
     factors = _transposed(program, _part(program, both, ("to", size), ("to", size)))
-    are_finite = program.elementwise("isfinite", _diagonal(program, factors), dtype=np.bool_)
-    program.add_failure(program.elementwise("logical_not", are_finite, dtype=np.bool_))
+    fail_unless_finite(program, _diagonal(program, factors))
     return factors, _part(program, both, ("at", size), ("to", size))
 
 
@@ -190,8 +190,8 @@ def _sign_and_logarithm(program: Program, a: Node) -> tuple[Node, Node]:
     factors, pivots = _lu(program, a)
     diagonal = _diagonal(program, factors)
     own = np.arange(a.shape[-1], dtype=a.dtype)
-    kept = program.elementwise("equal", pivots, program.array(own), dtype=np.bool_)
-    one, minus = (program.add(Literal(value, a.dtype)) for value in (1, -1))
+    kept = program.elementwise("equal", pivots, program.array(own))
+    one, minus = (program.node(value, a.dtype) for value in (1, -1))
     signs = program.elementwise("select", kept, one, minus)
     signs = program.elementwise("multiply", signs, program.elementwise("sign", diagonal))
     logarithms = program.elementwise("log", program.elementwise("abs", diagonal))
@@ -224,7 +224,7 @@ def _cofactors(program: Program, out: object, a: Node, *directions: Node) -> Nod
     sizes = [program.reduced("max", program.elementwise("abs", x), axes, False, a.dtype) for x in (a, inverse)]
     limit = a.shape[-1] * np.sqrt(np.finfo(a.dtype).eps)
     condition = program.elementwise("multiply", *sizes)
-    is_regular = program.elementwise("less_equal", condition, program.add(Literal(1 / limit, a.dtype)), dtype=np.bool_)
-    program.add_failure(program.elementwise("logical_not", is_regular, dtype=np.bool_))
+    is_regular = program.elementwise("less_equal", condition, program.node(1 / limit, a.dtype))
+    program.add_failure(program.elementwise("logical_not", is_regular))
     scaled = program.reshaped(det, (*det.shape, 1, 1))
     return program.elementwise("multiply", scaled, _transposed(program, inverse))

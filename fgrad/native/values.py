@@ -116,17 +116,12 @@ class OnValues:
         return program.on_values(form.inputs)
 
     def _program(self, args: tuple[Any, ...]) -> tuple[Program | None, Form]:
-        form = self._form(args)
-        known = self._programs.known_for(form)
-        if known is not None:
-            return known, form
+        program, form = self._programs.known_for(self._form(args))
+        if program is not None:
+            return program, form
         self._look_for_tensors(args)
         self.recordings += 1
-        program, form = self._programs.for_form(self._function_of_form(), self._form(args))
-        if program.closes_over_traced:  # in an untraceable manner: the solver reports it
-            self._programs.forget(form)
-            return None, form
-        return program, form
+        return self._programs.for_form(self._function_of_form(), self._form(args))
 
     def _form(self, args: tuple[Any, ...]) -> Form:
         static = () if self._tensors else self._programs.static

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import cast
 
 from fgrad.native.ir import (
-    BINARY,
     Callee,
     Carried,
     Constant,
@@ -35,14 +34,11 @@ _LONG_BODY = 60
 _MOST_TOTALS, _MOST_INSTRUCTIONS = 4, 48
 """Most accumulators per reduction, which hide the latency of additions, and most instructions of the unrolled body."""
 
-_REDUCTIONS = {Op.FADD: "fadd", Op.FMUL: "fmul", Op.ADD: "add", Op.MUL: "mul", Op.AND: "and", Op.OR: "or"}
+_REDUCTIONS = {Op.FADD, Op.FMUL, Op.ADD, Op.MUL, Op.AND, Op.OR}
 _EXTREMA = {
     "maximum": "fmaximum",
     "minimum": "fminimum",
-    "smax": "smax",
-    "smin": "smin",
-    "umax": "umax",
-    "umin": "umin",
+    **{name: name for name in ("smax", "smin", "umax", "umin")},
 }
 _STARTS = {"fadd": -0.0, "fmul": 1.0}
 
@@ -268,10 +264,8 @@ def _reduction_of(each: Value) -> str:
         return ""
     if each.op is Op.CALL:
         return _EXTREMA.get(each.attribute.name.removeprefix("@llvm.").rpartition(".")[0], "")
-    if each.op not in BINARY:
-        return ""
-    reduction = _REDUCTIONS.get(each.op, "")
-    return "" if reduction in _STARTS and each.flags != "reassoc" else reduction
+    is_reduction = each.op in _REDUCTIONS and (each.op not in _STARTS or each.flags == "reassoc")
+    return each.op if is_reduction else ""
 
 
 def _repeated(x: Value, lanes: int) -> Value:

@@ -13,12 +13,10 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.engines.jax.library import has_64_bits, in_64_bits, in_native_order, jax
-from fgrad.engines.jax.programs import Run, check_32_bits, check_known
+from fgrad.engines.jax.programs import Run, check_32_bits, prepared
 from fgrad.graphs.derived import computed
-from fgrad.graphs.equations import Name
+from fgrad.graphs.equations import Name, names_of
 from fgrad.graphs.graph import Block
-from fgrad.graphs.loop_invariants import simplified
-from fgrad.graphs.rerolling import rerolled
 from fgrad.native.options import Options
 
 
@@ -34,8 +32,7 @@ class Executable:
     """
 
     def __init__(self, block: Block, options: Options) -> None:
-        self.block = simplified(rerolled(block))
-        check_known(self.block)
+        self.block = prepared(block)
         self._source = block
         self._device = options.device
         self._jitted = jax.jit(self.traced)
@@ -43,9 +40,7 @@ class Executable:
     def traced(self, *leaves: object) -> tuple[list[Any], Any]:
         """Return the results that are not constants, and whether NumPy would have raised, as JAX operations."""
         run = Run()
-        found = run.computed(self.block, leaves)
-        names = [x for x, name in zip(found, self.block.outputs, strict=True) if type(name) is Name]
-        return names, run.failed()
+        return _without_constants(run.computed(self.block, leaves), self.block), run.failed()
 
     def run(self, arrays: Sequence[Any]) -> list[Any] | None:
         """Return the results that are not constants; None where NumPy has to run the program, and will raise."""
@@ -55,7 +50,7 @@ class Executable:
                 found, failed = self._jitted(*(jax.device_put(in_native_order(x), device) for x in arrays))
             if failed is not None and failed:
                 return None
-            names = [name for name in self.block.outputs if type(name) is Name]
+            names = names_of(self.block.outputs)
             return [np.array(x, name.dtype) for x, name in zip(found, names, strict=True)]
 
     def call(self, arrays: Sequence[Any]) -> list[Any]:
@@ -68,8 +63,7 @@ class Executable:
             found, failed = self._jitted(*arrays)
             if failed is not None and not isinstance(failed, jax.core.Tracer) and failed:
                 results = computed(self._source, [np.asarray(x) for x in arrays])
-                return [jax.numpy.asarray(x) for x, name in zip(results, self._source.outputs, strict=True)
-                        if type(name) is Name]  # fmt: skip
+                return list(map(jax.numpy.asarray, _without_constants(results, self._source)))
             return list(found)
 
 
@@ -81,8 +75,7 @@ class Inlined:
     """
 
     def __init__(self, block: Block) -> None:
-        self.block = simplified(rerolled(block))
-        check_known(self.block)
+        self.block = prepared(block)
 
     def call(self, arrays: Sequence[Any]) -> list[Any]:
         """Return the results that are not constants.
@@ -92,8 +85,12 @@ class Inlined:
         """
         if not has_64_bits():
             check_32_bits(self.block)
-        found = Run().computed(self.block, arrays)
-        return [x for x, name in zip(found, self.block.outputs, strict=True) if type(name) is Name]
+        return _without_constants(Run().computed(self.block, arrays), self.block)
+
+
+def _without_constants(results: Sequence[Any], block: Block) -> list[Any]:
+    """Return the results of a program that are not constants."""
+    return [x for x, name in zip(results, block.outputs, strict=True) if type(name) is Name]
 
 
 def _device(device: object) -> Any:

@@ -6,16 +6,11 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from fgrad import errors
-from fgrad.core.tensor import strip_ended
 from fgrad.engines.jax.library import in_64_bits, jax
-from fgrad.engines.jax.programs import Run, check_known
+from fgrad.engines.jax.programs import Run, prepared
 from fgrad.graphs.equations import Name
-from fgrad.graphs.graph import Block, Graph
-from fgrad.graphs.loop_invariants import simplified
-from fgrad.graphs.rerolling import rerolled
+from fgrad.graphs.graph import Graph, frozen
 
 
 def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
@@ -35,13 +30,10 @@ def exported(graph: Graph, platforms: Sequence[str] | None) -> bytes:
 
 def written(graph: Graph, platforms: Sequence[str] | None) -> Any:
     """Return the exported JAX program of a graph."""
-    values = {name: np.asarray(strip_ended(variable)) for name, variable in graph.variables.items()}
-    constants = {**graph.constants, **values}
-    block = simplified(rerolled(Block(graph.inputs, constants, graph.equations, graph.outputs)))
-    check_known(block)
+    block = prepared(frozen(graph))
 
     def function(*leaves: object) -> list[Any]:
-        return [jax.numpy.asarray(strip_ended(x)) for x in Run().computed(block, leaves)]
+        return list(map(jax.numpy.asarray, Run().computed(block, leaves)))
 
     function.__name__ = "main"
     with in_64_bits():

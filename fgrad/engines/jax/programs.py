@@ -1,7 +1,7 @@
 """A recorded program as JAX operations.
 
     Run().computed(block, leaves)     the results for JAX arrays
-    check_known(block)                raises for operations without a counterpart, without importing JAX
+    prepared(block)                   the program with loops; raises for operations without a counterpart
 
 Errors that NumPy would have raised are recorded while a program runs: `run.failed()` says whether there were any.
 """
@@ -20,12 +20,14 @@ from fgrad.engines.jax import elements, indices, matrices, orders, sums  # noqa:
 from fgrad.engines.jax.integers import void_integers
 from fgrad.engines.jax.library import alike, cast, dtype_of, exactly, in_native_order, is_known, jnp, lax
 from fgrad.engines.jax.table import AS_GIVEN, MADE_OF_OTHERS, REFUSALS, is_lowered, rule_of
-from fgrad.graphs.derived import recorded_block
-from fgrad.graphs.equations import Equation, Name, in_pythons_way, kind_of
+from fgrad.graphs.derived import implementation_of, of_arrays
+from fgrad.graphs.equations import Equation, Name, kind_of, names_of
 from fgrad.graphs.graph import Block
 from fgrad.graphs.integers import always
-from fgrad.graphs.loop import Along, Iterations, iterations_of
+from fgrad.graphs.loop import Iterations, iterations_of
+from fgrad.graphs.loop_invariants import simplified
 from fgrad.graphs.record import CalledAgain
+from fgrad.graphs.rerolling import rerolled
 from fgrad.native.user_primitives import USERS
 
 Leaves = Sequence[Any]
@@ -91,10 +93,9 @@ class Run:
 
     def _made(self, equation: Equation, inputs: list[Any]) -> list[Any]:
         """Return the results of an operation from the recorded program of its implementation."""
-        places = [place for place, x in enumerate(equation.inputs) if hasattr(x, "dtype")]
-        block = _stand_in(equation, places)
+        block = _stand_in(equation)
         check_known(block)
-        return self.computed(block, [inputs[place] for place in places])
+        return self.computed(block, of_arrays(equation, inputs))
 
     # Loops
 
@@ -102,12 +103,12 @@ class Run:
         names = iterations.body.inputs
         given = [x if is_known(x) else cast(x, name.dtype) for x, name in zip(inputs, names, strict=False)]
         shared, carry, arrays = iterations.parted(given)
-        carried = names[iterations.shared : iterations.shared + iterations.carried]
+        carried = iterations.parted(names)[1]
         carry = [jnp.asarray(cast(x, name.dtype)) for x, name in zip(carry, carried, strict=True)]
         if iterations.condition is not None:
             return self._while(iterations, shared, carry, carried)
         rows = [
-            _rows(jnp.asarray(x), along, iterations.count) for x, along in zip(arrays, iterations.reads, strict=True)
+            jnp.asarray(x)[along.as_slice(iterations.count)] for x, along in zip(arrays, iterations.reads, strict=True)
         ]
         failures: list[Any] = []
 
@@ -151,13 +152,6 @@ class Run:
         if may_fail:
             self.failures.append(failed)
         return list(carry)
-
-
-def _rows(x: Any, along: Along, count: int) -> Any:
-    """Return the elements of the current iteration."""
-    if along == Along() and len(x) == count:
-        return x
-    return x[along.start + along.step * np.arange(count)]
 
 
 def _array(x: Any, name: Name) -> Any:
@@ -222,25 +216,14 @@ def _function_of_jax(equation: Equation) -> Callable[[list[Any]], list[Any]] | N
     return call.theirs if getattr(getattr(call, "library", None), "name", "") == "JAX" else None
 
 
-def _stand_in(equation: Equation, places: list[int]) -> Block:
+def _stand_in(equation: Equation) -> Block:
     """Record the implementation of an operation, as a program of its arrays.
 
     Raises:
         NotLoweredError: it needs concrete values.
     """
-    function = _function_of(equation)
-
-    def flat(*arrays: object) -> Any:
-        inputs = list(equation.inputs)
-        for place, x in zip(places, arrays, strict=True):
-            inputs[place] = x
-        ans = function(*inputs, **equation.metadata)
-        return list(ans) if isinstance(ans, (tuple, list)) else [ans]
-
-    examples = [_example(equation.inputs[place]) for place in places]
     try:
-        with np.errstate(all="ignore"):
-            return recorded_block(flat, examples)
+        return implementation_of(equation, _function_of(equation))
     except errors.ConcretizationError as error:
         raise errors.NotLoweredError(_message([equation], "its code needs concrete values")) from error
 
@@ -265,12 +248,18 @@ def _function_of(equation: Equation) -> Callable[..., Any]:
     return primitive.implementation
 
 
-def _example(x: Any) -> Any:
-    ones = np.ones(x.shape, x.dtype)
-    return in_pythons_way(ones[()]) if type(x) is Name and x.is_weak else ones
-
-
 # Operations without a counterpart
+
+
+def prepared(block: Block) -> Block:
+    """Return a program with loops, whose operations have counterparts.
+
+    Raises:
+        NotLoweredError: a NotImplementedError; one has none.
+    """
+    block = simplified(rerolled(block))
+    check_known(block)
+    return block
 
 
 def check_known(block: Block) -> None:
@@ -290,7 +279,9 @@ def _unknown(block: Block) -> Iterator[Equation]:
         if iterations is not None:
             yield from _unknown(iterations.body)
             yield from _unknown(iterations.condition) if iterations.condition is not None else ()
-        elif not is_known_operation(equation) or not all(map(_is_known_dtype, _arrays(equation))):
+        elif not is_known_operation(equation) or not all(
+            map(_is_known_dtype, names_of((*equation.inputs, *equation.outputs)))
+        ):
             yield equation
 
 
@@ -323,10 +314,6 @@ def check_32_bits(block: Block) -> None:
 _WIDEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
 
 
-def _arrays(equation: Equation) -> list[Name]:
-    return [x for x in (*equation.inputs, *equation.outputs) if type(x) is Name]
-
-
 def _message(equations: Sequence[Equation], reason: str = "") -> str:
     lines = dict.fromkeys(f"  {each.operation()[:60]}{_forms(each)}{_at(each)}" for each in equations)
     return (
@@ -338,7 +325,7 @@ def _message(equations: Sequence[Equation], reason: str = "") -> str:
 
 
 def _forms(equation: Equation) -> str:
-    return "".join(f" {kind_of(x)}" for x in equation.inputs if type(x) is Name)
+    return "".join(f" {kind_of(name)}" for name in names_of(equation.inputs))
 
 
 def _at(equation: Equation) -> str:

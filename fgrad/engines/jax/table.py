@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fgrad.engines.jax.library import named
+from fgrad.native.composites import COMPOSITES
 from fgrad.native.scalars import SCALAR_OPERATIONS
 
 Rule = Callable[..., Any]
@@ -63,16 +64,9 @@ RULES: dict[str, Rule] = {}
 REFUSALS: dict[str, Rule] = {}
 """Checks for cases in which NumPy raises, or has a different result, as booleans."""
 
-MADE_OF_OTHERS = {
-    "derivative_of_power", "log_of_quotient", "absolute_power",
-    "along", "softmax", "log_softmax", "length", "length_squared", "variance", "standard_deviation",
-    "standard_deviation_squared", "difference", "sums_along_diagonals", "quarters_of_square", "error_density",
-    "complement_density", "normal_density", "far_density", "beta_distribution_tail", "gamma_distribution_tail",
-    "unitary_factor",
-    *(f"{name}_log_density" for name in (
-        "beta", "cauchy", "chi2", "expon", "f", "gamma", "gumbel_r", "halfnorm", "invgamma", "laplace", "logistic",
-        "lognorm", "norm", "pareto", "t", "uniform", "vonmises", "weibull_min",
-    )),
+MADE_OF_OTHERS = {"unitary_factor"} | COMPOSITES - {
+    "central_difference", "beta_distribution_inverse", "f_distribution_inverse", "f_distribution_tail",
+    "gamma_distribution_inverse", "student_distribution_inverse", "student_distribution_tail",
 }  # fmt: skip
 """Primitives whose NumPy implementation is recorded in their place."""
 
