@@ -378,7 +378,7 @@ _LARGE = 1024
 
 def _is_same(x: Any, y: Any, writers: Mapping[Name, Equation]) -> bool:
     """Return whether two inputs of equations are equal: the same, or results of equal equations."""
-    if x is y or (type(x) in _PYTHONS and type(y) is type(x) and repr(x) == repr(y)):
+    if x is y or (type(x) in PYTHONS and type(y) is type(x) and repr(x) == repr(y)):
         return True
     one, other = (writers.get(each) if type(each) is Name else None for each in (x, y))
     if one is None or other is None or one.direct or one.primitive is not other.primitive:
