@@ -17,11 +17,7 @@ from fgrad.typing import Array, ArrayLike, Operand
 
 
 def _array(x: Array) -> Any:
-    """Return a number, array or tensor as an array or tensor.
-
-    Raises:
-        StructureError: it is None, or a container of arrays.
-    """
+    """Return a number, array or tensor as an array or tensor."""
     if type(x) in BOXES:
         return x
     try:
@@ -72,9 +68,6 @@ def in_shape(result: ArrayLike, t: ArrayLike, **limits: Any) -> Any:
         result: the clipped array.
         t: the original array.
         limits: the limits, by name.
-
-    Raises:
-        ShapeError: a ValueError; broadcasting with the limits has changed the shape.
     """
     if np.shape(result) != np.shape(t):
         shapes = " and ".join(f"{name} of shape {np.shape(limit)}" for name, limit in limits.items())

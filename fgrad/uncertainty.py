@@ -102,12 +102,7 @@ def _is_false(condition: object) -> bool:
 
 
 def _matrix(covariance: object, flat: _Flat) -> Any:
-    """Return a covariance as a matrix over all elements.
-
-    Raises:
-        ShapeError: its shape does not match the mean.
-        ParameterError: it is not symmetric, or has negative or missing variances.
-    """
+    """Return a covariance as a matrix over all elements."""
     matrix = _as_matrix(covariance, flat)
     diagonal = np.diagonal(matrix)
     if _is_false(np.all(np.isfinite(matrix))) or _is_false(np.all(diagonal >= 0)):

@@ -269,9 +269,6 @@ def _check(note: Note, mode: str, what: str, given: Sequence[Any], result: Seque
         mode: "reverse" or "forward" for a rule, empty for the operation itself.
         what: the kind of the given values.
         given, result: the values.
-
-    Raises:
-        NonFiniteError: the result has a NaN, or an infinity that the given values do not have.
     """
     made = _worst(result)
     if not made or note.kind == "guard":  # infinities of its own derivative are masked afterwards

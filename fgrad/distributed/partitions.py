@@ -128,9 +128,6 @@ def as_partitions(given: Any, client: Any, before: Partitions | None = None) -> 
         given: partitions, or the parts themselves.
         client: a client of the cluster, or None.
         before: the partitions of the previous call, which are reused if the parts are the same.
-
-    Raises:
-        ParameterError: as for `Partitions`, or the partitions belong to another client.
     """
     if isinstance(given, Partitions):
         if given.client is not client:
@@ -152,11 +149,7 @@ def digest_of(part: Any) -> str:
 
 
 def checked_client(client: Any) -> Any:
-    """Return a client.
-
-    Raises:
-        ParameterError: it is not a client.
-    """
+    """Return a client, after a check that it is one."""
     if client is not None and (not isinstance(client, distributed.Client) or client.asynchronous):
         raise errors.ParameterError(
             f"client must be a distributed.Client that is not asynchronous, but it is {client!r:.200}.\n"
@@ -166,11 +159,7 @@ def checked_client(client: Any) -> Any:
 
 
 def _checked_parts(parts: object, client: object) -> list[Any]:
-    """Return parts as a list.
-
-    Raises:
-        ParameterError: the argument is not a list of parts.
-    """
+    """Return parts as a list."""
     if not isinstance(parts, Iterable) or isinstance(parts, (np.ndarray, dict, str)) or _is_lazy(parts):
         raise errors.ParameterError(
             f"the partitions must be a list of parts, but their type is {type(parts).__name__}.\n"

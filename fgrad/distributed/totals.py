@@ -55,10 +55,6 @@ class Totals:
             program: the function.
             trees: the containers at which it is computed.
             given: partitions, or parts.
-
-        Raises:
-            PartitionError: the loss failed for a part, or the part is lost.
-            ExportError: a number in the containers is traced.
         """
         self._partitions = partitions = as_partitions(given, self.client, self._partitions)
         if self.client is None:

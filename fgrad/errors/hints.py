@@ -402,9 +402,6 @@ def refuse_keywords(called: Callable[..., Any], keywords: Mapping[str, Any], kno
         called: the function or class.
         keywords: the unexpected keywords.
         known: names of keywords that the signature does not list.
-
-    Raises:
-        KeywordError: there is an unexpected keyword.
     """
     for name in keywords:
         parameters = inspect.signature(called).parameters.values()

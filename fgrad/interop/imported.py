@@ -94,9 +94,6 @@ def load(module: str, install: str = "") -> Any:
     Args:
         module: the name of the module.
         install: the argument of `pip install`; by default the extra of that name.
-
-    Raises:
-        MissingExtraError: it is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -148,12 +145,7 @@ def _native(x: Any) -> Any:
 
 
 def _results(library: Library, function: Callable[..., Any], result: Any) -> tuple[list[Any], list[Any]]:
-    """Return the arrays in the result of a function, and its structure.
-
-    Raises:
-        ClosureError: the result contains a tensor.
-        OutputError: a leaf of the result is not an array of the library.
-    """
+    """Return the arrays in the result of a function, and its structure."""
     results, treedef = flatten(result)
     wrong = [x for x in results if not library.is_result(x)]
     if any(isinstance(x, (Tensor, Variable)) for x in wrong):

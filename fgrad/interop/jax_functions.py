@@ -104,11 +104,7 @@ class _Jax(Library):
         return bool(self._numpy.issubdtype(self._numpy.result_type(x), self._numpy.inexact))
 
     def _over(self, arrays: Leaves) -> list[Any]:
-        """Return JAX arrays, which share memory where JAX can.
-
-        Raises:
-            DtypeError: JAX has no such dtype.
-        """
+        """Return JAX arrays, which share memory where JAX can."""
         theirs = [x if isinstance(x, self._jax.Array) else self._put(np.asarray(x)) for x in arrays]
         for x, there in zip(arrays, theirs, strict=True):
             if there.dtype != x.dtype:
@@ -125,9 +121,6 @@ class _Jax(Library):
         """Return read-only NumPy arrays on the memory of JAX arrays.
 
         Results in the memory of an argument are copied, since its owner may write to it.
-
-        Raises:
-            DtypeError: NumPy has no such dtype.
         """
         shared = [x for x in given if x.nbytes > _SMALL]
         arrays = [np.asarray(x) for x in results]

@@ -170,11 +170,7 @@ def _is_moving(x: Any) -> bool:
 
 
 def _arrays(tensors: Sequence[Any]) -> list[Any]:
-    """Return read-only fgrad tensors on the memory of PyTorch tensors.
-
-    Raises:
-        DtypeError: NumPy has no such dtype.
-    """
+    """Return read-only fgrad tensors on the memory of PyTorch tensors."""
     try:
         arrays = [x.detach().resolve_conj().resolve_neg().cpu().numpy() for x in tensors]
     except TypeError:
@@ -213,11 +209,7 @@ def _run_to_torch(function: Callable[..., Any], args: tuple[Any, ...], keywords:
 
 
 def _results(function: Callable[..., Any], result: Any) -> tuple[list[Any], list[Any]]:
-    """Return the arrays in the result of a function, and its structure.
-
-    Raises:
-        OutputError: a leaf of the result is not an array of numbers.
-    """
+    """Return the arrays in the result of a function, and its structure."""
     leaves, treedef = flatten(result)
     arrays = [settled(x) for x in leaves]
     wrong = [x for x, array in zip(leaves, arrays, strict=True) if getattr(array.dtype, "kind", None) not in {*"biufc"}]

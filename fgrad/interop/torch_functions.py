@@ -154,11 +154,7 @@ class _Torch(Library):
         return tuple(x for x, own in zip(arrays, moving, strict=True) if own), run
 
     def _over(self, arrays: Leaves) -> list[Any]:
-        """Return PyTorch tensors: copies, since a PyTorch function may write into its arguments.
-
-        Raises:
-            DtypeError: PyTorch has no such dtype.
-        """
+        """Return PyTorch tensors: copies, since a PyTorch function may write into its arguments."""
         try:
             return [self._torch.from_numpy(np.array(x)).to(self._device) for x in arrays]
         except TypeError:
@@ -169,11 +165,7 @@ class _Torch(Library):
             ) from None
 
     def _back(self, results: Sequence[Any]) -> list[Any]:
-        """Return copies as NumPy arrays: the function may keep its results, and write into them later.
-
-        Raises:
-            DtypeError: NumPy has no such dtype.
-        """
+        """Return copies as NumPy arrays: the function may keep its results, and write into them later."""
         try:
             return [np.array(x.detach().resolve_conj().resolve_neg().cpu().numpy()) for x in results]
         except TypeError:

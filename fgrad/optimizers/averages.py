@@ -227,11 +227,7 @@ def _fits(variable: Variable, kept: Mapping[str, Any]) -> bool:
 
 
 def _checked(variable: Variable, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a loaded average in the dtype of its variable.
-
-    Raises:
-        StateError: it has another shape, or a dtype that cannot be converted.
-    """
+    """Return a loaded average in the dtype of its variable."""
     if set(kept) != {"sum", "weight"}:
         raise errors.StateError(f"the average of variable {variable.name!r} must hold sum and weight: {kept!r:.200}.")
     total = plain(kept["sum"])

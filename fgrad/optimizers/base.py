@@ -749,11 +749,7 @@ class Optimizer:
         return {name: hyper for name, hyper in hypers.items() if isinstance(hyper, ReduceOnPlateau)}
 
     def _checked_state(self, state: Mapping[str, Any]) -> dict[str, Slots]:
-        """Return the slots of a saved state as arrays.
-
-        Raises:
-            StateError: it is not a state of this kind of optimizer.
-        """
+        """Return the slots of a saved state as arrays."""
         if not (isinstance(state, Mapping) and isinstance(state.get("slots"), Mapping) and "step" in state):
             raise errors.StateError(f"the state must be a result of state_dict(); it is {state!r:.200}.")
         kind = type(self).__name__
@@ -772,11 +768,7 @@ class Optimizer:
         return all(np.shape(slots[name]) == np.shape(slot) for name, slot in expected.items())
 
     def _check_slots(self, variable: Variable, slots: Slots) -> None:
-        """Convert loaded slots to the dtypes that a variable needs.
-
-        Raises:
-            StateError: a slot has another shape, or a dtype that cannot be converted.
-        """
+        """Convert loaded slots to the dtypes that a variable needs."""
         for name, expected in self.initial_slots(variable._shown()).items():
             slot = slots[name]
             if slot.shape != expected.shape or not np.can_cast(slot.dtype, expected.dtype, "same_kind"):
@@ -788,11 +780,7 @@ class Optimizer:
 
 
 def _count(step: Any) -> Any:
-    """Return a number of updates as an integer, or as a tensor that stands for one.
-
-    Raises:
-        StateError: it is not a single number.
-    """
+    """Return a number of updates as an integer, or as a tensor that stands for one."""
     step = inputs.array(step)
     if step.shape or step.dtype.kind not in "iu":
         raise errors.StateError(

@@ -42,11 +42,7 @@ class Check(NamedTuple):
     requirement: str
 
     def refuse(self, name: str, value: Any) -> None:
-        """Raise if the condition does not hold for a value, or for one element of an array.
-
-        Raises:
-            ParameterError: it does not hold, or compares numbers, and the value is not one.
-        """
+        """Raise if the condition does not hold for a value, or for one element of an array."""
         try:
             holds = bool(np.all(self.holds(value)))
         except TypeError:

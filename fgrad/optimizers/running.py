@@ -222,12 +222,7 @@ class OnContainer:
 
 
 def are_variables(params: Any) -> bool:
-    """Return whether parameters are variables, and not a container of arrays.
-
-    Raises:
-        StructureError: they are both.
-        NoVariablesError: there are none.
-    """
+    """Return whether parameters are variables, and not a container of arrays."""
     leaves = flatten(params)[0]
     kinds = {isinstance(leaf, Variable) for leaf in leaves}
     if len(kinds) > 1:
@@ -240,11 +235,7 @@ def are_variables(params: Any) -> bool:
 
 
 def refuse_state(state: State | None) -> None:
-    """Raise if a state was given for variables.
-
-    Raises:
-        ParameterError: a state was given.
-    """
+    """Raise if a state was given for variables."""
     if state is not None:
         raise errors.ParameterError(
             "state belongs to a container of arrays; for variables the optimizer keeps it: pass the same "
@@ -253,12 +244,7 @@ def refuse_state(state: State | None) -> None:
 
 
 def _subject(loss: Any, params: Any, optimizer: Optimizer, state: State | None) -> Subject:
-    """Return the parameters to optimize, with their loss.
-
-    Raises:
-        StructureError, NoVariablesError: as for `are_variables`.
-        ParameterError: `state` was given for variables.
-    """
+    """Return the parameters to optimize, with their loss."""
     if not are_variables(params):
         return OnContainer(value_and_grad(loss), params, optimizer, state)
     refuse_state(state)
@@ -346,21 +332,13 @@ def run(
 
 
 def check_steps(steps: Any) -> None:
-    """Raise if `steps` is not a number of steps.
-
-    Raises:
-        ParameterError: it is not a number of steps.
-    """
+    """Raise if `steps` is not a number of steps."""
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
         raise errors.ParameterError(f"steps must be a number of steps, 0 or more, and it is {steps!r}.")
 
 
 def checked_optimizer(optimizer: Any) -> Optimizer:
-    """Return an optimizer; the default one for None.
-
-    Raises:
-        ParameterError: it is not an optimizer.
-    """
+    """Return an optimizer; the default one for None."""
     optimizer = Adam() if optimizer is None else optimizer
     if not isinstance(optimizer, Optimizer):
         raise errors.ParameterError(
@@ -426,12 +404,7 @@ def _take(subject: Subject, gradients: object, history: History, row: Step) -> N
 
 
 def _number(value: Any) -> float:
-    """Return a loss as a Python number.
-
-    Raises:
-        NonScalarError: it is not a single number.
-        OutputError: it is complex.
-    """
+    """Return a loss as a Python number."""
     inputs.check_loss(value)
     if len(flatten(value)[0]) != 1 or type(value) not in BOXES or value.shape != ():
         what = f"shape {value.shape}" if type(value) in BOXES else f"a {type(value).__name__}"
@@ -455,11 +428,7 @@ def _norm(gradient: Any) -> float:
 
 
 def _check_finite(history: History, loss: float, gradients: dict[Any, Any]) -> None:
-    """Raise if a loss or gradients are not finite.
-
-    Raises:
-        DivergenceError: one of them is not.
-    """
+    """Raise if a loss or gradients are not finite."""
     bad = [
         f"variable {key.name!r}" if isinstance(key, Variable) else f"parameter {key}"
         for key, gradient in gradients.items()
@@ -480,11 +449,7 @@ def _check_finite(history: History, loss: float, gradients: dict[Any, Any]) -> N
 
 
 def _wants_to_stop(callback: Callback, step: int, loss: float, gradients: object) -> bool:
-    """Return whether a callback ends the run.
-
-    Raises:
-        ParameterError: it returned something other than a boolean or None.
-    """
+    """Return whether a callback ends the run."""
     try:
         answer = callback(step, loss, gradients)
     except StopIteration:

@@ -41,9 +41,6 @@ def evaluated(name: str, hyper: Hyper, updates: Any) -> Any:
 
     Returns:
         A Python number, an array, or a traced tensor.
-
-    Raises:
-        ParameterError: a ValueError; it does not consist of real numbers.
     """
     if isinstance(hyper, Schedule):
         hyper = hyper(updates)
@@ -82,9 +79,6 @@ def check_hyper(check: Check, name: str, hyper: Hyper) -> None:
     """Raise if a hyper-parameter does not satisfy a condition, as far as its value is known now.
 
     Variables, traced tensors, functions and schedules are evaluated in the steps.
-
-    Raises:
-        ParameterError: a ValueError; it does not, or it cannot be a hyper-parameter.
     """
     if isinstance(hyper, Schedule):
         return

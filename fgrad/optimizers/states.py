@@ -38,11 +38,7 @@ def by_variable(saved: Mapping[str, T], variables: Iterable[Variable], fits: Fit
 
 
 def meet(kept: ByVariable[Any], variables: Iterable[Variable], fits: Fits) -> list[Variable]:
-    """Assign waiting state to variables that are used for the first time; return these variables.
-
-    Raises:
-        StateError: there is waiting state, and it matches none of the variables.
-    """
+    """Assign waiting state to variables that are used for the first time; return these variables."""
     waiting = {key: value for key, value in kept.items() if isinstance(key, str)}
     if not waiting:
         return []

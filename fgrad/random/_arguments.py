@@ -49,11 +49,7 @@ def is_of_program(parameters: Iterable[Any]) -> bool:
 
 
 def check_has_value(method: str, parameters: Iterable[Any]) -> None:
-    """Raise if a parameter belongs to a program that is being recorded.
-
-    Raises:
-        ConcretizationError: a TypeError; the draw would depend on the value.
-    """
+    """Raise if a parameter belongs to a program that is being recorded."""
     if is_of_program(parameters):
         raise errors.ConcretizationError(
             f"rng.{method}",
@@ -64,11 +60,7 @@ def check_has_value(method: str, parameters: Iterable[Any]) -> None:
 
 
 def check_constant(method: str, parameters: dict[str, Any]) -> None:
-    """Raise if a parameter of a discrete distribution is differentiated.
-
-    Raises:
-        NoDerivativeError: a ValueError; the draw is discontinuous, and its derivative would be dropped.
-    """
+    """Raise if a parameter of a discrete distribution is differentiated."""
     for name, x in parameters.items():
         if (
             type(x) in BOXES

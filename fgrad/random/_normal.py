@@ -30,11 +30,7 @@ def _centered(cov: Array, draw: Callable[[Any], Any]) -> Any:
 
 
 def _solved(cov: Array, x: Array) -> Any:
-    """Return the inverse of the covariance times each draw.
-
-    Raises:
-        NoDerivativeError: a ValueError; the covariance is singular.
-    """
+    """Return the inverse of the covariance times each draw."""
     try:
         columns = np.swapaxes(np.reshape(x, (*cov.shape[:-2], -1, cov.shape[-1])), -1, -2)
         return np.swapaxes(np.linalg.solve(cov.astype(x.dtype), columns), -1, -2)

@@ -132,11 +132,7 @@ def _enter(name: str, words: str, answer: Answer) -> None:
 
 
 def _parameters(name: str, values: dict[str, Any]) -> list[Any]:
-    """Return parameters as numbers, arrays and tensors.
-
-    Raises:
-        DtypeError: a TypeError; one is complex.
-    """
+    """Return parameters as numbers, arrays and tensors."""
     found = [x if type(x) in (int, float) else as_array(x) for x in values.values()]
     if any(np.iscomplexobj(x) for x in found):
         raise errors.DtypeError(f"rng.{name} takes real parameters, but one is complex.\n  at {errors.users_line()}")

@@ -66,11 +66,6 @@ def scattered(kind: str, by_rows: bool, old: Array, updates: Array, indices: Any
         updates: for each index an element, or a block, as an array or tensor; by rows, a single number is broadcast.
         indices: an array of integers.
         name: the name of the variable.
-
-    Raises:
-        InvalidArgumentError: a ValueError; an index is negative or too large.
-        ShapeError: a ValueError; the shape of the updates does not match the indices.
-        DtypeError: a TypeError; the variable cannot hold the updates, or the indices are not integers.
     """
     changed = old.copy() if type(old) is Tensor else np.array(old)
     if indices.dtype.kind not in "iu" or not np.can_cast(updates.dtype, changed.dtype, "same_kind"):

@@ -201,12 +201,7 @@ class GraphVariable(Scatters, Symbol):
 
 
 def with_part(old: Array, key: Any, combine: Callable[[Any, Any], Any], new: ArrayLike, name: str) -> Any:
-    """Return the values of a variable with a part combined with other values.
-
-    Raises:
-        ShapeError: a ValueError; these cannot be broadcast to the part.
-        DtypeError: a TypeError; the variable cannot hold these.
-    """
+    """Return the values of a variable with a part combined with other values."""
     changed, new = np.array(old), np.asarray(new)
     if not np.can_cast(new.dtype, changed.dtype, "same_kind"):
         raise errors.DtypeError(

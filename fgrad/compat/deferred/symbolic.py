@@ -261,10 +261,6 @@ def gradients(
 
     Returns:
         A list with one gradient for each of `xs`.
-
-    Raises:
-        SeedError: a ValueError; the length of `grad_ys` differs from that of `ys`.
-        SourceError: a TypeError; an argument is not a graph tensor.
     """
     check_unconnected(unconnected_gradients)
     ys, xs = [as_symbol(y) for y in _as_list(ys, "ys")], _as_list(xs, "xs")
