@@ -15,6 +15,7 @@ several(function, count, name)  make an operation with several results
 with_unknown_size(x, axis)      a graph tensor with a size that depends on values
 with_facts_of(x, result)        a tensor with the shape and dtype of another
 with_facts_by(look_alike)       a tensor with those of another function's result
+with_facts_at_zeros             a tensor with those of the elements at the indices 0
 """
 
 from __future__ import annotations
@@ -203,6 +204,15 @@ def with_facts_by(look_alike: Callable[..., Any]) -> Callable[[Any], Any]:
         return call
 
     return decorate
+
+
+def with_facts_at_zeros(deferrable: Any) -> Any:
+    """Decorate an operation at indices, whose trial values in a graph may be too large."""
+
+    def look_alike(params: Convertible, indices: Convertible, *options: object, **keywords: object) -> Any:
+        return deferrable.__wrapped__(params, np.zeros_like(convert(indices)), *options, **keywords)
+
+    return with_facts_by(look_alike)(deferrable)
 
 
 def turned(x: Convertible, transpose: bool, adjoint: bool) -> Any:

@@ -38,6 +38,7 @@ from fgrad.compat.tensorflow.arguments import (
     order,
     plain,
     sizes,
+    with_facts_at_zeros,
     with_facts_by,
     with_sizes_known_of,
     with_unknown_size,
@@ -578,11 +579,7 @@ def _part_of_key(start: int, stop: int, step: int, flags: Sequence[int]) -> Any:
     return builtins.slice(None if is_from_begin else start, None if is_to_end else stop, step)
 
 
-def _like_gathered(params: Array, indices: Any, *options: Any, **keywords: Any) -> Any:
-    return _gathered(convert(params), np.zeros_like(convert(indices)), *options, **keywords)
-
-
-@with_facts_by(_like_gathered)
+@with_facts_at_zeros
 @operation("GatherV2")
 def gather(
     params: Convertible, indices: Convertible, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0
@@ -600,12 +597,7 @@ def gather(
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
     """
-    return _gathered(convert(params), convert(indices), validate_indices, axis, batch_dims)
-
-
-def _gathered(
-    x: Any, places: Array, validate_indices: object = None, axis: int | None = None, batch_dims: int = 0
-) -> Any:
+    x, places = convert(params), convert(indices)
     batch_dims += places.ndim if batch_dims < 0 else 0
     axis = batch_dims if axis is None else axes(axis) % x.ndim
     check_within(places, x.shape[axis])
@@ -624,11 +616,7 @@ def _own_places(x: Array, batch_dims: int, ndim: int) -> list[Any]:
     ]
 
 
-def _like_gathered_nd(params: Array, indices: Sequence[Any], batch_dims: int = 0) -> Any:
-    return _gathered_nd(convert(params), np.zeros_like(convert(indices)), batch_dims)
-
-
-@with_facts_by(_like_gathered_nd)
+@with_facts_at_zeros
 @operation("GatherNd")
 def gather_nd(params: Convertible, indices: Any, batch_dims: int = 0) -> Any:
     """Return the elements at indices.
@@ -641,10 +629,7 @@ def gather_nd(params: Convertible, indices: Any, batch_dims: int = 0) -> Any:
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
     """
-    return _gathered_nd(convert(params), convert(indices), batch_dims)
-
-
-def _gathered_nd(x: Array, places: Array, batch_dims: int) -> Any:
+    x, places = convert(params), convert(indices)
     if not places.shape[-1]:  # each index is that of a whole example
         examples = np.expand_dims(x, tuple(builtins.range(batch_dims, places.ndim - 1)))
         return np.broadcast_to(examples, (*places.shape[:-1], *x.shape[batch_dims:]))

@@ -29,7 +29,7 @@ from fgrad.compat.tensorflow.arguments import (
     is_version_1,
     operands,
     plain,
-    with_facts_by,
+    with_facts_at_zeros,
     with_facts_of,
     with_sizes_known_of,
     with_unknown_size,
@@ -263,17 +263,10 @@ def embedding_lookup(
     return _rows(params, ids, max_norm, name=name or "embedding_lookup")
 
 
-def _like_rows(params: Array, ids: Sequence[Any], max_norm: Operand | None) -> Any:
-    return _rows_at(convert(params), np.zeros_like(convert(ids)), max_norm)
-
-
-@with_facts_by(_like_rows)
+@with_facts_at_zeros
 @operation("embedding_lookup")
 def _rows(params: Array, ids: Sequence[Any], max_norm: Operand | None) -> Any:
-    return _rows_at(convert(params), convert(ids), max_norm)
-
-
-def _rows_at(table: Array, places: Array, max_norm: Operand | None) -> Any:
+    table, places = convert(params), convert(ids)
     check_within(places, table.shape[0], "ids")
     rows = np.take(table, places, 0)
     return rows if max_norm is None else clipping.clip_by_norm(rows, max_norm, tuple(range(places.ndim, rows.ndim)))
