@@ -62,13 +62,7 @@ def _tensor(x: Any) -> Any:
 
 
 def in_shape(result: ArrayLike, t: ArrayLike, **limits: Any) -> Any:
-    """Return a clipped array, after a check of its shape.
-
-    Args:
-        result: the clipped array.
-        t: the original array.
-        limits: the limits, by name.
-    """
+    """Return a clipped array, after a check that its limits have not broadcast the original, `t`, to another shape."""
     if np.shape(result) != np.shape(t):
         shapes = " and ".join(f"{name} of shape {np.shape(limit)}" for name, limit in limits.items())
         raise errors.ShapeError(

@@ -488,13 +488,7 @@ _SMALLER = 4
 
 
 def _extrapolated(moved: Callable[[float], float], step: float, epsilon: float = 2.0**-52) -> tuple[float, float]:
-    """Return the derivative at 0 by central differences, extrapolated to step 0, and its estimated error.
-
-    Args:
-        moved: the function.
-        step: the largest step.
-        epsilon: the relative rounding error of its values.
-    """
+    """Return the derivative at 0 by central differences, extrapolated to step 0, and its estimated error."""
     best, error = math.nan, math.inf
     rows: list[list[float]] = []
     for _ in range(_STEPS):

@@ -122,13 +122,7 @@ class Partitions:
 
 
 def as_partitions(given: Any, client: Any, before: Partitions | None = None) -> Partitions:
-    """Return partitions from a user's argument.
-
-    Args:
-        given: partitions, or the parts themselves.
-        client: a client of the cluster, or None.
-        before: the partitions of the previous call, which are reused if the parts are the same.
-    """
+    """Return partitions from a user's argument; those of the previous call, if the parts are the same."""
     if isinstance(given, Partitions):
         if given.client is not client:
             raise errors.ParameterError(f"the partitions are {given!r}, and the client is {client!r}.")

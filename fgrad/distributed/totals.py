@@ -49,13 +49,7 @@ class Totals:
         self._sent: tuple[str, Any] | None = None
 
     def total(self, program: Program, trees: list[Any], given: Any) -> tuple[list[Any], list[Any]]:
-        """Return the sum of a function's results over all parts, and the aux of each.
-
-        Args:
-            program: the function.
-            trees: the containers at which it is computed.
-            given: partitions, or parts.
-        """
+        """Return the sum of a function's results over all parts, at containers `trees`, and the aux of each."""
         self._partitions = partitions = as_partitions(given, self.client, self._partitions)
         if self.client is None:
             total, aux = _here(program, program.point(trees), partitions)

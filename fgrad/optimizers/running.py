@@ -356,18 +356,7 @@ def take_steps(
     checks: bool,
     after: Callable[[], Any] = lambda: None,
 ) -> History:
-    """Make the planned steps that are not yet in a history.
-
-    Args:
-        subject: the parameters and the loss.
-        history: the history so far.
-        progress, callback: as for `run`.
-        checks: whether to raise if a value is not finite.
-        after: called after each step and its callback.
-
-    Returns:
-        The history.
-    """
+    """Make the planned steps that are not yet in a history, and return it; `after` is called after each of them."""
     start = time.perf_counter() - history.seconds
     try:
         with track(range(len(history) + 1, history.planned + 1), "optimizing", show=progress) as bar:

@@ -30,17 +30,9 @@ Settings = SimpleNamespace
 
 
 def evaluated(name: str, hyper: Hyper, updates: Any) -> Any:
-    """Return the value of a hyper-parameter after a number of updates.
+    """Return the value of a hyper-parameter after a number of updates: a number, an array, or a traced tensor.
 
     A single number is returned as a Python number, which takes the dtype of its other operand.
-
-    Args:
-        name: the name in messages.
-        hyper: see `Hyper`.
-        updates: the number of updates so far; a schedule is called with it.
-
-    Returns:
-        A Python number, an array, or a traced tensor.
     """
     if isinstance(hyper, Schedule):
         hyper = hyper(updates)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from fgrad.core.foreign import LOOKING_AT_VALUES
-from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.random._drawing import Pathwise
@@ -150,10 +150,7 @@ def _dirichlet_rule(ans: Array, alpha: Array, draw: Callable[..., Any], dims: in
 
 
 def _dirichlet_tangent(tangents: Sequence[Any], ans: Array, alpha: Array, draw: Callable[..., Any], dims: int) -> Any:
-    (t,) = tangents
-    if t is ZERO:
-        return ZERO
-    t = np.reshape(t, (*alpha.shape[:-1], *(1,) * dims, alpha.shape[-1]))
+    t = np.reshape(tangents[0], (*alpha.shape[:-1], *(1,) * dims, alpha.shape[-1]))
     return _shared(ans, _log_odds_velocities(ans, alpha, dims) * t).astype(ans.dtype)
 
 
@@ -178,11 +175,5 @@ register(_DIRICHLET)
 
 
 def dirichlet(alpha: object, draw: Callable[[Any], Any], dims: int) -> Any:
-    """Return numbers whose sum along the last axis is 1.
-
-    Args:
-        alpha: the parameters, along the last axis.
-        draw: a function that draws for plain parameters of one example.
-        dims: the number of axes that it adds before the last one.
-    """
+    """Return numbers whose sum along the last axis is 1; `draw` adds some axes before it."""
     return apply(_DIRICHLET, (alpha,), {"draw": draw, "dims": dims})

@@ -17,7 +17,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.foreign import LOOKING_AT_VALUES
-from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.typing import Array
@@ -52,8 +52,6 @@ def _rule(ans: Array, cov: Array, draw: Callable[..., Any]) -> Callable[[Any], A
 
 def _tangent(tangents: Sequence[Any], ans: Array, cov: Array, draw: Callable[..., Any]) -> Any:
     (t,) = tangents
-    if t is ZERO:
-        return ZERO
     return np.reshape(_solved(cov, ans) @ (t + np.swapaxes(t, -1, -2)) / 4, ans.shape).astype(ans.dtype)
 
 

@@ -248,20 +248,7 @@ def gradients(
     name: str = "gradients",
     follows: Follows = all_follow,
 ) -> list[Any]:
-    """Return graph tensors that compute the gradients of `ys` with respect to `xs`.
-
-    Args:
-        ys: a graph tensor or a list of them, which are summed.
-        xs: a graph tensor or variable, or a list of them.
-        grad_ys: weights for `ys`; None inside means ones.
-        stop_gradients: graph tensors that are treated as constants.
-        unconnected_gradients: the result if there is no path: `UnconnectedGradients.NONE` or `.ZERO`.
-        name: the name of the nodes.
-        follows: whether there may be a gradient with respect to one of `xs`.
-
-    Returns:
-        A list with one gradient for each of `xs`.
-    """
+    """Return graph tensors that compute the gradients of `ys` with respect to each of `xs`; see `tf.gradients`."""
     check_unconnected(unconnected_gradients)
     ys, xs = [as_symbol(y) for y in _as_list(ys, "ys")], _as_list(xs, "xs")
     weights = None if grad_ys is None else _as_list(grad_ys, "grad_ys")
@@ -394,16 +381,7 @@ def _as_source(x: object, what: str) -> Any:
 
 
 def hessians(ys: Convertible, xs: Sequence[Any], name: str = "hessians") -> list[Any]:
-    """Return graph tensors that compute the second derivatives of `ys` with respect to each of `xs`.
-
-    Args:
-        ys: a graph tensor or a list of them, which are summed.
-        xs: a graph tensor or variable, or a list of them.
-        name: the name of the nodes.
-
-    Returns:
-        A list with one tensor of shape `x.shape + x.shape` for each of `xs`.
-    """
+    """Return graph tensors that compute the second derivatives of `ys` with respect to each of `xs`."""
     sources = [_as_source(x, "xs") for x in _as_list(xs, "xs")]
     first = gradients(ys, sources, unconnected_gradients=UnconnectedGradients.ZERO)
     derivative = SecondDerivative(name, first, sources, (), None)
