@@ -46,14 +46,7 @@ def dense(
 
     Args:
         inputs: a tensor whose last axis has a known size.
-        units: the size of that axis in the result.
-        activation: a function of the sum, such as `tf.nn.relu`.
-        use_bias: whether there is a bias.
-        kernel_initializer: the initializer of the kernel; by default that of the open scope, or Glorot's uniform one.
-        bias_initializer: the initializer of the bias.
-        trainable: whether the variables are trainable.
-        name: the name of the scope; by default "dense", made unique.
-        reuse: True to reuse the variables of the layer with that name.
+        units, activation, use_bias, kernel_initializer, bias_initializer, trainable, name, reuse: as for `Dense`.
 
     Raises:
         ShapeError: a ValueError; the size of the last axis is unknown.
@@ -197,13 +190,8 @@ def conv2d(
         padding: "same" for zero padding, "valid" for none.
         data_format: "channels_last", or "channels_first" for images with the channels second.
         dilation_rate: must be 1: no dilation.
-        activation: a function of the sum, such as `tf.nn.relu`.
-        use_bias: whether there is a bias.
-        kernel_initializer: the initializer of the kernel; by default that of the open scope, or Glorot's uniform one.
-        bias_initializer: the initializer of the bias.
-        trainable: whether the variables are trainable.
+        activation, use_bias, kernel_initializer, bias_initializer, trainable, reuse: as for `Dense`.
         name: the name of the scope; by default "conv2d", made unique.
-        reuse: True to reuse the variables of the layer with that name.
 
     Raises:
         ShapeError: a ValueError; the number of channels is unknown, or the filters do not fit the images.

@@ -405,13 +405,9 @@ def depthwise_conv2d(
     """Correlate each channel of images with separate filters.
 
     Args:
-        input: images: batch, height, width, channels, or with the channels second for "NCHW".
+        input, strides, padding, name, data_format: as for `conv2d`.
         filter: height, width, channels, results for each channel.
-        strides: the step of the filters in pixels: one number, two, or four for all axes.
-        padding: "SAME" for zero padding, "VALID" for none.
         rate, dilations: must be 1: no dilation.
-        name: the name of the node.
-        data_format: "NHWC" or "NCHW".
 
     Returns:
         Images with the results of the first channel first.
@@ -500,11 +496,9 @@ def max_pool3d(
 
     Args:
         input: volumes: batch, depth, height, width, channels, or with the channels second for "NCDHW".
-        ksize: the size of a window: one number, three, or five for all axes.
-        strides: the step of the window, likewise.
-        padding: "SAME" for windows that extend beyond the edges, "VALID" for windows inside.
+        ksize, strides: one number, three, or five for all axes.
+        padding, name: as for `max_pool`.
         data_format: "NDHWC" or "NCDHW".
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; an option has an unknown value.
