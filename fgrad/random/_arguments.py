@@ -75,6 +75,13 @@ def check_constant(method: str, parameters: dict[str, Any]) -> None:
             )
 
 
+def sizes_in(size: Any) -> tuple[Any, ...]:
+    """Return the argument `size` of a method as a tuple."""
+    if size is None:
+        return ()
+    return tuple(size) if np.iterable(size) else (size,)
+
+
 def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: object) -> tuple[int, ...]:
     """Return the shape of the result of a NumPy method for parameters that broadcast, and a size.
 
@@ -84,7 +91,7 @@ def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: object
     shapes = [np.shape(x) for x in parameters]
     if size is None:
         return np.broadcast_shapes(*shapes)
-    wanted = tuple(size) if np.iterable(size) else (size,)
+    wanted = sizes_in(size)
     if not _fits(wanted, shapes):
         numpys(_ASIDE, *map(first_example, parameters), size=size)  # to raise NumPy's error
     return wanted
