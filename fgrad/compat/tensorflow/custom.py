@@ -14,6 +14,7 @@ from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
 from fgrad.compat.deferred.graph import Convertible, Symbol, holds_symbol, operation
 from fgrad.compat.deferred.state import as_symbol
+from fgrad.compat.tensorflow.arguments import several
 from fgrad.compat.tensorflow.arrays import stop_gradient
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
@@ -49,14 +50,14 @@ class CustomGradient:
         return self._called(leaves, treedef, keywords)
 
     def _deferred(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
-        """Return the result as tensors of a graph, each of which computes the whole result and selects its part."""
+        """Return the result as tensors of a graph."""
 
-        @operation(getattr(self._f, "__name__", "CustomGradient"))
-        def part(place: int, *leaves: Array, **keywords: object) -> Any:
-            return flatten(self._called(list(leaves), treedef, keywords))[0][place]
+        def flat(*leaves: Array, **keywords: object) -> list[Any]:
+            return flatten(self._called(list(leaves), treedef, keywords))[0]
 
         outline = self._outline(leaves, treedef, keywords)
-        return unflatten(outline, [part(place, *leaves, **keywords) for place in range(outline.num_leaves)])
+        parts = several(flat, outline.num_leaves, getattr(self._f, "__name__", "CustomGradient"))
+        return unflatten(outline, parts(*leaves, **keywords))
 
     def _outline(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
         """Return the structure of the result, from a trial run on the graph's tensors that is not executed."""

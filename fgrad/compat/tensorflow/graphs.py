@@ -24,11 +24,10 @@ from fgrad.compat.deferred.graph import (
     Symbol,
     TensorShape,
     default_graph,
-    operation,
 )
 from fgrad.compat.deferred.loops import as_list, loop
 from fgrad.compat.deferred.state import as_symbol, group
-from fgrad.compat.tensorflow.arguments import chosen, is_deferred, is_version_1
+from fgrad.compat.tensorflow.arguments import chosen, is_deferred, is_version_1, several
 from fgrad.compat.tensorflow.math import check_numerics
 from fgrad.compat.tensorflow.within import Run, taped
 from fgrad.core.tree import flatten, tree_map, unflatten
@@ -364,13 +363,10 @@ def vectorized_map(
     if not is_deferred(*leaves):
         return _on_rows(fn, treedef, leaves)
 
-    @operation("loop_body")
-    def one_of_all(place: int, *leaves: object) -> Any:
-        return flatten(_on_rows(fn, treedef, leaves))[0][place]
-
     # A trial run on first rows, which is not executed, determines the structure of the results.
-    firsts, outline = flatten(fn(unflatten(treedef, [as_symbol(leaf)[0] for leaf in leaves])))
-    return unflatten(outline, [one_of_all(place, *leaves) for place in range(len(firsts))])
+    outline = flatten(fn(unflatten(treedef, [as_symbol(leaf)[0] for leaf in leaves])))[1]
+    on_rows = several(lambda *leaves: flatten(_on_rows(fn, treedef, leaves))[0], outline.num_leaves, "loop_body")
+    return unflatten(outline, on_rows(*leaves))
 
 
 def _on_rows(fn: Callable[[Any], Any], treedef: optree.PyTreeSpec, leaves: Sequence[Any]) -> Any:
