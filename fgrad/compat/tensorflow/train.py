@@ -38,7 +38,7 @@ from fgrad.compat.tensorflow.checkpoints import get_checkpoint_state as get_chec
 from fgrad.compat.tensorflow.checkpoints import latest_checkpoint as latest_checkpoint
 from fgrad.compat.tensorflow.checkpoints import update_checkpoint_state as update_checkpoint_state
 from fgrad.compat.tensorflow.gradient import GradientTape
-from fgrad.compat.tensorflow.hooks import Hooks
+from fgrad.compat.tensorflow.hooks import Hooks, Pairs
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.random import random_normal
 from fgrad.compat.tensorflow.slots import (
@@ -209,11 +209,10 @@ class Optimizer(Hooks, optimizers.Optimizer):
             _check_updatable(each)
         if not any(isinstance(variable, Symbol) for _, variable in pairs):
             variable_pairs(pairs, global_step)
+        elif all(gradient is None for gradient, _ in pairs):
+            names = [variable.name for _, variable in pairs]
+            raise errors.NoGradientsError(f"No gradients provided for any variable: {names}.")
         return self._applied(pairs, global_step, name)
-
-    def _applied(self, pairs: list[tuple[Any, Any]], global_step: object, name: str | None) -> Operation | None:
-        """Update variables with gradients; in a graph, return the operation that does it."""
-        return self._step_by_hooks(pairs, global_step, name)
 
     def minimize(  # type: ignore[override]
         self,
@@ -277,18 +276,15 @@ class RuleOptimizer(Optimizer):
                 setattr(self, name, FromRun(value))
         super().__post_init__()
 
-    def _applied(self, pairs: list[tuple[Any, Any]], global_step: Any, name: str | None) -> Operation | None:
+    def _applied(self, pairs: Pairs, global_step: Any, name: str | None) -> Operation | None:
         if not any(isinstance(variable, Symbol) for _, variable in pairs):
             super(Optimizer, self).apply_gradients(pairs, global_step)
             return None
-        if all(gradient is None for gradient, _ in pairs):
-            names = [variable.name for _, variable in pairs]
-            raise errors.NoGradientsError(f"No gradients provided for any variable: {names}.")
         step = self._update(pairs, global_step, name or self.name)
         step.graph.add_to_collection(GraphKeys.TRAIN_OP, step)
         return step
 
-    def _update(self, pairs: list[tuple[Any, Any]], global_step: Convertible | None, name: str) -> Operation:
+    def _update(self, pairs: Pairs, global_step: Convertible | None, name: str) -> Operation:
         """Return the operation that applies gradients in the session that runs it."""
         updates = [(_deferred(g, v), v) for g, v in pairs if g is not None]
         self._slot_tensors = {**{v: self._new_slots(v) for _, v in updates}, **self._slots_in_graph()}
