@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -63,35 +63,29 @@ class CustomGradient:
         """Return the structure of the result, from a trial run on the graph's tensors that is not executed."""
         symbols = [as_symbol(x) if _is_number(x) or isinstance(x, Symbol) else x for x in leaves]
         try:
-            pair = self._f(*unflatten(treedef, symbols), **keywords)
+            return flatten(self._result_and_rule(symbols, treedef, keywords)[0])[1]
         except (errors.SymbolicTensorError, errors.SymbolicArrayError):  # it needs values: assume one tensor
             return flatten(0.0)[1]
-        if not _is_pair(pair):
-            _refuse(self._f, pair)
-        return flatten(pair[0])[1]
 
     def _called(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
         """Return the result for arguments of a structure; each tensor is an argument of the rule."""
 
         def flat(*leaves: Any) -> Any:
-            pair = self._f(*unflatten(treedef, map(_as_tensor, leaves)), **keywords)
-            if not _is_pair(pair):
-                _refuse(self._f, pair)
-            return tree_map(_as_result, pair[0]), _flat_rule(pair[1])
+            result, grad_fn = self._result_and_rule(map(_as_tensor, leaves), treedef, keywords)
+            return tree_map(_as_result, result), _flat_rule(grad_fn)
 
         flat.__name__ = flat.__qualname__ = getattr(self._f, "__name__", type(self._f).__name__)
         return fgrad.custom_gradient(flat)(*map(_as_result, leaves))
 
-
-def _is_pair(pair: tuple[Any, ...]) -> bool:
-    return isinstance(pair, (tuple, list)) and len(pair) == 2 and callable(pair[1])
-
-
-def _refuse(function: Callable[..., Any], found: object) -> NoReturn:
-    raise errors.CustomRuleError(
-        f"a function under custom_gradient must return (result, grad_fn), but {name_of(function)} returned "
-        f"{found!r:.200}.\nWrite `return result, grad_fn`, where grad_fn(dy) gives the gradients of the arguments."
-    )
+    def _result_and_rule(self, leaves: Iterable[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
+        found = self._f(*unflatten(treedef, leaves), **keywords)
+        if not (isinstance(found, (tuple, list)) and len(found) == 2 and callable(found[1])):
+            raise errors.CustomRuleError(
+                f"a function under custom_gradient must return (result, grad_fn), but {name_of(self._f)} returned "
+                f"{found!r:.200}.\nWrite `return result, grad_fn`, where grad_fn(dy) gives the gradients of the "
+                "arguments."
+            )
+        return found
 
 
 def _is_number(x: Convertible) -> bool:

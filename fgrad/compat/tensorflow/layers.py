@@ -150,17 +150,14 @@ def _dtype_of(x: Any) -> Any:
     return np.dtype(np.float32) if x.dtype is None else x.dtype
 
 
-_FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
+_IMAGES = {"channels_last": "NHWC", "channels_first": "NCHW"}
+_VOLUMES = {"channels_last": "NDHWC", "channels_first": "NCDHW"}
 
 
-def _format(data_format: str) -> str:
-    return _FORMATS[_known_format(data_format)]
-
-
-def _known_format(data_format: str) -> str:
-    if data_format not in _FORMATS:
+def _format(data_format: str, formats: dict[str, str] = _IMAGES) -> str:
+    if data_format not in formats:
         raise errors.ParameterError(f"data_format is {data_format!r}; use 'channels_last' or 'channels_first'.")
-    return data_format
+    return formats[data_format]
 
 
 def conv2d(
@@ -251,9 +248,6 @@ def average_pooling2d(
     return nn.avg_pool(inputs, pool_size, strides, padding.upper(), _format(data_format), name=name)
 
 
-_VOLUMES = {"channels_last": "NDHWC", "channels_first": "NCDHW"}
-
-
 def max_pooling3d(
     inputs: Any,
     pool_size: Any,
@@ -263,7 +257,7 @@ def max_pooling3d(
     name: str | None = None,
 ) -> Any:
     """Return the largest element of each window of volumes; see `max_pooling2d` and `tf.nn.max_pool3d`."""
-    return nn.max_pool3d(inputs, pool_size, strides, padding.upper(), _VOLUMES[_known_format(data_format)], name=name)
+    return nn.max_pool3d(inputs, pool_size, strides, padding.upper(), _format(data_format, _VOLUMES), name=name)
 
 
 def average_pooling3d(
@@ -275,7 +269,7 @@ def average_pooling3d(
     name: str | None = None,
 ) -> Any:
     """Return the mean of each window of volumes; see `average_pooling2d` and `tf.nn.avg_pool3d`."""
-    return nn.avg_pool3d(inputs, pool_size, strides, padding.upper(), _VOLUMES[_known_format(data_format)], name=name)
+    return nn.avg_pool3d(inputs, pool_size, strides, padding.upper(), _format(data_format, _VOLUMES), name=name)
 
 
 def flatten(inputs: Convertible, name: str | None = None, data_format: str = "channels_last") -> Any:
