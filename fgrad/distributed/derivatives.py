@@ -155,12 +155,7 @@ def hvp(loss: Callable[..., Any], *, client: Any = None) -> Callable[..., Any]:
 
 
 class VariableGradients:
-    """The sum of a loss that reads variables, and its gradients.
-
-    Args:
-        loss: takes one part.
-        client: of the cluster, or None.
-    """
+    """The sum of a loss that reads variables, and its gradients."""
 
     def __init__(self, loss: Callable[[Any], Any], client: Any) -> None:
         self._loss, self._totals = loss, Totals(checked_client(client))

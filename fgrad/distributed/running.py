@@ -142,15 +142,7 @@ def _subject(loss: Any, params: object, parts: Partitions, optimizer: Optimizer,
 
 
 class _File:
-    """The file of a run.
-
-    Args:
-        path: the path of the file.
-        every: the number of steps between saves.
-        params: the initial parameters.
-        optimizer: the optimizer; its schedules may have a state.
-        count: the number of partitions, which determines the order of sums.
-    """
+    """The file of a run, with the number of partitions, which determines the order of sums."""
 
     def __init__(self, path: str, every: int, params: object, optimizer: Optimizer, count: int) -> None:
         self._path, self._every, self._optimizer, self._count = path, every, optimizer, count

@@ -37,11 +37,7 @@ Sum = tuple[Share | Failure, list[Any]]
 
 
 class Totals:
-    """Computes sums over partitions; caches the data that it has sent.
-
-    Args:
-        client: a client of the cluster, or None.
-    """
+    """Computes sums over partitions; caches the data that it has sent."""
 
     def __init__(self, client: Any) -> None:
         self.client = client

@@ -144,13 +144,7 @@ class Subject(Protocol):
 
 
 class OnVariables:
-    """Variables.
-
-    Args:
-        compute: returns the loss, and pairs `(gradient, variable)`.
-        variables: the given variables.
-        optimizer: the optimizer, which keeps its state.
-    """
+    """Variables; `compute` returns the loss, and pairs `(gradient, variable)`."""
 
     def __init__(
         self, compute: Callable[[], tuple[Any, list[tuple[Any, Variable]]]], variables: Any, optimizer: Optimizer
@@ -185,14 +179,7 @@ class OnVariables:
 
 
 class OnContainer:
-    """A container of arrays.
-
-    Args:
-        compute: maps such a container to the loss and the gradient.
-        params: the initial container.
-        optimizer: the optimizer.
-        state: the state of the optimizer, None for the initial one.
-    """
+    """A container of arrays; `compute` maps one to the loss and the gradient."""
 
     def __init__(
         self, compute: Callable[[Any], tuple[Any, Any]], params: Any, optimizer: Optimizer, state: State | None

@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 
 
 class CustomGradient:
-    """A function with its own gradient, called like the function.
-
-    Args:
-        f: returns its result and a function of the cotangents of the result's tensors.
-    """
+    """A function with its own gradient, called like the function, which returns its result and its rule."""
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self._f = f

@@ -171,11 +171,7 @@ def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 class _Function:
-    """A function that is compiled if possible, and runs under a tape if it requests gradients.
-
-    Args:
-        python: the original function.
-    """
+    """A function that is compiled if possible, and runs under a tape if it requests gradients."""
 
     def __init__(self, python: Callable[..., Any]) -> None:
         self._compiled, self._python, self._taped = compile(python), python, python

@@ -137,18 +137,10 @@ set_random_seed = set_seed
 
 
 class Draw(GraphTensor):
-    """Random numbers, new ones in every run.
+    """Random numbers, new ones in every run, from the generator that `source` returns for the run and the node.
 
     A session keeps a generator for each such node, so that the runs of two sessions of a graph with
     seeds give the same sequences.
-
-    Args:
-        graph: the graph of the node.
-        sample: a function that draws from a generator.
-        shape: integers, or graph tensors among them, or one graph tensor.
-        dtype: the dtype of the numbers.
-        source: maps the run and this node to the generator.
-        name: the name of the node.
     """
 
     def __init__(
