@@ -12,7 +12,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -121,28 +121,6 @@ def _unused(name: str, taken: Iterable[str]) -> str:
 # The parameters
 
 
-class Subject(Protocol):
-    """Parameters and a loss function of them, of one of two kinds."""
-
-    def evaluate(self) -> tuple[Any, Any]:
-        """Return the loss and the gradients, in the form that the callback receives."""
-
-    def norms(self, gradients: Any) -> dict[Any, Any]:
-        """Return a mapping from variables, or paths of parameters, to their gradients."""
-
-    def update(self, gradients: Any) -> None:
-        """Make the step."""
-
-    def snapshot(self) -> Any:
-        """Return the data with which `restore` undoes a step."""
-
-    def restore(self, before: Any) -> None:
-        """Undo an incomplete step."""
-
-    def result(self) -> tuple[Any, State | None]:
-        """Return the parameters and the state of the optimizer."""
-
-
 class OnVariables:
     """Variables; `compute` returns the loss, and pairs `(gradient, variable)`."""
 
@@ -153,33 +131,39 @@ class OnVariables:
         self._used: list[Variable] = []
 
     def evaluate(self) -> tuple[Any, Any]:
+        """Return the loss and the gradients, in the form that the callback receives."""
         value, pairs = self._compute()
         self._used = [variable for _, variable in pairs]
         return value, pairs
 
     def norms(self, gradients: Any) -> dict[Any, Any]:
+        """Return a mapping from variables, or paths of parameters, to their gradients."""
         return {variable: gradient for gradient, variable in gradients}
 
     def update(self, gradients: Any) -> None:
+        """Make the step."""
         self._optimizer.apply_gradients(gradients)
 
     def snapshot(self) -> Any:
+        """Return the data with which `restore` undoes a step."""
         optimizer = self._optimizer
         values = [(variable, variable.numpy()) for variable in self._used]
         return values, optimizer._slots, optimizer._step, optimizer.skipped
 
     def restore(self, before: Any) -> None:
+        """Undo an incomplete step."""
         values, slots, step, skipped = before
         for variable, value in values:
             variable.assign(value)
         self._optimizer._slots, self._optimizer._step, self._optimizer.skipped = slots, step, skipped
 
     def result(self) -> tuple[Any, State | None]:
+        """Return the parameters and the state of the optimizer."""
         return self._used if self._given is None else self._given, None
 
 
 class OnContainer:
-    """A container of arrays; `compute` maps one to the loss and the gradient."""
+    """A container of arrays, with the methods of `OnVariables`; `compute` maps one to the loss and the gradient."""
 
     def __init__(
         self, compute: Callable[[Any], tuple[Any, Any]], params: Any, optimizer: Optimizer, state: State | None
@@ -206,6 +190,10 @@ class OnContainer:
 
     def result(self) -> tuple[Any, State | None]:
         return self._current
+
+
+Subject: TypeAlias = OnVariables | OnContainer
+"""The parameters of a run, with the loss of them."""
 
 
 def are_variables(params: Any) -> bool:
