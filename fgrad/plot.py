@@ -74,11 +74,7 @@ def _scale(ax: Any, log: bool | None, curves: Sequence[npt.NDArray[np.float64]])
 
 
 def learning_curve(
-    losses: Any,
-    ax: Any = None,
-    smooth: int | None = None,
-    log: bool | None = None,
-    label: str | None = None,
+    losses: Any, ax: Any = None, smooth: int | None = None, log: bool | None = None, label: str | None = None
 ) -> Any:
     """Plot losses over the steps.
 

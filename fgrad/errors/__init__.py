@@ -317,10 +317,7 @@ _ARRAY_REMEDIES = (
         "rng.normal(x, s): make rng by fg.random.default_rng(seed), which differentiates its draws; or draw numbers "
         "that do not depend on x, then shift and scale them: x + s * rng.normal().",
     ),
-    (
-        r"vectorize\(.*otypes",
-        "np.vectorize(f, otypes=[float]) makes a plain array: omit otypes, or write fg.vmap(f).",
-    ),
+    (r"vectorize\(.*otypes", "np.vectorize(f, otypes=[float]) makes a plain array: omit otypes, or write fg.vmap(f)."),
     (
         r"vectorize\((?!.*otypes)",
         "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f); or omit otypes.",
@@ -477,13 +474,7 @@ class OverwrittenError(FgradError, RuntimeError):
     """
 
     def __init__(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        line: str,
-        what: str = "overwritten",
-        written: str = "",
-        count: int = 1,
+        self, name: str, shape: tuple[int, ...], line: str, what: str = "overwritten", written: str = "", count: int = 1
     ) -> None:
         array = f"a plain array of shape {shape}" + (f" (or one of {count - 1} more)" if count > 1 else "")
         super().__init__(

@@ -16,15 +16,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.compat.deferred.graph import Convertible, operation
-from fgrad.compat.tensorflow.arguments import (
-    axes,
-    chosen,
-    convert,
-    operands,
-    several,
-    turned,
-    with_facts_by,
-)
+from fgrad.compat.tensorflow.arguments import axes, chosen, convert, operands, several, turned, with_facts_by
 from fgrad.compat.tensorflow.arrays import diag as _tensor_diag
 from fgrad.compat.tensorflow.arrays import eye, transpose
 from fgrad.compat.tensorflow.formulas import euclidean_norm

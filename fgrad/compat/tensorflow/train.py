@@ -324,13 +324,7 @@ class RuleOptimizer(Optimizer):
         return rows.dense() if self.moves_all_rows else rows
 
     def _stepped(
-        self,
-        gradient: Any,
-        param: Array,
-        slots: dict[str, Any],
-        hyper: Any,
-        decays: bool,
-        describe: Callable[..., Any],
+        self, gradient: Any, param: Array, slots: dict[str, Any], hyper: Any, decays: bool, describe: Callable[..., Any]
     ) -> Any:
         if not isinstance(gradient, Rows):
             return super()._stepped(gradient, param, slots, hyper, decays, describe)
@@ -661,11 +655,7 @@ class ProximalAdagradOptimizer(RuleOptimizer, optimizers.ProximalAdagrad):
         name: str = "ProximalAdagrad",
     ) -> None:
         super().__init__(
-            learning_rate,
-            initial_accumulator_value,
-            l1_regularization_strength,
-            l2_regularization_strength,
-            name=name,
+            learning_rate, initial_accumulator_value, l1_regularization_strength, l2_regularization_strength, name=name
         )
 
 
