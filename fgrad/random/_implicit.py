@@ -34,11 +34,19 @@ def _speed(law: Law, place: int, log_scale: Operand, x: Array, *parameters: Arra
     return -law.slope(place, x, *parameters) / density
 
 
-def _gamma_velocity(x: Array, a: Array) -> Array:
-    """Return the derivative of a draw with respect to the shape; 0 for a draw that was rounded to 0."""
-    zero = np.equal(x, 0)
-    x = np.where(zero, 1.0, x)
-    return np.where(zero, 0.0, x * _speed(GAMMA, 0, np.log(x), x, a))
+def _of_positive(law: Law, place: int) -> Callable[..., Any]:
+    """Return the derivative of a positive draw with respect to a parameter; 0 for a draw that was rounded to 0."""
+
+    def velocity(x: Array, *parameters: Array) -> Array:
+        zero = np.equal(x, 0)
+        x = np.where(zero, 1.0, x)
+        return np.where(zero, 0.0, x * _speed(law, place, np.log(x), x, *parameters))
+
+    return velocity
+
+
+_gamma_velocity = _of_positive(GAMMA, 0)
+_f_velocities = _of_positive(F_RATIO, 0), _of_positive(F_RATIO, 1)
 
 
 def _log_odds_velocity(place: int, x: Array, a: Array, b: Array) -> Array:
@@ -50,15 +58,6 @@ def _log_odds_velocity(place: int, x: Array, a: Array, b: Array) -> Array:
 
 def _beta_velocity(place: int) -> Callable[..., Any]:
     return lambda x, a, b: x * (1 - x) * _log_odds_velocity(place, x, a, b)
-
-
-def _f_velocity(place: int) -> Callable[..., Any]:
-    def velocity(x: Array, dfnum: Array, dfden: Array) -> Array:
-        zero = np.equal(x, 0)
-        x = np.where(zero, 1.0, x)
-        return np.where(zero, 0.0, x * _speed(F_RATIO, place, np.log(x), x, dfnum, dfden))
-
-    return velocity
 
 
 def _wald_velocity(x: Array, mean: Array, scale: Array) -> Any:
@@ -96,7 +95,7 @@ _LAWS = (
         (lambda x, df: _gamma_velocity(x / 2, df / 2),),
     ),
     Pathwise("beta", lambda a, b: special.betaincinv(a, b, 0.37), (_beta_velocity(0), _beta_velocity(1))),
-    Pathwise("f", lambda n, m: special.fdtri(n, m, 0.37), (_f_velocity(0), _f_velocity(1)), (2.0, 5.0)),
+    Pathwise("f", lambda n, m: special.fdtri(n, m, 0.37), _f_velocities, (2.0, 5.0)),
     Pathwise(
         "standard_t", lambda df: special.stdtrit(df, 0.37), (lambda x, df: _speed(STUDENT, 0, 0.0, x, df),), (2.0, 5.0)
     ),
