@@ -154,7 +154,7 @@ def checked_client(client: Any) -> Any:
 
 def _checked_parts(parts: object, client: object) -> list[Any]:
     """Return parts as a list."""
-    if not isinstance(parts, Iterable) or isinstance(parts, (np.ndarray, dict, str)) or _is_lazy(parts):
+    if not isinstance(parts, Iterable) or isinstance(parts, (np.ndarray, dict, str)) or is_dask_collection(parts):
         raise errors.ParameterError(
             f"the partitions must be a list of parts, but their type is {type(parts).__name__}.\n"
             "Write [part, ...]; for a dask collection, distributed.futures_of(client.persist(collection))."
@@ -163,7 +163,7 @@ def _checked_parts(parts: object, client: object) -> list[Any]:
     if not found:
         raise errors.ParameterError("there are no partitions: the list is empty.")
     for number, part in enumerate(found):
-        if _is_lazy(part):
+        if is_dask_collection(part):
             raise errors.ParameterError(
                 f"partition {number} is a {type(part).__name__}, which dask would compute anew at each step.\n"
                 "Pass futures, which are computed once: client.compute(parts)."
@@ -171,10 +171,6 @@ def _checked_parts(parts: object, client: object) -> list[Any]:
         if client is None and _futures_in(part):
             raise errors.ParameterError(f"partition {number} is on a cluster: pass its client, client=client.")
     return found
-
-
-def _is_lazy(part: object) -> bool:
-    return bool(is_dask_collection(part))
 
 
 def _futures_in(part: Any) -> list[Any]:

@@ -102,7 +102,8 @@ def meet(kept: ByVariable[Any], variables: Iterable[Variable], fits: Fits) -> li
 def _matches(waiting: Mapping[str, Any], known: list[Variable], new: list[Variable], fits: Fits) -> dict[Variable, str]:
     """Return the names under which state is stored for new variables, in their order."""
     names = _unique_names([*known, *new])
-    unnamed, places = list(filter(_is_unnamed, new)), [name for name in waiting if _UNNAMED.fullmatch(name)]
+    unnamed = [variable for variable in new if variable.name == f"Variable_{variable.number}"]
+    places = [name for name in waiting if _UNNAMED.fullmatch(name)]
     if not all(variable.name in places for variable in unnamed):  # their numbers differ from those of the saved ones
         names.update((each, "") for each in unnamed)
         by_position = dict(zip(unnamed, places, strict=False))
@@ -124,10 +125,6 @@ def _tell(by_position: Mapping[Variable, str]) -> None:
 
 _UNNAMED = re.compile(r"Variable_\d+")
 """Default names of variables that are created without one."""
-
-
-def _is_unnamed(variable: Variable) -> bool:
-    return variable.name == f"Variable_{variable.number}"
 
 
 def _unique_names(keys: Iterable[Variable | str]) -> dict[Variable | str, str]:
