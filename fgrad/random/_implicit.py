@@ -71,14 +71,10 @@ def _wald_velocity(x: Array, mean: Array, scale: Array) -> Any:
     return 2 * np.sqrt(scale * x) * x / mean**2 * mills
 
 
-def _angle(x: Array, mu: Array) -> Any:
-    """Return an angle relative to the mean direction, from -pi to pi."""
-    turned = x - mu
-    return turned - 2 * pi * np.rint(turned / (2 * pi))
-
-
 def _vonmises_velocity(x: Array, mu: Array, kappa: Array) -> Any:
-    return _speed(VONMISES, 0, 0.0, _angle(x, mu), kappa)
+    turned = x - mu
+    angle = turned - 2 * pi * np.rint(turned / (2 * pi))  # from -pi to pi
+    return _speed(VONMISES, 0, 0.0, angle, kappa)
 
 
 # fmt: off
