@@ -108,7 +108,6 @@ class Scatters:
         Args:
             indices: each index is a row along the last axis.
             updates: for each index an element, or a block if the index is shorter than the shape.
-            name: the name of the node.
 
         Returns:
             The variable; in a graph, a tensor whose evaluation writes.
@@ -149,7 +148,6 @@ class Scatters:
         Args:
             sparse_delta: the rows and their numbers, an `IndexedSlices`.
             use_locking: ignored.
-            name: the name of the node.
 
         Returns:
             The variable; in a graph, a tensor whose evaluation writes.

@@ -74,7 +74,6 @@ def convert_to_tensor(
         value: a number, array, tensor, variable, nested lists of them, or `tf.IndexedSlices` with a `dense_shape`.
         dtype: the required dtype; numbers and arrays are converted to it.
         dtype_hint, preferred_dtype: the dtype of numbers and arrays that can be represented in it.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; a tensor has another dtype, or slices have no `dense_shape`.
@@ -136,7 +135,6 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
         x: a tensor.
         dtype: the dtype of the result. Conversion to integers truncates, and conversion to real numbers drops the
             imaginary part.
-        name: the name of the node.
     """
     dtype = as_dtype(dtype)
     return (_cast if dtype.kind in "fc" else _cast_off)(x, dtype, name=name)
@@ -297,7 +295,6 @@ def squeeze(input: Convertible, axis: Any = None, squeeze_dims: Any = None, name
         input: a tensor.
         axis: the axes to remove, by default all of size 1.
         squeeze_dims: the old name of `axis`.
-        name: the name of the node.
     """
     result = _squeezed(input, chosen("axis", axis, "squeeze_dims", squeeze_dims), name=name)
     names_axes = axis is not None or squeeze_dims is not None
@@ -412,7 +409,6 @@ def unstack(value: Convertible, num: int | None = None, axis: int = 0, name: str
         value: a tensor.
         num: the number of results, if the shape does not determine it.
         axis: the axis that is removed.
-        name: the name of the nodes.
 
     Raises:
         ShapeError: a ValueError; the number is unknown, or `num` is wrong.
@@ -440,7 +436,6 @@ def split(
         num_or_size_splits: the number of equal parts, or a list of sizes, one of which may be -1.
         axis: the axis that is split.
         num: the number of sizes, if the shape of a graph tensor with them does not determine it.
-        name: the name of the nodes.
 
     Returns:
         A list of tensors.
@@ -484,7 +479,6 @@ def meshgrid(*args: object, indexing: str = "xy", name: str | None = None) -> li
     Args:
         args: the coordinates along each axis.
         indexing: "ij" for axes in the order of the arguments, "xy" for the first two exchanged.
-        name: the name of the nodes.
     """
     if indexing not in ("xy", "ij"):
         raise errors.ParameterError(f"indexing is {indexing!r}; use 'xy' or 'ij'.")
@@ -547,7 +541,6 @@ def strided_slice(
         ellipsis_mask, new_axis_mask: the bits of parts that are `...` and `tf.newaxis`.
         shrink_axis_mask: the bits of parts that are only `begin`, so that the axis is removed.
         var: ignored.
-        name: the name of the node.
     """
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     found = _strided(input_, begin, end, strides, masks, name=name)
@@ -646,7 +639,6 @@ def boolean_mask(tensor: Convertible, mask: Convertible, axis: int | None = None
         tensor: a tensor of any shape.
         mask: booleans; its axes are those of `tensor` from `axis` on, and become one axis of the result.
         axis: the first masked axis, by default 0.
-        name: the name of the node.
     """
     return with_unknown_size(_masked(tensor, mask, axis or 0, name=name), axis or 0)
 
@@ -665,7 +657,6 @@ def where(
         condition: booleans.
         x, y: the elements for true and for false. All three broadcast; in TensorFlow 1's
             namespace a condition with one axis chooses whole rows.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; only one of `x` and `y` is given.

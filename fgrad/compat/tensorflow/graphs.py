@@ -45,7 +45,6 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Place
     Args:
         dtype: the dtype of fed values.
         shape: the shape of the values; None in it admits any size, and None alone any shape.
-        name: the name of the node.
 
     Raises:
         SessionError: a RuntimeError; execution is eager, and there is no graph to feed.
@@ -76,7 +75,6 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     Args:
         input: the default value.
         shape: the shape of the values.
-        name: the name of the node.
     """
     if not is_deferred(input):
         return convert(input)
@@ -243,7 +241,6 @@ def cond(
     Args:
         pred: the boolean that chooses.
         true_fn, false_fn: functions without arguments that return a tensor, an operation, or a container of them.
-        name: the name of the node.
         strict: whether a list or tuple of a single result is returned as it is. By default True, and False in
             TensorFlow 1's namespace, where the single result itself is returned.
         fn1, fn2: old names of `true_fn` and `false_fn`.
@@ -296,7 +293,6 @@ def while_loop(
             the structure of `loop_vars`.
         parallel_iterations, swap_memory: ignored.
         back_prop: in a graph, whether derivatives pass; ignored in eager mode, as in TensorFlow.
-        name: the name of the nodes.
         maximum_iterations: the maximal number of iterations.
         return_same_structure: whether a single variable is returned in a list, too. By default True, and False in
             TensorFlow 1's namespace.

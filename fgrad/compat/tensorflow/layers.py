@@ -227,7 +227,6 @@ def max_pooling2d(
         strides: the step of the window in pixels, likewise.
         padding: "same" for windows that extend beyond the edges, "valid" for windows inside.
         data_format: "channels_last", or "channels_first" for images with the channels second.
-        name: the name of the node.
 
     Raises:
         ShapeError: a ValueError; the windows do not fit into the images.
@@ -277,7 +276,6 @@ def flatten(inputs: Convertible, name: str | None = None, data_format: str = "ch
 
     Args:
         inputs: a tensor with at least one axis.
-        name: the name of the node.
         data_format: "channels_last"; or "channels_first" for channels that are second, and become last.
     """
     return _flattened(inputs, _format(data_format) == "NCHW", name=name)
@@ -306,7 +304,6 @@ def dropout(
         noise_shape: the shape of the random choice; it broadcasts to that of `inputs`, which is the default.
         seed: see `tf.random.set_seed`.
         training: whether to apply dropout; in a graph also a tensor.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; the rate is not in [0, 1).

@@ -470,7 +470,6 @@ def svd(tensor: Convertible, full_matrices: bool = False, compute_uv: bool = Tru
         tensor: matrices.
         full_matrices: whether the vectors are completed to square matrices.
         compute_uv: whether to return the vectors, too.
-        name: the name of the nodes.
 
     Returns:
         `s`, or `s, u, v` with `tensor` equal to `u @ diag(s) @ v.T`.

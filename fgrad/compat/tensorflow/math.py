@@ -399,7 +399,6 @@ def top_k(input: Convertible, k: Any = 1, sorted: bool = True, name: str | None 
         input: a tensor with at least one axis.
         k: the number of elements.
         sorted: ignored: they are always in order. Equal elements keep their order.
-        name: the name of the nodes.
 
     Returns:
         The values, and their int32 indices.
@@ -687,7 +686,6 @@ def global_norm(t_list: object, name: str | None = None) -> Any:
 
     Args:
         t_list: a list of tensors, or of `tf.IndexedSlices`; None is skipped.
-        name: the name of the node.
 
     Raises:
         StructureError: a TypeError; `t_list` is not a list.
@@ -710,7 +708,6 @@ def clip_by_global_norm(
         t_list: a list of tensors, or of `tf.IndexedSlices`; None stays None.
         clip_norm: the maximal norm.
         use_norm: the global norm, if it is already computed.
-        name: the name of the nodes.
 
     Returns:
         The list of tensors, and the global norm before clipping. If that is not finite, they are all NaN.

@@ -173,7 +173,6 @@ def dropout(
         noise_shape: the shape of the random choice; it broadcasts to that of `x`, which is the default. A size of None
             is that of `x`.
         seed: see `tf.random.set_seed`.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; the rate is missing, given twice or not in [0, 1).
@@ -249,7 +248,6 @@ def embedding_lookup(
         params: the table, also as a list of one.
         ids: integers of any shape.
         partition_strategy: ignored: the table has one part.
-        name: the name of the node.
         max_norm: the maximal norm of a row; longer ones are scaled down.
 
     Raises:
@@ -349,7 +347,6 @@ def conv2d(
         use_cudnn_on_gpu: ignored.
         data_format: "NHWC" or "NCHW".
         dilations: must be 1: no dilation.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; an option is missing or has an unknown value.
@@ -405,7 +402,7 @@ def depthwise_conv2d(
     """Correlate each channel of images with separate filters.
 
     Args:
-        input, strides, padding, name, data_format: as for `conv2d`.
+        input, strides, padding, data_format: as for `conv2d`.
         filter: height, width, channels, results for each channel.
         rate, dilations: must be 1: no dilation.
 
@@ -447,7 +444,6 @@ def max_pool(
         strides: the step of the window in pixels, likewise.
         padding: "SAME" for windows that extend beyond the edges, "VALID" for windows inside.
         data_format: "NHWC" or "NCHW".
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; an option has an unknown value.
@@ -497,7 +493,7 @@ def max_pool3d(
     Args:
         input: volumes: batch, depth, height, width, channels, or with the channels second for "NCDHW".
         ksize, strides: one number, three, or five for all axes.
-        padding, name: as for `max_pool`.
+        padding: as for `max_pool`.
         data_format: "NDHWC" or "NCDHW".
 
     Raises:
@@ -544,7 +540,6 @@ def softmax_cross_entropy_with_logits(
         logits: logarithms of probabilities, up to a constant.
         dim: the old name of `axis`.
         axis: the axis of the classes, by default the last one.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
@@ -564,7 +559,6 @@ def softmax_cross_entropy_with_logits_v2(
         logits: logarithms of probabilities, up to a constant.
         axis: the axis of the classes, by default the last one.
         dim: the old name of `axis`.
-        name: the name of the node.
     """
     return _cross_entropy(labels, logits, _last(chosen("axis", axis, "dim", dim)), name=name)
 
@@ -584,7 +578,6 @@ def sparse_softmax_cross_entropy_with_logits(
         _sentinel: receives a positional argument, which is an error.
         labels: integers, of the shape of `logits` without its last axis.
         logits: logarithms of probabilities, up to a constant.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
@@ -614,7 +607,6 @@ def sigmoid_cross_entropy_with_logits(
         _sentinel: receives a positional argument, which is an error.
         labels: probabilities.
         logits: a tensor of the same shape.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
@@ -680,7 +672,6 @@ def moments(
         shift: ignored.
         keepdims: whether to keep these axes with size 1.
         keep_dims: the old name of `keepdims`.
-        name: the name of the nodes.
     """
     keepdims = chosen("keepdims", keepdims, "keep_dims", keep_dims)
     return _reduce_mean(x, axes, keepdims, name=name), _reduce_variance(x, axes, keepdims, name=name)

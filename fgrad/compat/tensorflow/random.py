@@ -249,7 +249,6 @@ def normal(
         mean, stddev: numbers or tensors that broadcast to the shape.
         dtype: the dtype of the numbers.
         seed: the seed of a sequence of this operation; see `set_seed`.
-        name: the name of the node.
     """
     return _moved(_draw(_standard_normal, shape, as_dtype(dtype), seed, name), stddev, mean)
 
@@ -281,7 +280,6 @@ def uniform(
         minval, maxval: the lower bound, and the upper bound, which is excluded, by default 1.
         dtype: the dtype of the numbers; integers need `maxval`.
         seed: the seed of a sequence of this operation; see `set_seed`.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `dtype` is an integer dtype, and `maxval` is missing.
@@ -307,7 +305,6 @@ def categorical(
         num_samples: the number of draws for each row.
         dtype: the dtype of the numbers, by default int64.
         seed: see `set_seed`.
-        name: the name of the node.
     """
     logits = arrays.convert_to_tensor(logits)
     rows = arrays.slice(arrays.shape(logits), [0], [1])

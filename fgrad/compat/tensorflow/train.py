@@ -828,7 +828,6 @@ def noisy_linear_cosine_decay(
         variance_decay: the variance is divided by the number of the step, counted from 1, to this power.
         num_periods: the number of periods of the cosine in `decay_steps`.
         alpha, beta: the rate is `learning_rate * ((alpha + line + noise) * cosine + beta)`.
-        name: the name of the node.
     """
     rest = (decay_steps, initial_variance, variance_decay, num_periods, alpha, beta)
     if mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest)):
