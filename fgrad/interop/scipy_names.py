@@ -1,4 +1,4 @@
-"""What `fgrad.scipy` supports of SciPy: names, for error messages, and ufuncs. It is imported when it is asked for."""
+"""Names and ufuncs of SciPy that `fgrad.scipy` supports; it is imported when an error message or a call needs them."""
 
 from __future__ import annotations
 
