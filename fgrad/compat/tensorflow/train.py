@@ -268,6 +268,8 @@ class RuleOptimizer(Optimizer):
     def __init__(self, *args: Any, use_locking: bool = False, **keywords: Any) -> None:
         super(Optimizer, self).__init__(*args, **keywords)
         self._begin(use_locking)
+        self._slot_nodes: dict[GraphVariable, dict[str, Slot]] = {}
+        self._power_nodes: dict[Any, list[Power]] = {}
 
     def __post_init__(self) -> None:
         for name, declared in declarations(self):
@@ -287,7 +289,9 @@ class RuleOptimizer(Optimizer):
     def _update(self, pairs: Pairs, global_step: Convertible | None, name: str) -> Operation:
         """Return the operation that applies gradients in the session that runs it."""
         updates = [(_deferred(g, v), v) for g, v in pairs if g is not None]
-        self._slot_tensors = {**{v: self._new_slots(v) for _, v in updates}, **self._slots_in_graph()}
+        names, known = list(self.initial_slots(np.zeros(()))), self._slot_nodes
+        new = {v: {name: Slot(self, v, name) for name in names} for _, v in updates if v not in known}
+        self._slot_nodes = {**new, **known}
         hypers = [each for each in vars(self).values() if isinstance(each, FromRun)]
 
         def update(run: Any) -> None:
@@ -335,15 +339,6 @@ class RuleOptimizer(Optimizer):
 
     # State
 
-    def _new_slots(self, variable: GraphVariable) -> dict[str, Slot]:
-        if variable in self._slots_in_graph():
-            return {}
-        return {name: Slot(self, variable, name) for name in self.initial_slots(np.zeros(()))}
-
-    def _slots_in_graph(self) -> dict[GraphVariable, dict[str, Slot]]:
-        """Return the slots of graph variables for which there is an update operation."""
-        return getattr(self, "_slot_tensors", {})
-
     def live_slot(self, variable: Any, name: str) -> Any:
         """Return the state for a variable that is not in a graph, initialized before the first step."""
         with self._lock:
@@ -362,18 +357,18 @@ class RuleOptimizer(Optimizer):
         It is a variable that the optimizer uses; in a graph, a tensor with the same methods.
         """
         if isinstance(var, GraphVariable):
-            return self._slots_in_graph().get(var, {}).get(name)
+            return self._slot_nodes.get(var, {}).get(name)
         return self._slot_cell(var, name) if name in self._slots.get(var, {}) else None
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the states, sorted; none before gradients were applied."""
-        return self.slot_names if self._slots_in_graph() or self._slots else []
+        return self.slot_names if self._slot_nodes or self._slots else []
 
     def variables(self) -> list[Any]:
         """Return the states for all variables, sorted by name; in a graph, for the variables of this graph."""
         if mode.is_deferring() or not self._live():
             graph = default_graph()
-            own = [slots for variable, slots in self._slots_in_graph().items() if variable.graph is graph]
+            own = [slots for variable, slots in self._slot_nodes.items() if variable.graph is graph]
             found = [*(slot for slots in own for slot in slots.values()), *(self._powers_in(graph) if own else ())]
         else:
             found = [self.get_slot(variable, name) for variable in self._live() for name in self._slots[variable]]
@@ -383,7 +378,7 @@ class RuleOptimizer(Optimizer):
     def _all_powers(self) -> list[Any]:
         """Return the powers that correct the next step, also before the first one."""
         if mode.is_deferring() or not self._live():
-            return self._powers_in(default_graph()) if self._slots_in_graph() else [None] * len(self.powers)
+            return self._powers_in(default_graph()) if self._slot_nodes else [None] * len(self.powers)
         return [self._power(beta) for beta in self.powers]
 
     def _live(self) -> list[Any]:
@@ -395,12 +390,12 @@ class RuleOptimizer(Optimizer):
         return self._cells[beta]
 
     def _powers_in(self, graph: Any) -> list[Power]:
-        held: dict[Any, list[Power]] = self.__dict__.setdefault("_power_tensors", {})
-        if graph not in held:
+        if graph not in self._power_nodes:
             hypers = {beta: getattr(self, beta) for beta in self.powers}
             nodes = {beta: hyper.node if isinstance(hyper, FromRun) else None for beta, hyper in hypers.items()}
-            held[graph] = [Power(self, graph, beta, node) for beta, node in nodes.items()]
-        return held[graph]
+            made = [Power(self, graph, beta, node) for beta, node in nodes.items()]
+            self._power_nodes = {**self._power_nodes, graph: made}
+        return self._power_nodes[graph]
 
 
 class _OfGraphError(Exception):
