@@ -10,11 +10,10 @@ import numpy as np
 
 import fgrad
 from fgrad import errors
-from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
-from fgrad.compat.deferred.graph import Convertible, Symbol, holds_symbol, operation
+from fgrad.compat.deferred.graph import Convertible, Symbol, operation
 from fgrad.compat.deferred.state import as_symbol
-from fgrad.compat.tensorflow.arguments import several
+from fgrad.compat.tensorflow.arguments import is_deferred, several
 from fgrad.compat.tensorflow.arrays import stop_gradient
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
@@ -41,7 +40,7 @@ class CustomGradient:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         leaves, treedef = flatten(args)
-        if mode.is_deferring() or holds_symbol(leaves) or holds_symbol(keywords.values()):
+        if is_deferred(*leaves, *keywords.values()):
             return self._deferred(leaves, treedef, keywords)
         return self._called(leaves, treedef, keywords)
 
@@ -169,7 +168,6 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(*args: object, **keywords: object) -> Any:
-        deferring = mode.is_deferring() or holds_symbol(args) or holds_symbol(keywords.values())
-        return f(*args, **keywords) if deferring else eager(*args, **keywords)
+        return (f if is_deferred(*args, *keywords.values()) else eager)(*args, **keywords)
 
     return call

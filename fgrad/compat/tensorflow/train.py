@@ -30,6 +30,7 @@ from fgrad.compat.deferred.graph import (
 )
 from fgrad.compat.deferred.state import GraphVariable, as_symbol, group
 from fgrad.compat.deferred.symbolic import gradients
+from fgrad.compat.tensorflow.arguments import is_deferred
 from fgrad.compat.tensorflow.arrays import zeros_like
 from fgrad.compat.tensorflow.checkpoints import CheckpointState as CheckpointState
 from fgrad.compat.tensorflow.checkpoints import Saver as Saver
@@ -674,7 +675,7 @@ def _decayed(schedule: Any, name: str | None, learning_rate: Any, global_step: A
         found = np.asarray(schedule(learning_rate, *rest)(step))
         return found.astype(_dtype_of_rates(rest[0] if schedule is _PIECEWISE else learning_rate, found.dtype))
 
-    if not (mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest))):
+    if not is_deferred(learning_rate, global_step, *rest):
         return lambda: rate(learning_rate, global_step, *rest)
     return operation(schedule.__name__)(rate)(learning_rate, global_step, *rest, name=name)
 
@@ -825,7 +826,7 @@ def noisy_linear_cosine_decay(
         alpha, beta: the rate is `learning_rate * ((alpha + line + noise) * cosine + beta)`.
     """
     rest = (decay_steps, initial_variance, variance_decay, num_periods, alpha, beta)
-    if mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest)):
+    if is_deferred(learning_rate, global_step, *rest):
         return _noisy(learning_rate, global_step, random_normal([]), *rest, name=name)
     return lambda: _noisy(learning_rate, global_step, random_normal([]), *rest)
 
