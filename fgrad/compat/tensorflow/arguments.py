@@ -9,6 +9,7 @@ on_diagonal(x)                  diagonal matrices
 turned(x, transpose, adjoint)   transposed matrices
 plain(x)                        the value of a tensor, for operations without a derivative
 check_within(indices, size)     rejects negative indices, which NumPy counts from the end
+check_each_axis(name, given, x) rejects arguments without one element for each axis
 is_version_1()                  whether the call is from TensorFlow 1's namespace
 known_size(x, axis)             a size that determines the number of results
 several(function, count, name)  make an operation with several results
@@ -112,6 +113,14 @@ def check_integers(values: Array, name: str = "indices") -> None:
     """Raise unless indices are integers; an empty list is."""
     if values.dtype.kind not in "iu" and values.size:
         raise errors.DtypeError(f"{name} must be integers, and their dtype is {values.dtype}; use tf.cast.")
+
+
+def check_each_axis(name: str, given: Sequence[Any], x: Array) -> None:
+    """Raise unless an argument has an element for each axis of a tensor."""
+    if len(given) != x.ndim:
+        raise errors.ShapeError(
+            f"{name} must have an element for each axis of a tensor of shape {x.shape}, and has {len(given)}."
+        )
 
 
 def is_version_1() -> bool:

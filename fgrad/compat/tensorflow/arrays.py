@@ -26,6 +26,7 @@ from fgrad.compat.tensorflow.arguments import (
     along,
     at,
     axes,
+    check_each_axis,
     check_integers,
     check_within,
     chosen,
@@ -326,10 +327,8 @@ def broadcast_to(input: Convertible, shape: Any) -> Any:
 def tile(input: Convertible, multiples: Any) -> Any:
     """Tile a tensor, `multiples[i]` times along axis i."""
     x, counts = convert(input), sizes(multiples)
-    pairs = list(zip(counts, x.shape, strict=True))
-    apart = np.reshape(x, [each for _, size in pairs for each in (1, size)])
-    repeated = np.broadcast_to(apart, tuple(each for pair in pairs for each in pair))
-    return np.reshape(repeated, [count * size for count, size in pairs])
+    check_each_axis("multiples", counts, x)
+    return np.tile(x, counts)
 
 
 @operation()
@@ -371,6 +370,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     """
     x = convert(tensor)
     widths: Any = [sizes(pair) for pair in paddings]
+    check_each_axis("paddings", widths, x)
     kind: Any = mode.lower()
     if kind not in ("constant", "reflect", "symmetric"):
         raise errors.ParameterError(f"mode is {mode!r}; use 'CONSTANT', 'REFLECT' or 'SYMMETRIC'.")
@@ -509,6 +509,8 @@ def slice(input_: Convertible, begin: Any, size: Any) -> Any:
     """
     x = convert(input_)
     starts, widths = sizes(begin), sizes(size)
+    check_each_axis("begin", starts, x)
+    check_each_axis("size", widths, x)
     stops = [
         total if width == -1 else start + width for start, width, total in zip(starts, widths, x.shape, strict=True)
     ]
