@@ -38,6 +38,7 @@ from fgrad.compat.tensorflow.arguments import (
     operands,
     order,
     plain,
+    several,
     sizes,
     with_facts_at_zeros,
     with_facts_by,
@@ -482,19 +483,11 @@ def meshgrid(*args: object, indexing: str = "xy", name: str | None = None) -> li
     """
     if indexing not in ("xy", "ij"):
         raise errors.ParameterError(f"indexing is {indexing!r}; use 'xy' or 'ij'.")
-    return [_grid(list(args), place, indexing, name=name) for place in builtins.range(len(args))]
+    return list(several(_grids, len(args), "meshgrid")(*args, indexing=indexing, name=name))
 
 
-@operation("meshgrid")
-def _grid(coordinates: Sequence[Any], place: int, indexing: str) -> Array:
-    lengths = [convert(each).size for each in coordinates]
-    order = list(builtins.range(len(lengths)))
-    if indexing == "xy":
-        order[:2] = order[1::-1]
-    target = order.index(place)
-    column = [1] * len(order)
-    column[target] = lengths[place]
-    return np.broadcast_to(np.reshape(convert(coordinates[place]), column), tuple(lengths[each] for each in order))
+def _grids(*coordinates: Array, indexing: Any) -> Sequence[Any]:
+    return np.meshgrid(*map(convert, coordinates), copy=False, indexing=indexing)
 
 
 # Selection
