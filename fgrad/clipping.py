@@ -17,11 +17,7 @@ from fgrad.typing import Array, ArrayLike, Operand
 
 
 def _array(x: Array) -> Any:
-    """Return a number, array or tensor as an array or tensor.
-
-    Raises:
-        StructureError: it is None, or a container of arrays.
-    """
+    """Return a number, array or tensor as an array or tensor."""
     if type(x) in BOXES:
         return x
     try:
@@ -66,16 +62,7 @@ def _tensor(x: Any) -> Any:
 
 
 def in_shape(result: ArrayLike, t: ArrayLike, **limits: Any) -> Any:
-    """Return a clipped array, after a check of its shape.
-
-    Args:
-        result: the clipped array.
-        t: the original array.
-        limits: the limits, by name.
-
-    Raises:
-        ShapeError: a ValueError; broadcasting with the limits has changed the shape.
-    """
+    """Return a clipped array, after a check that its limits have not broadcast the original, `t`, to another shape."""
     if np.shape(result) != np.shape(t):
         shapes = " and ".join(f"{name} of shape {np.shape(limit)}" for name, limit in limits.items())
         raise errors.ShapeError(

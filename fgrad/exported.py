@@ -119,11 +119,7 @@ def _without_addresses(text: str) -> str:
 
 
 def _leaves(tree: Any, x: Any, path: str) -> Iterator[tuple[int, Any]]:
-    """Yield the number of each array in a tree, and what an argument has there.
-
-    Raises:
-        ParameterError: the argument has a different structure, or another value where the code has a constant.
-    """
+    """Yield the number of each array in a tree, and what an argument has there."""
     if isinstance(tree, int):
         yield tree, x
         return

@@ -88,20 +88,12 @@ class _NoRules:
         return errors.MissingRuleError(f"the operation {self.name}", errors.users_line(), mode, instead)
 
 
-class _ByTransposing:
-    """The forward rule of an operation with only reverse rules: it transposes them."""
-
-    def __init__(self, primitive: Primitive) -> None:
-        self._primitive = primitive
-
-    def __call__(self, tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
-        rules: Any = self._primitive.vjps
-        pullbacks = [
-            None if t is ZERO or not rule else rule(ans, *args, **metadata)
-            for rule, t in zip(rules, tangents, strict=True)
-        ]
-        parts = [_pushed(pull, t, ans) for pull, t in zip(pullbacks, tangents, strict=True) if pull is not None]
-        return functools.reduce(_added, parts) if parts else ZERO
+def _by_transposing(primitive: Primitive, tangents: Sequence[Any], ans: Any, *args: Any, **metadata: Any) -> Any:
+    """Push tangents forward by an operation with only reverse rules, which are transposed."""
+    rules: Any = primitive.vjps
+    pairs = [(rule, t) for rule, t in zip(rules, tangents, strict=True) if rule and t is not ZERO]
+    parts = [_pushed(rule(ans, *args, **metadata), t, ans) for rule, t in pairs]
+    return functools.reduce(_added, parts) if parts else ZERO
 
 
 def _pushed(pullback: Callable[[Any], Any], tangent: Array, ans: ArrayLike) -> Any:
@@ -206,7 +198,7 @@ def defvjp(operation: Operation, *rules: Rule | None) -> None:
     primitive = _checked(operation)
     _define(primitive, "vjps", primitive.owned(rules))
     if type(primitive.jvp) is _NoRules:
-        _define(primitive, "jvp", _ByTransposing(primitive))
+        _define(primitive, "jvp", functools.partial(_by_transposing, primitive))
 
 
 def defjvp(operation: Operation, *rules: Rule | None) -> None:

@@ -33,11 +33,7 @@ _WIDE = 100.0
 
 
 def _axes(ax: Any, title: str) -> Any:
-    """Return the axes to draw into, by default those of a new figure.
-
-    Raises:
-        MissingExtraError: matplotlib is not installed.
-    """
+    """Return the axes to draw into, by default those of a new figure."""
     if ax is not None:
         return ax
     try:
@@ -53,11 +49,7 @@ def _axes(ax: Any, title: str) -> Any:
 
 
 def _numbers(what: str, values: Any) -> npt.NDArray[np.float64]:
-    """Return a curve as an array.
-
-    Raises:
-        ParameterError: it is not a sequence of real numbers.
-    """
+    """Return a curve as an array."""
     array = np.asarray([np.asarray(value) for value in values])
     if array.ndim != 1 or array.dtype.kind not in "biuf":
         raise errors.ParameterError(
@@ -82,11 +74,7 @@ def _scale(ax: Any, log: bool | None, curves: Sequence[npt.NDArray[np.float64]])
 
 
 def learning_curve(
-    losses: Any,
-    ax: Any = None,
-    smooth: int | None = None,
-    log: bool | None = None,
-    label: str | None = None,
+    losses: Any, ax: Any = None, smooth: int | None = None, log: bool | None = None, label: str | None = None
 ) -> Any:
     """Plot losses over the steps.
 

@@ -166,11 +166,7 @@ def _closed(kind: str, keys: list[Any], children: list[Any], like: Any) -> Any:
 
 
 def _written(tree: Any, place: str, arrays: dict[str, Any]) -> Any:
-    """Return the outline of a tree, and collect its arrays.
-
-    Raises:
-        SaveError: a leaf cannot be saved.
-    """
+    """Return the outline of a tree, and collect its arrays."""
     kind = _kind(tree)
     if kind is not None:
         keys, children = _opened(kind, tree)
@@ -215,11 +211,7 @@ def _value(tensor: Tensor, place: str) -> Any:
 
 
 def _stored(value: Any, place: str, arrays: dict[str, Any]) -> list[Any]:
-    """Add an array to those of the file; return its name in the file, its dtype and its shape.
-
-    Raises:
-        SaveError: its dtype has no portable representation.
-    """
+    """Add an array to those of the file; return its name in the file, its dtype and its shape."""
     array = np.asarray(value, order="C")
     dtype = array.dtype
     if dtype.kind not in _PLAIN_KINDS + _BYTES_KINDS or dtype.char in "gG":
@@ -287,11 +279,7 @@ def _sync_folder(folder: str) -> None:
 
 
 def _contents(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """Return the outline in a file, and its arrays.
-
-    Raises:
-        LoadError: it is not a complete file of `save`.
-    """
+    """Return the outline in a file, and its arrays."""
     safetensors = _safetensors()
     with open(path, "rb"):  # raises Python's own error for a missing or unreadable file
         pass
@@ -315,11 +303,7 @@ def _contents(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
 
 
 def _read(node: object, arrays: dict[str, Any], like: object, place: str) -> Any:
-    """Return the tree of an outline, in the containers of `like`.
-
-    Raises:
-        LoadError: `like` has another structure.
-    """
+    """Return the tree of an outline, in the containers of `like`."""
     if isinstance(node, dict):
         kind, keys, nodes = node["kind"], node["keys"], node["children"]
         inside = [_ANY] * len(nodes) if like is _ANY else _inside(like, node, place)
@@ -335,11 +319,7 @@ def _read(node: object, arrays: dict[str, Any], like: object, place: str) -> Any
 
 
 def _inside(like: Any, node: dict[str, Any], place: str) -> list[Any]:
-    """Return the children of `like` in the order of those in the file.
-
-    Raises:
-        LoadError: it is another container, or has other children.
-    """
+    """Return the children of `like` in the order of those in the file."""
     kind, keys = node["kind"], node["keys"]
     if _kind(like) != kind or (kind == "node" and type(like).__name__ != node["class"]):
         raise errors.LoadError(

@@ -21,7 +21,7 @@ import fgrad.core  # noqa: F401  # first, so that threads import it in one order
 from fgrad import errors
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, boxed, strip_ended
-from fgrad.core.tree import flatten, paths, unflatten
+from fgrad.core.tree import flatten, paths, tree_map, unflatten
 from fgrad.transforms.calls import name_of
 from fgrad.transforms.jacobians import hessian, jacfwd, jacobian, jacrev
 from fgrad.transforms.reverse import value_and_grad
@@ -102,12 +102,7 @@ def _is_false(condition: object) -> bool:
 
 
 def _matrix(covariance: object, flat: _Flat) -> Any:
-    """Return a covariance as a matrix over all elements.
-
-    Raises:
-        ShapeError: its shape does not match the mean.
-        ParameterError: it is not symmetric, or has negative or missing variances.
-    """
+    """Return a covariance as a matrix over all elements."""
     matrix = _as_matrix(covariance, flat)
     diagonal = np.diagonal(matrix)
     if _is_false(np.all(np.isfinite(matrix))) or _is_false(np.all(diagonal >= 0)):
@@ -251,8 +246,7 @@ def _check_variances(variances: Any, out: _Flat) -> None:
 
 
 def _boxes(tree: object) -> Any:
-    leaves, treedef = flatten(tree)
-    return unflatten(treedef, [boxed(strip_ended(leaf)[()]) for leaf in leaves])
+    return tree_map(lambda leaf: boxed(strip_ended(leaf)[()]), tree)
 
 
 # Errors of fitted parameters

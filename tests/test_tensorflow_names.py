@@ -339,6 +339,7 @@ def test_reshape_to_sizes_that_only_a_run_knows(session):
 def test_gather_from_unknown_sizes(session):
     x, places = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(tf.int32, [None])
     assert tf.gather(x, [100, 200]).shape.as_list() == [2, 3]
+    assert tf.gather(params=x, indices=[100, 200]).shape.as_list() == [2, 3]
     assert tf.gather(x, [100], axis=1).shape.as_list() == [None, 1]
     assert tf.gather(x, places).shape.as_list() == [None, 3]
     assert tf.gather(tf.constant([[1.0]]), places).shape.as_list() == [None, 1]

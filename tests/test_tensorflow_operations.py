@@ -1129,6 +1129,11 @@ def test_values_that_do_not_fit(call, message):
         (lambda: nn.max_pool(IMAGES, 6, 1, "VALID"), r"windows of \(6, 6\) do not fit into images of \(5, 4\)"),
         (lambda: initializers.Orthogonal()([3]), r"at least two axes, but the shape is \(3,\)"),
         (lambda: initializers.Identity()([3]), r"an identity matrix has two axes, but the shape is \(3,\)"),
+        (lambda: arrays.tile(X, [2]), r"multiples must have an element for each axis.* shape \(2, 3\), and has 1"),
+        (lambda: arrays.slice(X, [0, 0, 0], [1, 1]), "begin must have an element for each axis.*, and has 3"),
+        (lambda: arrays.slice(X, [0, 0], [1]), "size must have an element for each axis.*, and has 1"),
+        (lambda: arrays.pad(X, [[1, 1]]), "paddings must have an element for each axis.*, and has 1"),
+        (lambda: arrays.pad(X, [[1, 1]], "REFLECT"), "paddings must have an element for each axis.*, and has 1"),
     ],
 )
 def test_shapes_that_do_not_fit(call, message):

@@ -8,7 +8,6 @@ import fgrad.interop.interchange
 import fgrad.interop.pandas_columns
 import fgrad.interop.scipy_matrices
 import fgrad.interop.scipy_names
-import fgrad.interop.ufuncs
 import fgrad.ops
 from fgrad.core.heap import keep_freed_memory as _keep_freed_memory
 

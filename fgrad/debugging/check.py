@@ -234,26 +234,24 @@ class _Call:
 
     def plain(self) -> Any:
         """Call the function with plain copies of its tensors and arrays."""
-        args, keywords = list(self._args), dict(self._keywords)
-        rest = iter(self.points)
-        for place, treedef, leaves, checked in self._leaves:
-            leaves = [np.array(next(rest))[()] if i in checked else leaf for i, leaf in enumerate(leaves)]
-            holder: Any = args if isinstance(place, int) else keywords
-            holder[place] = unflatten(treedef, leaves)
-        args, keywords = tree_map(_plain_copy, (args, keywords))
+        args, keywords = tree_map(_plain_copy, self._arguments([np.array(point)[()] for point in self.points]))
         return self.function(*args, **keywords)
 
     def __call__(self, *points: Any) -> Any:
         """Call the function with other arrays in place of its points, as tensors."""
+        args, keywords = self._arguments(
+            [point if type(point) in BOXES else box(np.asarray(point)[()], UNTRACED, None) for point in points]
+        )
+        return self.function(*args, **keywords)
+
+    def _arguments(self, points: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of the function, with others in place of its points."""
         args, keywords, rest = list(self._args), dict(self._keywords), iter(points)
         for place, treedef, leaves, checked in self._leaves:
-            leaves = list(leaves)
-            for i in checked:
-                point = next(rest)
-                leaves[i] = point if type(point) in BOXES else box(np.asarray(point)[()], UNTRACED, None)
+            leaves = [next(rest) if i in checked else leaf for i, leaf in enumerate(leaves)]
             holder: Any = args if isinstance(place, int) else keywords
             holder[place] = unflatten(treedef, leaves)
-        return self.function(*args, **keywords)
+        return args, keywords
 
 
 def _plain_copy(leaf: object) -> Any:
@@ -488,13 +486,7 @@ _SMALLER = 4
 
 
 def _extrapolated(moved: Callable[[float], float], step: float, epsilon: float = 2.0**-52) -> tuple[float, float]:
-    """Return the derivative at 0 by central differences, extrapolated to step 0, and its estimated error.
-
-    Args:
-        moved: the function.
-        step: the largest step.
-        epsilon: the relative rounding error of its values.
-    """
+    """Return the derivative at 0 by central differences, extrapolated to step 0, and its estimated error."""
     best, error = math.nan, math.inf
     rows: list[list[float]] = []
     for _ in range(_STEPS):

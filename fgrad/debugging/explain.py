@@ -42,6 +42,7 @@ from fgrad.transforms.linearization import differentiable, gradient_at_edge
 from fgrad.transforms.running import check_result, is_number
 from fgrad.typing import Array
 
+_WITHOUT_NUMBERS = {"none": "None", "unknown": "no longer known", "zero": "zero"}
 _ONE_LINE = 8
 _MOST_REASONS = 5
 
@@ -74,12 +75,8 @@ class Explanation:
     def title(self) -> str:
         """Return the first line of the text."""
         name = f"The gradient with respect to {self.source}"
-        if self.status == "none":
-            return f"{name} is None."
-        if self.status == "unknown":
-            return f"{name} is no longer known."
-        if self.status == "zero":
-            return f"{name} is zero."
+        if self.status in _WITHOUT_NUMBERS:
+            return f"{name} is {_WITHOUT_NUMBERS[self.status]}."
         if self.status == "not finite":
             return f"{name} is not finite: {shown(self.gradient)}"
         count, zeros = self.gradient.size, self.gradient.size - counted(self.gradient)[0]

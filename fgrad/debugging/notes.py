@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from typing_extensions import override
@@ -25,6 +25,8 @@ from fgrad.core.reverse import Parts, ZeroPullback
 from fgrad.core.trace import Observer, observed_by, running
 from fgrad.debugging.reports import counted, shown
 from fgrad.ops.tracing import raw_array
+
+T = TypeVar("T")
 
 Place = tuple[str, int]
 
@@ -80,7 +82,7 @@ class NotedPullback:
 
     def __call__(self, cotangent: Any) -> Any:
         is_operation = self.note.kind != "part"
-        with _rule_of(self.note) if is_operation else contextlib.nullcontext():
+        with _set_to(_rule, self.note) if is_operation else contextlib.nullcontext():
             passed = finished(self.pullback(finished(cotangent)))
         if _raising.get():
             _check(self.note, "reverse" if is_operation else "", "cotangent", [cotangent], [passed])
@@ -88,13 +90,14 @@ class NotedPullback:
 
 
 @contextlib.contextmanager
-def _rule_of(note: Note) -> Iterator[None]:
-    before = _rule.get()
-    _rule.set(note)
+def _set_to(variable: ContextVar[T], value: T) -> Iterator[None]:
+    """Return a block in which a variable of the context has a value."""
+    before = variable.get()
+    variable.set(value)
     try:
         yield
     finally:
-        _rule.set(before)
+        variable.set(before)
 
 
 def _noted(primitive: Primitive, args: Sequence[Any], result: Any) -> Note:
@@ -143,7 +146,7 @@ class _Noting(Observer):
     @override
     def push(self, primitive: Primitive, tangents: Sequence[Any], args: Sequence[Any], ans: Any, go_on: Any) -> Any:
         note = _noted(primitive, args, ans)
-        with _rule_of(note):
+        with _set_to(_rule, note):
             moved = go_on()
         if _raising.get():
             _check(note, "forward", "tangent", tangents, [moved])
@@ -161,26 +164,15 @@ def noting(raising: bool = False, look: Look | None = None) -> Iterator[None]:
         raising: raise at the first value that is not finite.
         look: a function called for every operation.
     """
-    raised, looks = _raising.get(), _looks.get()
-    _raising.set(raised or raising)
-    _looks.set(looks if look is None else (*looks, look))
-    try:
-        with contextlib.nullcontext() if _NOTING in running.observers else observed_by(_NOTING):
-            yield
-    finally:
-        _raising.set(raised)
-        _looks.set(looks)
-
-
-@contextlib.contextmanager
-def raising_nothing() -> Iterator[None]:
-    """Return a context in which values that are not finite do not raise, also inside other blocks."""
-    before = _raising.get()
-    _raising.set(False)
-    try:
+    looks = _looks.get() if look is None else (*_looks.get(), look)
+    observed = contextlib.nullcontext() if _NOTING in running.observers else observed_by(_NOTING)
+    with _set_to(_raising, raising or _raising.get()), _set_to(_looks, looks), observed:
         yield
-    finally:
-        _raising.set(before)
+
+
+def raising_nothing() -> contextlib.AbstractContextManager[None]:
+    """Return a context in which values that are not finite do not raise, also inside other blocks."""
+    return _set_to(_raising, False)
 
 
 def debug_lines() -> contextlib.AbstractContextManager[None]:
@@ -269,9 +261,6 @@ def _check(note: Note, mode: str, what: str, given: Sequence[Any], result: Seque
         mode: "reverse" or "forward" for a rule, empty for the operation itself.
         what: the kind of the given values.
         given, result: the values.
-
-    Raises:
-        NonFiniteError: the result has a NaN, or an infinity that the given values do not have.
     """
     made = _worst(result)
     if not made or note.kind == "guard":  # infinities of its own derivative are masked afterwards

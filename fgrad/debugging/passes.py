@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,14 +94,11 @@ class _Event(NamedTuple):
     sizes: tuple[int, int]
 
 
-class _Watched:
-    """The pullback of an edge, which records its applications."""
+def _watched(edge: Edge, events: list[_Event]) -> Callable[[Any], Any]:
+    """Return the pullback of an edge, which records its applications."""
+    pullback: Any = edge.pullback
 
-    def __init__(self, edge: Edge, events: list[_Event]) -> None:
-        self.edge, self.events = edge, events
-
-    def __call__(self, cotangent: Any) -> Any:
-        pullback: Any = self.edge.pullback
+    def pulled(cotangent: Any) -> Any:
         cotangent = finished(cotangent)
         passed = finished(pullback(cotangent))
         came, left = arrays_in(cotangent), arrays_in(passed)
@@ -110,8 +107,10 @@ class _Watched:
         if any(after[1:]) or after[0] < before[0]:
             texts = (*(f"cotangent: {shown(x)}" for x in came), *(f"gave: {shown(x)}" for x in left))
         sizes = sum(map(np.size, came)), sum(map(np.size, left))
-        self.events.append(_Event(self.edge, before, after, texts, sizes))
+        events.append(_Event(edge, before, after, texts, sizes))
         return passed
+
+    return pulled
 
 
 def _total(arrays: Iterable[Any]) -> tuple[int, bool, bool]:
@@ -139,7 +138,7 @@ class Pass:
         self.events: list[_Event] = []
         ours = set(map(id, live))
         watched: list[Entry] = [
-            edge.pulled_by(_Watched(edge, self.events)) if id(edge) in ours else edge for edge in edges
+            edge.pulled_by(_watched(edge, self.events)) if id(edge) in ours else edge for edge in edges
         ]
         self.cotangents = pull_back(watched, cotangents, {key})
 

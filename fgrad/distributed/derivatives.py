@@ -85,11 +85,7 @@ def _run_hvp(function: Callable[..., Any], args: tuple[Any, ...], keywords: dict
 
 
 def _arguments(name: str, wanted: Sequence[str], args: tuple[Any, ...], keywords: dict[str, Any]) -> list[Any]:
-    """Return the arguments of a call, in order.
-
-    Raises:
-        ParameterError: the arguments are invalid.
-    """
+    """Return the arguments of a call, in order."""
     given = dict(zip(wanted, args, strict=False)) | keywords
     if len(args) > len(wanted) or len(args) + len(keywords) != len(wanted) or set(given) != set(wanted):
         raise errors.ParameterError(
@@ -159,12 +155,7 @@ def hvp(loss: Callable[..., Any], *, client: Any = None) -> Callable[..., Any]:
 
 
 class VariableGradients:
-    """The sum of a loss that reads variables, and its gradients.
-
-    Args:
-        loss: takes one part.
-        client: of the cluster, or None.
-    """
+    """The sum of a loss that reads variables, and its gradients."""
 
     def __init__(self, loss: Callable[[Any], Any], client: Any) -> None:
         self._loss, self._totals = loss, Totals(checked_client(client))

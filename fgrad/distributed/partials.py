@@ -58,13 +58,7 @@ def share(number: int, part: Any, sent: Sent, point: Point) -> Share | Failure:
 
 
 def share_of(compute: Callable[[], Any], number: int, kept: Callable[[Exception], Exception]) -> Share | Failure:
-    """Return the result of a computation, or its failure.
-
-    Args:
-        compute: returns a list of terms to be added, and aux.
-        number: the number of the part.
-        kept: maps an exception to its stored form.
-    """
+    """Return the result of a computation of one part, or its failure, with the exception as `kept` stores it."""
     try:
         terms, aux = compute()
         return Share([strip_ended(term) for term in terms], tree_map(strip_ended, aux))

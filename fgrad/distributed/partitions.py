@@ -122,16 +122,7 @@ class Partitions:
 
 
 def as_partitions(given: Any, client: Any, before: Partitions | None = None) -> Partitions:
-    """Return partitions from a user's argument.
-
-    Args:
-        given: partitions, or the parts themselves.
-        client: a client of the cluster, or None.
-        before: the partitions of the previous call, which are reused if the parts are the same.
-
-    Raises:
-        ParameterError: as for `Partitions`, or the partitions belong to another client.
-    """
+    """Return partitions from a user's argument; those of the previous call, if the parts are the same."""
     if isinstance(given, Partitions):
         if given.client is not client:
             raise errors.ParameterError(f"the partitions are {given!r}, and the client is {client!r}.")
@@ -152,11 +143,7 @@ def digest_of(part: Any) -> str:
 
 
 def checked_client(client: Any) -> Any:
-    """Return a client.
-
-    Raises:
-        ParameterError: it is not a client.
-    """
+    """Return a client, after a check that it is one."""
     if client is not None and (not isinstance(client, distributed.Client) or client.asynchronous):
         raise errors.ParameterError(
             f"client must be a distributed.Client that is not asynchronous, but it is {client!r:.200}.\n"
@@ -166,12 +153,8 @@ def checked_client(client: Any) -> Any:
 
 
 def _checked_parts(parts: object, client: object) -> list[Any]:
-    """Return parts as a list.
-
-    Raises:
-        ParameterError: the argument is not a list of parts.
-    """
-    if not isinstance(parts, Iterable) or isinstance(parts, (np.ndarray, dict, str)) or _is_lazy(parts):
+    """Return parts as a list."""
+    if not isinstance(parts, Iterable) or isinstance(parts, (np.ndarray, dict, str)) or is_dask_collection(parts):
         raise errors.ParameterError(
             f"the partitions must be a list of parts, but their type is {type(parts).__name__}.\n"
             "Write [part, ...]; for a dask collection, distributed.futures_of(client.persist(collection))."
@@ -180,7 +163,7 @@ def _checked_parts(parts: object, client: object) -> list[Any]:
     if not found:
         raise errors.ParameterError("there are no partitions: the list is empty.")
     for number, part in enumerate(found):
-        if _is_lazy(part):
+        if is_dask_collection(part):
             raise errors.ParameterError(
                 f"partition {number} is a {type(part).__name__}, which dask would compute anew at each step.\n"
                 "Pass futures, which are computed once: client.compute(parts)."
@@ -188,10 +171,6 @@ def _checked_parts(parts: object, client: object) -> list[Any]:
         if client is None and _futures_in(part):
             raise errors.ParameterError(f"partition {number} is on a cluster: pass its client, client=client.")
     return found
-
-
-def _is_lazy(part: object) -> bool:
-    return bool(is_dask_collection(part))
 
 
 def _futures_in(part: Any) -> list[Any]:

@@ -83,11 +83,7 @@ class Program:
         return Sent(hashlib.blake2b(classes + body).hexdigest(), classes, body)
 
     def point(self, trees: Sequence[Any]) -> Point:
-        """Return the numbers of a step, with the current values of variables.
-
-        Raises:
-            ExportError: one of them is traced.
-        """
+        """Return the numbers of a step, with the current values of variables."""
         leaves = [[_plain(leaf) for leaf in flatten(tree)[0]] for tree in trees]
         return Point(leaves, [(v.name, v.trainable, _plain(v)) for v in self._variables])
 
@@ -140,11 +136,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # which is Any
 
 
 def _plain(leaf: object) -> Any:
-    """Return a leaf as a number or array that can be sent.
-
-    Raises:
-        ExportError: it is traced.
-    """
+    """Return a leaf as a number or array that can be sent."""
     value = strip_ended(leaf)
     if type(value) is Tensor:
         raise errors.ExportError("fgrad.distributed", errors.users_line())

@@ -124,12 +124,7 @@ def run(
 
 
 def _subject(loss: Any, params: object, parts: Partitions, optimizer: Optimizer, state: State | None) -> Subject:
-    """Return the parameters to be optimized.
-
-    Raises:
-        StructureError, NoVariablesError: `params` mixes variables and arrays, or is empty.
-        ParameterError: `state` is given together with variables.
-    """
+    """Return the parameters to be optimized."""
     if params is None:
         raise errors.NoVariablesError("run needs the variables, or the container of arrays, but params is None.")
     if not are_variables(params):
@@ -147,15 +142,7 @@ def _subject(loss: Any, params: object, parts: Partitions, optimizer: Optimizer,
 
 
 class _File:
-    """The file of a run.
-
-    Args:
-        path: the path of the file.
-        every: the number of steps between saves.
-        params: the initial parameters.
-        optimizer: the optimizer; its schedules may have a state.
-        count: the number of partitions, which determines the order of sums.
-    """
+    """The file of a run, with the number of partitions, which determines the order of sums."""
 
     def __init__(self, path: str, every: int, params: object, optimizer: Optimizer, count: int) -> None:
         self._path, self._every, self._optimizer, self._count = path, every, optimizer, count
@@ -186,12 +173,7 @@ class _File:
         self._steps = steps
 
     def restored(self, history: History, params: object, state: State | None) -> tuple[Any, State | None]:
-        """Return the initial parameters and state, and fill the history; without a file, the given ones.
-
-        Raises:
-            LoadError: the file is damaged, or belongs to another run.
-            StateError: the file belongs to another optimizer.
-        """
+        """Return the initial parameters and state, and fill the history; without a file, the given ones."""
         if not os.path.exists(self._path):
             return params, state
         content = saving.load(self._path)
@@ -212,11 +194,7 @@ class _File:
         return params, unflatten(like, content["state"])
 
     def _check(self, content: object, planned: int) -> None:
-        """Reject the file of another run.
-
-        Raises:
-            LoadError: the file belongs to another run.
-        """
+        """Reject the file of another run."""
         if not isinstance(content, dict) or content.get("kind") != _KIND:
             raise errors.LoadError(f"{self._path!r} is not a file of fgrad.distributed.run.")
         different = ""

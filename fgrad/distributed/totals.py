@@ -37,11 +37,7 @@ Sum = tuple[Share | Failure, list[Any]]
 
 
 class Totals:
-    """Computes sums over partitions; caches the data that it has sent.
-
-    Args:
-        client: a client of the cluster, or None.
-    """
+    """Computes sums over partitions; caches the data that it has sent."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -49,17 +45,7 @@ class Totals:
         self._sent: tuple[str, Any] | None = None
 
     def total(self, program: Program, trees: list[Any], given: Any) -> tuple[list[Any], list[Any]]:
-        """Return the sum of a function's results over all parts, and the aux of each.
-
-        Args:
-            program: the function.
-            trees: the containers at which it is computed.
-            given: partitions, or parts.
-
-        Raises:
-            PartitionError: the loss failed for a part, or the part is lost.
-            ExportError: a number in the containers is traced.
-        """
+        """Return the sum of a function's results over all parts, at containers `trees`, and the aux of each."""
         self._partitions = partitions = as_partitions(given, self.client, self._partitions)
         if self.client is None:
             total, aux = _here(program, program.point(trees), partitions)

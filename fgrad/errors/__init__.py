@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -62,6 +62,13 @@ class FgradError(Exception):
         place = "" if _PLACED.search(message) else f"\n  at {users_line()}"
         super().__init__(f"{message}{place}\n(help: fgrad.errors.{type(self).__name__})")
 
+    @classmethod
+    def _saying(cls, message: str) -> Self:
+        """Return the error with a message of its own, in place of the one that its class makes."""
+        error = cls.__new__(cls)
+        FgradError.__init__(error, message)
+        return error
+
     def __reduce__(self) -> Any:
         return _restored, (type(self), str(self)), self.__dict__ or None  # among others the notes
 
@@ -104,12 +111,7 @@ class DetachedError(FgradError, TypeError):
 
     @classmethod
     def of_number(cls, function: str, line: str) -> DetachedError:
-        """Return the error for a function that requests a plain number from a traced tensor.
-
-        Args:
-            function: the function as users write it, such as `math.sin` or `float`; empty if it is unknown.
-            line: the user's line.
-        """
+        """Return the error for a function that requests a plain number from a traced tensor."""
         return cls(
             f"{_AS_WRITTEN.get(function, function)} requested a plain number from a traced tensor; its derivative "
             f"would be lost.\n  at {line}\n{instead_of_number(function)}"
@@ -315,10 +317,7 @@ _ARRAY_REMEDIES = (
         "rng.normal(x, s): make rng by fg.random.default_rng(seed), which differentiates its draws; or draw numbers "
         "that do not depend on x, then shift and scale them: x + s * rng.normal().",
     ),
-    (
-        r"vectorize\(.*otypes",
-        "np.vectorize(f, otypes=[float]) makes a plain array: omit otypes, or write fg.vmap(f).",
-    ),
+    (r"vectorize\(.*otypes", "np.vectorize(f, otypes=[float]) makes a plain array: omit otypes, or write fg.vmap(f)."),
     (
         r"vectorize\((?!.*otypes)",
         "np.vectorize(f):  call f itself if it is made of NumPy's functions, or write fg.vmap(f); or omit otypes.",
@@ -475,13 +474,7 @@ class OverwrittenError(FgradError, RuntimeError):
     """
 
     def __init__(
-        self,
-        name: str,
-        shape: tuple[int, ...],
-        line: str,
-        what: str = "overwritten",
-        written: str = "",
-        count: int = 1,
+        self, name: str, shape: tuple[int, ...], line: str, what: str = "overwritten", written: str = "", count: int = 1
     ) -> None:
         array = f"a plain array of shape {shape}" + (f" (or one of {count - 1} more)" if count > 1 else "")
         super().__init__(
@@ -493,20 +486,11 @@ class OverwrittenError(FgradError, RuntimeError):
 
     @classmethod
     def of_attribute(cls, name: str, attribute: str, line: str) -> OverwrittenError:
-        """Return the error for a function that runs again, after an attribute that it uses was overwritten.
-
-        Args:
-            name: the name of the function.
-            attribute: the attribute with its owner, such as `Model.rate`.
-            line: the user's line.
-        """
-        error = cls.__new__(cls)
-        FgradError.__init__(
-            error,
+        """Return the error for a function that runs again, after an attribute that it uses was overwritten."""
+        return cls._saying(
             f"{name} refers to {attribute}, which was overwritten before the backward pass needed it.\n  at {line}\n"
-            "Pass it as an argument, or store it in a variable or in an instance of your own class, which are copied.",
+            "Pass it as an argument, or store it in a variable or in an instance of your own class, which are copied."
         )
-        return error
 
 
 class RerunError(FgradError, RuntimeError):
@@ -589,12 +573,7 @@ class InPlaceError(FgradError, TypeError):
 
     @classmethod
     def of_lent(cls, made: str, line: str) -> InPlaceError:
-        """Return the error for a write to a tensor while a plain array of its elements is in use.
-
-        Args:
-            made: the user's line where the array was made.
-            line: the user's line of the write.
-        """
+        """Return the error for a write to a tensor while a plain array of its elements is in use."""
         return cls._saying(
             "a traced tensor is written to while a plain array that NumPy made of it, as by np.asarray, is in use; the "
             f"write would not show in that.\n  made at {made}\n  written at {line}\n"
@@ -603,12 +582,7 @@ class InPlaceError(FgradError, TypeError):
 
     @classmethod
     def of_branch(cls, name: str, line: str) -> InPlaceError:
-        """Return the error for a write of a branch into a tensor from outside, where all branches are recorded.
-
-        Args:
-            name: the branch.
-            line: the user's line that calls it.
-        """
+        """Return the error for a write of a branch into a tensor from outside, where all branches are recorded."""
         return cls._saying(
             f"{name} writes into a tensor from outside of it, and it is recorded although another one may run.\n"
             f"  at {line}\nReturn the new value, or write into a copy, such as y.copy()."
@@ -616,14 +590,7 @@ class InPlaceError(FgradError, TypeError):
 
     @classmethod
     def of_argument(cls, name: str, of_rule: bool, line: str, is_locked: bool = False) -> InPlaceError:
-        """Return the error for a write of a function with a custom derivative into one of its arguments.
-
-        Args:
-            name: the function.
-            of_rule: whether its rule writes, into an argument or a result that it has kept.
-            line: the user's line of the write, or of the call.
-            is_locked: whether it is known only that a large array was to be written to, or to be one for writing.
-        """
+        """Return the error for a write of a function with a custom derivative, or of its rule, into an argument."""
         what = f"a rule gives the derivative of {name}, and {name} writes into one of its arguments"
         if of_rule:
             what = f"the rule of {name} writes into an argument or a result that it has kept"
@@ -632,12 +599,7 @@ class InPlaceError(FgradError, TypeError):
 
     @classmethod
     def of_residuals(cls, name: str, line: str) -> InPlaceError:
-        """Return the error for a rule that is called again after it has changed what it keeps.
-
-        Args:
-            name: the function.
-            line: the user's line that calls the rule.
-        """
+        """Return the error for a rule that is called again after it has changed what it keeps."""
         return cls._saying(
             f"the rule of {name} has changed what it keeps for the backward pass, and is called again.\n  at {line}\n"
             "Write into a copy, such as np.array(x)."
@@ -645,13 +607,7 @@ class InPlaceError(FgradError, TypeError):
 
     @classmethod
     def of_shared(cls, name: str, written: str, other: str, line: str) -> InPlaceError:
-        """Return the error for a compiled function that writes into an argument which shares memory with another one.
-
-        Args:
-            name: the function.
-            written, other: labels of the arguments.
-            line: the user's line of the call.
-        """
+        """Return the error for a compiled function that writes into an argument in the memory of another one."""
         return cls._saying(
             f"{name} writes into its argument {written}, which shares memory with {other}; compiled code treats them "
             f"as separate arrays.\n  at {line}\nPass a copy of one of them."
@@ -659,23 +615,11 @@ class InPlaceError(FgradError, TypeError):
 
     @classmethod
     def of_engine(cls, name: str, written: str, line: str) -> InPlaceError:
-        """Return the error for a write into an argument that is an immutable array of another library.
-
-        Args:
-            name: the function.
-            written: a label of the argument.
-            line: the user's line of the call.
-        """
+        """Return the error for a write into an argument that is an immutable array of another library."""
         return cls._saying(
             f"{name} writes into its argument {written}, and arrays of JAX cannot be written to.\n  at {line}\n"
             "Pass a NumPy array, or write into a copy, such as np.array(x), and return it."
         )
-
-    @classmethod
-    def _saying(cls, message: str) -> InPlaceError:
-        error = cls.__new__(cls)
-        FgradError.__init__(error, message)
-        return error
 
 
 class MissingRuleError(FgradError, TypeError, NotImplementedError):

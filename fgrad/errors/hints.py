@@ -396,16 +396,7 @@ def _instead(module: str, name: str, names: Collection[str]) -> str:
 
 
 def refuse_keywords(called: Callable[..., Any], keywords: Mapping[str, Any], known: Collection[str] = ()) -> None:
-    """Raise if a function or class was called with unknown keywords.
-
-    Args:
-        called: the function or class.
-        keywords: the unexpected keywords.
-        known: names of keywords that the signature does not list.
-
-    Raises:
-        KeywordError: there is an unexpected keyword.
-    """
+    """Raise if a function or class was called with keywords that neither its signature nor `known` has."""
     for name in keywords:
         parameters = inspect.signature(called).parameters.values()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]

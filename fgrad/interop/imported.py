@@ -12,6 +12,7 @@ follow from four methods of a library: run, pull back, push forward, map.
 from __future__ import annotations
 
 import importlib
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -88,15 +89,30 @@ class Library(ABC):
         return function, lambda: None
 
 
+def split(
+    function: Theirs, arrays: Sequence[Any], moving: Sequence[bool], is_moving: Callable[[Any], bool]
+) -> tuple[tuple[Any, ...], Callable[..., tuple[tuple[Any, ...], list[Any]]]]:
+    """Return the differentiated arrays, and the function of them to the floating-point results, and to all."""
+
+    def run(*moved: Any) -> tuple[tuple[Any, ...], list[Any]]:
+        rest = iter(moved)
+        results = function([next(rest) if own else x for x, own in zip(arrays, moving, strict=True)])
+        return tuple(filter(is_moving, results)), results
+
+    return tuple(itertools.compress(arrays, moving)), run
+
+
+def are_moving(arrays: Leaves) -> list[bool]:
+    """Return which arrays are of floating point."""
+    return [x.dtype.kind in "fc" for x in arrays]
+
+
 def load(module: str, install: str = "") -> Any:
     """Return a module of an optional library.
 
     Args:
         module: the name of the module.
         install: the argument of `pip install`; by default the extra of that name.
-
-    Raises:
-        MissingExtraError: it is not installed.
     """
     try:
         return importlib.import_module(module)
@@ -148,12 +164,7 @@ def _native(x: Any) -> Any:
 
 
 def _results(library: Library, function: Callable[..., Any], result: Any) -> tuple[list[Any], list[Any]]:
-    """Return the arrays in the result of a function, and its structure.
-
-    Raises:
-        ClosureError: the result contains a tensor.
-        OutputError: a leaf of the result is not an array of the library.
-    """
+    """Return the arrays in the result of a function, and its structure."""
     results, treedef = flatten(result)
     wrong = [x for x in results if not library.is_result(x)]
     if any(isinstance(x, (Tensor, Variable)) for x in wrong):
@@ -248,7 +259,7 @@ class _Linearization:
                 else:
                     results, kept = library.pushing(operation.theirs, leaves)
         again.has_run()
-        inside, outside = _moving(leaves), _moving(results)
+        inside, outside = are_moving(leaves), are_moving(results)
         likes = [(x.shape, x.dtype) for x in results]
 
         def pull(cotangents: Leaves, variables: Variables) -> Leaves:
@@ -290,10 +301,6 @@ class _Again:
         with self._states.again():
             results: list[Any] = self._theirs(arrays)
         return results
-
-
-def _moving(arrays: Leaves) -> list[bool]:
-    return [x.dtype.kind in "fc" for x in arrays]
 
 
 def _conformed(direction: Any, shape: tuple[int, ...], dtype: Any) -> Any:

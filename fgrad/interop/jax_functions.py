@@ -14,7 +14,7 @@ import numpy as np
 from typing_extensions import override
 
 from fgrad import errors
-from fgrad.interop.imported import Library, Numbers, Theirs, call, load
+from fgrad.interop.imported import Library, Numbers, Theirs, are_moving, call, load, split
 from fgrad.rules.rule import Leaves
 from fgrad.transforms.calls import decorator
 from fgrad.typing import DTypeLike
@@ -53,9 +53,8 @@ class _Jax(Library):
 
     @override
     def pulling(self, function: Theirs, arrays: Leaves, name: str | None) -> tuple[list[Any], Numbers]:
-        moving = [x.dtype.kind in "fc" for x in arrays]
-        split = _Split(self, function, self._over(arrays), moving)
-        _, pull, all_results = self._jax.vjp(split, *split.moved, has_aux=True)
+        moved, run = split(function, self._over(arrays), are_moving(arrays), self._is_moving)
+        _, pull, all_results = self._jax.vjp(run, *moved, has_aux=True)
 
         def pulled(cotangents: Leaves) -> Leaves:
             return self._back(self._pulled_back(pull, self._over(cotangents)), [*arrays, *cotangents])
@@ -64,9 +63,8 @@ class _Jax(Library):
 
     @override
     def pushing(self, function: Theirs, arrays: Leaves) -> tuple[list[Any], Numbers]:
-        moving = [x.dtype.kind in "fc" for x in arrays]
-        split = _Split(self, function, self._over(arrays), moving)
-        _, push, all_results = self._jax.linearize(split, *split.moved, has_aux=True)
+        moved, run = split(function, self._over(arrays), are_moving(arrays), self._is_moving)
+        _, push, all_results = self._jax.linearize(run, *moved, has_aux=True)
 
         def pushed(tangents: Leaves) -> Leaves:
             return self._back(push(*self._over(tangents)), [*arrays, *tangents])
@@ -76,8 +74,8 @@ class _Jax(Library):
     @override
     def pulled(self, function: Theirs, moving: Sequence[bool]) -> Theirs:
         def pulled(arrays: list[Any]) -> list[Any]:
-            split = _Split(self, function, arrays[: len(moving)], moving)
-            _, pull, _ = self._jax.vjp(split, *split.moved, has_aux=True)
+            moved, run = split(function, arrays[: len(moving)], moving, self._is_moving)
+            _, pull, _ = self._jax.vjp(run, *moved, has_aux=True)
             return self._pulled_back(pull, arrays[len(moving) :])
 
         return pulled
@@ -85,8 +83,8 @@ class _Jax(Library):
     @override
     def pushed(self, function: Theirs, moving: Sequence[bool]) -> Theirs:
         def pushed(arrays: list[Any]) -> list[Any]:
-            split = _Split(self, function, arrays[: len(moving)], moving)
-            return list(self._jax.jvp(split, split.moved, tuple(arrays[len(moving) :]), has_aux=True)[1])
+            moved, run = split(function, arrays[: len(moving)], moving, self._is_moving)
+            return list(self._jax.jvp(run, moved, tuple(arrays[len(moving) :]), has_aux=True)[1])
 
         return pushed
 
@@ -99,16 +97,12 @@ class _Jax(Library):
         conjugate = self._numpy.conjugate
         return [conjugate(x) for x in pull(tuple(conjugate(ct) for ct in cotangents))]
 
-    def is_moving(self, x: Any) -> bool:
+    def _is_moving(self, x: Any) -> bool:
         """Return whether a result has a derivative."""
         return bool(self._numpy.issubdtype(self._numpy.result_type(x), self._numpy.inexact))
 
     def _over(self, arrays: Leaves) -> list[Any]:
-        """Return JAX arrays, which share memory where JAX can.
-
-        Raises:
-            DtypeError: JAX has no such dtype.
-        """
+        """Return JAX arrays, which share memory where JAX can."""
         theirs = [x if isinstance(x, self._jax.Array) else self._put(np.asarray(x)) for x in arrays]
         for x, there in zip(arrays, theirs, strict=True):
             if there.dtype != x.dtype:
@@ -125,9 +119,6 @@ class _Jax(Library):
         """Return read-only NumPy arrays on the memory of JAX arrays.
 
         Results in the memory of an argument are copied, since its owner may write to it.
-
-        Raises:
-            DtypeError: NumPy has no such dtype.
         """
         shared = [x for x in given if x.nbytes > _SMALL]
         arrays = [np.asarray(x) for x in results]
@@ -138,19 +129,6 @@ class _Jax(Library):
                     "Let it return x.astype(jax.numpy.float32)."
                 )
         return [x.copy() if any(np.may_share_memory(x, each) for each in shared) else x for x in arrays]
-
-
-class _Split:
-    """A function of the differentiated arrays to the floating-point results, with all results as aux."""
-
-    def __init__(self, library: _Jax, function: Theirs, arrays: Sequence[Any], moving: Sequence[bool]) -> None:
-        self._library, self._function, self._arrays, self._moving = library, function, arrays, moving
-        self.moved = tuple(x for x, own in zip(arrays, moving, strict=True) if own)
-
-    def __call__(self, *moved: Any) -> tuple[tuple[Any, ...], list[Any]]:
-        rest = iter(moved)
-        results = self._function([next(rest) if own else x for x, own in zip(self._arrays, self._moving, strict=True)])
-        return tuple(x for x in results if self._library.is_moving(x)), results
 
 
 def _is_wide(dtype: np.dtype[Any]) -> bool:

@@ -30,11 +30,7 @@ def find_partner(kind: type) -> Callable[..., Any] | None:
 
 
 def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
-    """Return the result of an operation on tensors and columns.
-
-    Raises:
-        StructureError: a TypeError; no column could hold the result.
-    """
+    """Return the result of an operation on tensors and columns."""
     ufunc = next(ufunc for ufunc, entry in UFUNCS.items() if entry is primitive)
     args = [strip_ended(x) for x in args]
     if not any(type(x) is Tensor for x in args):
@@ -133,11 +129,7 @@ class _Elementwise:
 
 
 def numbers_of(series: Any) -> Any:
-    """Return the contents of a column: an array of numbers, or a tensor.
-
-    Raises:
-        StructureError: a TypeError; it holds something else, such as text, or marks for missing values.
-    """
+    """Return the contents of a column: an array of numbers, or a tensor."""
     held = getattr(series.array, "tensor", None)
     if type(held) is Tensor:
         return held

@@ -28,11 +28,7 @@ def find_partner(kind: type) -> Callable[..., Any] | None:
 
 
 def _computed(primitive: Primitive, args: Sequence[Any]) -> Any:
-    """Return the result of an operation on tensors and sparse matrices.
-
-    Raises:
-        StructureError: a TypeError; sparse matrices do not support the operation.
-    """
+    """Return the result of an operation on tensors and sparse matrices."""
     sparse: Any = importlib.import_module("fgrad.scipy.sparse.arrays")
     meant = next((compute for ufunc, compute in _OPERATORS.items() if UFUNCS[ufunc] is primitive), None)
     matrix = next(x for x in args if type(x) not in BOXES and sparse.issparse(x))

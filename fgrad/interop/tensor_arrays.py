@@ -194,11 +194,7 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         return tensor.copy() if copy else tensor
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> Any:
-        """Return an array of traced numbers.
-
-        Raises:
-            ArrayConversionError: a TypeError; the conversion needs plain numbers.
-        """
+        """Return an array of traced numbers."""
         concretize.collecting(self.tensor)
         return self.tensor._object_array(dtype, copy)
 
@@ -239,22 +235,14 @@ class TensorArray(OpsMixin, ExtensionArray):  # type: ignore[misc]
         return held(~self.tensor)
 
     def _accumulate(self, name: str, *, skipna: bool = True, **keywords: Any) -> Any:
-        """Return an accumulation by name; where skipped values are missing, the result is missing.
-
-        Raises:
-            UnsupportedError: a NotImplementedError; the name is not supported.
-        """
+        """Return an accumulation by name; where skipped values are missing, the result is missing."""
         if name not in _ACCUMULATING:
             raise _unsupported(name, _ACCUMULATING)
         result = _ACCUMULATING[name][0 if skipna else 1](self.tensor)
         return held(np.where(np.isnan(self.tensor), np.nan, result) if self.tensor.dtype.kind in "fc" else result)
 
     def _reduce(self, name: str, *, skipna: bool = True, keepdims: bool = False, **keywords: Any) -> Any:
-        """Return a reduction by its name.
-
-        Raises:
-            UnsupportedError: a NotImplementedError; the name is not supported.
-        """
+        """Return a reduction by its name."""
         if name not in _SKIPPING or keywords.pop("min_count", 0) > 0:
             raise _unsupported(name, _SKIPPING)
         function = _SKIPPING[name][0 if skipna else 1]

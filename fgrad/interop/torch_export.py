@@ -18,7 +18,8 @@ import numpy as np
 from fgrad import errors
 from fgrad.core.tensor import boxed
 from fgrad.core.tree import flatten, unflatten
-from fgrad.interop.imported import load
+from fgrad.interop.imported import are_moving, load, split
+from fgrad.interop.torch_functions import is_moving
 from fgrad.rules.rule import settled
 from fgrad.transforms.batch import vmap
 from fgrad.transforms.calls import decorator, name_of
@@ -55,7 +56,7 @@ class _Lent:
             results = [settled(x) for x in self.function(arrays)]
         else:
             results, self.pull = _pulling(self.function, arrays, self.wanted)
-        self.outside = [x.dtype.kind in "fc" for x in results]
+        self.outside = are_moving(results)
         return results
 
     def pulled(self) -> Flat:
@@ -69,7 +70,7 @@ class _Lent:
 
         def pushed(arrays: list[Any]) -> list[Any]:
             moved, run = _split(self.function, arrays[:count], moving)
-            return jvp(run, moved, arrays[count:], has_aux=True)[1]  # type: ignore[no-any-return]
+            return list(jvp(run, moved, arrays[count:], has_aux=True)[1])
 
         return pushed
 
@@ -78,23 +79,16 @@ class _Lent:
         return vmap(self.function, in_axes=(list(axes),))
 
 
-def _split(function: Flat, arrays: list[Any], wanted: Sequence[bool]) -> tuple[list[Any], Callable[..., Any]]:
+def _split(function: Flat, arrays: list[Any], wanted: Sequence[bool]) -> tuple[tuple[Any, ...], Callable[..., Any]]:
     """Return the differentiated arrays, and the function of them to the floating-point results, and to all."""
-
-    def run(*moved: object) -> tuple[list[Any], list[Any]]:
-        rest = iter(moved)
-        results = function([next(rest) if own else x for x, own in zip(arrays, wanted, strict=True)])
-        results = [settled(x) for x in results]
-        return [x for x in results if x.dtype.kind in "fc"], results
-
-    return [x for x, own in zip(arrays, wanted, strict=True) if own], run
+    return split(lambda arrays: list(map(settled, function(arrays))), arrays, wanted, lambda x: x.dtype.kind in "fc")
 
 
 def _pulling(function: Flat, arrays: list[Any], wanted: Sequence[bool]) -> tuple[list[Any], Any]:
     """Return the results of a function and its pullback, on lists."""
     moved, run = _split(function, arrays, wanted)
     _, pull, results = vjp(run, *moved, has_aux=True)
-    return [settled(x) for x in results], lambda cotangents: list(pull(cotangents))
+    return [settled(x) for x in results], lambda cotangents: list(pull(tuple(cotangents)))
 
 
 @functools.cache
@@ -114,12 +108,12 @@ def _operation() -> Any:
             ctx.lent, *tensors = inputs
             ctx.save_for_backward(*tensors)  # PyTorch rejects the backward pass if one of them was modified
             ctx.save_for_forward(*tensors)
-            ctx.mark_non_differentiable(*(x for x in output if not _is_moving(x)))
+            ctx.mark_non_differentiable(*(x for x in output if not is_moving(x)))
 
         @staticmethod
         def backward(ctx: Any, *cotangents: object) -> Any:
             lent, tensors = ctx.lent, ctx.saved_tensors
-            wanted = [bool(need) and _is_moving(x) for need, x in zip(ctx.needs_input_grad[1:], tensors, strict=True)]
+            wanted = [bool(need) and is_moving(x) for need, x in zip(ctx.needs_input_grad[1:], tensors, strict=True)]
             given = [ct for ct, own in zip(cotangents, lent.outside, strict=True) if own]
             followed = torch.is_grad_enabled() or not all(_is_alone(torch, x) for x in [*tensors, *given])
             if lent.pull is None or lent.wanted != wanted or followed:
@@ -132,7 +126,7 @@ def _operation() -> Any:
         @staticmethod
         def jvp(ctx: Any, _: object, *tangents: object) -> tuple[Any, ...]:
             lent, tensors = ctx.lent, ctx.saved_tensors
-            moving = [t is not None and _is_moving(x) for t, x in zip(tangents, tensors, strict=True)]
+            moving = [t is not None and is_moving(x) for t, x in zip(tangents, tensors, strict=True)]
             given = [t for t, own in zip(tangents, moving, strict=True) if own]
             found = iter(_apply(torch, lent.pushed(moving), [*tensors, *given], lent.device))
             return tuple(next(found) if own else None for own in lent.outside)
@@ -143,7 +137,7 @@ def _operation() -> Any:
             moved = [x if axis is None else x.movedim(axis, 0) for x, axis in zip(tensors, axes, strict=True)]
             mapped = lent.mapped([None if axis is None else 0 for axis in axes])
             results = _apply(torch, mapped, moved, lent.device)
-            lent.outside = [_is_moving(x) for x in results]
+            lent.outside = [is_moving(x) for x in results]
             return tuple(results), (0,) * len(results)
 
     return FgradFunction
@@ -165,16 +159,8 @@ def _is_alone(torch: Any, x: Any) -> bool:
     return torch.autograd.forward_ad.unpack_dual(x).tangent is None
 
 
-def _is_moving(x: Any) -> bool:
-    return bool(x.is_floating_point() or x.is_complex())
-
-
 def _arrays(tensors: Sequence[Any]) -> list[Any]:
-    """Return read-only fgrad tensors on the memory of PyTorch tensors.
-
-    Raises:
-        DtypeError: NumPy has no such dtype.
-    """
+    """Return read-only fgrad tensors on the memory of PyTorch tensors."""
     try:
         arrays = [x.detach().resolve_conj().resolve_neg().cpu().numpy() for x in tensors]
     except TypeError:
@@ -213,11 +199,7 @@ def _run_to_torch(function: Callable[..., Any], args: tuple[Any, ...], keywords:
 
 
 def _results(function: Callable[..., Any], result: Any) -> tuple[list[Any], list[Any]]:
-    """Return the arrays in the result of a function, and its structure.
-
-    Raises:
-        OutputError: a leaf of the result is not an array of numbers.
-    """
+    """Return the arrays in the result of a function, and its structure."""
     leaves, treedef = flatten(result)
     arrays = [settled(x) for x in leaves]
     wrong = [x for x, array in zip(leaves, arrays, strict=True) if getattr(array.dtype, "kind", None) not in {*"biufc"}]

@@ -17,11 +17,16 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.errors.places import depth_of_user
-from fgrad.interop.imported import Library, Numbers, Theirs, call, load
+from fgrad.interop.imported import Library, Numbers, Theirs, call, load, split
 from fgrad.rules.rule import Leaves
 from fgrad.transforms.calls import Decorator, decorator
 
 P = ParamSpec("P")
+
+
+def is_moving(x: Any) -> bool:
+    """Return whether a tensor of PyTorch has a derivative."""
+    return bool(x.is_floating_point() or x.is_complex())
 
 
 class _Torch(Library):
@@ -63,10 +68,10 @@ class _Torch(Library):
         torch = self._torch
         with torch.enable_grad():
             given = self._over(arrays)
-            moved = [x.requires_grad_() for x in given if self.is_moving(x)]
+            moved = [x.requires_grad_() for x in given if is_moving(x)]
             # Copies, since the function may write into them: PyTorch forbids that for leaf tensors of a graph.
             results = function([x.clone() if x.requires_grad else x for x in given])
-        moving = [x for x in results if self.is_moving(x)]
+        moving = [x for x in results if is_moving(x)]
         connected = [x.requires_grad for x in moving]
         if name and moved and moving and not any(connected):
             raise _detached(name)
@@ -139,26 +144,13 @@ class _Torch(Library):
 
         return again, states.keep_used
 
-    def is_moving(self, x: Any) -> bool:
-        """Return whether an array or result has a derivative."""
-        return bool(x.is_floating_point() or x.is_complex())
-
     def _split(self, function: Theirs, arrays: list[Any], moving: Sequence[bool]) -> tuple[tuple[Any, ...], Any]:
-        """Return the differentiated arrays, and the function of them to the floating-point results."""
-
-        def run(*moved: Any) -> tuple[Any, ...]:
-            rest = iter(moved)
-            results = function([next(rest).clone() if own else x for x, own in zip(arrays, moving, strict=True)])
-            return tuple(x for x in results if self.is_moving(x))
-
-        return tuple(x for x, own in zip(arrays, moving, strict=True) if own), run
+        """Return the differentiated arrays, and the function of copies of them to the floating-point results."""
+        moved, run = split(function, arrays, moving, is_moving)
+        return moved, lambda *moved: run(*(x.clone() for x in moved))[0]
 
     def _over(self, arrays: Leaves) -> list[Any]:
-        """Return PyTorch tensors: copies, since a PyTorch function may write into its arguments.
-
-        Raises:
-            DtypeError: PyTorch has no such dtype.
-        """
+        """Return PyTorch tensors: copies, since a PyTorch function may write into its arguments."""
         try:
             return [self._torch.from_numpy(np.array(x)).to(self._device) for x in arrays]
         except TypeError:
@@ -169,11 +161,7 @@ class _Torch(Library):
             ) from None
 
     def _back(self, results: Sequence[Any]) -> list[Any]:
-        """Return copies as NumPy arrays: the function may keep its results, and write into them later.
-
-        Raises:
-            DtypeError: NumPy has no such dtype.
-        """
+        """Return copies as NumPy arrays: the function may keep its results, and write into them later."""
         try:
             return [np.array(x.detach().resolve_conj().resolve_neg().cpu().numpy()) for x in results]
         except TypeError:

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from fgrad import errors
-from fgrad._locks import Lock
 from fgrad.core.tensor import boxed
 from fgrad.core.variable import Cell, Variable, recording
 from fgrad.optimizers.declared import FRACTION, NOT_NEGATIVE
 from fgrad.optimizers.inputs import plain
 from fgrad.optimizers.settings import Hyper, check_hyper, known
-from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
+from fgrad.optimizers.states import KeptByVariable, by_name, by_variable, in_form_of, meet
 
 
-class ExponentialMovingAverage:
+class ExponentialMovingAverage(KeptByVariable):
     """Keeps exponentially weighted averages of variables (Polyak and Juditsky, 1992).
 
         average = decay * average + (1 - decay) * variable
@@ -61,10 +60,8 @@ class ExponentialMovingAverage:
         if num_updates is not None:
             check_hyper(NOT_NEGATIVE, "num_updates", num_updates)
         self.decay, self.num_updates, self.zero_debias = decay, num_updates, zero_debias
-        self._averages: ByVariable[dict[str, Any]] = {}
         self._step = 0
-        self._lock = Lock()
-        self._cells: dict[Variable | str, Cell] = {}
+        self._keep_nothing()
 
     def apply(self, var_list: Variable | Iterable[Variable]) -> None:
         """Update the averages of variables; call it after each step.
@@ -87,7 +84,7 @@ class ExponentialMovingAverage:
             self._apply(variables)
 
     def _apply(self, variables: list[Variable]) -> None:
-        averages = dict(self._averages)
+        averages = dict(self._slots)
         for variable in meet(averages, variables, _fits):
             averages[variable] = _checked(variable, averages[variable])
         decay = self._decay()
@@ -98,24 +95,8 @@ class ExponentialMovingAverage:
             total = kept["sum"] - (1 - decay) * (kept["sum"] - value)
             weight = kept["weight"] - (1 - decay) * (kept["weight"] - 1)
             averages[variable] = {"sum": np.asarray(total, variable.dtype), "weight": weight}
-        self._averages = averages
+        self._slots = averages
         self._step += 1
-
-    def __getstate__(self) -> dict[str, Any]:
-        # As for an optimizer: a copy of a variable is another variable.
-        with self._lock:
-            kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_cells")}
-            return {**kept, "_averages": {name: dict(own) for name, own in by_name(self._averages).items()}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=Lock(), _cells={})
-
-    def __copy__(self) -> Self:
-        twin = type(self).__new__(type(self))
-        with self._lock:
-            averages = {key: dict(own) for key, own in self._averages.items()}
-            twin.__dict__.update(self.__dict__, _averages=averages, _lock=Lock(), _cells={})
-        return twin
 
     def _decay(self) -> Any:
         decay = known("decay", self.decay, self._step)
@@ -134,10 +115,10 @@ class ExponentialMovingAverage:
             StateError: a ValueError; there is none, and a function is being recorded, which would not notice a later
                 one.
         """
-        key = variable if variable in self._averages else variable.name
+        key = variable if variable in self._slots else variable.name
         if recording() is None:
-            return boxed(_average(self._averages[key])) if key in self._averages else None
-        if key not in self._averages:
+            return boxed(_average(self._slots[key])) if key in self._slots else None
+        if key not in self._slots:
             raise errors.StateError(
                 f"a function that is being recorded asks for the average of variable {variable.name!r}, of which "
                 "there is none yet.\nCall apply before the function is compiled."
@@ -147,17 +128,17 @@ class ExponentialMovingAverage:
             def refuse(new: Any) -> None:
                 raise NotImplementedError
 
-            cell = Cell(lambda: _average(self._averages[key]), refuse, f"average of {variable.name}")
+            cell = Cell(lambda: _average(self._slots[key]), refuse, f"average of {variable.name}")
             self._cells[key] = cell
         return self._cells[key].value()
 
     def variables(self) -> list[Variable]:
         """Return the variables that have an average."""
-        return [key for key in self._averages if isinstance(key, Variable)]
+        return [key for key in self._slots if isinstance(key, Variable)]
 
     def names(self) -> list[str]:
         """Return the names of the variables that have an average, including loaded averages."""
-        return [key if isinstance(key, str) else key.name for key in self._averages]
+        return [key if isinstance(key, str) else key.name for key in self._slots]
 
     @contextlib.contextmanager
     def averaged(self) -> Iterator[None]:
@@ -168,14 +149,14 @@ class ExponentialMovingAverage:
         Raises:
             StateError: a ValueError; some loaded or unpickled averages have not been matched with variables yet.
         """
-        if waiting := [key for key in self._averages if isinstance(key, str)]:
+        if waiting := [key for key in self._slots if isinstance(key, str)]:
             raise errors.StateError(
                 f"loaded or copied averages for {waiting} have not been matched with variables yet.\n"
                 "Pass the variables: average.load_state_dict(average.state_dict(), var_list=[...])."
             )
         before = {variable: variable.numpy() for variable in self.variables()}
         for variable in before:
-            variable.assign(_average(self._averages[variable]))
+            variable.assign(_average(self._slots[variable]))
         try:
             yield
         finally:
@@ -190,7 +171,7 @@ class ExponentialMovingAverage:
             of `apply`.
         """
         with self._lock:
-            own = by_name(self._averages)
+            own = by_name(self._slots)
             averages = {name: {**kept, "sum": np.array(kept["sum"])} for name, kept in own.items()}
             return {"averages": averages, "step": self._step}
 
@@ -215,7 +196,7 @@ class ExponentialMovingAverage:
         }
         step = int(state["step"])
         with self._lock:
-            self._averages, self._step = averages, step
+            self._slots, self._step = averages, step
 
 
 def _average(kept: Mapping[str, Any]) -> Any:
@@ -227,17 +208,8 @@ def _fits(variable: Variable, kept: Mapping[str, Any]) -> bool:
 
 
 def _checked(variable: Variable, kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a loaded average in the dtype of its variable.
-
-    Raises:
-        StateError: it has another shape, or a dtype that cannot be converted.
-    """
+    """Return a loaded average in the dtype of its variable."""
     if set(kept) != {"sum", "weight"}:
         raise errors.StateError(f"the average of variable {variable.name!r} must hold sum and weight: {kept!r:.200}.")
-    total = plain(kept["sum"])
-    if total.shape != variable.shape or not np.can_cast(total.dtype, variable.dtype, "same_kind"):
-        raise errors.StateError(
-            f"the average of variable {variable.name!r} needs shape {variable.shape} and dtype {variable.dtype}; in "
-            f"the loaded state it has {total.shape} and {total.dtype}."
-        )
-    return {"sum": np.array(total, variable.dtype), "weight": float(kept["weight"])}
+    total = in_form_of(variable, plain(kept["sum"]), f"the average of variable {variable.name!r}")
+    return {"sum": total, "weight": float(kept["weight"])}

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, overload
 import numpy as np
 
 from fgrad import errors
-from fgrad._locks import Lock
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor
 from fgrad.core.trace import running
@@ -31,7 +30,7 @@ from fgrad.optimizers.declared import NOT_NEGATIVE, Check, declarations, fixed, 
 from fgrad.optimizers.inputs import Description
 from fgrad.optimizers.schedules import ReduceOnPlateau
 from fgrad.optimizers.settings import Hyper, Settings, check_hyper, evaluated, known, may_differ
-from fgrad.optimizers.states import ByVariable, by_name, by_variable, meet
+from fgrad.optimizers.states import ByVariable, KeptByVariable, by_name, by_variable, in_form_of, meet
 from fgrad.tapes.tape import GradientTape, gradient_of, recording_of, shortened, warn_of_none
 from fgrad.typing import Array, ArrayLike, Operand
 
@@ -75,7 +74,7 @@ class OptionalName:
 
 
 @optimizer_class
-class Optimizer:
+class Optimizer(KeptByVariable):
     """The base class of the optimizers; a subclass defines `rule`.
 
     Hyper-parameters may be numbers, arrays, tensors, variables, schedules (called with the number of updates so far) or
@@ -154,11 +153,9 @@ class Optimizer:
                 "gradients. Use l2_regularization_strength."
             )
         self._step = 0
-        self._slots: ByVariable[Slots] = {}
         self.skipped = 0
         self._has_warned = False
-        self._lock = Lock()
-        self._cells: dict[Any, Cell] = {}
+        self._keep_nothing()
 
     if not TYPE_CHECKING:  # keep mypy's errors for undefined attributes
 
@@ -644,23 +641,6 @@ class Optimizer:
             slots = [np.array(slots[name]) for slots in self._slots.values() for name in self.slot_names]
             return [np.array(self._step), *slots]
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy of a variable is another variable. So in a pickle, or a deep copy, slots are stored by name, until the
-        # variables of these names are updated: copies in the same pickle, or existing ones.
-        with self._lock:
-            kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_cells")}
-            return {**kept, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=Lock(), _cells={})
-
-    def __copy__(self) -> Self:
-        twin = type(self).__new__(type(self))
-        with self._lock:
-            slots = {key: dict(own) for key, own in self._slots.items()}
-            twin.__dict__.update(self.__dict__, _slots=slots, _lock=Lock(), _cells={})
-        return twin
-
     def fresh(self) -> Self:
         """Return a copy of this optimizer in its initial state.
 
@@ -749,11 +729,7 @@ class Optimizer:
         return {name: hyper for name, hyper in hypers.items() if isinstance(hyper, ReduceOnPlateau)}
 
     def _checked_state(self, state: Mapping[str, Any]) -> dict[str, Slots]:
-        """Return the slots of a saved state as arrays.
-
-        Raises:
-            StateError: it is not a state of this kind of optimizer.
-        """
+        """Return the slots of a saved state as arrays."""
         if not (isinstance(state, Mapping) and isinstance(state.get("slots"), Mapping) and "step" in state):
             raise errors.StateError(f"the state must be a result of state_dict(); it is {state!r:.200}.")
         kind = type(self).__name__
@@ -772,27 +748,13 @@ class Optimizer:
         return all(np.shape(slots[name]) == np.shape(slot) for name, slot in expected.items())
 
     def _check_slots(self, variable: Variable, slots: Slots) -> None:
-        """Convert loaded slots to the dtypes that a variable needs.
-
-        Raises:
-            StateError: a slot has another shape, or a dtype that cannot be converted.
-        """
+        """Convert loaded slots to the dtypes that a variable needs."""
         for name, expected in self.initial_slots(variable._shown()).items():
-            slot = slots[name]
-            if slot.shape != expected.shape or not np.can_cast(slot.dtype, expected.dtype, "same_kind"):
-                raise errors.StateError(
-                    f"slot {name!r} of variable {variable.name!r} needs shape {expected.shape} and dtype "
-                    f"{expected.dtype}; in the loaded state it has {slot.shape} and {slot.dtype}."
-                )
-            slots[name] = slot.astype(expected.dtype)
+            slots[name] = in_form_of(expected, slots[name], f"slot {name!r} of variable {variable.name!r}")
 
 
 def _count(step: Any) -> Any:
-    """Return a number of updates as an integer, or as a tensor that stands for one.
-
-    Raises:
-        StateError: it is not a single number.
-    """
+    """Return a number of updates as an integer, or as a tensor that stands for one."""
     step = inputs.array(step)
     if step.shape or step.dtype.kind not in "iu":
         raise errors.StateError(

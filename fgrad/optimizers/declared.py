@@ -42,11 +42,7 @@ class Check(NamedTuple):
     requirement: str
 
     def refuse(self, name: str, value: Any) -> None:
-        """Raise if the condition does not hold for a value, or for one element of an array.
-
-        Raises:
-            ParameterError: it does not hold, or compares numbers, and the value is not one.
-        """
+        """Raise if the condition does not hold for a value, or for one element of an array."""
         try:
             holds = bool(np.all(self.holds(value)))
         except TypeError:
@@ -120,7 +116,7 @@ def optimizer_class(cls: C) -> C:
     _inherit_declarations(made)
     of_all = ("learning_rate", "weight_decay")
     made.hyper_names = tuple(name for name, each in declarations(made) if each.in_each_step and name not in of_all)
-    base = made.__mro__[-2]
+    base = next(each for each in reversed(made.__mro__) if dataclasses.is_dataclass(each))
     options = [field.name for field in dataclasses.fields(base) if field.kw_only and base is not made]
     made.__doc__ = _documented(made, options, "KeywordError: a TypeError; the keyword is unknown.")
     return made  # type: ignore[no-any-return]

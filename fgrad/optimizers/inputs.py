@@ -45,11 +45,7 @@ def plain(x: Any) -> Any:
 
 
 def parameters(params: object) -> list[Any]:
-    """Return the leaves of a container of parameters as arrays or traced tensors.
-
-    Raises:
-        DtypeError: a leaf is not a floating-point or complex number.
-    """
+    """Return the leaves of a container of parameters as arrays or traced tensors."""
     values = [array(leaf) for leaf in flatten(params)[0]]
     for i, value in enumerate(values):
         _check_continuous(value, functools.partial(parameter_name, params, i))
@@ -67,11 +63,7 @@ def variable_name(variable: Variable) -> str:
 
 
 def matched(treedef: optree.PyTreeSpec, tree: Any, what: str) -> list[Any]:
-    """Return the parts of a tree at the positions of the parameters.
-
-    Raises:
-        StateError: it has another structure.
-    """
+    """Return the parts of a tree at the positions of the parameters."""
     try:
         found: list[Any] = treedef.flatten_up_to(tree)
     except ValueError as error:
@@ -80,12 +72,7 @@ def matched(treedef: optree.PyTreeSpec, tree: Any, what: str) -> list[Any]:
 
 
 def fitting(gradient: Array, param: Array, describe: Description) -> Any:
-    """Return a gradient in the dtype of its parameter.
-
-    Raises:
-        DtypeError: one of them is not numeric, or only the gradient is complex.
-        ShapeError: their shapes differ.
-    """
+    """Return a gradient in the dtype of its parameter."""
     _check_continuous(param, describe)
     gradient = gradient if type(gradient) in BOXES else np.asarray(gradient)
     if gradient.dtype.kind not in "fciu":
@@ -111,11 +98,7 @@ def _check_continuous(param: Array, describe: Description) -> None:
 
 
 def like(old: Any, new: Any, describe: Description) -> Any:
-    """Return the result of a rule, in the dtype of the old value.
-
-    Raises:
-        ShapeError: the shapes differ, because a hyper-parameter is larger than the parameter.
-    """
+    """Return the result of a rule, in the dtype of the old value."""
     new = array(new)
     if new.shape != old.shape:
         raise errors.ShapeError(
@@ -144,13 +127,7 @@ def is_finite(array: ArrayLike) -> bool:
 
 
 def variable_pairs(grads_and_vars: Iterable[Any], global_step: ArrayLike | None) -> list[tuple[Any, Variable]]:
-    """Return pairs of gradients and variables as a list.
-
-    Raises:
-        NoGradientsError: there are no pairs, or every gradient is None.
-        StructureError: an element is not a pair, or its second item is not a variable.
-        ParameterError: `global_step` is not a variable, or is one of those in the pairs.
-    """
+    """Return pairs of gradients and variables as a list."""
     if callable(grads_and_vars):
         raise errors.StructureError(
             f"apply_gradients takes pairs (gradient, variable); it was given a function, "
@@ -186,11 +163,7 @@ def variable_pairs(grads_and_vars: Iterable[Any], global_step: ArrayLike | None)
 
 
 def refuse_integers(variable: Variable | None) -> None:
-    """Raise if the only variable that a loss has read holds integers; None: it has read no such variable.
-
-    Raises:
-        NoGradientsError: it does.
-    """
+    """Raise if the only variable that a loss has read holds integers; None: it has read no such variable."""
     if variable is not None:
         raise errors.NoGradientsError(
             f"No gradients provided for any variable: variable {variable.name!r} has dtype {variable.dtype}, and only "
@@ -205,11 +178,7 @@ def names_of(pairs: Iterable[tuple[Any, Variable]]) -> list[str]:
 
 
 def refuse_parameters(name: str, function: Callable[..., Any], kind: type[errors.FgradError]) -> None:
-    """Raise if a function cannot be called without arguments.
-
-    Raises:
-        FgradError: an error of the class `kind`; the function needs arguments.
-    """
+    """Raise if a function cannot be called without arguments."""
     if needed := _needed(function):
         kinds = "a number, a schedule, or a function without arguments"
         instead = "A function of the step is a schedule: a subclass of fg.optimizers.schedules.Schedule with "
@@ -235,12 +204,7 @@ def _needed(function: Callable[..., Any]) -> list[str]:
 
 
 def check_loss(value: Any) -> None:
-    """Raise if the result of a loss function is not a floating-point tensor.
-
-    Raises:
-        NoResultError: it is None.
-        OutputError: it is not a floating-point tensor.
-    """
+    """Raise if the result of a loss function is not a floating-point tensor."""
     if value is None:
         raise errors.NoResultError("the loss function returned None; did you forget to return a value?")
     for leaf in flatten(value)[0]:

@@ -12,7 +12,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -121,36 +121,8 @@ def _unused(name: str, taken: Iterable[str]) -> str:
 # The parameters
 
 
-class Subject(Protocol):
-    """Parameters and a loss function of them, of one of two kinds."""
-
-    def evaluate(self) -> tuple[Any, Any]:
-        """Return the loss and the gradients, in the form that the callback receives."""
-
-    def norms(self, gradients: Any) -> dict[Any, Any]:
-        """Return a mapping from variables, or paths of parameters, to their gradients."""
-
-    def update(self, gradients: Any) -> None:
-        """Make the step."""
-
-    def snapshot(self) -> Any:
-        """Return the data with which `restore` undoes a step."""
-
-    def restore(self, before: Any) -> None:
-        """Undo an incomplete step."""
-
-    def result(self) -> tuple[Any, State | None]:
-        """Return the parameters and the state of the optimizer."""
-
-
 class OnVariables:
-    """Variables.
-
-    Args:
-        compute: returns the loss, and pairs `(gradient, variable)`.
-        variables: the given variables.
-        optimizer: the optimizer, which keeps its state.
-    """
+    """Variables; `compute` returns the loss, and pairs `(gradient, variable)`."""
 
     def __init__(
         self, compute: Callable[[], tuple[Any, list[tuple[Any, Variable]]]], variables: Any, optimizer: Optimizer
@@ -159,40 +131,39 @@ class OnVariables:
         self._used: list[Variable] = []
 
     def evaluate(self) -> tuple[Any, Any]:
+        """Return the loss and the gradients, in the form that the callback receives."""
         value, pairs = self._compute()
         self._used = [variable for _, variable in pairs]
         return value, pairs
 
     def norms(self, gradients: Any) -> dict[Any, Any]:
+        """Return a mapping from variables, or paths of parameters, to their gradients."""
         return {variable: gradient for gradient, variable in gradients}
 
     def update(self, gradients: Any) -> None:
+        """Make the step."""
         self._optimizer.apply_gradients(gradients)
 
     def snapshot(self) -> Any:
+        """Return the data with which `restore` undoes a step."""
         optimizer = self._optimizer
         values = [(variable, variable.numpy()) for variable in self._used]
         return values, optimizer._slots, optimizer._step, optimizer.skipped
 
     def restore(self, before: Any) -> None:
+        """Undo an incomplete step."""
         values, slots, step, skipped = before
         for variable, value in values:
             variable.assign(value)
         self._optimizer._slots, self._optimizer._step, self._optimizer.skipped = slots, step, skipped
 
     def result(self) -> tuple[Any, State | None]:
+        """Return the parameters and the state of the optimizer."""
         return self._used if self._given is None else self._given, None
 
 
 class OnContainer:
-    """A container of arrays.
-
-    Args:
-        compute: maps such a container to the loss and the gradient.
-        params: the initial container.
-        optimizer: the optimizer.
-        state: the state of the optimizer, None for the initial one.
-    """
+    """A container of arrays, with the methods of `OnVariables`; `compute` maps one to the loss and the gradient."""
 
     def __init__(
         self, compute: Callable[[Any], tuple[Any, Any]], params: Any, optimizer: Optimizer, state: State | None
@@ -221,13 +192,12 @@ class OnContainer:
         return self._current
 
 
-def are_variables(params: Any) -> bool:
-    """Return whether parameters are variables, and not a container of arrays.
+Subject: TypeAlias = OnVariables | OnContainer
+"""The parameters of a run, with the loss of them."""
 
-    Raises:
-        StructureError: they are both.
-        NoVariablesError: there are none.
-    """
+
+def are_variables(params: Any) -> bool:
+    """Return whether parameters are variables, and not a container of arrays."""
     leaves = flatten(params)[0]
     kinds = {isinstance(leaf, Variable) for leaf in leaves}
     if len(kinds) > 1:
@@ -240,11 +210,7 @@ def are_variables(params: Any) -> bool:
 
 
 def refuse_state(state: State | None) -> None:
-    """Raise if a state was given for variables.
-
-    Raises:
-        ParameterError: a state was given.
-    """
+    """Raise if a state was given for variables."""
     if state is not None:
         raise errors.ParameterError(
             "state belongs to a container of arrays; for variables the optimizer keeps it: pass the same "
@@ -253,12 +219,7 @@ def refuse_state(state: State | None) -> None:
 
 
 def _subject(loss: Any, params: Any, optimizer: Optimizer, state: State | None) -> Subject:
-    """Return the parameters to optimize, with their loss.
-
-    Raises:
-        StructureError, NoVariablesError: as for `are_variables`.
-        ParameterError: `state` was given for variables.
-    """
+    """Return the parameters to optimize, with their loss."""
     if not are_variables(params):
         return OnContainer(value_and_grad(loss), params, optimizer, state)
     refuse_state(state)
@@ -346,21 +307,13 @@ def run(
 
 
 def check_steps(steps: Any) -> None:
-    """Raise if `steps` is not a number of steps.
-
-    Raises:
-        ParameterError: it is not a number of steps.
-    """
+    """Raise if `steps` is not a number of steps."""
     if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
         raise errors.ParameterError(f"steps must be a number of steps, 0 or more, and it is {steps!r}.")
 
 
 def checked_optimizer(optimizer: Any) -> Optimizer:
-    """Return an optimizer; the default one for None.
-
-    Raises:
-        ParameterError: it is not an optimizer.
-    """
+    """Return an optimizer; the default one for None."""
     optimizer = Adam() if optimizer is None else optimizer
     if not isinstance(optimizer, Optimizer):
         raise errors.ParameterError(
@@ -378,18 +331,7 @@ def take_steps(
     checks: bool,
     after: Callable[[], Any] = lambda: None,
 ) -> History:
-    """Make the planned steps that are not yet in a history.
-
-    Args:
-        subject: the parameters and the loss.
-        history: the history so far.
-        progress, callback: as for `run`.
-        checks: whether to raise if a value is not finite.
-        after: called after each step and its callback.
-
-    Returns:
-        The history.
-    """
+    """Make the planned steps that are not yet in a history, and return it; `after` is called after each of them."""
     start = time.perf_counter() - history.seconds
     try:
         with track(range(len(history) + 1, history.planned + 1), "optimizing", show=progress) as bar:
@@ -426,12 +368,7 @@ def _take(subject: Subject, gradients: object, history: History, row: Step) -> N
 
 
 def _number(value: Any) -> float:
-    """Return a loss as a Python number.
-
-    Raises:
-        NonScalarError: it is not a single number.
-        OutputError: it is complex.
-    """
+    """Return a loss as a Python number."""
     inputs.check_loss(value)
     if len(flatten(value)[0]) != 1 or type(value) not in BOXES or value.shape != ():
         what = f"shape {value.shape}" if type(value) in BOXES else f"a {type(value).__name__}"
@@ -455,11 +392,7 @@ def _norm(gradient: Any) -> float:
 
 
 def _check_finite(history: History, loss: float, gradients: dict[Any, Any]) -> None:
-    """Raise if a loss or gradients are not finite.
-
-    Raises:
-        DivergenceError: one of them is not.
-    """
+    """Raise if a loss or gradients are not finite."""
     bad = [
         f"variable {key.name!r}" if isinstance(key, Variable) else f"parameter {key}"
         for key, gradient in gradients.items()
@@ -480,11 +413,7 @@ def _check_finite(history: History, loss: float, gradients: dict[Any, Any]) -> N
 
 
 def _wants_to_stop(callback: Callback, step: int, loss: float, gradients: object) -> bool:
-    """Return whether a callback ends the run.
-
-    Raises:
-        ParameterError: it returned something other than a boolean or None.
-    """
+    """Return whether a callback ends the run."""
     try:
         answer = callback(step, loss, gradients)
     except StopIteration:

@@ -30,20 +30,9 @@ Settings = SimpleNamespace
 
 
 def evaluated(name: str, hyper: Hyper, updates: Any) -> Any:
-    """Return the value of a hyper-parameter after a number of updates.
+    """Return the value of a hyper-parameter after a number of updates: a number, an array, or a traced tensor.
 
     A single number is returned as a Python number, which takes the dtype of its other operand.
-
-    Args:
-        name: the name in messages.
-        hyper: see `Hyper`.
-        updates: the number of updates so far; a schedule is called with it.
-
-    Returns:
-        A Python number, an array, or a traced tensor.
-
-    Raises:
-        ParameterError: a ValueError; it does not consist of real numbers.
     """
     if isinstance(hyper, Schedule):
         hyper = hyper(updates)
@@ -82,9 +71,6 @@ def check_hyper(check: Check, name: str, hyper: Hyper) -> None:
     """Raise if a hyper-parameter does not satisfy a condition, as far as its value is known now.
 
     Variables, traced tensors, functions and schedules are evaluated in the steps.
-
-    Raises:
-        ParameterError: a ValueError; it does not, or it cannot be a hyper-parameter.
     """
     if isinstance(hyper, Schedule):
         return

@@ -11,10 +11,13 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
+
+import numpy as np
 
 from fgrad import errors
-from fgrad.core.variable import Variable
+from fgrad._locks import Lock
+from fgrad.core.variable import Cell, Variable
 from fgrad.errors.places import depth_of_user
 
 T = TypeVar("T")
@@ -23,6 +26,46 @@ ByVariable = dict["Variable | str", T]
 
 Fits = Callable[[Variable, Any], bool]
 """Returns whether state has the shapes that a variable needs."""
+
+
+class KeptByVariable:
+    """The base of what keeps state of variables: in `_slots`, for each variable a dict of arrays by name.
+
+    A copy of a variable is another variable. So in a pickle, or a deep copy, the state is stored by name, until
+    variables of these names are used: copies in the same pickle, or existing ones.
+    """
+
+    _slots: ByVariable[dict[str, Any]]
+
+    def _keep_nothing(self) -> None:
+        self._slots = {}
+        self._lock = Lock()
+        self._cells: dict[Any, Cell] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            kept = {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_cells")}
+            return {**kept, "_slots": {name: dict(own) for name, own in by_name(self._slots).items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=Lock(), _cells={})
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        with self._lock:
+            slots = {key: dict(own) for key, own in self._slots.items()}
+            twin.__dict__.update(self.__dict__, _slots=slots, _lock=Lock(), _cells={})
+        return twin
+
+
+def in_form_of(like: Any, loaded: Any, what: str) -> Any:
+    """Return a loaded array in the dtype of another one, after a check that it has its shape."""
+    if loaded.shape != like.shape or not np.can_cast(loaded.dtype, like.dtype, "same_kind"):
+        raise errors.StateError(
+            f"{what} needs shape {like.shape} and dtype {like.dtype}; in the loaded state it has {loaded.shape} and "
+            f"{loaded.dtype}."
+        )
+    return loaded.astype(like.dtype)
 
 
 def by_name(kept: Mapping[Variable | str, T]) -> dict[str, T]:
@@ -38,11 +81,7 @@ def by_variable(saved: Mapping[str, T], variables: Iterable[Variable], fits: Fit
 
 
 def meet(kept: ByVariable[Any], variables: Iterable[Variable], fits: Fits) -> list[Variable]:
-    """Assign waiting state to variables that are used for the first time; return these variables.
-
-    Raises:
-        StateError: there is waiting state, and it matches none of the variables.
-    """
+    """Assign waiting state to variables that are used for the first time; return these variables."""
     waiting = {key: value for key, value in kept.items() if isinstance(key, str)}
     if not waiting:
         return []
@@ -63,7 +102,8 @@ def meet(kept: ByVariable[Any], variables: Iterable[Variable], fits: Fits) -> li
 def _matches(waiting: Mapping[str, Any], known: list[Variable], new: list[Variable], fits: Fits) -> dict[Variable, str]:
     """Return the names under which state is stored for new variables, in their order."""
     names = _unique_names([*known, *new])
-    unnamed, places = list(filter(_is_unnamed, new)), [name for name in waiting if _UNNAMED.fullmatch(name)]
+    unnamed = [variable for variable in new if variable.name == f"Variable_{variable.number}"]
+    places = [name for name in waiting if _UNNAMED.fullmatch(name)]
     if not all(variable.name in places for variable in unnamed):  # their numbers differ from those of the saved ones
         names.update((each, "") for each in unnamed)
         by_position = dict(zip(unnamed, places, strict=False))
@@ -85,10 +125,6 @@ def _tell(by_position: Mapping[Variable, str]) -> None:
 
 _UNNAMED = re.compile(r"Variable_\d+")
 """Default names of variables that are created without one."""
-
-
-def _is_unnamed(variable: Variable) -> bool:
-    return variable.name == f"Variable_{variable.number}"
 
 
 def _unique_names(keys: Iterable[Variable | str]) -> dict[Variable | str, str]:

@@ -49,11 +49,7 @@ def is_of_program(parameters: Iterable[Any]) -> bool:
 
 
 def check_has_value(method: str, parameters: Iterable[Any]) -> None:
-    """Raise if a parameter belongs to a program that is being recorded.
-
-    Raises:
-        ConcretizationError: a TypeError; the draw would depend on the value.
-    """
+    """Raise if a parameter belongs to a program that is being recorded."""
     if is_of_program(parameters):
         raise errors.ConcretizationError(
             f"rng.{method}",
@@ -64,11 +60,7 @@ def check_has_value(method: str, parameters: Iterable[Any]) -> None:
 
 
 def check_constant(method: str, parameters: dict[str, Any]) -> None:
-    """Raise if a parameter of a discrete distribution is differentiated.
-
-    Raises:
-        NoDerivativeError: a ValueError; the draw is discontinuous, and its derivative would be dropped.
-    """
+    """Raise if a parameter of a discrete distribution is differentiated."""
     for name, x in parameters.items():
         if (
             type(x) in BOXES
@@ -83,6 +75,13 @@ def check_constant(method: str, parameters: dict[str, Any]) -> None:
             )
 
 
+def sizes_in(size: Any) -> tuple[Any, ...]:
+    """Return the argument `size` of a method as a tuple."""
+    if size is None:
+        return ()
+    return tuple(size) if np.iterable(size) else (size,)
+
+
 def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: object) -> tuple[int, ...]:
     """Return the shape of the result of a NumPy method for parameters that broadcast, and a size.
 
@@ -92,7 +91,7 @@ def shape_of(numpys: Callable[..., Any], parameters: Sequence[Any], size: object
     shapes = [np.shape(x) for x in parameters]
     if size is None:
         return np.broadcast_shapes(*shapes)
-    wanted = tuple(size) if np.iterable(size) else (size,)
+    wanted = sizes_in(size)
     if not _fits(wanted, shapes):
         numpys(_ASIDE, *map(first_example, parameters), size=size)  # to raise NumPy's error
     return wanted

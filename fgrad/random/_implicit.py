@@ -18,7 +18,7 @@ import numpy as np
 from scipy import stats
 
 from fgrad.core.foreign import LOOKING_AT_VALUES
-from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.random._drawing import Pathwise
@@ -34,11 +34,19 @@ def _speed(law: Law, place: int, log_scale: Operand, x: Array, *parameters: Arra
     return -law.slope(place, x, *parameters) / density
 
 
-def _gamma_velocity(x: Array, a: Array) -> Array:
-    """Return the derivative of a draw with respect to the shape; 0 for a draw that was rounded to 0."""
-    zero = np.equal(x, 0)
-    x = np.where(zero, 1.0, x)
-    return np.where(zero, 0.0, x * _speed(GAMMA, 0, np.log(x), x, a))
+def _of_positive(law: Law, place: int) -> Callable[..., Any]:
+    """Return the derivative of a positive draw with respect to a parameter; 0 for a draw that was rounded to 0."""
+
+    def velocity(x: Array, *parameters: Array) -> Array:
+        zero = np.equal(x, 0)
+        x = np.where(zero, 1.0, x)
+        return np.where(zero, 0.0, x * _speed(law, place, np.log(x), x, *parameters))
+
+    return velocity
+
+
+_gamma_velocity = _of_positive(GAMMA, 0)
+_f_velocities = _of_positive(F_RATIO, 0), _of_positive(F_RATIO, 1)
 
 
 def _log_odds_velocity(place: int, x: Array, a: Array, b: Array) -> Array:
@@ -52,15 +60,6 @@ def _beta_velocity(place: int) -> Callable[..., Any]:
     return lambda x, a, b: x * (1 - x) * _log_odds_velocity(place, x, a, b)
 
 
-def _f_velocity(place: int) -> Callable[..., Any]:
-    def velocity(x: Array, dfnum: Array, dfden: Array) -> Array:
-        zero = np.equal(x, 0)
-        x = np.where(zero, 1.0, x)
-        return np.where(zero, 0.0, x * _speed(F_RATIO, place, np.log(x), x, dfnum, dfden))
-
-    return velocity
-
-
 def _wald_velocity(x: Array, mean: Array, scale: Array) -> Any:
     """Return the derivative of a draw with respect to the mean.
 
@@ -72,14 +71,10 @@ def _wald_velocity(x: Array, mean: Array, scale: Array) -> Any:
     return 2 * np.sqrt(scale * x) * x / mean**2 * mills
 
 
-def _angle(x: Array, mu: Array) -> Any:
-    """Return an angle relative to the mean direction, from -pi to pi."""
-    turned = x - mu
-    return turned - 2 * pi * np.rint(turned / (2 * pi))
-
-
 def _vonmises_velocity(x: Array, mu: Array, kappa: Array) -> Any:
-    return _speed(VONMISES, 0, 0.0, _angle(x, mu), kappa)
+    turned = x - mu
+    angle = turned - 2 * pi * np.rint(turned / (2 * pi))  # from -pi to pi
+    return _speed(VONMISES, 0, 0.0, angle, kappa)
 
 
 # fmt: off
@@ -96,7 +91,7 @@ _LAWS = (
         (lambda x, df: _gamma_velocity(x / 2, df / 2),),
     ),
     Pathwise("beta", lambda a, b: special.betaincinv(a, b, 0.37), (_beta_velocity(0), _beta_velocity(1))),
-    Pathwise("f", lambda n, m: special.fdtri(n, m, 0.37), (_f_velocity(0), _f_velocity(1)), (2.0, 5.0)),
+    Pathwise("f", lambda n, m: special.fdtri(n, m, 0.37), _f_velocities, (2.0, 5.0)),
     Pathwise(
         "standard_t", lambda df: special.stdtrit(df, 0.37), (lambda x, df: _speed(STUDENT, 0, 0.0, x, df),), (2.0, 5.0)
     ),
@@ -150,10 +145,7 @@ def _dirichlet_rule(ans: Array, alpha: Array, draw: Callable[..., Any], dims: in
 
 
 def _dirichlet_tangent(tangents: Sequence[Any], ans: Array, alpha: Array, draw: Callable[..., Any], dims: int) -> Any:
-    (t,) = tangents
-    if t is ZERO:
-        return ZERO
-    t = np.reshape(t, (*alpha.shape[:-1], *(1,) * dims, alpha.shape[-1]))
+    t = np.reshape(tangents[0], (*alpha.shape[:-1], *(1,) * dims, alpha.shape[-1]))
     return _shared(ans, _log_odds_velocities(ans, alpha, dims) * t).astype(ans.dtype)
 
 
@@ -178,11 +170,5 @@ register(_DIRICHLET)
 
 
 def dirichlet(alpha: object, draw: Callable[[Any], Any], dims: int) -> Any:
-    """Return numbers whose sum along the last axis is 1.
-
-    Args:
-        alpha: the parameters, along the last axis.
-        draw: a function that draws for plain parameters of one example.
-        dims: the number of axes that it adds before the last one.
-    """
+    """Return numbers whose sum along the last axis is 1; `draw` adds some axes before it."""
     return apply(_DIRICHLET, (alpha,), {"draw": draw, "dims": dims})

@@ -17,7 +17,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.core.foreign import LOOKING_AT_VALUES
-from fgrad.core.primitive import ZERO, Primitive
+from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.families import register, sample
 from fgrad.typing import Array
@@ -30,11 +30,7 @@ def _centered(cov: Array, draw: Callable[[Any], Any]) -> Any:
 
 
 def _solved(cov: Array, x: Array) -> Any:
-    """Return the inverse of the covariance times each draw.
-
-    Raises:
-        NoDerivativeError: a ValueError; the covariance is singular.
-    """
+    """Return the inverse of the covariance times each draw."""
     try:
         columns = np.swapaxes(np.reshape(x, (*cov.shape[:-2], -1, cov.shape[-1])), -1, -2)
         return np.swapaxes(np.linalg.solve(cov.astype(x.dtype), columns), -1, -2)
@@ -56,8 +52,6 @@ def _rule(ans: Array, cov: Array, draw: Callable[..., Any]) -> Callable[[Any], A
 
 def _tangent(tangents: Sequence[Any], ans: Array, cov: Array, draw: Callable[..., Any]) -> Any:
     (t,) = tangents
-    if t is ZERO:
-        return ZERO
     return np.reshape(_solved(cov, ans) @ (t + np.swapaxes(t, -1, -2)) / 4, ans.shape).astype(ans.dtype)
 
 

@@ -34,6 +34,7 @@ from fgrad.random._arguments import (
     is_involved,
     shape_of,
     signature,
+    sizes_in,
 )
 from fgrad.random._drawing import counts, each, given, own, rows, sizes
 from fgrad.random._moved import MOVED, Moved
@@ -132,11 +133,7 @@ def _enter(name: str, words: str, answer: Answer) -> None:
 
 
 def _parameters(name: str, values: dict[str, Any]) -> list[Any]:
-    """Return parameters as numbers, arrays and tensors.
-
-    Raises:
-        DtypeError: a TypeError; one is complex.
-    """
+    """Return parameters as numbers, arrays and tensors."""
     found = [x if type(x) in (int, float) else as_array(x) for x in values.values()]
     if any(np.iscomplexobj(x) for x in found):
         raise errors.DtypeError(f"rng.{name} takes real parameters, but one is complex.\n  at {errors.users_line()}")
@@ -150,8 +147,7 @@ def _no_out(name: str, out: object) -> None:
 
 def _noise(self: Generator, name: str, shape: object, **options: object) -> Any:
     """Draw numbers of a distribution without parameters, separately for each example."""
-    wanted = () if shape is None else tuple(shape) if np.iterable(shape) else (shape,)
-    return given(np.asarray(getattr(self._plain, name)(size=(*sizes(), *wanted), **options))[()])
+    return given(np.asarray(getattr(self._plain, name)(size=(*sizes(), *sizes_in(shape)), **options))[()])
 
 
 def _moved(name: str, law: Moved) -> Answer:
@@ -251,7 +247,7 @@ def _multivariate_normal(
     mean, cov = as_array(mean), as_array(cov)
     check_has_value("multivariate_normal", (mean, cov))
     options = {"check_valid": check_valid, "tol": tol, "method": method}
-    shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
+    shape = sizes_in(size)
     plain = [first_example(x) for x in (mean, cov)]
     _NUMPYS.multivariate_normal(np.random.default_rng(0), *plain, size=0, **options)  # for its checks and messages
     if method == "cholesky":
@@ -264,7 +260,7 @@ def _multivariate_normal(
 def _dirichlet(self: Generator, alpha: ArrayLike, size: object) -> Any:
     alpha = own(as_array(alpha))
     check_has_value("dirichlet", (alpha,))
-    shape = () if size is None else tuple(size) if np.iterable(size) else (size,)
+    shape = sizes_in(size)
     _NUMPYS.dirichlet(np.random.default_rng(0), first_example(alpha))  # for its checks and messages
     law = importlib.import_module("fgrad.random._implicit")
     return law.dirichlet(alpha, functools.partial(self._plain.dirichlet, size=shape or None), len(shape))

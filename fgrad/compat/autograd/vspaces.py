@@ -188,13 +188,14 @@ class ContainerVSpace(VSpace):
             return dict(zip(like, values, strict=True))
         return like._make(values) if hasattr(like, "_make") else type(like)(values)
 
+    def _with_spaces(self, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Return each space with the parts of containers that are in it; the order of keys may differ."""
+        if isinstance(self.shape, dict):
+            values = tuple([value[key] for key in self.shape] for value in values)
+        return zip(self._values(self.shape), *values, strict=True)
+
     def _each(self, method: str, *values: Any) -> list[Any]:
-        if isinstance(self.shape, dict):  # the order of keys may differ
-            columns = [[value[key] for key in self.shape] for value in values]
-        else:
-            columns = [list(value) for value in values]
-        spaces = self._values(self.shape)
-        return [getattr(space, method)(*parts) for space, *parts in zip(spaces, *columns, strict=True)]
+        return [getattr(space, method)(*parts) for space, *parts in self._with_spaces(*values)]
 
     def _map(self, method: str, *values: object) -> Any:
         return self._built(self._each(method, *values), self.shape)
@@ -226,11 +227,7 @@ class ContainerVSpace(VSpace):
         return self._map("mut_add", x, y)
 
     def _scalar_mul(self, x: object, a: Operand) -> Any:
-        return self._built([s.scalar_mul(v, a) for s, v in self._pairs(x)], self.shape)
-
-    def _pairs(self, x: Any) -> Any:
-        values = [x[key] for key in self.shape] if isinstance(self.shape, dict) else x
-        return zip(self._values(self.shape), values, strict=True)
+        return self._built([space.scalar_mul(part, a) for space, part in self._with_spaces(x)], self.shape)
 
     def _inner_prod(self, x: object, y: object) -> Any:
         return sum(self._each("inner_prod", x, y))

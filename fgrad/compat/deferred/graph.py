@@ -242,11 +242,7 @@ def reset_default_graph() -> None:
 
 
 def default_session(how: str) -> Any:
-    """Return the innermost default session.
-
-    Raises:
-        SessionError: a ValueError; none is open.
-    """
+    """Return the innermost default session."""
     session = mode.open_session()
     if session is None:
         raise errors.SessionError(

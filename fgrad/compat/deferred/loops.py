@@ -116,13 +116,7 @@ def loop(
     differentiable: bool,
     name: str | None,
 ) -> list[Any]:
-    """Return the final loop variables, after a body has been called on them while a condition holds.
-
-    Raises:
-        StructureError: a TypeError; the result of the body has another structure than the loop variables.
-        DtypeError: a TypeError; the dtype of a variable changes.
-        ShapeError: a ValueError; the shape of a variable changes.
-    """
+    """Return the final loop variables, after a body has been called on them while a condition holds."""
     leaves, treedef = flatten(list(loop_vars))
     initial = [as_symbol(leaf) for leaf in leaves]
     graph = next((each.graph for each in initial), default_graph())

@@ -66,11 +66,6 @@ def scattered(kind: str, by_rows: bool, old: Array, updates: Array, indices: Any
         updates: for each index an element, or a block, as an array or tensor; by rows, a single number is broadcast.
         indices: an array of integers.
         name: the name of the variable.
-
-    Raises:
-        InvalidArgumentError: a ValueError; an index is negative or too large.
-        ShapeError: a ValueError; the shape of the updates does not match the indices.
-        DtypeError: a TypeError; the variable cannot hold the updates, or the indices are not integers.
     """
     changed = old.copy() if type(old) is Tensor else np.array(old)
     if indices.dtype.kind not in "iu" or not np.can_cast(updates.dtype, changed.dtype, "same_kind"):
@@ -113,7 +108,6 @@ class Scatters:
         Args:
             indices: each index is a row along the last axis.
             updates: for each index an element, or a block if the index is shorter than the shape.
-            name: the name of the node.
 
         Returns:
             The variable; in a graph, a tensor whose evaluation writes.
@@ -154,7 +148,6 @@ class Scatters:
         Args:
             sparse_delta: the rows and their numbers, an `IndexedSlices`.
             use_locking: ignored.
-            name: the name of the node.
 
         Returns:
             The variable; in a graph, a tensor whose evaluation writes.

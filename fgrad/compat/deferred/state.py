@@ -73,16 +73,7 @@ def as_symbol(value: object, dtype: object = None, graph: Graph | None = None) -
 
 
 class GraphVariable(Scatters, Symbol):
-    """A variable of a graph.
-
-    Args:
-        initial_value: a tensor, array or number, or a function without arguments that returns one.
-        trainable: whether optimizers use it by default.
-        name: the name, made unique within the graph.
-        dtype: the dtype of the values; the initial value is cast.
-        shape: the shape of the values, if it is not that of the initial value.
-        constraint: a function that optimizers apply to the value after each update.
-    """
+    """A variable of a graph; see `tf.Variable` for its arguments."""
 
     def __init__(
         self,
@@ -201,12 +192,7 @@ class GraphVariable(Scatters, Symbol):
 
 
 def with_part(old: Array, key: Any, combine: Callable[[Any, Any], Any], new: ArrayLike, name: str) -> Any:
-    """Return the values of a variable with a part combined with other values.
-
-    Raises:
-        ShapeError: a ValueError; these cannot be broadcast to the part.
-        DtypeError: a TypeError; the variable cannot hold these.
-    """
+    """Return the values of a variable with a part combined with other values."""
     changed, new = np.array(old), np.asarray(new)
     if not np.can_cast(new.dtype, changed.dtype, "same_kind"):
         raise errors.DtypeError(

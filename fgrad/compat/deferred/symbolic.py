@@ -189,6 +189,11 @@ class Derivative(Node):
         """Return the shape of the derivative with respect to a source of a given shape; None means unknown."""
         return source
 
+    @staticmethod
+    def zeros(source: Any, target: Any) -> Any:
+        """Return the derivative of a target that does not depend on a source."""
+        return _zeros(source)
+
 
 class SecondDerivative(Derivative):
     """Second derivatives of targets with respect to each source; the targets are first derivatives."""
@@ -212,6 +217,11 @@ class Jacobian(Derivative):
         target = self.targets[0].facts()[0]
         return None if target is None else target + source
 
+    @staticmethod
+    @operation("zeros_like")
+    def zeros(source: Any, target: Any) -> Array:
+        return np.zeros((*target.shape, *source.shape), source.dtype)
+
 
 class BatchJacobian(Jacobian):
     """Derivatives of each row of one target with respect to the same row of one source."""
@@ -221,6 +231,11 @@ class BatchJacobian(Jacobian):
 
     def shape_by(self, source: list[Any]) -> list[Any] | None:
         return super().shape_by(source[1:])
+
+    @staticmethod
+    @operation("zeros_like")
+    def zeros(source: Any, target: Any) -> Array:
+        return np.zeros((*target.shape, *source.shape[1:]), source.dtype)
 
 
 class Item(GraphTensor):
@@ -248,25 +263,7 @@ def gradients(
     name: str = "gradients",
     follows: Follows = all_follow,
 ) -> list[Any]:
-    """Return graph tensors that compute the gradients of `ys` with respect to `xs`.
-
-    Args:
-        ys: a graph tensor or a list of them, which are summed.
-        xs: a graph tensor or variable, or a list of them.
-        grad_ys: weights for `ys`; None inside means ones.
-        stop_gradients: graph tensors that are treated as constants.
-        unconnected_gradients: the result if there is no path: `UnconnectedGradients.NONE` or `.ZERO`.
-        name: the name of the nodes.
-        follows: whether there may be a gradient with respect to one of `xs`.
-
-    Returns:
-        A list with one gradient for each of `xs`.
-
-    Raises:
-        SeedError: a ValueError; the length of `grad_ys` differs from that of `ys`.
-        SourceError: a TypeError; an argument is not a graph tensor.
-    """
-    check_unconnected(unconnected_gradients)
+    """Return graph tensors that compute the gradients of `ys` with respect to each of `xs`; see `tf.gradients`."""
     ys, xs = [as_symbol(y) for y in _as_list(ys, "ys")], _as_list(xs, "xs")
     weights = None if grad_ys is None else _as_list(grad_ys, "grad_ys")
     if weights is not None and len(weights) != len(ys):
@@ -274,10 +271,7 @@ def gradients(
     weights = weights and [None if w is None else as_symbol(w, y.dtype) for w, y in zip(weights, ys, strict=True)]
     for y, weight in zip(ys, weights or (), strict=bool(weights)):
         _check_weight(y, weight)
-    return [
-        _unconnected(x, unconnected_gradients) if found is None else found
-        for x, found in zip(xs, _derivatives(Derivative, ys, xs, stop_gradients, follows, name, weights), strict=True)
-    ]
+    return _derivatives(Derivative, ys, xs, stop_gradients, unconnected_gradients, follows, name, weights)
 
 
 def jacobians(
@@ -287,12 +281,7 @@ def jacobians(
 
     Their shapes are `y.shape + x.shape`; the other arguments are those of `gradients`.
     """
-    check_unconnected(unconnected)
-    y = _one_target(y)
-    return [
-        _unconnected(x, unconnected, _zeros_by, y) if found is None else found
-        for x, found in zip(xs, _derivatives(Jacobian, [y], xs, stop_gradients, follows, "jacobian"), strict=True)
-    ]
+    return _derivatives(Jacobian, [_one_target(y)], xs, stop_gradients, unconnected, follows, "jacobian")
 
 
 def batch_jacobian(y: Any, x: Any, stop_gradients: object, unconnected: str, follows: Follows) -> Any:
@@ -304,12 +293,10 @@ def batch_jacobian(y: Any, x: Any, stop_gradients: object, unconnected: str, fol
         ShapeError: a ValueError; one has fewer than two axes, or the numbers of rows differ. If these are unknown
             before a run, the run raises it.
     """
-    check_unconnected(unconnected)
     y, x = _one_target(y), _as_source(x, "source")
     if None not in (y.shape.ndims, x.shape.ndims):
         check_rows(y.shape, x.shape)
-    (found,) = _derivatives(BatchJacobian, [y], [x], stop_gradients, follows, "batch_jacobian")
-    return _unconnected(x, unconnected, _zeros_by_row, y) if found is None else found
+    return _derivatives(BatchJacobian, [y], [x], stop_gradients, unconnected, follows, "batch_jacobian")[0]
 
 
 def _derivatives(
@@ -317,23 +304,24 @@ def _derivatives(
     ys: list[Any],
     xs: Sequence[Any],
     stop_gradients: object,
+    unconnected: str,
     follows: Follows,
     name: str,
     weights: Sequence[Any] | None = None,
 ) -> list[Any]:
-    """Return one derivative for each of `xs`, None if there is no path from it to `ys`."""
+    """Return one derivative for each of `xs`; None or zeros if there is no path from it to `ys`."""
+    check_unconnected(unconnected)
     stops = [] if stop_gradients is None else _as_list(stop_gradients, "stop_gradients")
     stops = [_as_source(x, "stop_gradients") for x in stops]
     paths = Paths(ys, (), stops)
     sources = [_as_source(x, "xs") if isinstance(x, Symbol) and follows(x) else None for x in xs]
-    wanted = [source for source in dict.fromkeys(sources) if source is not None and _has_gradient(source, paths)]
+    wanted = [x for x in dict.fromkeys(sources) if x is not None and paths.connected(x) and has_derivative(x)]
     derivative = kind(name, ys, wanted, stops, weights) if wanted else None
     found = {source: Item(derivative, place) for place, source in enumerate(wanted)} if derivative else {}
-    return [found.get(source) for source in sources]
-
-
-def _has_gradient(source: object, paths: Paths) -> bool:
-    return paths.connected(source) and has_derivative(source)
+    if unconnected == UnconnectedGradients.NONE:
+        return [found.get(source) for source in sources]
+    pairs = zip(xs, sources, strict=True)
+    return [found[source] if source in found else kind.zeros(x, ys[0]) for x, source in pairs]
 
 
 def has_derivative(x: Any) -> bool:
@@ -350,20 +338,6 @@ def _one_target(y: Convertible) -> Any:
 @operation("zeros_like")
 def _zeros(x: Array) -> Any:
     return np.zeros_like(x)
-
-
-@operation("zeros_like")
-def _zeros_by(x: Any, y: Any) -> Array:
-    return np.zeros((*y.shape, *x.shape), x.dtype)
-
-
-@operation("zeros_like")
-def _zeros_by_row(x: Any, y: Any) -> Array:
-    return np.zeros((*y.shape, *x.shape[1:]), x.dtype)
-
-
-def _unconnected(x: Convertible, choice: str, zeros: Callable[..., Any] = _zeros, *of: object) -> Any:
-    return None if choice == UnconnectedGradients.NONE else zeros(x, *of)
 
 
 def _check_weight(y: Any, weight: Any) -> None:
@@ -398,16 +372,7 @@ def _as_source(x: object, what: str) -> Any:
 
 
 def hessians(ys: Convertible, xs: Sequence[Any], name: str = "hessians") -> list[Any]:
-    """Return graph tensors that compute the second derivatives of `ys` with respect to each of `xs`.
-
-    Args:
-        ys: a graph tensor or a list of them, which are summed.
-        xs: a graph tensor or variable, or a list of them.
-        name: the name of the nodes.
-
-    Returns:
-        A list with one tensor of shape `x.shape + x.shape` for each of `xs`.
-    """
+    """Return graph tensors that compute the second derivatives of `ys` with respect to each of `xs`."""
     sources = [_as_source(x, "xs") for x in _as_list(xs, "xs")]
     first = gradients(ys, sources, unconnected_gradients=UnconnectedGradients.ZERO)
     derivative = SecondDerivative(name, first, sources, (), None)

@@ -2,7 +2,8 @@
 
 Eager, like TensorFlow 2, until `tf.disable_v2_behavior()`; inside of `with tf.Graph().as_default():`
 deferred, like TensorFlow 1. The names of both are available. `fgrad.compat.tensorflow1` is the same in graph
-mode from the start. Python numbers become float32 and int32, as in TensorFlow.
+mode from the start. Python numbers become float32 and int32, as in TensorFlow. The argument `name` of a
+function is the name of its nodes in a graph.
 
     >>> import fgrad.compat.tensorflow as tf
     >>> x = tf.constant([1.0, 2.0])

@@ -9,12 +9,14 @@ on_diagonal(x)                  diagonal matrices
 turned(x, transpose, adjoint)   transposed matrices
 plain(x)                        the value of a tensor, for operations without a derivative
 check_within(indices, size)     rejects negative indices, which NumPy counts from the end
+check_each_axis(name, given, x) rejects arguments without one element for each axis
 is_version_1()                  whether the call is from TensorFlow 1's namespace
 known_size(x, axis)             a size that determines the number of results
 several(function, count, name)  make an operation with several results
 with_unknown_size(x, axis)      a graph tensor with a size that depends on values
 with_facts_of(x, result)        a tensor with the shape and dtype of another
 with_facts_by(look_alike)       a tensor with those of another function's result
+with_facts_at_zeros             a tensor with those of the elements at the indices 0
 """
 
 from __future__ import annotations
@@ -113,6 +115,14 @@ def check_integers(values: Array, name: str = "indices") -> None:
         raise errors.DtypeError(f"{name} must be integers, and their dtype is {values.dtype}; use tf.cast.")
 
 
+def check_each_axis(name: str, given: Sequence[Any], x: Array) -> None:
+    """Raise unless an argument has an element for each axis of a tensor."""
+    if len(given) != x.ndim:
+        raise errors.ShapeError(
+            f"{name} must have an element for each axis of a tensor of shape {x.shape}, and has {len(given)}."
+        )
+
+
 def is_version_1() -> bool:
     """Return whether a call is from TensorFlow 1's namespace, or version 2's behaviour is disabled."""
     return mode.current() is mode.TENSORFLOW_1 or not mode.current().eager
@@ -203,6 +213,15 @@ def with_facts_by(look_alike: Callable[..., Any]) -> Callable[[Any], Any]:
         return call
 
     return decorate
+
+
+def with_facts_at_zeros(deferrable: Any) -> Any:
+    """Decorate an operation at indices, whose trial values in a graph may be too large."""
+
+    def look_alike(params: Convertible, indices: Convertible, *options: object, **keywords: object) -> Any:
+        return deferrable.__wrapped__(params, np.zeros_like(convert(indices)), *options, **keywords)
+
+    return with_facts_by(look_alike)(deferrable)
 
 
 def turned(x: Convertible, transpose: bool, adjoint: bool) -> Any:

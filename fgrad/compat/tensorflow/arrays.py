@@ -26,6 +26,7 @@ from fgrad.compat.tensorflow.arguments import (
     along,
     at,
     axes,
+    check_each_axis,
     check_integers,
     check_within,
     chosen,
@@ -37,7 +38,9 @@ from fgrad.compat.tensorflow.arguments import (
     operands,
     order,
     plain,
+    several,
     sizes,
+    with_facts_at_zeros,
     with_facts_by,
     with_sizes_known_of,
     with_unknown_size,
@@ -73,7 +76,6 @@ def convert_to_tensor(
         value: a number, array, tensor, variable, nested lists of them, or `tf.IndexedSlices` with a `dense_shape`.
         dtype: the required dtype; numbers and arrays are converted to it.
         dtype_hint, preferred_dtype: the dtype of numbers and arrays that can be represented in it.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; a tensor has another dtype, or slices have no `dense_shape`.
@@ -135,7 +137,6 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
         x: a tensor.
         dtype: the dtype of the result. Conversion to integers truncates, and conversion to real numbers drops the
             imaginary part.
-        name: the name of the node.
     """
     dtype = as_dtype(dtype)
     return (_cast if dtype.kind in "fc" else _cast_off)(x, dtype, name=name)
@@ -296,7 +297,6 @@ def squeeze(input: Convertible, axis: Any = None, squeeze_dims: Any = None, name
         input: a tensor.
         axis: the axes to remove, by default all of size 1.
         squeeze_dims: the old name of `axis`.
-        name: the name of the node.
     """
     result = _squeezed(input, chosen("axis", axis, "squeeze_dims", squeeze_dims), name=name)
     names_axes = axis is not None or squeeze_dims is not None
@@ -328,10 +328,8 @@ def broadcast_to(input: Convertible, shape: Any) -> Any:
 def tile(input: Convertible, multiples: Any) -> Any:
     """Tile a tensor, `multiples[i]` times along axis i."""
     x, counts = convert(input), sizes(multiples)
-    pairs = list(zip(counts, x.shape, strict=True))
-    apart = np.reshape(x, [each for _, size in pairs for each in (1, size)])
-    repeated = np.broadcast_to(apart, tuple(each for pair in pairs for each in pair))
-    return np.reshape(repeated, [count * size for count, size in pairs])
+    check_each_axis("multiples", counts, x)
+    return np.tile(x, counts)
 
 
 @operation()
@@ -373,6 +371,7 @@ def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any
     """
     x = convert(tensor)
     widths: Any = [sizes(pair) for pair in paddings]
+    check_each_axis("paddings", widths, x)
     kind: Any = mode.lower()
     if kind not in ("constant", "reflect", "symmetric"):
         raise errors.ParameterError(f"mode is {mode!r}; use 'CONSTANT', 'REFLECT' or 'SYMMETRIC'.")
@@ -411,7 +410,6 @@ def unstack(value: Convertible, num: int | None = None, axis: int = 0, name: str
         value: a tensor.
         num: the number of results, if the shape does not determine it.
         axis: the axis that is removed.
-        name: the name of the nodes.
 
     Raises:
         ShapeError: a ValueError; the number is unknown, or `num` is wrong.
@@ -439,7 +437,6 @@ def split(
         num_or_size_splits: the number of equal parts, or a list of sizes, one of which may be -1.
         axis: the axis that is split.
         num: the number of sizes, if the shape of a graph tensor with them does not determine it.
-        name: the name of the nodes.
 
     Returns:
         A list of tensors.
@@ -483,23 +480,14 @@ def meshgrid(*args: object, indexing: str = "xy", name: str | None = None) -> li
     Args:
         args: the coordinates along each axis.
         indexing: "ij" for axes in the order of the arguments, "xy" for the first two exchanged.
-        name: the name of the nodes.
     """
     if indexing not in ("xy", "ij"):
         raise errors.ParameterError(f"indexing is {indexing!r}; use 'xy' or 'ij'.")
-    return [_grid(list(args), place, indexing, name=name) for place in builtins.range(len(args))]
+    return list(several(_grids, len(args), "meshgrid")(*args, indexing=indexing, name=name))
 
 
-@operation("meshgrid")
-def _grid(coordinates: Sequence[Any], place: int, indexing: str) -> Array:
-    lengths = [convert(each).size for each in coordinates]
-    order = list(builtins.range(len(lengths)))
-    if indexing == "xy":
-        order[:2] = order[1::-1]
-    target = order.index(place)
-    column = [1] * len(order)
-    column[target] = lengths[place]
-    return np.broadcast_to(np.reshape(convert(coordinates[place]), column), tuple(lengths[each] for each in order))
+def _grids(*coordinates: Array, indexing: Any) -> Sequence[Any]:
+    return np.meshgrid(*map(convert, coordinates), copy=False, indexing=indexing)
 
 
 # Selection
@@ -514,6 +502,8 @@ def slice(input_: Convertible, begin: Any, size: Any) -> Any:
     """
     x = convert(input_)
     starts, widths = sizes(begin), sizes(size)
+    check_each_axis("begin", starts, x)
+    check_each_axis("size", widths, x)
     stops = [
         total if width == -1 else start + width for start, width, total in zip(starts, widths, x.shape, strict=True)
     ]
@@ -546,7 +536,6 @@ def strided_slice(
         ellipsis_mask, new_axis_mask: the bits of parts that are `...` and `tf.newaxis`.
         shrink_axis_mask: the bits of parts that are only `begin`, so that the axis is removed.
         var: ignored.
-        name: the name of the node.
     """
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     found = _strided(input_, begin, end, strides, masks, name=name)
@@ -578,11 +567,7 @@ def _part_of_key(start: int, stop: int, step: int, flags: Sequence[int]) -> Any:
     return builtins.slice(None if is_from_begin else start, None if is_to_end else stop, step)
 
 
-def _like_gathered(params: Array, indices: Any, *options: Any, **keywords: Any) -> Any:
-    return _gathered(convert(params), np.zeros_like(convert(indices)), *options, **keywords)
-
-
-@with_facts_by(_like_gathered)
+@with_facts_at_zeros
 @operation("GatherV2")
 def gather(
     params: Convertible, indices: Convertible, validate_indices: Any = None, axis: Any = None, batch_dims: int = 0
@@ -600,12 +585,7 @@ def gather(
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
     """
-    return _gathered(convert(params), convert(indices), validate_indices, axis, batch_dims)
-
-
-def _gathered(
-    x: Any, places: Array, validate_indices: object = None, axis: int | None = None, batch_dims: int = 0
-) -> Any:
+    x, places = convert(params), convert(indices)
     batch_dims += places.ndim if batch_dims < 0 else 0
     axis = batch_dims if axis is None else axes(axis) % x.ndim
     check_within(places, x.shape[axis])
@@ -624,11 +604,7 @@ def _own_places(x: Array, batch_dims: int, ndim: int) -> list[Any]:
     ]
 
 
-def _like_gathered_nd(params: Array, indices: Sequence[Any], batch_dims: int = 0) -> Any:
-    return _gathered_nd(convert(params), np.zeros_like(convert(indices)), batch_dims)
-
-
-@with_facts_by(_like_gathered_nd)
+@with_facts_at_zeros
 @operation("GatherNd")
 def gather_nd(params: Convertible, indices: Any, batch_dims: int = 0) -> Any:
     """Return the elements at indices.
@@ -641,10 +617,7 @@ def gather_nd(params: Convertible, indices: Any, batch_dims: int = 0) -> Any:
     Raises:
         InvalidArgumentError: a ValueError; an index is negative or too large.
     """
-    return _gathered_nd(convert(params), convert(indices), batch_dims)
-
-
-def _gathered_nd(x: Array, places: Array, batch_dims: int) -> Any:
+    x, places = convert(params), convert(indices)
     if not places.shape[-1]:  # each index is that of a whole example
         examples = np.expand_dims(x, tuple(builtins.range(batch_dims, places.ndim - 1)))
         return np.broadcast_to(examples, (*places.shape[:-1], *x.shape[batch_dims:]))
@@ -661,7 +634,6 @@ def boolean_mask(tensor: Convertible, mask: Convertible, axis: int | None = None
         tensor: a tensor of any shape.
         mask: booleans; its axes are those of `tensor` from `axis` on, and become one axis of the result.
         axis: the first masked axis, by default 0.
-        name: the name of the node.
     """
     return with_unknown_size(_masked(tensor, mask, axis or 0, name=name), axis or 0)
 
@@ -680,7 +652,6 @@ def where(
         condition: booleans.
         x, y: the elements for true and for false. All three broadcast; in TensorFlow 1's
             namespace a condition with one axis chooses whole rows.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; only one of `x` and `y` is given.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import fgrad
 from fgrad import errors
-from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import convert
-from fgrad.compat.deferred.graph import Convertible, Symbol, holds_symbol, operation
+from fgrad.compat.deferred.graph import Convertible, Symbol, operation
 from fgrad.compat.deferred.state import as_symbol
+from fgrad.compat.tensorflow.arguments import is_deferred, several
 from fgrad.compat.tensorflow.arrays import stop_gradient
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import boxed
@@ -26,11 +26,7 @@ if TYPE_CHECKING:
 
 
 class CustomGradient:
-    """A function with its own gradient, called like the function.
-
-    Args:
-        f: returns its result and a function of the cotangents of the result's tensors.
-    """
+    """A function with its own gradient, called like the function, which returns its result and its rule."""
 
     def __init__(self, f: Callable[..., Any]) -> None:
         self._f = f
@@ -44,53 +40,47 @@ class CustomGradient:
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         leaves, treedef = flatten(args)
-        if mode.is_deferring() or holds_symbol(leaves) or holds_symbol(keywords.values()):
+        if is_deferred(*leaves, *keywords.values()):
             return self._deferred(leaves, treedef, keywords)
         return self._called(leaves, treedef, keywords)
 
     def _deferred(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
-        """Return the result as tensors of a graph, each of which computes the whole result and selects its part."""
+        """Return the result as tensors of a graph."""
 
-        @operation(getattr(self._f, "__name__", "CustomGradient"))
-        def part(place: int, *leaves: Array, **keywords: object) -> Any:
-            return flatten(self._called(list(leaves), treedef, keywords))[0][place]
+        def flat(*leaves: Array, **keywords: object) -> list[Any]:
+            return flatten(self._called(list(leaves), treedef, keywords))[0]
 
         outline = self._outline(leaves, treedef, keywords)
-        return unflatten(outline, [part(place, *leaves, **keywords) for place in range(outline.num_leaves)])
+        parts = several(flat, outline.num_leaves, getattr(self._f, "__name__", "CustomGradient"))
+        return unflatten(outline, parts(*leaves, **keywords))
 
     def _outline(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
         """Return the structure of the result, from a trial run on the graph's tensors that is not executed."""
         symbols = [as_symbol(x) if _is_number(x) or isinstance(x, Symbol) else x for x in leaves]
         try:
-            pair = self._f(*unflatten(treedef, symbols), **keywords)
+            return flatten(self._result_and_rule(symbols, treedef, keywords)[0])[1]
         except (errors.SymbolicTensorError, errors.SymbolicArrayError):  # it needs values: assume one tensor
             return flatten(0.0)[1]
-        if not _is_pair(pair):
-            _refuse(self._f, pair)
-        return flatten(pair[0])[1]
 
     def _called(self, leaves: list[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
         """Return the result for arguments of a structure; each tensor is an argument of the rule."""
 
         def flat(*leaves: Any) -> Any:
-            pair = self._f(*unflatten(treedef, map(_as_tensor, leaves)), **keywords)
-            if not _is_pair(pair):
-                _refuse(self._f, pair)
-            return tree_map(_as_result, pair[0]), _flat_rule(pair[1])
+            result, grad_fn = self._result_and_rule(map(_as_tensor, leaves), treedef, keywords)
+            return tree_map(_as_result, result), _flat_rule(grad_fn)
 
         flat.__name__ = flat.__qualname__ = getattr(self._f, "__name__", type(self._f).__name__)
         return fgrad.custom_gradient(flat)(*map(_as_result, leaves))
 
-
-def _is_pair(pair: tuple[Any, ...]) -> bool:
-    return isinstance(pair, (tuple, list)) and len(pair) == 2 and callable(pair[1])
-
-
-def _refuse(function: Callable[..., Any], found: object) -> NoReturn:
-    raise errors.CustomRuleError(
-        f"a function under custom_gradient must return (result, grad_fn), but {name_of(function)} returned "
-        f"{found!r:.200}.\nWrite `return result, grad_fn`, where grad_fn(dy) gives the gradients of the arguments."
-    )
+    def _result_and_rule(self, leaves: Iterable[Any], treedef: optree.PyTreeSpec, keywords: Mapping[str, Any]) -> Any:
+        found = self._f(*unflatten(treedef, leaves), **keywords)
+        if not (isinstance(found, (tuple, list)) and len(found) == 2 and callable(found[1])):
+            raise errors.CustomRuleError(
+                f"a function under custom_gradient must return (result, grad_fn), but {name_of(self._f)} returned "
+                f"{found!r:.200}.\nWrite `return result, grad_fn`, where grad_fn(dy) gives the gradients of the "
+                "arguments."
+            )
+        return found
 
 
 def _is_number(x: Convertible) -> bool:
@@ -178,7 +168,6 @@ def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def call(*args: object, **keywords: object) -> Any:
-        deferring = mode.is_deferring() or holds_symbol(args) or holds_symbol(keywords.values())
-        return f(*args, **keywords) if deferring else eager(*args, **keywords)
+        return (f if is_deferred(*args, *keywords.values()) else eager)(*args, **keywords)
 
     return call

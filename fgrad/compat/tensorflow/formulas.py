@@ -39,13 +39,9 @@ def log_of_one_plus_exp(x: Convertible) -> Any:
 
 def euclidean_norm(x: Convertible, axis: Axes, keepdims: bool) -> Any:
     """Return the square root of the sum of squares; its derivative at 0 is 0."""
-    return root(np.sum(np.square(np.abs(x)), axis=axis, keepdims=keepdims))
-
-
-def root(x: Any) -> Any:
-    """Return the square root, with the derivative 0 at 0."""
-    positive = x > 0
-    return np.where(positive, np.sqrt(np.where(positive, x, 1)), x)
+    squares = np.sum(np.square(np.abs(x)), axis=axis, keepdims=keepdims)
+    positive = squares > 0
+    return np.where(positive, np.sqrt(np.where(positive, squares, 1)), squares)
 
 
 def lowest(dtype: np.dtype[Any]) -> float:
@@ -53,7 +49,9 @@ def lowest(dtype: np.dtype[Any]) -> float:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
-def _from_standard_library(function: Callable[[float], float], slope: Callable[[Any], Any], name: str) -> Primitive:
+def _from_standard_library(
+    function: Callable[[float], float], slope: Callable[[Any], Any], name: str
+) -> Callable[[Convertible], Any]:
     """Make an operation from a function of numbers and its derivative."""
     vectorized = np.vectorize(function, otypes=[np.float64])
 
@@ -69,25 +67,17 @@ def _from_standard_library(function: Callable[[float], float], slope: Callable[[
         scales="pullback",
     )
     primitive.batch = elementwise_batch(primitive)
-    return primitive
+    return lambda x: apply(primitive, (x,))
 
 
 def _bell(x: Array) -> Any:
     return 2 / math.sqrt(math.pi) * np.exp(-x * x)
 
 
-_erf = _from_standard_library(math.erf, _bell, "erf")
-_erfc = _from_standard_library(math.erfc, lambda x: -_bell(x), "erfc")
-
-
-def error_function(x: Convertible) -> Any:
-    """Return the error function: the probability that a normal number of variance 1/2 is between -x and x."""
-    return apply(_erf, (x,))
-
-
-def complementary_error_function(x: Convertible) -> Any:
-    """Return one minus the error function."""
-    return apply(_erfc, (x,))
+error_function = _from_standard_library(math.erf, _bell, "erf")
+"""The error function: the probability that a normal number of variance 1/2 is between -x and x."""
+complementary_error_function = _from_standard_library(math.erfc, lambda x: -_bell(x), "erfc")
+"""One minus the error function, accurate where it is small."""
 
 
 def in_rows(rows: Any, numbers: Any, count: int) -> Any:

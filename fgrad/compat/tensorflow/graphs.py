@@ -24,11 +24,10 @@ from fgrad.compat.deferred.graph import (
     Symbol,
     TensorShape,
     default_graph,
-    operation,
 )
 from fgrad.compat.deferred.loops import as_list, loop
 from fgrad.compat.deferred.state import as_symbol, group
-from fgrad.compat.tensorflow.arguments import chosen, is_deferred, is_version_1
+from fgrad.compat.tensorflow.arguments import chosen, is_deferred, is_version_1, several
 from fgrad.compat.tensorflow.math import check_numerics
 from fgrad.compat.tensorflow.within import Run, taped
 from fgrad.core.tree import flatten, tree_map, unflatten
@@ -46,7 +45,6 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Place
     Args:
         dtype: the dtype of fed values.
         shape: the shape of the values; None in it admits any size, and None alone any shape.
-        name: the name of the node.
 
     Raises:
         SessionError: a RuntimeError; execution is eager, and there is no graph to feed.
@@ -77,7 +75,6 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
     Args:
         input: the default value.
         shape: the shape of the values.
-        name: the name of the node.
     """
     if not is_deferred(input):
         return convert(input)
@@ -172,11 +169,7 @@ def function(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 class _Function:
-    """A function that is compiled if possible, and runs under a tape if it requests gradients.
-
-    Args:
-        python: the original function.
-    """
+    """A function that is compiled if possible, and runs under a tape if it requests gradients."""
 
     def __init__(self, python: Callable[..., Any]) -> None:
         self._compiled, self._python, self._taped = compile(python), python, python
@@ -248,7 +241,6 @@ def cond(
     Args:
         pred: the boolean that chooses.
         true_fn, false_fn: functions without arguments that return a tensor, an operation, or a container of them.
-        name: the name of the node.
         strict: whether a list or tuple of a single result is returned as it is. By default True, and False in
             TensorFlow 1's namespace, where the single result itself is returned.
         fn1, fn2: old names of `true_fn` and `false_fn`.
@@ -301,7 +293,6 @@ def while_loop(
             the structure of `loop_vars`.
         parallel_iterations, swap_memory: ignored.
         back_prop: in a graph, whether derivatives pass; ignored in eager mode, as in TensorFlow.
-        name: the name of the nodes.
         maximum_iterations: the maximal number of iterations.
         return_same_structure: whether a single variable is returned in a list, too. By default True, and False in
             TensorFlow 1's namespace.
@@ -364,13 +355,10 @@ def vectorized_map(
     if not is_deferred(*leaves):
         return _on_rows(fn, treedef, leaves)
 
-    @operation("loop_body")
-    def one_of_all(place: int, *leaves: object) -> Any:
-        return flatten(_on_rows(fn, treedef, leaves))[0][place]
-
     # A trial run on first rows, which is not executed, determines the structure of the results.
-    firsts, outline = flatten(fn(unflatten(treedef, [as_symbol(leaf)[0] for leaf in leaves])))
-    return unflatten(outline, [one_of_all(place, *leaves) for place in range(len(firsts))])
+    outline = flatten(fn(unflatten(treedef, [as_symbol(leaf)[0] for leaf in leaves])))[1]
+    on_rows = several(lambda *leaves: flatten(_on_rows(fn, treedef, leaves))[0], outline.num_leaves, "loop_body")
+    return unflatten(outline, on_rows(*leaves))
 
 
 def _on_rows(fn: Callable[[Any], Any], treedef: optree.PyTreeSpec, leaves: Sequence[Any]) -> Any:

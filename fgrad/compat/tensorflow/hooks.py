@@ -122,12 +122,9 @@ class Hooks:
 
     # A step
 
-    def _step_by_hooks(self, pairs: Pairs, global_step: Any, name: str | None) -> Operation | None:
+    def _applied(self, pairs: Pairs, global_step: Any, name: str | None) -> Operation | None:
         """Update variables by the methods of the subclass; in a graph, return the operation that does it."""
         given = [(gradient, variable) for gradient, variable in pairs if gradient is not None]
-        if not given:
-            names = [variable.name for _, variable in pairs]
-            raise errors.NoGradientsError(f"No gradients provided for any variable: {names}.")
         name = name or self.name
         first = given[0][1]
         with _before(first):

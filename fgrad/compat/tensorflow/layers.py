@@ -46,14 +46,7 @@ def dense(
 
     Args:
         inputs: a tensor whose last axis has a known size.
-        units: the size of that axis in the result.
-        activation: a function of the sum, such as `tf.nn.relu`.
-        use_bias: whether there is a bias.
-        kernel_initializer: the initializer of the kernel; by default that of the open scope, or Glorot's uniform one.
-        bias_initializer: the initializer of the bias.
-        trainable: whether the variables are trainable.
-        name: the name of the scope; by default "dense", made unique.
-        reuse: True to reuse the variables of the layer with that name.
+        units, activation, use_bias, kernel_initializer, bias_initializer, trainable, name, reuse: as for `Dense`.
 
     Raises:
         ShapeError: a ValueError; the size of the last axis is unknown.
@@ -157,17 +150,14 @@ def _dtype_of(x: Any) -> Any:
     return np.dtype(np.float32) if x.dtype is None else x.dtype
 
 
-_FORMATS = {"channels_last": "NHWC", "channels_first": "NCHW"}
+_IMAGES = {"channels_last": "NHWC", "channels_first": "NCHW"}
+_VOLUMES = {"channels_last": "NDHWC", "channels_first": "NCDHW"}
 
 
-def _format(data_format: str) -> str:
-    return _FORMATS[_known_format(data_format)]
-
-
-def _known_format(data_format: str) -> str:
-    if data_format not in _FORMATS:
+def _format(data_format: str, formats: dict[str, str] = _IMAGES) -> str:
+    if data_format not in formats:
         raise errors.ParameterError(f"data_format is {data_format!r}; use 'channels_last' or 'channels_first'.")
-    return data_format
+    return formats[data_format]
 
 
 def conv2d(
@@ -197,13 +187,8 @@ def conv2d(
         padding: "same" for zero padding, "valid" for none.
         data_format: "channels_last", or "channels_first" for images with the channels second.
         dilation_rate: must be 1: no dilation.
-        activation: a function of the sum, such as `tf.nn.relu`.
-        use_bias: whether there is a bias.
-        kernel_initializer: the initializer of the kernel; by default that of the open scope, or Glorot's uniform one.
-        bias_initializer: the initializer of the bias.
-        trainable: whether the variables are trainable.
+        activation, use_bias, kernel_initializer, bias_initializer, trainable, reuse: as for `Dense`.
         name: the name of the scope; by default "conv2d", made unique.
-        reuse: True to reuse the variables of the layer with that name.
 
     Raises:
         ShapeError: a ValueError; the number of channels is unknown, or the filters do not fit the images.
@@ -242,7 +227,6 @@ def max_pooling2d(
         strides: the step of the window in pixels, likewise.
         padding: "same" for windows that extend beyond the edges, "valid" for windows inside.
         data_format: "channels_last", or "channels_first" for images with the channels second.
-        name: the name of the node.
 
     Raises:
         ShapeError: a ValueError; the windows do not fit into the images.
@@ -263,9 +247,6 @@ def average_pooling2d(
     return nn.avg_pool(inputs, pool_size, strides, padding.upper(), _format(data_format), name=name)
 
 
-_VOLUMES = {"channels_last": "NDHWC", "channels_first": "NCDHW"}
-
-
 def max_pooling3d(
     inputs: Any,
     pool_size: Any,
@@ -275,7 +256,7 @@ def max_pooling3d(
     name: str | None = None,
 ) -> Any:
     """Return the largest element of each window of volumes; see `max_pooling2d` and `tf.nn.max_pool3d`."""
-    return nn.max_pool3d(inputs, pool_size, strides, padding.upper(), _VOLUMES[_known_format(data_format)], name=name)
+    return nn.max_pool3d(inputs, pool_size, strides, padding.upper(), _format(data_format, _VOLUMES), name=name)
 
 
 def average_pooling3d(
@@ -287,7 +268,7 @@ def average_pooling3d(
     name: str | None = None,
 ) -> Any:
     """Return the mean of each window of volumes; see `average_pooling2d` and `tf.nn.avg_pool3d`."""
-    return nn.avg_pool3d(inputs, pool_size, strides, padding.upper(), _VOLUMES[_known_format(data_format)], name=name)
+    return nn.avg_pool3d(inputs, pool_size, strides, padding.upper(), _format(data_format, _VOLUMES), name=name)
 
 
 def flatten(inputs: Convertible, name: str | None = None, data_format: str = "channels_last") -> Any:
@@ -295,7 +276,6 @@ def flatten(inputs: Convertible, name: str | None = None, data_format: str = "ch
 
     Args:
         inputs: a tensor with at least one axis.
-        name: the name of the node.
         data_format: "channels_last"; or "channels_first" for channels that are second, and become last.
     """
     return _flattened(inputs, _format(data_format) == "NCHW", name=name)
@@ -324,7 +304,6 @@ def dropout(
         noise_shape: the shape of the random choice; it broadcasts to that of `inputs`, which is the default.
         seed: see `tf.random.set_seed`.
         training: whether to apply dropout; in a graph also a tensor.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; the rate is not in [0, 1).

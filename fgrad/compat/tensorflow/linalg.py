@@ -16,15 +16,7 @@ import numpy as np
 
 from fgrad import errors
 from fgrad.compat.deferred.graph import Convertible, operation
-from fgrad.compat.tensorflow.arguments import (
-    axes,
-    chosen,
-    convert,
-    operands,
-    several,
-    turned,
-    with_facts_by,
-)
+from fgrad.compat.tensorflow.arguments import axes, chosen, convert, operands, several, turned, with_facts_by
 from fgrad.compat.tensorflow.arrays import diag as _tensor_diag
 from fgrad.compat.tensorflow.arrays import eye, transpose
 from fgrad.compat.tensorflow.formulas import euclidean_norm
@@ -478,7 +470,6 @@ def svd(tensor: Convertible, full_matrices: bool = False, compute_uv: bool = Tru
         tensor: matrices.
         full_matrices: whether the vectors are completed to square matrices.
         compute_uv: whether to return the vectors, too.
-        name: the name of the nodes.
 
     Returns:
         `s`, or `s, u, v` with `tensor` equal to `u @ diag(s) @ v.T`.

@@ -52,7 +52,7 @@ from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 from fgrad.ops import reductions
 from fgrad.transforms.reverse import stop_gradient
-from fgrad.typing import Array, ArrayLike, Axes, DTypeLike, Operand
+from fgrad.typing import Array, ArrayLike, DTypeLike, Operand
 
 __all__ = [
     "TopK", "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin", "asinh",
@@ -278,35 +278,25 @@ def _reduction(name: str, function: Callable[..., Any], doc: str, differentiable
         input_tensor: Any, axis: Any = None, keepdims: Any = None, reduction_indices: Any = None, keep_dims: Any = None
     ) -> Any:
         axis = chosen("axis", axis, "reduction_indices", reduction_indices)
-        return function(convert(input_tensor), axes(axis), bool(chosen("keepdims", keepdims, "keep_dims", keep_dims)))
+        keepdims = bool(chosen("keepdims", keepdims, "keep_dims", keep_dims))
+        return function(convert(input_tensor), axis=axes(axis), keepdims=keepdims)
 
     return _deferrable(name, reduce, doc, differentiable, node)
 
 
-def _keeping_dtype(reduction: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
-    """Keep the dtype of small integers in sums, as TensorFlow does and NumPy does not."""
+def _keeping_dtype(reduction: Callable[..., Any]) -> Callable[..., Any]:
+    """Keep the dtype of integers in sums and means, as TensorFlow does and NumPy does not."""
 
     def reduce(x: Any, axis: Any, keepdims: bool) -> Any:
-        _check_numbers(x)
+        if x.dtype.kind == "b":
+            raise errors.DtypeError("booleans cannot be summed or multiplied; use tf.cast or tf.math.count_nonzero.")
         result = reduction(x, axis=axis, keepdims=keepdims)
         return result.astype(x.dtype) if x.dtype.kind in "iu" else result
 
     return reduce
 
 
-def _check_numbers(x: Array) -> None:
-    if x.dtype.kind == "b":
-        raise errors.DtypeError("booleans cannot be summed or multiplied; use tf.cast or tf.math.count_nonzero.")
-
-
-def _mean(x: Array, axis: Axes, keepdims: bool) -> Any:
-    """Return the mean; for integers it is an integer, as in TensorFlow."""
-    _check_numbers(x)
-    mean = np.mean(x, axis=axis, keepdims=keepdims)
-    return mean.astype(x.dtype) if x.dtype.kind in "iu" else mean
-
-
-def _extreme(reduction: Callable[..., Any], of_nothing: Callable[[Any], Any]) -> Callable[[Any, Any, Any], Any]:
+def _extreme(reduction: Callable[..., Any], of_nothing: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return the lowest number for an empty maximum, as TensorFlow does, where NumPy raises."""
 
     def reduce(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -321,22 +311,18 @@ def _highest(dtype: np.dtype[Any]) -> float:
     return np.inf if dtype.kind == "f" else np.iinfo(dtype).max
 
 
-def _keyword(reduction: Callable[..., Any]) -> Callable[[Any, Any, Any], Any]:
-    return lambda x, axis, keepdims: reduction(x, axis=axis, keepdims=keepdims)
-
-
 # fmt: off
 reduce_sum            = _reduction("reduce_sum",            _keeping_dtype(np.sum),  "Return the sum along axes, by default of all elements.", node="Sum")  # noqa: E501
 reduce_prod           = _reduction("reduce_prod",           _keeping_dtype(np.prod), "Return the product along axes, by default of all elements.", node="Prod")  # noqa: E501
-reduce_mean           = _reduction("reduce_mean",           _mean,                   "Return the mean along axes, by default of all elements; for integers it is truncated.", node="Mean")  # noqa: E501
+reduce_mean           = _reduction("reduce_mean",           _keeping_dtype(np.mean), "Return the mean along axes, by default of all elements; for integers it is truncated.", node="Mean")  # noqa: E501
 reduce_max            = _reduction("reduce_max",            _extreme(np.max, lowest),  "Return the largest element along axes; equal ones share the derivative.", node="Max")  # noqa: E501
 reduce_min            = _reduction("reduce_min",            _extreme(np.min, _highest), "Return the smallest element along axes; equal ones share the derivative.", node="Min")  # noqa: E501
 reduce_logsumexp      = _reduction("reduce_logsumexp",      reductions.logsumexp,    "Return `log(sum(exp(x)))` along axes, without overflow.", node="Logsumexp")  # noqa: E501
-reduce_variance       = _reduction("reduce_variance",       _keyword(np.var),        "Return the mean squared deviation from the mean along axes.", node="Variance")  # noqa: E501
-reduce_std            = _reduction("reduce_std",            _keyword(np.std),        "Return the standard deviation along axes; its derivative is 0 where all elements are equal.", node="Std")  # noqa: E501
+reduce_variance       = _reduction("reduce_variance",       np.var,                  "Return the mean squared deviation from the mean along axes.", node="Variance")  # noqa: E501
+reduce_std            = _reduction("reduce_std",            np.std,                  "Return the standard deviation along axes; its derivative is 0 where all elements are equal.", node="Std")  # noqa: E501
 reduce_euclidean_norm = _reduction("reduce_euclidean_norm", euclidean_norm,          "Return the square root of the sum of squares along axes; its derivative at 0 is 0.", node="EuclideanNorm")  # noqa: E501
-reduce_any            = _reduction("reduce_any",            _keyword(np.any),        "Return whether any element along axes is true.", False, node="Any")  # noqa: E501
-reduce_all            = _reduction("reduce_all",            _keyword(np.all),        "Return whether all elements along axes are true.", False, node="All")  # noqa: E501
+reduce_any            = _reduction("reduce_any",            np.any,                  "Return whether any element along axes is true.", False, node="Any")  # noqa: E501
+reduce_all            = _reduction("reduce_all",            np.all,                  "Return whether all elements along axes are true.", False, node="All")  # noqa: E501
 # fmt: on
 
 
@@ -399,7 +385,6 @@ def top_k(input: Convertible, k: Any = 1, sorted: bool = True, name: str | None 
         input: a tensor with at least one axis.
         k: the number of elements.
         sorted: ignored: they are always in order. Equal elements keep their order.
-        name: the name of the nodes.
 
     Returns:
         The values, and their int32 indices.
@@ -687,7 +672,6 @@ def global_norm(t_list: object, name: str | None = None) -> Any:
 
     Args:
         t_list: a list of tensors, or of `tf.IndexedSlices`; None is skipped.
-        name: the name of the node.
 
     Raises:
         StructureError: a TypeError; `t_list` is not a list.
@@ -710,7 +694,6 @@ def clip_by_global_norm(
         t_list: a list of tensors, or of `tf.IndexedSlices`; None stays None.
         clip_norm: the maximal norm.
         use_norm: the global norm, if it is already computed.
-        name: the name of the nodes.
 
     Returns:
         The list of tensors, and the global norm before clipping. If that is not finite, they are all NaN.

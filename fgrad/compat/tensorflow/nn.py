@@ -29,7 +29,7 @@ from fgrad.compat.tensorflow.arguments import (
     is_version_1,
     operands,
     plain,
-    with_facts_by,
+    with_facts_at_zeros,
     with_facts_of,
     with_sizes_known_of,
     with_unknown_size,
@@ -173,7 +173,6 @@ def dropout(
         noise_shape: the shape of the random choice; it broadcasts to that of `x`, which is the default. A size of None
             is that of `x`.
         seed: see `tf.random.set_seed`.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; the rate is missing, given twice or not in [0, 1).
@@ -249,7 +248,6 @@ def embedding_lookup(
         params: the table, also as a list of one.
         ids: integers of any shape.
         partition_strategy: ignored: the table has one part.
-        name: the name of the node.
         max_norm: the maximal norm of a row; longer ones are scaled down.
 
     Raises:
@@ -263,17 +261,10 @@ def embedding_lookup(
     return _rows(params, ids, max_norm, name=name or "embedding_lookup")
 
 
-def _like_rows(params: Array, ids: Sequence[Any], max_norm: Operand | None) -> Any:
-    return _rows_at(convert(params), np.zeros_like(convert(ids)), max_norm)
-
-
-@with_facts_by(_like_rows)
+@with_facts_at_zeros
 @operation("embedding_lookup")
 def _rows(params: Array, ids: Sequence[Any], max_norm: Operand | None) -> Any:
-    return _rows_at(convert(params), convert(ids), max_norm)
-
-
-def _rows_at(table: Array, places: Array, max_norm: Operand | None) -> Any:
+    table, places = convert(params), convert(ids)
     check_within(places, table.shape[0], "ids")
     rows = np.take(table, places, 0)
     return rows if max_norm is None else clipping.clip_by_norm(rows, max_norm, tuple(range(places.ndim, rows.ndim)))
@@ -356,7 +347,6 @@ def conv2d(
         use_cudnn_on_gpu: ignored.
         data_format: "NHWC" or "NCHW".
         dilations: must be 1: no dilation.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; an option is missing or has an unknown value.
@@ -412,13 +402,9 @@ def depthwise_conv2d(
     """Correlate each channel of images with separate filters.
 
     Args:
-        input: images: batch, height, width, channels, or with the channels second for "NCHW".
+        input, strides, padding, data_format: as for `conv2d`.
         filter: height, width, channels, results for each channel.
-        strides: the step of the filters in pixels: one number, two, or four for all axes.
-        padding: "SAME" for zero padding, "VALID" for none.
         rate, dilations: must be 1: no dilation.
-        name: the name of the node.
-        data_format: "NHWC" or "NCHW".
 
     Returns:
         Images with the results of the first channel first.
@@ -458,7 +444,6 @@ def max_pool(
         strides: the step of the window in pixels, likewise.
         padding: "SAME" for windows that extend beyond the edges, "VALID" for windows inside.
         data_format: "NHWC" or "NCHW".
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; an option has an unknown value.
@@ -507,11 +492,9 @@ def max_pool3d(
 
     Args:
         input: volumes: batch, depth, height, width, channels, or with the channels second for "NCDHW".
-        ksize: the size of a window: one number, three, or five for all axes.
-        strides: the step of the window, likewise.
-        padding: "SAME" for windows that extend beyond the edges, "VALID" for windows inside.
+        ksize, strides: one number, three, or five for all axes.
+        padding: as for `max_pool`.
         data_format: "NDHWC" or "NCDHW".
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; an option has an unknown value.
@@ -557,7 +540,6 @@ def softmax_cross_entropy_with_logits(
         logits: logarithms of probabilities, up to a constant.
         dim: the old name of `axis`.
         axis: the axis of the classes, by default the last one.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
@@ -577,7 +559,6 @@ def softmax_cross_entropy_with_logits_v2(
         logits: logarithms of probabilities, up to a constant.
         axis: the axis of the classes, by default the last one.
         dim: the old name of `axis`.
-        name: the name of the node.
     """
     return _cross_entropy(labels, logits, _last(chosen("axis", axis, "dim", dim)), name=name)
 
@@ -597,7 +578,6 @@ def sparse_softmax_cross_entropy_with_logits(
         _sentinel: receives a positional argument, which is an error.
         labels: integers, of the shape of `logits` without its last axis.
         logits: logarithms of probabilities, up to a constant.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
@@ -627,7 +607,6 @@ def sigmoid_cross_entropy_with_logits(
         _sentinel: receives a positional argument, which is an error.
         labels: probabilities.
         logits: a tensor of the same shape.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `labels` and `logits` are not passed by name.
@@ -693,7 +672,6 @@ def moments(
         shift: ignored.
         keepdims: whether to keep these axes with size 1.
         keep_dims: the old name of `keepdims`.
-        name: the name of the nodes.
     """
     keepdims = chosen("keepdims", keepdims, "keep_dims", keep_dims)
     return _reduce_mean(x, axes, keepdims, name=name), _reduce_variance(x, axes, keepdims, name=name)

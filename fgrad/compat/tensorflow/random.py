@@ -19,18 +19,9 @@ import numpy as np
 from fgrad import errors
 from fgrad.compat.deferred import mode
 from fgrad.compat.deferred.convert import as_dtype
-from fgrad.compat.deferred.graph import (
-    Convertible,
-    Graph,
-    GraphTensor,
-    Symbol,
-    as_node,
-    default_graph,
-    holds_symbol,
-    operation,
-)
+from fgrad.compat.deferred.graph import Convertible, GraphTensor, Symbol, as_node, default_graph, operation
 from fgrad.compat.tensorflow import arrays
-from fgrad.compat.tensorflow.arguments import convert, operands, plain, sizes, with_facts_of
+from fgrad.compat.tensorflow.arguments import convert, is_deferred, operands, plain, sizes, with_facts_of
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.core.tensor import boxed
 from fgrad.typing import Array, ArrayLike, DTypeLike, Operand
@@ -137,32 +128,26 @@ set_random_seed = set_seed
 
 
 class Draw(GraphTensor):
-    """Random numbers, new ones in every run.
+    """Random numbers, new ones in every run, from the generator that `source` returns for the run and the node.
 
     A session keeps a generator for each such node, so that the runs of two sessions of a graph with
     seeds give the same sequences.
-
-    Args:
-        graph: the graph of the node.
-        sample: a function that draws from a generator.
-        shape: integers, or graph tensors among them, or one graph tensor.
-        dtype: the dtype of the numbers.
-        source: maps the run and this node to the generator.
-        name: the name of the node.
     """
 
     def __init__(
         self,
-        graph: Graph,
         sample: Sample,
         shape: object,
         dtype: np.dtype[Any],
         source: Callable[[Any, Draw], Any],
-        name: str,
+        name: str | None,
     ) -> None:
         self._shape = _as_nodes(shape)
         self._sample, self._dtype, self._source = sample, dtype, source
-        super().__init__(graph, name, [each for each in _each(self._shape) if isinstance(each, GraphTensor)])
+        sizes = self._shape if isinstance(self._shape, list) else [self._shape]
+        inputs = [each for each in sizes if isinstance(each, GraphTensor)]
+        super().__init__(inputs[0].graph if inputs else default_graph(), name or "random", inputs)
+        self.seed = self.graph.seed
 
     def compute(self, run: Any) -> Any:
         if isinstance(self._shape, GraphTensor):
@@ -185,29 +170,18 @@ def _as_nodes(shape: object) -> Any:
     return [as_node(size) if isinstance(size, Symbol) else sizes(size)[0] for size in each]
 
 
-def _each(shape: object) -> list[Any]:
-    return shape if isinstance(shape, list) else [shape]
-
-
 def _draw(sample: Sample, shape: Any, dtype: np.dtype[Any], seed: int | None, name: str | None) -> Any:
     """Draw numbers immediately, or make a node that draws them in every run."""
-    if not (mode.is_deferring() or holds_symbol([shape])):
+    if not is_deferred(shape):
         return _drawn(sample, _Process.generator(seed), shape, dtype)
-    graph = _graph_of(shape)
-    base = graph.seed
 
     def source(run: Any, node: Draw) -> Any:
         generators = run.session.generators
         if node not in generators:
-            generators[node] = _generator(base, seed, node.number)
+            generators[node] = _generator(node.seed, seed, node.number)
         return generators[node]
 
-    return Draw(graph, sample, shape, dtype, source, name or "random")
-
-
-def _graph_of(shape: object) -> Graph:
-    found = [each.graph for each in _each(_as_nodes(shape)) if isinstance(each, GraphTensor)]
-    return found[0] if found else default_graph()
+    return Draw(sample, shape, dtype, source, name)
 
 
 # Distributions: a standard sample, shifted and scaled by differentiable operations
@@ -257,7 +231,6 @@ def normal(
         mean, stddev: numbers or tensors that broadcast to the shape.
         dtype: the dtype of the numbers.
         seed: the seed of a sequence of this operation; see `set_seed`.
-        name: the name of the node.
     """
     return _moved(_draw(_standard_normal, shape, as_dtype(dtype), seed, name), stddev, mean)
 
@@ -289,7 +262,6 @@ def uniform(
         minval, maxval: the lower bound, and the upper bound, which is excluded, by default 1.
         dtype: the dtype of the numbers; integers need `maxval`.
         seed: the seed of a sequence of this operation; see `set_seed`.
-        name: the name of the node.
 
     Raises:
         ParameterError: a ValueError; `dtype` is an integer dtype, and `maxval` is missing.
@@ -315,7 +287,6 @@ def categorical(
         num_samples: the number of draws for each row.
         dtype: the dtype of the numbers, by default int64.
         seed: see `set_seed`.
-        name: the name of the node.
     """
     logits = arrays.convert_to_tensor(logits)
     rows = arrays.slice(arrays.shape(logits), [0], [1])
@@ -395,8 +366,8 @@ class Generator:
         return cls()
 
     def _draw(self, sample: Sample, shape: Sequence[Any], dtype: np.dtype[Any], name: str | None) -> Any:
-        if mode.is_deferring() or holds_symbol([shape]):
-            return Draw(_graph_of(shape), sample, shape, dtype, lambda run, node: self._generator, name or "random")
+        if is_deferred(shape):
+            return Draw(sample, shape, dtype, lambda run, node: self._generator, name)
         return _drawn(sample, self._generator, shape, dtype)
 
     def normal(

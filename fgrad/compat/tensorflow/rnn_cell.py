@@ -160,11 +160,7 @@ class GRUCell(_CellOfUnits):
     """A cell with gates for resetting and updating its state (https://arxiv.org/abs/1406.1078).
 
     Args:
-        num_units: the size of the output.
-        activation: by default `tf.tanh`.
-        reuse: ignored: a cell keeps its variables.
-        name: the name of the scope of its variables.
-        dtype: of the variables, by default that of the first inputs.
+        num_units, activation, reuse, name, dtype: as for `BasicRNNCell`.
     """
 
     _scope = "gru_cell"
@@ -185,13 +181,9 @@ class BasicLSTMCell(RNNCell):
     """A cell with a memory, and gates for writing, forgetting and reading (https://arxiv.org/abs/1409.2329).
 
     Args:
-        num_units: the size of the output.
+        num_units, activation, reuse, name, dtype: as for `BasicRNNCell`.
         forget_bias: added to the bias of the gate that forgets.
         state_is_tuple: whether the state is an `LSTMStateTuple`; otherwise memory and output in one tensor.
-        activation: by default `tf.tanh`.
-        reuse: ignored: a cell keeps its variables.
-        name: the name of the scope of its variables.
-        dtype: of the variables, by default that of the first inputs.
 
     Example:
         >>> import fgrad.compat.tensorflow as tf

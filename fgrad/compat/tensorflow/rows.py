@@ -11,7 +11,7 @@ from typing import Any
 from fgrad import errors
 from fgrad.compat.deferred.graph import Convertible
 from fgrad.compat.tensorflow.arrays import convert_to_tensor, stack, unstack
-from fgrad.core.tree import flatten, unflatten
+from fgrad.core.tree import flatten, tree_map, unflatten
 
 Rows = list[Any]
 
@@ -49,15 +49,9 @@ def _like(found: Any, wanted: Any, name: str) -> Any:
     return unflatten(treedef, tensors)
 
 
-def _tensors(x: Any) -> Any:
-    leaves, treedef = flatten(x)
-    return unflatten(treedef, [convert_to_tensor(leaf) for leaf in leaves])
-
-
 def _stacked(results: Sequence[Any]) -> Any:
     """Return results as one container, with a leading axis for the rows."""
-    treedef = flatten(results[0])[1]
-    return unflatten(treedef, [stack(column) for column in zip(*(flatten(each)[0] for each in results), strict=True)])
+    return tree_map(lambda *column: stack(column), *results)
 
 
 def _begun(elems: Any, initializer: Any, name: str, reverse: bool) -> tuple[Any, Rows]:
@@ -65,7 +59,7 @@ def _begun(elems: Any, initializer: Any, name: str, reverse: bool) -> tuple[Any,
     rows = _rows_of(elems, name)
     rows = rows[::-1] if reverse else rows
     if initializer is not None:
-        return _tensors(initializer), rows
+        return tree_map(convert_to_tensor, initializer), rows
     if not rows:
         raise errors.ParameterError(f"{name} has no rows to begin with; pass an initializer.")
     return rows[0], rows[1:]
@@ -103,7 +97,7 @@ def map_fn(
     rows = _rows_of(elems, "map_fn")
     if not rows:
         raise errors.ParameterError("map_fn has no rows: the shape of its results is not known.")
-    first = _tensors(fn(rows[0]))
+    first = tree_map(convert_to_tensor, fn(rows[0]))
     return _stacked([first, *(_like(fn(row), first, "map_fn") for row in rows[1:])])
 
 

@@ -176,13 +176,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(slices: IndexedSlices, variable: Any, describe: inputs.Description) -> Rows:
-    """Return the gradient of rows of a variable; gradients of a repeated row are summed.
-
-    Raises:
-        InvalidArgumentError: a ValueError; a number is negative or too large.
-        ShapeError: a ValueError; the shape of the rows differs from that of the variable.
-        DtypeError: a TypeError; the numbers are not integers, or the rows cannot be cast to the variable's dtype.
-    """
+    """Return the gradient of rows of a variable; gradients of a repeated row are summed."""
     values, numbers = (inputs.plain(convert(each)) for each in (slices.values, slices.indices))
     if numbers.dtype.kind not in "iu" or numbers.ndim != 1:
         raise errors.DtypeError(

@@ -30,6 +30,7 @@ from fgrad.compat.deferred.graph import (
 )
 from fgrad.compat.deferred.state import GraphVariable, as_symbol, group
 from fgrad.compat.deferred.symbolic import gradients
+from fgrad.compat.tensorflow.arguments import is_deferred
 from fgrad.compat.tensorflow.arrays import zeros_like
 from fgrad.compat.tensorflow.checkpoints import CheckpointState as CheckpointState
 from fgrad.compat.tensorflow.checkpoints import Saver as Saver
@@ -38,7 +39,7 @@ from fgrad.compat.tensorflow.checkpoints import get_checkpoint_state as get_chec
 from fgrad.compat.tensorflow.checkpoints import latest_checkpoint as latest_checkpoint
 from fgrad.compat.tensorflow.checkpoints import update_checkpoint_state as update_checkpoint_state
 from fgrad.compat.tensorflow.gradient import GradientTape
-from fgrad.compat.tensorflow.hooks import Hooks
+from fgrad.compat.tensorflow.hooks import Hooks, Pairs
 from fgrad.compat.tensorflow.missing import missing
 from fgrad.compat.tensorflow.random import random_normal
 from fgrad.compat.tensorflow.slots import (
@@ -209,11 +210,10 @@ class Optimizer(Hooks, optimizers.Optimizer):
             _check_updatable(each)
         if not any(isinstance(variable, Symbol) for _, variable in pairs):
             variable_pairs(pairs, global_step)
+        elif all(gradient is None for gradient, _ in pairs):
+            names = [variable.name for _, variable in pairs]
+            raise errors.NoGradientsError(f"No gradients provided for any variable: {names}.")
         return self._applied(pairs, global_step, name)
-
-    def _applied(self, pairs: list[tuple[Any, Any]], global_step: object, name: str | None) -> Operation | None:
-        """Update variables with gradients; in a graph, return the operation that does it."""
-        return self._step_by_hooks(pairs, global_step, name)
 
     def minimize(  # type: ignore[override]
         self,
@@ -269,6 +269,8 @@ class RuleOptimizer(Optimizer):
     def __init__(self, *args: Any, use_locking: bool = False, **keywords: Any) -> None:
         super(Optimizer, self).__init__(*args, **keywords)
         self._begin(use_locking)
+        self._slot_nodes: dict[GraphVariable, dict[str, Slot]] = {}
+        self._power_nodes: dict[Any, list[Power]] = {}
 
     def __post_init__(self) -> None:
         for name, declared in declarations(self):
@@ -277,21 +279,20 @@ class RuleOptimizer(Optimizer):
                 setattr(self, name, FromRun(value))
         super().__post_init__()
 
-    def _applied(self, pairs: list[tuple[Any, Any]], global_step: Any, name: str | None) -> Operation | None:
+    def _applied(self, pairs: Pairs, global_step: Any, name: str | None) -> Operation | None:
         if not any(isinstance(variable, Symbol) for _, variable in pairs):
             super(Optimizer, self).apply_gradients(pairs, global_step)
             return None
-        if all(gradient is None for gradient, _ in pairs):
-            names = [variable.name for _, variable in pairs]
-            raise errors.NoGradientsError(f"No gradients provided for any variable: {names}.")
         step = self._update(pairs, global_step, name or self.name)
         step.graph.add_to_collection(GraphKeys.TRAIN_OP, step)
         return step
 
-    def _update(self, pairs: list[tuple[Any, Any]], global_step: Convertible | None, name: str) -> Operation:
+    def _update(self, pairs: Pairs, global_step: Convertible | None, name: str) -> Operation:
         """Return the operation that applies gradients in the session that runs it."""
         updates = [(_deferred(g, v), v) for g, v in pairs if g is not None]
-        self._slot_tensors = {**{v: self._new_slots(v) for _, v in updates}, **self._slots_in_graph()}
+        names, known = list(self.initial_slots(np.zeros(()))), self._slot_nodes
+        new = {v: {name: Slot(self, v, name) for name in names} for _, v in updates if v not in known}
+        self._slot_nodes = {**new, **known}
         hypers = [each for each in vars(self).values() if isinstance(each, FromRun)]
 
         def update(run: Any) -> None:
@@ -328,13 +329,7 @@ class RuleOptimizer(Optimizer):
         return rows.dense() if self.moves_all_rows else rows
 
     def _stepped(
-        self,
-        gradient: Any,
-        param: Array,
-        slots: dict[str, Any],
-        hyper: Any,
-        decays: bool,
-        describe: Callable[..., Any],
+        self, gradient: Any, param: Array, slots: dict[str, Any], hyper: Any, decays: bool, describe: Callable[..., Any]
     ) -> Any:
         if not isinstance(gradient, Rows):
             return super()._stepped(gradient, param, slots, hyper, decays, describe)
@@ -344,15 +339,6 @@ class RuleOptimizer(Optimizer):
         return with_rows(param, rows, new), {name: with_rows(slot, rows, found[name]) for name, slot in slots.items()}
 
     # State
-
-    def _new_slots(self, variable: GraphVariable) -> dict[str, Slot]:
-        if variable in self._slots_in_graph():
-            return {}
-        return {name: Slot(self, variable, name) for name in self.initial_slots(np.zeros(()))}
-
-    def _slots_in_graph(self) -> dict[GraphVariable, dict[str, Slot]]:
-        """Return the slots of graph variables for which there is an update operation."""
-        return getattr(self, "_slot_tensors", {})
 
     def live_slot(self, variable: Any, name: str) -> Any:
         """Return the state for a variable that is not in a graph, initialized before the first step."""
@@ -372,18 +358,18 @@ class RuleOptimizer(Optimizer):
         It is a variable that the optimizer uses; in a graph, a tensor with the same methods.
         """
         if isinstance(var, GraphVariable):
-            return self._slots_in_graph().get(var, {}).get(name)
+            return self._slot_nodes.get(var, {}).get(name)
         return self._slot_cell(var, name) if name in self._slots.get(var, {}) else None
 
     def get_slot_names(self) -> list[str]:
         """Return the names of the states, sorted; none before gradients were applied."""
-        return self.slot_names if self._slots_in_graph() or self._slots else []
+        return self.slot_names if self._slot_nodes or self._slots else []
 
     def variables(self) -> list[Any]:
         """Return the states for all variables, sorted by name; in a graph, for the variables of this graph."""
         if mode.is_deferring() or not self._live():
             graph = default_graph()
-            own = [slots for variable, slots in self._slots_in_graph().items() if variable.graph is graph]
+            own = [slots for variable, slots in self._slot_nodes.items() if variable.graph is graph]
             found = [*(slot for slots in own for slot in slots.values()), *(self._powers_in(graph) if own else ())]
         else:
             found = [self.get_slot(variable, name) for variable in self._live() for name in self._slots[variable]]
@@ -393,7 +379,7 @@ class RuleOptimizer(Optimizer):
     def _all_powers(self) -> list[Any]:
         """Return the powers that correct the next step, also before the first one."""
         if mode.is_deferring() or not self._live():
-            return self._powers_in(default_graph()) if self._slots_in_graph() else [None] * len(self.powers)
+            return self._powers_in(default_graph()) if self._slot_nodes else [None] * len(self.powers)
         return [self._power(beta) for beta in self.powers]
 
     def _live(self) -> list[Any]:
@@ -405,12 +391,12 @@ class RuleOptimizer(Optimizer):
         return self._cells[beta]
 
     def _powers_in(self, graph: Any) -> list[Power]:
-        held: dict[Any, list[Power]] = self.__dict__.setdefault("_power_tensors", {})
-        if graph not in held:
+        if graph not in self._power_nodes:
             hypers = {beta: getattr(self, beta) for beta in self.powers}
             nodes = {beta: hyper.node if isinstance(hyper, FromRun) else None for beta, hyper in hypers.items()}
-            held[graph] = [Power(self, graph, beta, node) for beta, node in nodes.items()]
-        return held[graph]
+            made = [Power(self, graph, beta, node) for beta, node in nodes.items()]
+            self._power_nodes = {**self._power_nodes, graph: made}
+        return self._power_nodes[graph]
 
 
 class _OfGraphError(Exception):
@@ -665,11 +651,7 @@ class ProximalAdagradOptimizer(RuleOptimizer, optimizers.ProximalAdagrad):
         name: str = "ProximalAdagrad",
     ) -> None:
         super().__init__(
-            learning_rate,
-            initial_accumulator_value,
-            l1_regularization_strength,
-            l2_regularization_strength,
-            name=name,
+            learning_rate, initial_accumulator_value, l1_regularization_strength, l2_regularization_strength, name=name
         )
 
 
@@ -693,7 +675,7 @@ def _decayed(schedule: Any, name: str | None, learning_rate: Any, global_step: A
         found = np.asarray(schedule(learning_rate, *rest)(step))
         return found.astype(_dtype_of_rates(rest[0] if schedule is _PIECEWISE else learning_rate, found.dtype))
 
-    if not (mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest))):
+    if not is_deferred(learning_rate, global_step, *rest):
         return lambda: rate(learning_rate, global_step, *rest)
     return operation(schedule.__name__)(rate)(learning_rate, global_step, *rest, name=name)
 
@@ -842,10 +824,9 @@ def noisy_linear_cosine_decay(
         variance_decay: the variance is divided by the number of the step, counted from 1, to this power.
         num_periods: the number of periods of the cosine in `decay_steps`.
         alpha, beta: the rate is `learning_rate * ((alpha + line + noise) * cosine + beta)`.
-        name: the name of the node.
     """
     rest = (decay_steps, initial_variance, variance_decay, num_periods, alpha, beta)
-    if mode.is_deferring() or holds_symbol((learning_rate, global_step, *rest)):
+    if is_deferred(learning_rate, global_step, *rest):
         return _noisy(learning_rate, global_step, random_normal([]), *rest, name=name)
     return lambda: _noisy(learning_rate, global_step, random_normal([]), *rest)
 

@@ -578,7 +578,6 @@ def _writer(kind: str) -> Callable[..., Any]:
         indices: {"each index is a row along the last axis" if kind.startswith("nd_") else "numbers of rows"}.
         updates: see the method `scatter_{kind}` of variables.
         use_locking: ignored.
-        name: the name of the node.
 
     Returns:
         The variable; in a graph, a tensor whose evaluation writes.

@@ -115,11 +115,7 @@ def gradients_within(
     stop_gradients: Any = None,
     unconnected: str = UnconnectedGradients.NONE,
 ) -> list[Any]:
-    """Return the result of `tf.gradients` for values computed in the innermost function.
-
-    Raises:
-        SourceError: a TypeError; one of `xs` was created by the function, but not by `tf.constant`.
-    """
+    """Return the result of `tf.gradients` for values computed in the innermost function."""
     check_unconnected(unconnected)
     ys, xs = as_list(ys), as_list(xs)
     _check_known(xs)

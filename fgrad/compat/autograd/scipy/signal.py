@@ -14,7 +14,7 @@ from fgrad.compat.autograd.namespaces import members
 from fgrad.errors import ParameterError, ShapeError
 from fgrad.typing import Array
 
-__getattr__, _names = members(__name__, fgrad.scipy.signal, scipy.signal)
+__getattr__, __dir__ = members(__name__, fgrad.scipy.signal, scipy.signal)
 
 Axes = Sequence[Sequence[int]]
 
@@ -79,7 +79,3 @@ def _padding(ndim: int, along: list[int], sizes: list[tuple[int, int]], mode: st
         after = {"full": size - 1, "same": (size - 1) // 2, "valid": 0}[mode]
         padding[axis] = (after if mode != "same" else size - 1 - after, after)
     return padding
-
-
-def __dir__() -> list[str]:
-    return _names()

@@ -8,13 +8,9 @@ import fgrad.scipy.special
 from fgrad.compat.autograd.namespaces import gathered, members
 from fgrad.typing import ArrayLike
 
-__getattr__, _names = members(__name__, fgrad.scipy.special, scipy.special)
+__getattr__, __dir__ = members(__name__, fgrad.scipy.special, scipy.special)
 
 
 def logsumexp(a: ArrayLike, *args: Any, **kwargs: Any) -> Any:
     """Return the logarithm of a sum of exponentials, as SciPy's `logsumexp`; `a` may be a list of traced numbers."""
     return fgrad.scipy.special.logsumexp(gathered(a), *args, **kwargs)
-
-
-def __dir__() -> list[str]:
-    return _names()

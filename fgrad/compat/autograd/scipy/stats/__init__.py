@@ -6,10 +6,6 @@ import fgrad.scipy.stats
 from fgrad.compat.autograd.namespaces import members
 from fgrad.compat.autograd.scipy.stats import beta, chi2, dirichlet, gamma, multivariate_normal, norm, poisson, t
 
-__getattr__, _names = members(__name__, fgrad.scipy.stats, scipy.stats)
+__getattr__, __dir__ = members(__name__, fgrad.scipy.stats, scipy.stats)
 
 __all__ = ["beta", "chi2", "dirichlet", "gamma", "multivariate_normal", "norm", "poisson", "t"]
-
-
-def __dir__() -> list[str]:
-    return _names()

@@ -11,7 +11,7 @@ from fgrad.compat.autograd.namespaces import members
 from fgrad.typing import Array, ArrayLike
 
 _law = fgrad.scipy.stats.multivariate_normal
-__getattr__, _names = members(__name__, _law, scipy.stats.multivariate_normal)
+__getattr__, __dir__ = members(__name__, _law, scipy.stats.multivariate_normal)
 
 
 def logpdf(x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool = False) -> Any:
@@ -34,7 +34,3 @@ def _logpdf_on_support(deviation: Array, cov: Array) -> Array:
 def pdf(x: ArrayLike, mean: ArrayLike | None = None, cov: ArrayLike = 1, allow_singular: bool = False) -> Any:
     """Return the density; see `logpdf`."""
     return np.exp(logpdf(x, mean, cov, allow_singular))
-
-
-def __dir__() -> list[str]:
-    return _names()
