@@ -24,7 +24,7 @@ from fgrad.errors.places import depth_of_user
 from fgrad.ops.elementwise import stop_gradient_of
 from fgrad.transforms.calls import Decorator, Selection, Transformed, decorator, name_of, place_name, select
 from fgrad.transforms.cuts import name_of_source, warn_of_cuts
-from fgrad.transforms.linearization import Linearization, UnconnectedGradients, described, instead_of
+from fgrad.transforms.linearization import Input, Linearization, UnconnectedGradients, described, instead_of
 from fgrad.transforms.running import is_number
 from fgrad.typing import Operand
 
@@ -110,17 +110,20 @@ def _warn_of_none(function: Callable[..., Any], traced: Linearization) -> None:
 
 def _warn_of_inputs(function: Callable[..., Any], traced: Linearization) -> None:
     """Warn of gradients that are None since their arguments have no derivative."""
+    if not any([None in given.keys for given in traced.inputs.values()]):  # noqa: C419  # common case
+        return
     texts = [
         f"the gradient of {name_of(function)} is None where the argument {description}; "
         "pass floating-point numbers, such as 3.0 or np.asarray(x, float), to get one"
         for place, given in traced.inputs.items()
         for description in given.numbers_without_gradient(function, place)
     ]
-    leaves = [leaf for given in traced.inputs.values() for leaf in given.leaves]
-    if leaves and not texts and not any(given.is_traced() for given in traced.inputs.values()):
+    if not texts and not any(map(Input.is_traced, traced.inputs.values())):
+        leaves = [leaf for given in traced.inputs.values() for leaf in given.leaves]
         texts = [
             f"every gradient of {name_of(function)} is None, since no argument holds floating-point numbers; one is "
-            f"{described(leaves[0])}. {instead_of(leaves[0], 'Pass numbers')}"
+            f"{described(leaf)}. {instead_of(leaf, 'Pass numbers')}"
+            for leaf in leaves[:1]
         ]
     for text in texts:
         warnings.warn(text, errors.NoGradientWarning, stacklevel=depth_of_user())
