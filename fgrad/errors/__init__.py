@@ -1455,8 +1455,8 @@ _VALUE_REMEDIES = {
     "np.asarray or np.array": "omit np.asarray(x); np.array([x, y]) becomes np.stack([x, y]), and a[i] with a "
     "plain array `a` becomes fg.constant(a)[i]; for result[i] = x create `result` with fgrad.numpy.zeros;\n" + _CHOOSE,
     "indexing with a mask": "The shape of a result cannot depend on values. Elementwise functions of x[mask], their "
-    "sums and means, maxima with `initial`, and x[mask] = f(x[mask]) work; otherwise x[mask] becomes "
-    "np.where(mask, x, 0.0).",
+    "sums and means, maxima with `initial`, and x[mask] = f(x[mask]) work, and np.count_nonzero(mask) is their number; "
+    "otherwise x[mask] becomes np.where(mask, x, 0.0).",
     "combining elements of two masks": "Their numbers could differ. Write one mask: m = x > 0; x[m] = f(y[m]).",
     **dict.fromkeys((f"np.{name}" for name in _OF_OPEN_SHAPE), _SHAPES),
     "use as an index": "a[i] with a list becomes fg.constant(a)[i]; the number of iterations of a loop must be the "
