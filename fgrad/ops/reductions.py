@@ -243,7 +243,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         if initial is not None and primitive.name in ("max", "min"):
             initial = as_start(initial, a.dtype)
         if where is not True:
-            a = masked(a, where, _neutral(primitive.name, initial))
+            a = masked(a, where, _neutral(primitive.name, initial, a.dtype))
         axis = reduced_axis(axis, a)
         if initial is not None and not a.size and primitive.name in ("max", "min"):
             shape = np.add.reduce(np.zeros(a.shape), axis=axis, keepdims=keepdims).shape
@@ -287,8 +287,11 @@ def masked(a: Array, where: Any, neutral: Any) -> Any:
     return np.where(where, a, neutral)
 
 
-def _neutral(name: str, initial: Operand | None) -> Any:
-    """Return the replacement for elements that a mask excludes."""
+def _neutral(name: str, initial: Operand | None, dtype: np.dtype[Any]) -> Any:
+    """Return the replacement for elements that a mask excludes.
+
+    Of an extremum it is not the initial value, with which the excluded elements would share the derivative.
+    """
     if name in ("sum", "prod"):
         return 0 if name == "sum" else 1
     if initial is None:
@@ -296,7 +299,10 @@ def _neutral(name: str, initial: Operand | None) -> Any:
             f"reduction operation '{name}' does not have an identity, "
             "so to use a where mask one has to specify 'initial'"
         )
-    return initial
+    is_largest = name.endswith("max")
+    if dtype.kind in "iu":
+        return dtype.type(np.iinfo(dtype).min if is_largest else np.iinfo(dtype).max)
+    return not is_largest if dtype.kind == "b" else dtype.type(-np.inf if is_largest else np.inf)
 
 
 def _given(value: Any, default: object = None) -> Any:
@@ -391,7 +397,7 @@ def _nan_extremum(
         if a.dtype.kind not in "fc" or not a.size:
             return without_nan(a, axis, None, _given(keepdims) or False, initial, _given(where, True))
         if _given(where, True) is not True:
-            _neutral(primitive.name.replace("nan", "f"), initial)
+            _neutral(primitive.name.replace("nan", "f"), initial, a.dtype)
             a = masked(a, where, np.nan)
         result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": bool(_given(keepdims))})
         if initial is not None:
@@ -432,6 +438,8 @@ def mean(
         result = apply(_mean, (a,), {"axis": axis, "keepdims": keepdims})
     else:
         result = divided(sum(a, axis, keepdims=keepdims, where=where), _chosen(a, axis, keepdims, where))
+    if dtype is not None:
+        result = as_array(result, dtype)  # an integer, if the dtype is one
     return result if out is None else written("np.mean", out, result)
 
 
