@@ -207,6 +207,7 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Array | Non
 def _cumulative(function: Callable[..., Any], accumulated: Callable[..., Any], start: int) -> None:
     """Make `cumulative_sum` or `cumulative_prod` from `cumsum` or `cumprod`, optionally with a leading 0 or 1."""
 
+    @answers_traced(function)
     def answer(
         x: ArrayLike,
         /,
@@ -227,9 +228,6 @@ def _cumulative(function: Callable[..., Any], accumulated: Callable[..., Any], s
         shape[axis] = 1
         return np.concatenate([np.full_like(result, start, shape=shape), result], axis)
 
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
-
 
 _cumulative(np.cumulative_sum, cumsum, 0)
 _cumulative(np.cumulative_prod, cumprod, 1)
@@ -238,14 +236,12 @@ _cumulative(np.cumulative_prod, cumprod, 1)
 def _without_nan(function: Callable[..., Any], accumulated: Callable[..., Any], neutral: int) -> None:
     """Make `nancumsum` or `nancumprod`: NaNs count as 0 or 1."""
 
+    @answers_traced(function)
     def answer(a: Array, axis: int | None = None, dtype: object = None, out: object = None) -> Any:
         a = as_array(a)
         if a.dtype.kind in "fc":
             a = np.where(np.isnan(a), neutral, a)
         return accumulated(a, axis, dtype)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 _without_nan(np.nancumsum, cumsum, 0)

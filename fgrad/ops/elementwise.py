@@ -473,11 +473,9 @@ def fix(x: ArrayLike, out: Array | None = None) -> Any:
 def _extended(name: str, ufunc: np.ufunc, leaves_domain: Callable[..., Any]) -> None:
     """Make a function of `np.emath` from the ufunc, with complex arguments where a real one leaves its domain."""
 
+    @answers(getattr(np.emath, name))
     def extended(x: Operand) -> Any:
         return ufunc(_complex_where(leaves_domain, x, f"np.emath.{name}"))
-
-    extended.__name__ = name
-    answers(getattr(np.emath, name))(extended)
 
 
 def _complex_where(leaves_domain: Any, x: ArrayLike, name: str) -> Any:

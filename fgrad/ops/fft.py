@@ -99,9 +99,12 @@ def _transform(
     function: Callable[..., Any], rule: Callable[..., Any], default_size: Callable[[int], int], *samples: Any
 ) -> None:
     """Declare a transform along one axis, and register it for NumPy's function."""
-    name = function.__name__
     primitive = linear(
-        lambda x, n, axis, norm: function(x, n, axis, norm), rule, *samples, name=name, batch=along_axis_batch
+        lambda x, n, axis, norm: function(x, n, axis, norm),
+        rule,
+        *samples,
+        name=function.__name__,
+        batch=along_axis_batch,
     )
 
     @answers_traced(function)
@@ -110,9 +113,6 @@ def _transform(
         n = default_size(a.shape[axis]) if n is None else index(n)
         axis = np.lib.array_utils.normalize_axis_index(axis, a.ndim)
         return apply(primitive, (a,), {"n": n, "axis": axis, "norm": norm})
-
-    transform.__name__ = name
-    transform.__doc__ = f"Return NumPy's `{name}`, along one axis."
 
 
 def _same_size(size: int) -> int:
@@ -202,9 +202,6 @@ def _complex_transform(
         sizes, axes = _sizes_and_axes(a, s, axes)
         return _in_turn(a, sizes[::-1], axes[::-1], along_axis, norm)
 
-    transform.__name__ = function.__name__
-    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
-
 
 def _real_transform(function: Callable[..., Any], default_axes: tuple[int, ...] | None) -> None:
     """Make a transform of real signals from `rfft` of the last axis and `fft` of the others."""
@@ -214,9 +211,6 @@ def _real_transform(function: Callable[..., Any], default_axes: tuple[int, ...] 
         sizes, axes = _sizes_and_axes(a, s, axes)
         halved = np.fft.rfft(a, sizes[-1], axes[-1], norm)
         return _in_turn(halved, sizes[-2::-1], axes[-2::-1], np.fft.fft, norm)
-
-    transform.__name__ = function.__name__
-    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
 
 
 def _inverse_real_transform(function: Callable[..., Any], default_axes: tuple[int, ...] | None) -> None:
@@ -228,9 +222,6 @@ def _inverse_real_transform(function: Callable[..., Any], default_axes: tuple[in
         last = None if s is None else sizes[-1]
         spectrum = _in_turn(a, sizes[:-1], axes[:-1], np.fft.ifft, norm)
         return np.fft.irfft(spectrum, last, axes[-1], norm)
-
-    transform.__name__ = function.__name__
-    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
 
 
 _PLANE = (-2, -1)

@@ -382,18 +382,8 @@ def _rounds(places: Array) -> Iterator[Any]:
 # Array methods that are NumPy functions, or composed of them
 
 
-def _enter_method(name: str, function: Callable[..., Any]) -> None:
-    """Make a method of tensors from a NumPy function, with the tensor as first argument."""
-
-    def method(x: Operand, *args: object, **keywords: object) -> Any:
-        return function(x, *args, **keywords)
-
-    method.__name__ = name
-    METHODS[name] = method
-
-
 for _name in ("argpartition", "argsort", "choose", "diagonal", "nonzero", "put", "repeat", "searchsorted", "trace"):
-    _enter_method(_name, getattr(np, _name))
+    METHODS[_name] = getattr(np, _name)
 
 
 @answers_member("compress")
@@ -464,11 +454,9 @@ def itemsize(x: Any) -> int:
 def _value_method(name: str) -> None:
     """Make a method that stores or shows values; a trace records that concrete values were used."""
 
+    @answers_member(name)
     def method(x: Operand, *args: object, **keywords: object) -> Any:
         return getattr(values_of(x, f"ndarray.{name}"), name)(*args, **keywords)
-
-    method.__name__ = name
-    METHODS[name] = method
 
 
 for _name in ("tobytes", "tofile", "dump", "dumps"):

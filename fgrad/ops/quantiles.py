@@ -79,6 +79,7 @@ def _middle(rows: Array, counts: Array) -> Any:
 def _median(function: Callable[..., Any], skips_nan: bool) -> None:
     """Make `median` or `nanmedian` from the middle of each row."""
 
+    @answers_traced(function)
     def answer(
         a: Array, axis: Axes = None, out: object = None, overwrite_input: bool = False, keepdims: bool = False
     ) -> Any:
@@ -95,9 +96,6 @@ def _median(function: Callable[..., Any], skips_nan: bool) -> None:
             counts = _counts(rows)
             result = _unless(counts[..., 0] == 0, _middle(rows, counts))
         return np.reshape(result, _reduced(a.shape, axes, keepdims))
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 def _middle_ranks(rows: Array) -> Array:
@@ -309,6 +307,7 @@ def _quantiles(
 def _quantile(function: Callable[..., Any], scale: float) -> None:
     """Make `quantile` or one of its kin, with `q` from 0 to `scale`, from the quantiles of rows."""
 
+    @answers_traced(function)
     def answer(
         a: Array,
         q: ArrayLike,
@@ -321,9 +320,6 @@ def _quantile(function: Callable[..., Any], scale: float) -> None:
         weights: ArrayLike | None = None,
     ) -> Any:
         return _quantiles(function, a, q, axis, method, _kept(keepdims), weights, scale)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 _quantile(np.quantile, 1)

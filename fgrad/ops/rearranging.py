@@ -398,11 +398,9 @@ def _lower(m: Array, k: int) -> Any:
 def _indices_of_shape(function: Callable[..., Any]) -> None:
     """Implement `tril_indices_from` and its kin, which depend on the shape alone."""
 
+    @answers(function)
     def indices(arr: Any, *args: Any, **keywords: Any) -> Any:
         return function(np.broadcast_to(0, arr.shape), *args, **keywords)
-
-    indices.__name__ = function.__name__
-    answers(function)(indices)
 
 
 for _function in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_from):

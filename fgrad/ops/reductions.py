@@ -385,6 +385,7 @@ def _nan_extremum(
 ) -> None:
     """Make `nanmax` or `nanmin`, which skip NaNs; the derivative of these is 0."""
 
+    @answers_traced(function)
     def answer(
         a: Any,
         axis: Axes = None,
@@ -405,9 +406,6 @@ def _nan_extremum(
         if np.any(np.isnan(raw_array(result))):
             warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
         return result
-
-    answer.__name__ = primitive.name
-    answers_traced(function)(answer)
 
 
 _nan_extremum(_nanmax, np.nanmax, max, np.maximum)
@@ -639,13 +637,12 @@ def _without_derivative(function: Callable[..., Any], batch: Callable[..., Any],
     primitive = constant_in_pieces(function, batch, *samples)
     primitive.kind = kind
 
+    @answers(function)
     def answer(a: Array, axis: Axes = None, out: Array | None = None, keepdims: bool = False) -> Any:
         a = _prepared(a, None)
         result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
         return result if out is None else written(f"np.{function.__name__}", out, result)
 
-    answer.__name__ = function.__name__
-    answers(function)(answer)
     return primitive
 
 
@@ -653,6 +650,7 @@ def _truth(function: Callable[..., Any], neutral: bool) -> None:
     """Add a mask argument to `all` or `any`."""
     primitive = _without_derivative(function, reduction_batch, "comparison", *_INDEX_SAMPLES)
 
+    @answers(function)
     def answer(
         a: Any, axis: Axes = None, out: Array | None = None, keepdims: bool = False, *, where: object = True
     ) -> Any:
@@ -661,9 +659,6 @@ def _truth(function: Callable[..., Any], neutral: bool) -> None:
             a = masked(np.not_equal(a, 0), where, neutral)
         result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
         return result if out is None else written(f"np.{function.__name__}", out, result)
-
-    answer.__name__ = function.__name__
-    answers(function)(answer)
 
 
 _INDEX_SAMPLES = sample((4,)), sample((2, 3), axis=-1, keepdims=True)

@@ -438,6 +438,7 @@ def isin(
 def _extremum_without_nan(function: Callable[..., Any], stand_in: float) -> None:
     """Make `nanargmax` or `nanargmin` from `argmax` or `argmin` with NaNs replaced."""
 
+    @answers_traced(function)
     def answer(a: ArrayLike, axis: Any = None, out: object = None, *, keepdims: bool = False) -> Any:
         a = as_array(a)
         if a.dtype.kind in "fc":
@@ -446,9 +447,6 @@ def _extremum_without_nan(function: Callable[..., Any], stand_in: float) -> None
                 raise ValueError("All-NaN slice encountered")
             a = np.where(missing, stand_in, a)
         return FUNCTIONS[np.argmax if stand_in < 0 else np.argmin](a, axis, keepdims=keepdims)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 _extremum_without_nan(np.nanargmax, -np.inf)
@@ -499,15 +497,13 @@ def unique_values(x: Array) -> Any:
 def _unique_with_more(function: Callable[..., Any]) -> None:
     """Make `unique_counts` and its kin, with derivatives in the field `values`."""
 
+    @answers_traced(function)
     def answer(x: Array) -> Any:
         x = as_array(x)
         value = values_of(x, f"np.{function.__name__}")
         found = function(value)
         values = np.take(np.ravel(x), _first_places(value, found.values, None, {"equal_nan": False}))
         return boxed_leaves(found)._replace(values=values)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 for _function in (np.unique_counts, np.unique_inverse, np.unique_all):

@@ -38,6 +38,7 @@ def _options(**options: object) -> dict[str, Any]:
 def _nan_total(function: Callable[..., Any], total: Callable[..., Any], neutral: int) -> None:
     """Make `nansum` or `nanprod` from the total, with 0 or 1 in place of NaN."""
 
+    @answers_traced(function)
     def answer(
         a: Array,
         axis: Axes = None,
@@ -49,9 +50,6 @@ def _nan_total(function: Callable[..., Any], total: Callable[..., Any], neutral:
     ) -> Any:
         options = _options(axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
         return total(_without_nan(as_array(a), neutral), **options)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 _nan_total(np.nansum, reductions.sum, 0)
