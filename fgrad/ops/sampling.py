@@ -16,11 +16,10 @@ import numpy as np
 from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.batching import aligned, elementwise_batch
+from fgrad.ops.batching import aligned, along_axis_batch, elementwise_batch
 from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.elementwise import astype, in_order_of, stop_gradient_of
 from fgrad.ops.families import linear, register, sample, scale
-from fgrad.ops.fft import along_axis_batch
 from fgrad.ops.indexing import getitem, scatter_add
 from fgrad.ops.patterns import Chain, Step, as_einsum, windowed
 from fgrad.ops.shaping import reshaped

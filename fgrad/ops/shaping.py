@@ -19,7 +19,7 @@ from fgrad.core.reverse import conform
 from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, is_weak
 from fgrad.core.views import VIEWS, become_view, is_one_block, layout, layout_of_one, origin, seen, view
-from fgrad.ops.batching import aligned
+from fgrad.ops.batching import aligned, along_axis_batch
 from fgrad.ops.families import answers, answers_member, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
 from fgrad.ops.patterns import moved
@@ -510,16 +510,9 @@ _split = linear(
     sample((6,), sections=3, axis=0),
     sample((2, 5), sections=(1, 3), axis=-1),
     name="split",
+    batch=along_axis_batch,
     pattern=moved,
 )
-
-
-def _batched_split(values: Any, mapped: object, size: int, metadata: Any) -> Any:
-    axis = metadata["axis"]
-    return apply(_split, values, {**metadata, "axis": axis + 1 if axis >= 0 else axis})
-
-
-_split.batch = _batched_split
 
 
 def _parting(function: Any) -> None:

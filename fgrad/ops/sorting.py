@@ -10,6 +10,7 @@ first of equal elements.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from fgrad.core.coerce import as_array
 from fgrad.core.primitive import FUNCTIONS, METHODS, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.batching import all_mapped, reduction_batch
+from fgrad.ops.batching import all_mapped, joining_batch, reduction_batch
 from fgrad.ops.elementwise import in_order_of
 from fgrad.ops.families import constant_in_pieces, reduced_axis, register, sample
 from fgrad.ops.indexing import values_of
@@ -336,28 +337,15 @@ def sort_complex(a: Array) -> Any:
     return as_array(ordered, np.sort_complex(np.zeros(1, ordered.dtype)).dtype)
 
 
-def _batched_lexsort(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    axis = metadata["axis"]
-    return apply(_lexsort, all_mapped(values, mapped, size), {"axis": axis + 1 if axis >= 0 else axis})
-
-
-class _NoRules:
-    """The rules of any number of arguments without a derivative."""
-
-    def __getitem__(self, argnum: int) -> None:
-        return None
-
-
 _lexsort = register(
     Primitive(
         "lexsort",
         lambda *keys, axis: np.lexsort(keys, axis),
-        _NoRules(),
-        None,
-        _batched_lexsort,
+        defaultdict(lambda: None),  # the derivative with respect to each of any number of keys is 0
         samples=(sample((3,), (3,), axis=-1), sample((2, 3), (2, 3), axis=0)),
     )
 )
+_lexsort.batch = joining_batch(_lexsort)
 
 
 @answers_traced(np.lexsort)
