@@ -155,11 +155,10 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], keywords
     if method == "at":
         return _at(name, ufunc, *inputs)
     (out,) = keywords.pop("out", None) or (None,)
-    function: Any = UFUNC_FORMS.get((ufunc, method)) or _METHODS[method]
-    own = (ufunc, method) in UFUNC_FORMS and not (ufunc is np.logaddexp and keywords.keys() & {"where", "initial"})
-    if not own:
-        function = _METHODS[method]
-    return written(name, out, function(*inputs, **keywords) if own else function(ufunc, *inputs, **keywords))
+    own = UFUNC_FORMS.get((ufunc, method))
+    if own is None or (ufunc is np.logaddexp and keywords.keys() & {"where", "initial"}):
+        return written(name, out, _METHODS[method](ufunc, *inputs, **keywords))
+    return written(name, out, own(*inputs, **keywords))
 
 
 def _reduce(
@@ -322,12 +321,7 @@ def _outer(ufunc: np.ufunc, a: Array, b: Array, **keywords: object) -> Any:
     return ufunc(np.reshape(a, (*a.shape, *(1,) * b.ndim)), b, **keywords)
 
 
-_METHODS: dict[str, Callable[..., Any]] = {
-    "reduce": _reduce,
-    "accumulate": _accumulate,
-    "reduceat": _reduceat,
-    "outer": _outer,
-}
+_METHODS = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat, "outer": _outer}
 
 
 def _accumulated_by(function: Callable[..., Any]) -> Callable[..., Any]:
