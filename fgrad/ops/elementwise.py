@@ -397,16 +397,8 @@ def imag(val: Array) -> Any:
 
 # Taylor rules
 for _ufunc in (
-    np.add,
-    np.subtract,
-    np.negative,
-    np.positive,
-    np.conjugate,
-    np.deg2rad,
-    np.radians,
-    np.rad2deg,
-    np.degrees,
-):
+    np.add, np.subtract, np.negative, np.positive, np.conjugate, np.deg2rad, np.radians, np.rad2deg, np.degrees,
+):  # fmt: skip
     UFUNCS[_ufunc].linear = "together"
 UFUNCS[np.multiply].linear, _real.linear, _imag.linear = "each", "together", "together"
 
@@ -608,8 +600,8 @@ _astype = linear(
 )
 _stop_gradient = register(Primitive("stop_gradient", lambda x: x, samples=(sample((2,)),)))
 _stop_gradient.batch = elementwise_batch(_stop_gradient)
-_round = constant_in_pieces(np.round, elementwise_batch, sample((3,), decimals=1))
-_astype.kind, _round.kind = "conversion", "rounding"
+_round = constant_in_pieces(np.round, elementwise_batch, sample((3,), decimals=1), kind="rounding")
+_astype.kind = "conversion"
 
 
 @answers_member("astype")

@@ -154,27 +154,32 @@ _max, _min = _extremum("max", np.maximum), _extremum("min", np.minimum)
 _nanmax, _nanmin = _extremum("nanmax", np.fmax), _extremum("nanmin", np.fmin)
 
 
-def _products_of_others(x: Array, axis: Axes) -> Array:
-    """Return for each element the product of all others: no division, so zeros do no harm."""
+def products_of_others(x: Array) -> Array:
+    """Return for each element along the last axis the product of all others: no division, so zeros do no harm."""
+    one = np.ones_like(x[..., :1])
+    before = np.cumprod(np.concatenate([one, x[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([one, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return before * after
+
+
+def _others_along(x: Array, axis: Axes) -> Array:
+    """Return for each element the product of all others that are reduced together with it."""
     kept = _kept(x.shape, axis)
     reduced = [a for a, size in enumerate(kept) if size == 1]
     order = [a for a in range(len(kept)) if a not in reduced] + reduced
     moved = np.transpose(x, order)
     free = moved.shape[: len(kept) - len(reduced)]
     rows = moved.reshape((*free, _count(x.shape, axis)))
-    one = np.ones_like(rows[..., :1])
-    before = np.cumprod(np.concatenate([one, rows[..., :-1]], axis=-1), axis=-1)
-    after = np.cumprod(np.concatenate([one, rows[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
-    return np.transpose((before * after).reshape(moved.shape), np.argsort(order).tolist())
+    return np.transpose(products_of_others(rows).reshape(moved.shape), np.argsort(order).tolist())
 
 
 def _prod_rule(ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Callable[[Any], Any]:
     kept = _kept(x.shape, axis)
-    return lambda ct: reshaped(ct, kept) * _products_of_others(x, axis)
+    return lambda ct: reshaped(ct, kept) * _others_along(x, axis)
 
 
 def _prod_tangent(tangents: Sequence[Any], ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    return total(scale(tangents[0], _products_of_others(x, axis)), axis=axis, keepdims=keepdims)
+    return total(scale(tangents[0], _others_along(x, axis)), axis=axis, keepdims=keepdims)
 
 
 _prod = _reducing(
@@ -632,10 +637,10 @@ def count_nonzero(a: Array, axis: Axes = None, *, keepdims: bool = False) -> Any
     return total(np.not_equal(a, 0), axis=reduced_axis(axis, a), dtype=np.intp, keepdims=keepdims)
 
 
-def _without_derivative(function: Callable[..., Any], batch: Callable[..., Any], kind: str, *samples: Any) -> Primitive:
-    """Make a primitive with the derivative 0 from a reduction to indices or booleans."""
-    primitive = constant_in_pieces(function, batch, *samples)
-    primitive.kind = kind
+def _without_derivative(function: Callable[..., Any], batch: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    """Make a reduction to indices or booleans, with the derivative 0, and return it."""
+    samples = sample((4,)), sample((2, 3), axis=-1, keepdims=True)
+    primitive = constant_in_pieces(function, batch, *samples, kind=kind)
 
     @answers(function)
     def answer(a: Array, axis: Axes = None, out: Array | None = None, keepdims: bool = False) -> Any:
@@ -643,26 +648,22 @@ def _without_derivative(function: Callable[..., Any], batch: Callable[..., Any],
         result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
         return result if out is None else written(f"np.{function.__name__}", out, result)
 
-    return primitive
+    return answer
 
 
 def _truth(function: Callable[..., Any], neutral: bool) -> None:
     """Add a mask argument to `all` or `any`."""
-    primitive = _without_derivative(function, reduction_batch, "comparison", *_INDEX_SAMPLES)
+    of_all = _without_derivative(function, reduction_batch, "comparison")
 
     @answers(function)
     def answer(
         a: Any, axis: Axes = None, out: Array | None = None, keepdims: bool = False, *, where: object = True
     ) -> Any:
-        a = _prepared(a, None)
-        if where is not True:
-            a = masked(np.not_equal(a, 0), where, neutral)
-        result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
-        return result if out is None else written(f"np.{function.__name__}", out, result)
+        chosen = a if where is True else masked(np.not_equal(_prepared(a, None), 0), where, neutral)
+        return of_all(chosen, axis, out, keepdims)
 
 
-_INDEX_SAMPLES = sample((4,)), sample((2, 3), axis=-1, keepdims=True)
-_without_derivative(np.argmax, index_of_extremum_batch, "position", *_INDEX_SAMPLES)
-_without_derivative(np.argmin, index_of_extremum_batch, "position", *_INDEX_SAMPLES)
+_without_derivative(np.argmax, index_of_extremum_batch, "position")
+_without_derivative(np.argmin, index_of_extremum_batch, "position")
 _truth(np.all, True)
 _truth(np.any, False)

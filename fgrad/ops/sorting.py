@@ -101,26 +101,21 @@ _stable_order = constant_in_pieces(
 )
 
 
-def argsorted(x: Array, axis: int, **how: Any) -> Array:
-    """Return the result of `np.argsort`."""
-    return np.argsort(x, axis, **how)
-
-
-_argsort = constant_in_pieces(argsorted, reduction_batch, sample((4,), axis=0), sample((2, 3), axis=-1, kind="stable"))
-
-
-_argsort.kind = "position"
-
-
-def argpartitioned(x: Array, kth: Any, axis: int, kind: Any) -> Array:
-    """Return the result of `np.argpartition`."""
-    return np.argpartition(x, kth, axis, kind)
-
-
-_argpartition = constant_in_pieces(argpartitioned, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect"))
-
-
-_argpartition.kind = "position"
+_argsort = constant_in_pieces(
+    np.argsort,
+    reduction_batch,
+    sample((4,), axis=0),
+    sample((2, 3), axis=-1, kind="stable"),
+    name="argsorted",
+    kind="position",
+)
+_argpartition = constant_in_pieces(
+    np.argpartition,
+    reduction_batch,
+    sample((5,), kth=2, axis=0, kind="introselect"),
+    name="argpartitioned",
+    kind="position",
+)
 
 
 def partition_order(x: Array, kth: Any, axis: int, kind: Any) -> Any:
