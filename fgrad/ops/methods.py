@@ -321,7 +321,7 @@ def _outer(ufunc: np.ufunc, a: Array, b: Array, **keywords: object) -> Any:
     return ufunc(np.reshape(a, (*a.shape, *(1,) * b.ndim)), b, **keywords)
 
 
-_METHODS = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat, "outer": _outer}
+_METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat, "outer": _outer}
 
 
 def _accumulated_by(function: Callable[..., Any]) -> Callable[..., Any]:
