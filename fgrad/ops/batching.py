@@ -119,6 +119,31 @@ def joining_batch(primitive: Primitive) -> Batch:
     return batch
 
 
+def rows_batch(primitive: Primitive) -> Batch:
+    """Return the rule of operations on the rows of several arrays; their leading axes are broadcast."""
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        rows = [v if m else np.expand_dims(v, 0) for v, m in zip(values, mapped, strict=True)]
+        return apply(primitive, rows, metadata)
+
+    return batch
+
+
+def one_by_one_batch(place: int) -> Callable[[Primitive], Batch]:
+    """Return the rule of operations that take a single array at `place`: if examples have their own, in a loop."""
+
+    def family(primitive: Primitive) -> Batch:
+        def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+            if not mapped[place]:
+                return apply(primitive, values, metadata)
+            examples = [[v[i] if m else v for v, m in zip(values, mapped, strict=True)] for i in range(size)]
+            return np.stack([apply(primitive, example, metadata) for example in examples])
+
+        return batch
+
+    return family
+
+
 def trailing_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations on the last axes of one array; leading axes are arbitrary."""
 

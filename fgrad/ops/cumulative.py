@@ -51,18 +51,21 @@ _cumsum = linear(
 )
 
 
-def _flat_without_axis(a: Array, axis: Any, dtype: DTypeLike) -> tuple[Any, Any]:
-    a = as_array(a, dtype)
-    axis = reduced_axis(axis, a)
-    return (np.ravel(a), 0) if axis is None else (a, axis)
+def _accumulation(function: Callable[..., Any], primitive: Primitive) -> Callable[..., Any]:
+    """Make `cumsum` or `cumprod` from its primitive; without an axis, of the flattened array."""
+
+    @answers(function)
+    def accumulate(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Any:
+        a = as_array(a, dtype)
+        axis = reduced_axis(axis, a)
+        a, axis = (np.ravel(a), 0) if axis is None else (a, axis)
+        result = as_array(apply(primitive, (a,), {"axis": axis}), dtype)
+        return result if out is None else written(f"np.{function.__name__}", out, result)
+
+    return accumulate
 
 
-@answers(np.cumsum)
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Any:
-    """Return the cumulative sums along an axis, by default of the flattened array."""
-    a, axis = _flat_without_axis(a, axis, dtype)
-    result = as_array(apply(_cumsum, (a,), {"axis": axis}), dtype)
-    return result if out is None else written("np.cumsum", out, result)
+cumsum = _accumulation(np.cumsum, _cumsum)
 
 
 # Recurrences and products
@@ -193,15 +196,7 @@ _cumprod = register(
 _cumprod.batch = reduction_batch(_cumprod)
 
 
-@answers(np.cumprod)
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Any:
-    """Return the cumulative products along an axis, by default of the flattened array.
-
-    The derivative is exact also where elements are 0.
-    """
-    a, axis = _flat_without_axis(a, axis, dtype)
-    result = as_array(apply(_cumprod, (a,), {"axis": axis}), dtype)
-    return result if out is None else written("np.cumprod", out, result)
+cumprod = _accumulation(np.cumprod, _cumprod)
 
 
 def _cumulative(function: Callable[..., Any], accumulated: Callable[..., Any], start: int) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from math import prod as prod_of
@@ -320,11 +321,8 @@ def _prepared(a: Array, dtype: DTypeLike | None) -> Any:
     return a if dtype is None else METHODS["astype"](a, dtype)
 
 
-sum = _reduction(_sum)
-prod = _reduction(_prod)
-_largest, _smallest = _reduction(_max), _reduction(_min)
-answers(np.sum)(sum)
-answers(np.prod)(prod)
+sum = answers(np.sum)(_reduction(_sum))
+prod = answers(np.prod)(_reduction(_prod))
 
 
 def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
@@ -344,30 +342,25 @@ def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
     return reduce
 
 
-@answers(np.max, np.amax)
-def max(
-    a: Array,
-    axis: Axes = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-    initial: Operand | None = None,
-    where: Array | bool = True,
-) -> Any:
-    """Return the largest element along axes; ties share the derivative."""
-    return _largest(a, axis, None, out, keepdims, initial, where)
+def _without_dtype(reduction: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `max` or `min`, which have no `dtype`; ties share the derivative."""
+
+    @functools.wraps(reduction)
+    def reduce(
+        a: Array,
+        axis: Axes = None,
+        out: Array | None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Array | bool = True,
+    ) -> Any:
+        return reduction(a, axis, None, out, keepdims, initial, where)
+
+    return reduce
 
 
-@answers(np.min, np.amin)
-def min(
-    a: Array,
-    axis: Axes = None,
-    out: object = None,
-    keepdims: bool = False,
-    initial: Operand | None = None,
-    where: Array | bool = True,
-) -> Any:
-    """Return the smallest element along axes; ties share the derivative."""
-    return _smallest(a, axis, None, out, keepdims, initial, where)
+max = answers(np.max, np.amax)(_without_dtype(_reduction(_max)))
+min = answers(np.min, np.amin)(_without_dtype(_reduction(_min)))
 
 
 def logsumexp(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Any:

@@ -19,7 +19,7 @@ import numpy as np
 from fgrad.core.coerce import as_array
 from fgrad.core.primitive import FUNCTIONS, METHODS, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.batching import all_mapped, joining_batch, reduction_batch
+from fgrad.ops.batching import Batch, all_mapped, joining_batch, one_by_one_batch, reduction_batch, rows_batch
 from fgrad.ops.elementwise import in_order_of
 from fgrad.ops.families import constant_in_pieces, reduced_axis, register, sample
 from fgrad.ops.indexing import values_of
@@ -131,12 +131,17 @@ def partition_order(x: Array, kth: Any, axis: int, kind: Any) -> Any:
 _partition_order = constant_in_pieces(partition_order, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect"))
 
 
-def _constant(
-    name: str, implementation: Callable[..., Any], batch: Callable[..., Any], *samples: object, arguments: int = 2
+def without_derivative(
+    name: str,
+    implementation: Callable[..., Any],
+    batch: Callable[[Primitive], Batch],
+    *samples: object,
+    arguments: int = 2,
+    kind: str = "",
 ) -> Primitive:
     """Declare an operation on several arrays whose results are integers or booleans."""
-    primitive = Primitive(name, implementation, (None,) * arguments, samples=samples)
-    primitive.batch = batch
+    primitive = Primitive(name, implementation, (None,) * arguments, samples=samples, kind=kind)
+    primitive.batch = batch(primitive)
     return register(primitive)
 
 
@@ -224,15 +229,10 @@ def _place(x: Array, value: Array, rank: Array) -> Any:
     return np.argmax(equal, -1)
 
 
-def _batched_rank_places(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    x, ranks = (v if m else np.expand_dims(v, 0) for v, m in zip(values, mapped, strict=True))
-    return apply(_rank_places, (x, ranks))
-
-
-_rank_places = _constant(
+_rank_places = without_derivative(
     "rank_places",
     rank_places,
-    _batched_rank_places,
+    rows_batch,
     sample((5,), constants=(np.array([1, 3]),), complex=False),
     sample((2, 3), constants=(np.array([[0, 0, 2]]),), complex=False),
     sample((12,), constants=(np.arange(10),), complex=False),
@@ -349,22 +349,14 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return apply(_lexsort, [as_array(key) for key in keys], {"axis": axis})
 
 
-def _batched_searchsorted(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    a, v = values
-    if not mapped[0]:
-        return apply(_searchsorted, (a, v), metadata)
-    # `np.searchsorted` searches a single sorted array.
-    return np.stack([apply(_searchsorted, (a[i], v[i] if mapped[1] else v), metadata) for i in range(size)])
-
-
-_searchsorted = _constant(
+_searchsorted = without_derivative(
     "searchsorted",
     lambda a, v, side="left": np.searchsorted(a, v, side),
-    _batched_searchsorted,
+    one_by_one_batch(0),
     sample((4,), (3,)),
     sample((4,), (2, 3), side="right"),
+    kind="position",
 )
-_searchsorted.kind = "position"
 
 
 @answers_traced(np.searchsorted)
@@ -389,17 +381,10 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     return searchsorted(bins, x, side)
 
 
-def _batched_isin(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    element, tests = values
-    if not mapped[1]:
-        return apply(_isin, (element, tests), metadata)
-    return np.stack([apply(_isin, (element[i] if mapped[0] else element, tests[i]), metadata) for i in range(size)])
-
-
-_isin = _constant(
+_isin = without_derivative(
     "isin",
     lambda element, test_elements, **how: np.isin(element, test_elements, **how),
-    _batched_isin,
+    one_by_one_batch(1),
     sample((2, 3), (2,)),
 )
 
