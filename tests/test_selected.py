@@ -237,6 +237,7 @@ def leaves(x, s):
         "a number": lambda: float(s),
         "with shape": lambda: np.zeros_like(s, shape=2),
         "into others": lambda: np.clip(s, 0, 1, out=s + 0),
+        "of others, into them": lambda: np.multiply(x[0], 2.0, out=s),
         "into a slice": lambda: (x * 1.0).__setitem__(slice(2), s),
         "of another rank": lambda: np.stack([x, x, x], -1)[x > 1] + s,
         "into another rank": lambda: np.stack([x, x, x], -1).__setitem__(x > 1, s),

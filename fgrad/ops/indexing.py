@@ -548,6 +548,8 @@ def written(name: str, out: Any, result: Any) -> Any:
         return result
     if type(out) in BOXES:
         out[...] = result
+    elif type(out) is Selected:
+        refuse()
     elif is_of_objects(out):
         for place in np.ndindex(out.shape):  # an array of traced numbers
             out[place] = np.broadcast_to(result, out.shape)[place]
