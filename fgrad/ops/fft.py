@@ -24,6 +24,7 @@ from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import along_axis_batch
 from fgrad.ops.families import linear, sample
+from fgrad.ops.indexing import cut
 from fgrad.ops.tracing import answers_traced
 from fgrad.typing import Array
 
@@ -34,7 +35,7 @@ def _resized(x: Array, size: int, axis: int) -> Any:
     if missing == 0:
         return x
     if missing < 0:
-        return x[(slice(None),) * (axis % x.ndim) + (slice(size),)]
+        return cut(x, axis, None, size)
     shape = list(x.shape)
     shape[axis] = missing
     return np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis=axis)

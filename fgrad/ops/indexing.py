@@ -560,6 +560,11 @@ def written(name: str, out: Any, result: Any) -> Any:
     return out
 
 
+def cut(x: Array, axis: int, start: int | None, stop: int | None, step: int | None = None) -> Any:
+    """Return a slice along one axis."""
+    return x[(slice(None),) * np.lib.array_utils.normalize_axis_index(axis, x.ndim) + (slice(start, stop, step),)]
+
+
 def scatter_add(values: Array, key: object, shape: tuple[int, ...]) -> Any:
     """Return zeros of `shape` with values added at a key; values at repeated indices are summed."""
     template, arrays = _parted(key)
