@@ -197,7 +197,7 @@ def _neutral(ufunc: np.ufunc, initial: object) -> Any:
     """Return the identity of a ufunc."""
     if ufunc.identity is not None:
         return ufunc.identity
-    if ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
+    if ufunc in (np.fmax, np.fmin):
         return initial
     if ufunc not in NEUTRAL:
         raise errors.MissingRuleError(f"{numpys_name(ufunc)}.reduce with `where`", errors.users_line())
