@@ -314,3 +314,23 @@ def test_the_deviation_of_one_element_is_0_to_any_order():
     assert tangents == (0.0, 0.0)
     assert fg.hessian(lambda x: np.sum(np.std(x, axis=1)))(np.ones((2, 1))).tolist() == np.zeros((2, 1, 2, 1)).tolist()
     assert np.std(fg.constant(1 + 2j)).dtype == np.float64
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint64, np.float16, np.bool_, np.complex64])
+@pytest.mark.parametrize("f", [np.max, np.min])
+def test_extrema_of_masked_elements_of_any_dtype(f, dtype):
+    x, mask = np.array([[3, 1, 0], [0, 1, 1]], dtype), np.array([[True, False, True], [False, False, False]])
+    expected = f(x, axis=1, initial=1, where=mask)
+    found = fg.compile(lambda x: f(x, axis=1, initial=1, where=mask))(x)
+    assert found.dtype == expected.dtype
+    assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("where", [True, np.array([True, False, True])])
+def test_a_mean_of_a_requested_dtype(where):
+    for dtype in (np.int64, np.float32, np.complex128):
+        x = np.array([1.5, -2.75, 0.5])
+        found = fg.compile(lambda x, dtype=dtype: np.mean(x, dtype=dtype, where=where))(x)
+        expected = np.mean(x, dtype=dtype, where=where)
+        assert found.dtype == expected.dtype
+        assert found == expected

@@ -99,6 +99,34 @@ def placed(y):
     return np.sum(z**2)
 
 
+def keywords(y):
+    s, pairs = y[y > 0], np.stack([y, y**2], -1)[y > 0]
+    total = np.sum(s, 0, None) + s.mean(None, np.float64) + np.sum(np.max(pairs, 0, initial=0.2, keepdims=True))
+    total += np.sum(pairs.sum(keepdims=True) + s.std(0, None, None, 1)) + np.sum(s, axis=(), where=True).prod()
+    return total + np.sum(pairs / pairs.sum(axis=0, keepdims=True)) + np.sum(s / s.max(initial=2.0, keepdims=True))
+
+
+def products_as_in_numpy(y):
+    small = (y * 10).astype(np.int8)[y > 0]
+    pairs, weights = np.stack([y, y**2], -1)[y > 0], np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    total = np.sum(np.inner(pairs, weights) ** 2) + np.sum(np.dot(pairs, weights.T) ** 3)
+    return total + ((y > 0.1)[y > 0] @ (y > 0.2)[y > 0] + small @ (small * small)) * y.sum()
+
+
+def the_same_object(y):
+    s, z = y[y > 0], (y + 1j * y**2)[y > 0]
+    real, other, converted = s.conj(), z.conjugate(), s.astype(float, copy=False)
+    s *= 2
+    z *= 2
+    return np.sum(real * converted) + np.sum(np.abs(other - z) ** 2)
+
+
+def at_a_tie(y):
+    double = y * 2
+    largest = np.max(double[y > 0], initial=2 * np.max(y))
+    return largest + np.min(double, where=y < 0, initial=2 * np.min(y)) + np.max(y[y > 9], initial=y.ravel()[1])
+
+
 def looped(y):
     for k in range(3):
         y = y * 1.1
@@ -108,7 +136,7 @@ def looped(y):
 
 PROGRAMS = [
     scaled, written, unlike, folded, moments, in_place, infinite, products, rows, chosen, views, of_functions, placed,
-    looped,
+    looped, keywords, products_as_in_numpy, the_same_object, at_a_tie,
 ]  # fmt: skip
 
 
@@ -209,6 +237,7 @@ def leaves(x, s):
         "a number": lambda: float(s),
         "with shape": lambda: np.zeros_like(s, shape=2),
         "into others": lambda: np.clip(s, 0, 1, out=s + 0),
+        "of others, into them": lambda: np.multiply(x[0], 2.0, out=s),
         "into a slice": lambda: (x * 1.0).__setitem__(slice(2), s),
         "of another rank": lambda: np.stack([x, x, x], -1)[x > 1] + s,
         "into another rank": lambda: np.stack([x, x, x], -1).__setitem__(x > 1, s),
@@ -247,6 +276,24 @@ def test_elements_in_place_keep_their_dtype():
 
     with pytest.raises(errors.DtypeError, match="Write x = x"):
         fg.compile(counted)(LINE)
+
+
+def test_elements_in_place_keep_their_shape():
+    def f(x):
+        s = x[x > 0, None]
+        s += np.array([1.0, 2.0])
+        return s.sum()
+
+    with pytest.raises(ValueError, match=r"shape \(2,\) cannot be written into elements of shape \(1,\)"):
+        fg.compile(f)(LINE)
+
+
+def test_axes_are_checked_as_in_numpy():
+    for axis, error, message in (((0, 0), ValueError, "repeated axis"), (0.5, TypeError, "float")):
+        with pytest.raises(error, match=message):
+            fg.compile(lambda x, axis=axis: np.sum(x[x > 0], axis=axis))(LINE)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'axes'"):
+        fg.compile(lambda x: np.sum(x[x > 0], axes=0))(LINE)
 
 
 def test_a_mask_that_does_not_match():

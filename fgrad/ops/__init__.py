@@ -1,67 +1,32 @@
 """The primitives, one module per area of NumPy. Importing the package registers them."""
 
-from fgrad.ops import (
-    chains,
-    creation,
-    cumulative,
-    einsums,
-    elementwise,
-    equations,
-    factorizations,
-    fft,
-    histograms,
-    indexing,
-    inverses,
-    kinks,
-    lazy,
-    lengths,
-    linalg,
-    methods,
-    norms,
-    padding,
-    polynomials,
-    products,
-    quantiles,
-    rearranging,
-    reductions,
-    sampling,
-    selecting,
-    shaping,
-    singular,
-    softmaxes,
-    sorting,
-    statistics,
-)
-
-__all__ = [
-    "chains",
-    "creation",
-    "cumulative",
-    "einsums",
-    "elementwise",
-    "equations",
-    "factorizations",
-    "fft",
-    "histograms",
-    "indexing",
-    "inverses",
-    "kinks",
-    "lazy",
-    "lengths",
-    "linalg",
-    "methods",
-    "norms",
-    "padding",
-    "polynomials",
-    "products",
-    "quantiles",
-    "rearranging",
-    "reductions",
-    "sampling",
-    "selecting",
-    "shaping",
-    "singular",
-    "softmaxes",
-    "sorting",
-    "statistics",
-]
+from fgrad.ops import chains as chains
+from fgrad.ops import creation as creation
+from fgrad.ops import cumulative as cumulative
+from fgrad.ops import einsums as einsums
+from fgrad.ops import elementwise as elementwise
+from fgrad.ops import equations as equations
+from fgrad.ops import factorizations as factorizations
+from fgrad.ops import fft as fft
+from fgrad.ops import histograms as histograms
+from fgrad.ops import indexing as indexing
+from fgrad.ops import inverses as inverses
+from fgrad.ops import kinks as kinks
+from fgrad.ops import lazy as lazy
+from fgrad.ops import lengths as lengths
+from fgrad.ops import linalg as linalg
+from fgrad.ops import methods as methods
+from fgrad.ops import norms as norms
+from fgrad.ops import padding as padding
+from fgrad.ops import polynomials as polynomials
+from fgrad.ops import products as products
+from fgrad.ops import quantiles as quantiles
+from fgrad.ops import rearranging as rearranging
+from fgrad.ops import reductions as reductions
+from fgrad.ops import sampling as sampling
+from fgrad.ops import selecting as selecting
+from fgrad.ops import shaping as shaping
+from fgrad.ops import singular as singular
+from fgrad.ops import softmaxes as softmaxes
+from fgrad.ops import sorting as sorting
+from fgrad.ops import statistics as statistics

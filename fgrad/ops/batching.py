@@ -77,6 +77,24 @@ def reduction_batch(primitive: Primitive) -> Batch:
     return batch
 
 
+def along_axis_batch(primitive: Primitive) -> Batch:
+    """Return the rule of operations on one array along `axis`, an integer or a tuple of them, which they keep."""
+    if primitive.pattern is None:
+        primitive.pattern = patterns.along_axis
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        axis = metadata["axis"]
+        axis = tuple(map(_after_examples, axis)) if isinstance(axis, tuple) else _after_examples(axis)
+        return apply(primitive, values, {**metadata, "axis": axis})
+
+    return batch
+
+
+def _after_examples(axis: int) -> int:
+    """Return an axis of one example as an axis of the batch; one that is counted from the end keeps its number."""
+    return axis + 1 if axis >= 0 else axis
+
+
 def index_of_extremum_batch(primitive: Primitive) -> Batch:
     """Return the rule of `argmax` and `argmin`, which without an axis count through all elements."""
     along_axis = reduction_batch(primitive)
@@ -96,11 +114,34 @@ def joining_batch(primitive: Primitive) -> Batch:
     """Return the rule of operations that join arrays along, or at, `axis` of the result."""
 
     def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
-        axis = metadata["axis"]
-        # An axis counted from the end keeps its number.
-        return apply(primitive, all_mapped(values, mapped, size), {"axis": axis + 1 if axis >= 0 else axis})
+        return apply(primitive, all_mapped(values, mapped, size), {"axis": _after_examples(metadata["axis"])})
 
     return batch
+
+
+def rows_batch(primitive: Primitive) -> Batch:
+    """Return the rule of operations on the rows of several arrays; their leading axes are broadcast."""
+
+    def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+        rows = [v if m else np.expand_dims(v, 0) for v, m in zip(values, mapped, strict=True)]
+        return apply(primitive, rows, metadata)
+
+    return batch
+
+
+def one_by_one_batch(place: int) -> Callable[[Primitive], Batch]:
+    """Return the rule of operations that take a single array at `place`: if examples have their own, in a loop."""
+
+    def family(primitive: Primitive) -> Batch:
+        def batch(values: Sequence[Any], mapped: Sequence[bool], size: int, metadata: Mapping[str, Any]) -> Any:
+            if not mapped[place]:
+                return apply(primitive, values, metadata)
+            examples = [[v[i] if m else v for v, m in zip(values, mapped, strict=True)] for i in range(size)]
+            return np.stack([apply(primitive, example, metadata) for example in examples])
+
+        return batch
+
+    return family
 
 
 def trailing_batch(primitive: Primitive) -> Batch:

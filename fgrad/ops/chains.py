@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from operator import index
 from typing import Any
 
@@ -117,16 +116,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
     return np.trace(x, offset, -2, -1, dtype)
 
 
-def _renamed(function: Callable[..., Any], same: Callable[..., Any]) -> None:
-    """Register a name of `np.linalg` as an alias of a NumPy function."""
-
-    def call(*args: object, **keywords: object) -> Any:
-        return same(*args, **keywords)
-
-    answers_traced(function)(call)
-
-
-_renamed(np.linalg.matmul, np.matmul)
-_renamed(np.linalg.tensordot, np.tensordot)
+answers(np.linalg.matmul)(np.matmul)
+answers(np.linalg.tensordot)(np.tensordot)
 answers(np.linalg.matrix_transpose)(lambda x, /: np.matrix_transpose(x))
 answers(np.linalg.diagonal)(lambda x, /, *, offset=0: np.diagonal(x, offset, -2, -1))

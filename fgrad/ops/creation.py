@@ -408,27 +408,11 @@ CONSTRUCTORS: dict[str, Any] = {
     **{
         name: _creating(getattr(np, name))
         for name in (
-            "zeros",
-            "ones",
-            "arange",
-            "linspace",
-            "logspace",
-            "geomspace",
-            "eye",
-            "identity",
-            "tri",
-            "indices",
-            "fromiter",
-            "fromstring",
-            "frombuffer",
-            "bartlett",
-            "blackman",
-            "hamming",
-            "hanning",
-            "kaiser",
+            "zeros", "ones", "arange", "linspace", "logspace", "geomspace", "eye", "identity", "tri", "indices",
+            "fromiter", "fromstring", "frombuffer", "bartlett", "blackman", "hamming", "hanning", "kaiser",
         )
     },
-}
+}  # fmt: skip
 """Functions of `fgrad.numpy` that create tensors from plain values, by NumPy's names."""
 
 EXTENSIONS: dict[str, Callable[[], Any]] = {}

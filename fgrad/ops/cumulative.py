@@ -19,23 +19,16 @@ from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
 from fgrad.ops.batching import all_mapped, reduction_batch
 from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, register, sample, scale
-from fgrad.ops.indexing import written
+from fgrad.ops.indexing import cut, written
 from fgrad.ops.patterns import so_far, windowed
 from fgrad.ops.tracing import answers_traced
 from fgrad.typing import Array, ArrayLike, DTypeLike
-
-
-def _cut(ndim: int, axis: int, start: int | None, stop: int | None, step: int | None = None) -> tuple[slice, ...]:
-    """Return the key of a slice along an axis."""
-    return (*(slice(None),) * (axis % ndim), slice(start, stop, step))
-
 
 # Sums
 
 
 def _cumsum_rule(ans: Array, x: Array, axis: int) -> Callable[[Any], Any]:
-    backwards = _cut(x.ndim, axis, None, None, -1)
-    return lambda ct: np.cumsum(ct[backwards], axis)[backwards]
+    return lambda ct: cut(np.cumsum(cut(ct, axis, None, None, -1), axis), axis, None, None, -1)
 
 
 _cumsum = linear(
@@ -51,18 +44,21 @@ _cumsum = linear(
 )
 
 
-def _flat_without_axis(a: Array, axis: Any, dtype: DTypeLike) -> tuple[Any, Any]:
-    a = as_array(a, dtype)
-    axis = reduced_axis(axis, a)
-    return (np.ravel(a), 0) if axis is None else (a, axis)
+def _accumulation(function: Callable[..., Any], primitive: Primitive) -> Callable[..., Any]:
+    """Make `cumsum` or `cumprod` from its primitive; without an axis, of the flattened array."""
+
+    @answers(function)
+    def accumulate(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Any:
+        a = as_array(a, dtype)
+        axis = reduced_axis(axis, a)
+        a, axis = (np.ravel(a), 0) if axis is None else (a, axis)
+        result = as_array(apply(primitive, (a,), {"axis": axis}), dtype)
+        return result if out is None else written(f"np.{function.__name__}", out, result)
+
+    return accumulate
 
 
-@answers(np.cumsum)
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Any:
-    """Return the cumulative sums along an axis, by default of the flattened array."""
-    a, axis = _flat_without_axis(a, axis, dtype)
-    result = as_array(apply(_cumsum, (a,), {"axis": axis}), dtype)
-    return result if out is None else written("np.cumsum", out, result)
+cumsum = _accumulation(np.cumsum, _cumsum)
 
 
 # Recurrences and products
@@ -101,14 +97,14 @@ def _recurrence_value(a: Any, b: Any, axis: int, backwards: bool) -> Any:
 
 def _before(x: Array, axis: int, first: float) -> Array:
     """Return the elements shifted one place towards the end, with a number in the first place."""
-    lead = x[_cut(x.ndim, axis, 0, 1)]
-    return np.concatenate([np.full_like(lead, first), x[_cut(x.ndim, axis, None, -1)]], axis)
+    lead = cut(x, axis, 0, 1)
+    return np.concatenate([np.full_like(lead, first), cut(x, axis, None, -1)], axis)
 
 
 def _after(x: Array, axis: int) -> Array:
     """Return the elements shifted one place towards the front, with 0 in the last place."""
-    lead = x[_cut(x.ndim, axis, 0, 1)]
-    return np.concatenate([x[_cut(x.ndim, axis, 1, None)], np.zeros_like(lead)], axis)
+    lead = cut(x, axis, 0, 1)
+    return np.concatenate([cut(x, axis, 1, None), np.zeros_like(lead)], axis)
 
 
 def _factor_rule(ans: Array, a: Array, b: Array, axis: int, backwards: bool) -> Callable[[Any], Any]:
@@ -193,20 +189,13 @@ _cumprod = register(
 _cumprod.batch = reduction_batch(_cumprod)
 
 
-@answers(np.cumprod)
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Array | None = None) -> Any:
-    """Return the cumulative products along an axis, by default of the flattened array.
-
-    The derivative is exact also where elements are 0.
-    """
-    a, axis = _flat_without_axis(a, axis, dtype)
-    result = as_array(apply(_cumprod, (a,), {"axis": axis}), dtype)
-    return result if out is None else written("np.cumprod", out, result)
+cumprod = _accumulation(np.cumprod, _cumprod)
 
 
 def _cumulative(function: Callable[..., Any], accumulated: Callable[..., Any], start: int) -> None:
     """Make `cumulative_sum` or `cumulative_prod` from `cumsum` or `cumprod`, optionally with a leading 0 or 1."""
 
+    @answers_traced(function)
     def answer(
         x: ArrayLike,
         /,
@@ -227,9 +216,6 @@ def _cumulative(function: Callable[..., Any], accumulated: Callable[..., Any], s
         shape[axis] = 1
         return np.concatenate([np.full_like(result, start, shape=shape), result], axis)
 
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
-
 
 _cumulative(np.cumulative_sum, cumsum, 0)
 _cumulative(np.cumulative_prod, cumprod, 1)
@@ -238,14 +224,12 @@ _cumulative(np.cumulative_prod, cumprod, 1)
 def _without_nan(function: Callable[..., Any], accumulated: Callable[..., Any], neutral: int) -> None:
     """Make `nancumsum` or `nancumprod`: NaNs count as 0 or 1."""
 
+    @answers_traced(function)
     def answer(a: Array, axis: int | None = None, dtype: object = None, out: object = None) -> Any:
         a = as_array(a)
         if a.dtype.kind in "fc":
             a = np.where(np.isnan(a), neutral, a)
         return accumulated(a, axis, dtype)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 _without_nan(np.nancumsum, cumsum, 0)
@@ -262,18 +246,16 @@ def _as_slice(edge: ArrayLike, shape: tuple[int, ...], axis: int) -> Any:
 
 
 def _difference_rule(ans: Array, x: Array, axis: int) -> Callable[[Any], Any]:
-    ndim = x.ndim
-
     def pullback(ct: Array) -> Any:
         edge = np.zeros_like(ct, shape=(*ct.shape[:axis], 1, *ct.shape[axis + 1 :]))
         padded = np.concatenate([edge, ct, edge], axis)
-        return padded[_cut(ndim, axis, None, -1)] - padded[_cut(ndim, axis, 1, None)]
+        return cut(padded, axis, None, -1) - cut(padded, axis, 1, None)
 
     return pullback
 
 
 _difference = linear(
-    lambda x, axis: x[_cut(x.ndim, axis, 1, None)] - x[_cut(x.ndim, axis, None, -1)],
+    lambda x, axis: cut(x, axis, 1, None) - cut(x, axis, None, -1),
     _difference_rule,
     sample((4,), axis=0),
     sample((2, 3), axis=0),
@@ -305,7 +287,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         if not a.shape[axis]:
             return a
         if a.dtype == np.bool_:
-            a = np.not_equal(a[_cut(a.ndim, axis, 1, None)], a[_cut(a.ndim, axis, None, -1)])
+            a = np.not_equal(cut(a, axis, 1, None), cut(a, axis, None, -1))
         else:
             a = apply(_difference, (a,), {"axis": axis})
     return a

@@ -397,16 +397,8 @@ def imag(val: Array) -> Any:
 
 # Taylor rules
 for _ufunc in (
-    np.add,
-    np.subtract,
-    np.negative,
-    np.positive,
-    np.conjugate,
-    np.deg2rad,
-    np.radians,
-    np.rad2deg,
-    np.degrees,
-):
+    np.add, np.subtract, np.negative, np.positive, np.conjugate, np.deg2rad, np.radians, np.rad2deg, np.degrees,
+):  # fmt: skip
     UFUNCS[_ufunc].linear = "together"
 UFUNCS[np.multiply].linear, _real.linear, _imag.linear = "each", "together", "together"
 
@@ -473,11 +465,9 @@ def fix(x: ArrayLike, out: Array | None = None) -> Any:
 def _extended(name: str, ufunc: np.ufunc, leaves_domain: Callable[..., Any]) -> None:
     """Make a function of `np.emath` from the ufunc, with complex arguments where a real one leaves its domain."""
 
+    @answers(getattr(np.emath, name))
     def extended(x: Operand) -> Any:
         return ufunc(_complex_where(leaves_domain, x, f"np.emath.{name}"))
-
-    extended.__name__ = name
-    answers(getattr(np.emath, name))(extended)
 
 
 def _complex_where(leaves_domain: Any, x: ArrayLike, name: str) -> Any:
@@ -610,8 +600,8 @@ _astype = linear(
 )
 _stop_gradient = register(Primitive("stop_gradient", lambda x: x, samples=(sample((2,)),)))
 _stop_gradient.batch = elementwise_batch(_stop_gradient)
-_round = constant_in_pieces(np.round, elementwise_batch, sample((3,), decimals=1))
-_astype.kind, _round.kind = "conversion", "rounding"
+_round = constant_in_pieces(np.round, elementwise_batch, sample((3,), decimals=1), kind="rounding")
+_astype.kind = "conversion"
 
 
 @answers_member("astype")

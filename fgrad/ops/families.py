@@ -325,10 +325,14 @@ def linear(
 
 
 def constant_in_pieces(
-    implementation: Callable[..., Any], batch: Callable[[Primitive], Batch], *samples: Sample
+    implementation: Callable[..., Any],
+    batch: Callable[[Primitive], Batch],
+    *samples: Sample,
+    name: str | None = None,
+    kind: str = "",
 ) -> Primitive:
     """Declare a piecewise constant operation on one array: the derivative is 0 wherever it exists."""
-    primitive = Primitive(implementation.__name__, implementation, (None,), samples=samples)
+    primitive = Primitive(name or implementation.__name__, implementation, (None,), samples=samples, kind=kind)
     primitive.batch = batch(primitive)
     return register(primitive)
 

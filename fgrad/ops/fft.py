@@ -14,32 +14,19 @@ cotangent is again a transform of the cotangent:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
 
 import numpy as np
 
-from fgrad.core.primitive import Primitive
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
-from fgrad.ops.batching import Batch
+from fgrad.ops.batching import along_axis_batch
 from fgrad.ops.families import linear, sample
-from fgrad.ops.patterns import along_axis
+from fgrad.ops.indexing import cut
 from fgrad.ops.tracing import answers_traced
 from fgrad.typing import Array
-
-
-def along_axis_batch(primitive: Primitive) -> Batch:
-    """Return the batching rule of operations along one axis: a leading batch axis shifts the axis by one."""
-    if primitive.pattern is None:
-        primitive.pattern = along_axis
-
-    def batch(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-        axis = metadata["axis"]
-        return apply(primitive, values, {**metadata, "axis": axis + 1 if axis >= 0 else axis})
-
-    return batch
 
 
 def _resized(x: Array, size: int, axis: int) -> Any:
@@ -48,7 +35,7 @@ def _resized(x: Array, size: int, axis: int) -> Any:
     if missing == 0:
         return x
     if missing < 0:
-        return x[(slice(None),) * (axis % x.ndim) + (slice(size),)]
+        return cut(x, axis, None, size)
     shape = list(x.shape)
     shape[axis] = missing
     return np.concatenate([x, np.zeros_like(x, shape=tuple(shape))], axis=axis)
@@ -99,9 +86,12 @@ def _transform(
     function: Callable[..., Any], rule: Callable[..., Any], default_size: Callable[[int], int], *samples: Any
 ) -> None:
     """Declare a transform along one axis, and register it for NumPy's function."""
-    name = function.__name__
     primitive = linear(
-        lambda x, n, axis, norm: function(x, n, axis, norm), rule, *samples, name=name, batch=along_axis_batch
+        lambda x, n, axis, norm: function(x, n, axis, norm),
+        rule,
+        *samples,
+        name=function.__name__,
+        batch=along_axis_batch,
     )
 
     @answers_traced(function)
@@ -110,9 +100,6 @@ def _transform(
         n = default_size(a.shape[axis]) if n is None else index(n)
         axis = np.lib.array_utils.normalize_axis_index(axis, a.ndim)
         return apply(primitive, (a,), {"n": n, "axis": axis, "norm": norm})
-
-    transform.__name__ = name
-    transform.__doc__ = f"Return NumPy's `{name}`, along one axis."
 
 
 def _same_size(size: int) -> int:
@@ -190,59 +177,40 @@ def _in_turn(
     return a
 
 
-def _complex_transform(
-    function: Callable[..., Any], along_axis: Callable[..., Any], default_axes: tuple[int, ...] | None
-) -> None:
-    """Make a complex transform of several axes from transforms along one axis."""
+def _of_axes(function: Callable[..., Any], default: tuple[int, ...] | None, transform: Callable[..., Any]) -> None:
+    """Make a transform of several axes, by default of the given ones, from one that has the size of each axis."""
 
     @answers_traced(function)
-    def transform(
-        a: Array, s: Any = None, axes: Any = default_axes, norm: str | None = None, out: object = None
-    ) -> Any:
-        sizes, axes = _sizes_and_axes(a, s, axes)
-        return _in_turn(a, sizes[::-1], axes[::-1], along_axis, norm)
-
-    transform.__name__ = function.__name__
-    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
+    def answer(a: Array, s: Any = None, axes: Any = default, norm: str | None = None, out: object = None) -> Any:
+        return transform(a, s, *_sizes_and_axes(a, s, axes), norm)
 
 
-def _real_transform(function: Callable[..., Any], default_axes: tuple[int, ...] | None) -> None:
-    """Make a transform of real signals from `rfft` of the last axis and `fft` of the others."""
-
-    @answers_traced(function)
-    def transform(a: Array, s: Any = None, axes: Any = default_axes, norm: Any = None, out: object = None) -> Any:
-        sizes, axes = _sizes_and_axes(a, s, axes)
-        halved = np.fft.rfft(a, sizes[-1], axes[-1], norm)
-        return _in_turn(halved, sizes[-2::-1], axes[-2::-1], np.fft.fft, norm)
-
-    transform.__name__ = function.__name__
-    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
+def _complex(along_axis: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a transform of several axes, the last one first."""
+    return lambda a, s, sizes, axes, norm: _in_turn(a, sizes[::-1], axes[::-1], along_axis, norm)
 
 
-def _inverse_real_transform(function: Callable[..., Any], default_axes: tuple[int, ...] | None) -> None:
-    """Make a transform to real signals from `ifft` of all axes but the last, then `irfft` of the last."""
+def _real(a: Array, s: Any, sizes: Sequence[Any], axes: Sequence[int], norm: Any) -> Any:
+    """Transform real signals: `rfft` of the last axis, then `fft` of the others."""
+    return _in_turn(np.fft.rfft(a, sizes[-1], axes[-1], norm), sizes[-2::-1], axes[-2::-1], np.fft.fft, norm)
 
-    @answers_traced(function)
-    def transform(a: Array, s: Any = None, axes: Any = default_axes, norm: Any = None, out: object = None) -> Any:
-        sizes, axes = _sizes_and_axes(a, s, axes)
-        last = None if s is None else sizes[-1]
-        spectrum = _in_turn(a, sizes[:-1], axes[:-1], np.fft.ifft, norm)
-        return np.fft.irfft(spectrum, last, axes[-1], norm)
 
-    transform.__name__ = function.__name__
-    transform.__doc__ = f"Return NumPy's `{function.__name__}`."
+def _inverse_real(a: Array, s: Any, sizes: Sequence[Any], axes: Sequence[int], norm: Any) -> Any:
+    """Transform to real signals: `ifft` of all axes but the last, then `irfft` of the last, with its own default."""
+    spectrum = _in_turn(a, sizes[:-1], axes[:-1], np.fft.ifft, norm)
+    return np.fft.irfft(spectrum, None if s is None else sizes[-1], axes[-1], norm)
 
 
 _PLANE = (-2, -1)
 
-_complex_transform(np.fft.fftn, np.fft.fft, None)
-_complex_transform(np.fft.fft2, np.fft.fft, _PLANE)
-_complex_transform(np.fft.ifftn, np.fft.ifft, None)
-_complex_transform(np.fft.ifft2, np.fft.ifft, _PLANE)
-_real_transform(np.fft.rfftn, None)
-_real_transform(np.fft.rfft2, _PLANE)
-_inverse_real_transform(np.fft.irfftn, None)
-_inverse_real_transform(np.fft.irfft2, _PLANE)
+_of_axes(np.fft.fftn, None, _complex(np.fft.fft))
+_of_axes(np.fft.fft2, _PLANE, _complex(np.fft.fft))
+_of_axes(np.fft.ifftn, None, _complex(np.fft.ifft))
+_of_axes(np.fft.ifft2, _PLANE, _complex(np.fft.ifft))
+_of_axes(np.fft.rfftn, None, _real)
+_of_axes(np.fft.rfft2, _PLANE, _real)
+_of_axes(np.fft.irfftn, None, _inverse_real)
+_of_axes(np.fft.irfft2, _PLANE, _inverse_real)
 
 
 # Order of frequencies

@@ -548,6 +548,8 @@ def written(name: str, out: Any, result: Any) -> Any:
         return result
     if type(out) in BOXES:
         out[...] = result
+    elif type(out) is Selected:
+        refuse()
     elif is_of_objects(out):
         for place in np.ndindex(out.shape):  # an array of traced numbers
             out[place] = np.broadcast_to(result, out.shape)[place]
@@ -556,6 +558,11 @@ def written(name: str, out: Any, result: Any) -> Any:
     else:
         out[...] = np.asarray(result)
     return out
+
+
+def cut(x: Array, axis: int, start: int | None, stop: int | None, step: int | None = None) -> Any:
+    """Return a slice along one axis."""
+    return x[(slice(None),) * np.lib.array_utils.normalize_axis_index(axis, x.ndim) + (slice(start, stop, step),)]
 
 
 def scatter_add(values: Array, key: object, shape: tuple[int, ...]) -> Any:

@@ -32,18 +32,11 @@ from fgrad.ops.matrices import (
     transposed,
     where_used,
 )
+from fgrad.ops.reductions import products_of_others
 from fgrad.ops.tracing import answers_traced
 from fgrad.typing import Array
 
 # Cofactors
-
-
-def _products_of_others(x: Array) -> Array:
-    """Return for each element along the last axis the product of all others, without dividing."""
-    ones = np.ones_like(x[..., :1])
-    before = np.cumprod(np.concatenate([ones, x[..., :-1]], axis=-1), axis=-1)
-    after = np.cumprod(np.concatenate([ones, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
-    return before * after
 
 
 def _cofactors_by_singular_values(a: Array, directions: tuple[Any, ...]) -> Array:
@@ -57,10 +50,10 @@ def _cofactors_by_singular_values(a: Array, directions: tuple[Any, ...]) -> Arra
     u, s, vh = np.linalg.svd(np.where(is_finite, a, 0))  # LAPACK may not terminate on infinities
     unit = np.linalg.det(u) * np.linalg.det(vh)
     if not directions:
-        inner = on_diagonal(_products_of_others(s)).astype(a.dtype)
+        inner = on_diagonal(products_of_others(s)).astype(a.dtype)
     else:
         moved = adjoint(u) @ directions[0] @ adjoint(vh)
-        without = _products_of_others(np.where(np.eye(s.shape[-1], dtype=np.bool_), 1, s[..., None, :]))
+        without = products_of_others(np.where(np.eye(s.shape[-1], dtype=np.bool_), 1, s[..., None, :]))
         without = np.where(np.eye(s.shape[-1], dtype=np.bool_), 0, without)
         traces = (without @ diagonal(moved)[..., None])[..., 0]
         inner = on_diagonal(traces) - without * transposed(moved)

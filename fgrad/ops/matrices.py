@@ -161,7 +161,7 @@ def refuse_unseen(turned: Array, equal: Array, vectors: Array, function: str) ->
         NoDerivativeError: a ValueError; the dependence cannot be decided.
 
     Warns:
-    BasisWarning: the dependence cannot be decided: other terms of the loss hide it, or nothing indicates it.
+        BasisWarning: the dependence cannot be decided: other terms of the loss hide it, or nothing indicates it.
     """
     turned, equal, vectors = raw_arrays(turned, equal, vectors)
     along_axis = np.count_nonzero(vectors, axis=-2) == 1

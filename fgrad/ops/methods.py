@@ -155,11 +155,10 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], keywords
     if method == "at":
         return _at(name, ufunc, *inputs)
     (out,) = keywords.pop("out", None) or (None,)
-    function: Any = UFUNC_FORMS.get((ufunc, method)) or _METHODS[method]
-    own = (ufunc, method) in UFUNC_FORMS and not (ufunc is np.logaddexp and keywords.keys() & {"where", "initial"})
-    if not own:
-        function = _METHODS[method]
-    return written(name, out, function(*inputs, **keywords) if own else function(ufunc, *inputs, **keywords))
+    own = UFUNC_FORMS.get((ufunc, method))
+    if own is None or (ufunc is np.logaddexp and keywords.keys() & {"where", "initial"}):
+        return written(name, out, _METHODS[method](ufunc, *inputs, **keywords))
+    return written(name, out, own(*inputs, **keywords))
 
 
 def _reduce(
@@ -198,7 +197,7 @@ def _neutral(ufunc: np.ufunc, initial: object) -> Any:
     """Return the identity of a ufunc."""
     if ufunc.identity is not None:
         return ufunc.identity
-    if ufunc in (np.maximum, np.minimum, np.fmax, np.fmin):
+    if ufunc in (np.fmax, np.fmin):
         return initial
     if ufunc not in NEUTRAL:
         raise errors.MissingRuleError(f"{numpys_name(ufunc)}.reduce with `where`", errors.users_line())
@@ -322,12 +321,7 @@ def _outer(ufunc: np.ufunc, a: Array, b: Array, **keywords: object) -> Any:
     return ufunc(np.reshape(a, (*a.shape, *(1,) * b.ndim)), b, **keywords)
 
 
-_METHODS: dict[str, Callable[..., Any]] = {
-    "reduce": _reduce,
-    "accumulate": _accumulate,
-    "reduceat": _reduceat,
-    "outer": _outer,
-}
+_METHODS: dict[str, Any] = {"reduce": _reduce, "accumulate": _accumulate, "reduceat": _reduceat, "outer": _outer}
 
 
 def _accumulated_by(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -382,18 +376,8 @@ def _rounds(places: Array) -> Iterator[Any]:
 # Array methods that are NumPy functions, or composed of them
 
 
-def _enter_method(name: str, function: Callable[..., Any]) -> None:
-    """Make a method of tensors from a NumPy function, with the tensor as first argument."""
-
-    def method(x: Operand, *args: object, **keywords: object) -> Any:
-        return function(x, *args, **keywords)
-
-    method.__name__ = name
-    METHODS[name] = method
-
-
 for _name in ("argpartition", "argsort", "choose", "diagonal", "nonzero", "put", "repeat", "searchsorted", "trace"):
-    _enter_method(_name, getattr(np, _name))
+    METHODS[_name] = getattr(np, _name)
 
 
 @answers_member("compress")
@@ -464,11 +448,9 @@ def itemsize(x: Any) -> int:
 def _value_method(name: str) -> None:
     """Make a method that stores or shows values; a trace records that concrete values were used."""
 
+    @answers_member(name)
     def method(x: Operand, *args: object, **keywords: object) -> Any:
         return getattr(values_of(x, f"ndarray.{name}"), name)(*args, **keywords)
-
-    method.__name__ = name
-    METHODS[name] = method
 
 
 for _name in ("tobytes", "tofile", "dump", "dumps"):

@@ -182,12 +182,12 @@ def _count(x: Array, hermitian: bool, tol: float | None, rtol: Any) -> Array:
     return np.asarray(np.linalg.matrix_rank(x, tol, hermitian, rtol=rtol))[()]
 
 
-_count.__name__ = "matrix_rank"
 _matrix_rank = constant_in_pieces(
     _count,
     stacked_batch,
     sample((3, 2), hermitian=False, tol=None, rtol=None),
     sample((2, 3, 3), hermitian=True, tol=1e-3, rtol=None),
+    name="matrix_rank",
 )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fgrad.core.coerce import as_array
 from fgrad.ops.elementwise import astype, copy, in_c_or_f_order
 from fgrad.ops.families import answers
-from fgrad.ops.indexing import scatter_add, setitem, values_of
+from fgrad.ops.indexing import cut, scatter_add, setitem, values_of
 from fgrad.typing import Array, Operand
 
 Widths = tuple[int, int]
@@ -61,8 +61,7 @@ def _by_axis(value: Operand, ndim: int) -> list[Any]:
 
 def _ends(array: Array, axis: int) -> tuple[Any, Any]:
     """Return the first and the last slice along an axis."""
-    lead = (slice(None),) * axis
-    return array[(*lead, slice(0, 1))], array[(*lead, slice(-1, None))]
+    return cut(array, axis, 0, 1), cut(array, axis, -1, None)
 
 
 def _between(array: Array, axis: int, widths: Widths, before: Operand, after: Operand) -> Array:
@@ -92,9 +91,8 @@ def _linear_ramp(array: Any, axis: int, widths: Widths, end_values: Any = (0, 0)
         exact = end + (edge - end) / max(width, 1) * steps
         return astype(np.floor(exact) if array.dtype.kind in "iu" else exact, array.dtype)
 
-    backwards = (slice(None),) * axis + (slice(None, None, -1),)
     before, after = ramp(end_values[0], first, widths[0]), ramp(end_values[1], last, widths[1])
-    return np.concatenate([before, array, after[backwards]], axis)
+    return np.concatenate([before, array, cut(after, axis, None, None, -1)], axis)
 
 
 def _statistic(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,9 +101,8 @@ def _statistic(function: Callable[..., Any]) -> Callable[..., Any]:
     def pad_axis(array: Any, axis: int, widths: Widths, stat_length: Any = (None, None)) -> Any:
         size = array.shape[axis]
         near, far = (size if length is None else min(int(length), size) for length in stat_length)
-        lead = (slice(None),) * axis
-        before = function(array[(*lead, slice(0, near))], axis=axis, keepdims=True)
-        after = function(array[(*lead, slice(size - far, None))], axis=axis, keepdims=True)
+        before = function(cut(array, axis, 0, near), axis=axis, keepdims=True)
+        after = function(cut(array, axis, size - far, None), axis=axis, keepdims=True)
         if array.dtype.kind in "iu":
             before, after = np.rint(before), np.rint(after)
         return _between(array, axis, widths, before, after)

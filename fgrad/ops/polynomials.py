@@ -26,7 +26,7 @@ from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.reverse import conform
 from fgrad.core.tensor import apply
-from fgrad.ops.batching import aligned, ndim_of
+from fgrad.ops.batching import aligned, ndim_of, one_by_one_batch
 from fgrad.ops.elementwise import astype
 from fgrad.ops.families import register, sample, scale
 from fgrad.ops.indexing import values_of
@@ -328,10 +328,10 @@ _characteristic: Primitive = register(
         np.poly,
         (lambda ans, matrix: lambda ct: -np.einsum("k,kij->ji", ct[1:], _adjugates(matrix, ans)),),
         _characteristic_tangent,
-        lambda values, mapped, size, metadata: np.stack([apply(_characteristic, (values[0][i],)) for i in range(size)]),
         samples=(sample((1, 1)), sample((2, 2)), sample((3, 3))),
     )
 )
+_characteristic.batch = one_by_one_batch(0)(_characteristic)
 
 
 @answers_traced(np.poly)

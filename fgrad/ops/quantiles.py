@@ -8,18 +8,18 @@ Packages", The American Statistician 50 (1996), https://doi.org/10.2307/2684934.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from fgrad.core.coerce import as_array
-from fgrad.core.primitive import Primitive
 from fgrad.core.tensor import apply
 from fgrad.core.views import as_number
+from fgrad.ops.batching import rows_batch
 from fgrad.ops.elementwise import in_c_order
-from fgrad.ops.families import plain_axis, register, sample
-from fgrad.ops.sorting import along_last, ranked, stable_order
+from fgrad.ops.families import plain_axis, sample
+from fgrad.ops.sorting import along_last, ranked, stable_order, without_derivative
 from fgrad.ops.tracing import answers_traced, raw_array
 from fgrad.typing import Array, ArrayLike, Axes
 
@@ -79,6 +79,7 @@ def _middle(rows: Array, counts: Array) -> Any:
 def _median(function: Callable[..., Any], skips_nan: bool) -> None:
     """Make `median` or `nanmedian` from the middle of each row."""
 
+    @answers_traced(function)
     def answer(
         a: Array, axis: Axes = None, out: object = None, overwrite_input: bool = False, keepdims: bool = False
     ) -> Any:
@@ -95,9 +96,6 @@ def _median(function: Callable[..., Any], skips_nan: bool) -> None:
             counts = _counts(rows)
             result = _unless(counts[..., 0] == 0, _middle(rows, counts))
         return np.reshape(result, _reduced(a.shape, axes, keepdims))
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 def _middle_ranks(rows: Array) -> Array:
@@ -213,25 +211,13 @@ def _weighted_row(x: Array, weights: Array, q: Array, skips_nan: bool) -> Any:
     return order[np.minimum(np.searchsorted(below, q), order.size - 1)]
 
 
-def _batched_weighted_places(
-    values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]
-) -> Any:
-    values = [v if m else np.expand_dims(v, 0) for v, m in zip(values, mapped, strict=True)]
-    return apply(_weighted_places, values, metadata)
-
-
-_weighted_places = register(
-    Primitive(
-        "weighted_places",
-        weighted_places,
-        (None, None, None),
-        None,
-        _batched_weighted_places,
-        samples=(
-            sample((4,), (4,), (2,), domain=(0.1, 0.9), complex=False, skips_nan=False),
-            sample((2, 4), (2, 4), (1, 3), domain=(0.1, 0.9), complex=False, skips_nan=True),
-        ),
-    )
+_weighted_places = without_derivative(
+    "weighted_places",
+    weighted_places,
+    rows_batch,
+    sample((4,), (4,), (2,), domain=(0.1, 0.9), complex=False, skips_nan=False),
+    sample((2, 4), (2, 4), (1, 3), domain=(0.1, 0.9), complex=False, skips_nan=True),
+    arguments=3,
 )
 
 
@@ -309,6 +295,7 @@ def _quantiles(
 def _quantile(function: Callable[..., Any], scale: float) -> None:
     """Make `quantile` or one of its kin, with `q` from 0 to `scale`, from the quantiles of rows."""
 
+    @answers_traced(function)
     def answer(
         a: Array,
         q: ArrayLike,
@@ -321,9 +308,6 @@ def _quantile(function: Callable[..., Any], scale: float) -> None:
         weights: ArrayLike | None = None,
     ) -> Any:
         return _quantiles(function, a, q, axis, method, _kept(keepdims), weights, scale)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 _quantile(np.quantile, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from itertools import product
 from math import prod as prod_of
 from typing import Any
@@ -13,7 +13,7 @@ from fgrad import errors
 from fgrad.core.coerce import as_array
 from fgrad.core.tensor import apply
 from fgrad.core.views import VIEWS, view
-from fgrad.ops.batching import trailing_batch
+from fgrad.ops.batching import along_axis_batch, trailing_batch
 from fgrad.ops.elementwise import astype, in_c_or_f_order
 from fgrad.ops.elementwise import copy as copy_of
 from fgrad.ops.families import answers, linear, plain_axis, reduced_axis, sample
@@ -77,16 +77,9 @@ _roll = linear(
     sample((2, 3), shift=(-1, 5), axis=(0, -1)),
     sample((0, 3), shift=(1,), axis=(0,)),
     name="roll",
+    batch=along_axis_batch,
     pattern=moved,
 )
-
-
-def _batched_roll(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    axis = tuple(each + 1 if each >= 0 else each for each in metadata["axis"])
-    return apply(_roll, values, {**metadata, "axis": axis})
-
-
-_roll.batch = _batched_roll
 
 
 @answers(np.roll)
@@ -398,11 +391,9 @@ def _lower(m: Array, k: int) -> Any:
 def _indices_of_shape(function: Callable[..., Any]) -> None:
     """Implement `tril_indices_from` and its kin, which depend on the shape alone."""
 
+    @answers(function)
     def indices(arr: Any, *args: Any, **keywords: Any) -> Any:
         return function(np.broadcast_to(0, arr.shape), *args, **keywords)
-
-    indices.__name__ = function.__name__
-    answers(function)(indices)
 
 
 for _function in (np.tril_indices_from, np.triu_indices_from, np.diag_indices_from):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from math import prod as prod_of
@@ -154,27 +155,32 @@ _max, _min = _extremum("max", np.maximum), _extremum("min", np.minimum)
 _nanmax, _nanmin = _extremum("nanmax", np.fmax), _extremum("nanmin", np.fmin)
 
 
-def _products_of_others(x: Array, axis: Axes) -> Array:
-    """Return for each element the product of all others: no division, so zeros do no harm."""
+def products_of_others(x: Array) -> Array:
+    """Return for each element along the last axis the product of all others: no division, so zeros do no harm."""
+    one = np.ones_like(x[..., :1])
+    before = np.cumprod(np.concatenate([one, x[..., :-1]], axis=-1), axis=-1)
+    after = np.cumprod(np.concatenate([one, x[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
+    return before * after
+
+
+def _others_along(x: Array, axis: Axes) -> Array:
+    """Return for each element the product of all others that are reduced together with it."""
     kept = _kept(x.shape, axis)
     reduced = [a for a, size in enumerate(kept) if size == 1]
     order = [a for a in range(len(kept)) if a not in reduced] + reduced
     moved = np.transpose(x, order)
     free = moved.shape[: len(kept) - len(reduced)]
     rows = moved.reshape((*free, _count(x.shape, axis)))
-    one = np.ones_like(rows[..., :1])
-    before = np.cumprod(np.concatenate([one, rows[..., :-1]], axis=-1), axis=-1)
-    after = np.cumprod(np.concatenate([one, rows[..., :0:-1]], axis=-1), axis=-1)[..., ::-1]
-    return np.transpose((before * after).reshape(moved.shape), np.argsort(order).tolist())
+    return np.transpose(products_of_others(rows).reshape(moved.shape), np.argsort(order).tolist())
 
 
 def _prod_rule(ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Callable[[Any], Any]:
     kept = _kept(x.shape, axis)
-    return lambda ct: reshaped(ct, kept) * _products_of_others(x, axis)
+    return lambda ct: reshaped(ct, kept) * _others_along(x, axis)
 
 
 def _prod_tangent(tangents: Sequence[Any], ans: Array, x: Array, axis: Axes = None, keepdims: bool = False) -> Any:
-    return total(scale(tangents[0], _products_of_others(x, axis)), axis=axis, keepdims=keepdims)
+    return total(scale(tangents[0], _others_along(x, axis)), axis=axis, keepdims=keepdims)
 
 
 _prod = _reducing(
@@ -243,7 +249,7 @@ def _reduction(primitive: Primitive) -> Callable[..., Any]:
         if initial is not None and primitive.name in ("max", "min"):
             initial = as_start(initial, a.dtype)
         if where is not True:
-            a = masked(a, where, _neutral(primitive.name, initial))
+            a = masked(a, where, _neutral(primitive.name, initial, a.dtype))
         axis = reduced_axis(axis, a)
         if initial is not None and not a.size and primitive.name in ("max", "min"):
             shape = np.add.reduce(np.zeros(a.shape), axis=axis, keepdims=keepdims).shape
@@ -287,8 +293,11 @@ def masked(a: Array, where: Any, neutral: Any) -> Any:
     return np.where(where, a, neutral)
 
 
-def _neutral(name: str, initial: Operand | None) -> Any:
-    """Return the replacement for elements that a mask excludes."""
+def _neutral(name: str, initial: Operand | None, dtype: np.dtype[Any]) -> Any:
+    """Return the replacement for elements that a mask excludes.
+
+    Of an extremum it is not the initial value, with which the excluded elements would share the derivative.
+    """
     if name in ("sum", "prod"):
         return 0 if name == "sum" else 1
     if initial is None:
@@ -296,7 +305,10 @@ def _neutral(name: str, initial: Operand | None) -> Any:
             f"reduction operation '{name}' does not have an identity, "
             "so to use a where mask one has to specify 'initial'"
         )
-    return initial
+    is_largest = name.endswith("max")
+    if dtype.kind in "iu":
+        return dtype.type(np.iinfo(dtype).min if is_largest else np.iinfo(dtype).max)
+    return not is_largest if dtype.kind == "b" else dtype.type(-np.inf if is_largest else np.inf)
 
 
 def _given(value: Any, default: object = None) -> Any:
@@ -309,11 +321,8 @@ def _prepared(a: Array, dtype: DTypeLike | None) -> Any:
     return a if dtype is None else METHODS["astype"](a, dtype)
 
 
-sum = _reduction(_sum)
-prod = _reduction(_prod)
-_largest, _smallest = _reduction(_max), _reduction(_min)
-answers(np.sum)(sum)
-answers(np.prod)(prod)
+sum = answers(np.sum)(_reduction(_sum))
+prod = answers(np.prod)(_reduction(_prod))
 
 
 def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
@@ -333,30 +342,25 @@ def _as_reduce(reduction: Callable[..., Any]) -> Callable[..., Any]:
     return reduce
 
 
-@answers(np.max, np.amax)
-def max(
-    a: Array,
-    axis: Axes = None,
-    out: Array | None = None,
-    keepdims: bool = False,
-    initial: Operand | None = None,
-    where: Array | bool = True,
-) -> Any:
-    """Return the largest element along axes; ties share the derivative."""
-    return _largest(a, axis, None, out, keepdims, initial, where)
+def _without_dtype(reduction: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `max` or `min`, which have no `dtype`; ties share the derivative."""
+
+    @functools.wraps(reduction)
+    def reduce(
+        a: Array,
+        axis: Axes = None,
+        out: Array | None = None,
+        keepdims: bool = False,
+        initial: Operand | None = None,
+        where: Array | bool = True,
+    ) -> Any:
+        return reduction(a, axis, None, out, keepdims, initial, where)
+
+    return reduce
 
 
-@answers(np.min, np.amin)
-def min(
-    a: Array,
-    axis: Axes = None,
-    out: object = None,
-    keepdims: bool = False,
-    initial: Operand | None = None,
-    where: Array | bool = True,
-) -> Any:
-    """Return the smallest element along axes; ties share the derivative."""
-    return _smallest(a, axis, None, out, keepdims, initial, where)
+max = answers(np.max, np.amax)(_without_dtype(_reduction(_max)))
+min = answers(np.min, np.amin)(_without_dtype(_reduction(_min)))
 
 
 def logsumexp(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Any:
@@ -379,6 +383,7 @@ def _nan_extremum(
 ) -> None:
     """Make `nanmax` or `nanmin`, which skip NaNs; the derivative of these is 0."""
 
+    @answers_traced(function)
     def answer(
         a: Any,
         axis: Axes = None,
@@ -391,7 +396,7 @@ def _nan_extremum(
         if a.dtype.kind not in "fc" or not a.size:
             return without_nan(a, axis, None, _given(keepdims) or False, initial, _given(where, True))
         if _given(where, True) is not True:
-            _neutral(primitive.name.replace("nan", "f"), initial)
+            _neutral(primitive.name.replace("nan", "f"), initial, a.dtype)
             a = masked(a, where, np.nan)
         result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": bool(_given(keepdims))})
         if initial is not None:
@@ -399,9 +404,6 @@ def _nan_extremum(
         if np.any(np.isnan(raw_array(result))):
             warnings.warn("All-NaN slice encountered", RuntimeWarning, stacklevel=3)
         return result
-
-    answer.__name__ = primitive.name
-    answers_traced(function)(answer)
 
 
 _nan_extremum(_nanmax, np.nanmax, max, np.maximum)
@@ -432,6 +434,8 @@ def mean(
         result = apply(_mean, (a,), {"axis": axis, "keepdims": keepdims})
     else:
         result = divided(sum(a, axis, keepdims=keepdims, where=where), _chosen(a, axis, keepdims, where))
+    if dtype is not None:
+        result = as_array(result, dtype)  # an integer, if the dtype is one
     return result if out is None else written("np.mean", out, result)
 
 
@@ -626,40 +630,33 @@ def count_nonzero(a: Array, axis: Axes = None, *, keepdims: bool = False) -> Any
     return total(np.not_equal(a, 0), axis=reduced_axis(axis, a), dtype=np.intp, keepdims=keepdims)
 
 
-def _without_derivative(function: Callable[..., Any], batch: Callable[..., Any], kind: str, *samples: Any) -> Primitive:
-    """Make a primitive with the derivative 0 from a reduction to indices or booleans."""
-    primitive = constant_in_pieces(function, batch, *samples)
-    primitive.kind = kind
+def _without_derivative(function: Callable[..., Any], batch: Callable[..., Any], kind: str) -> Callable[..., Any]:
+    """Make a reduction to indices or booleans, with the derivative 0, and return it."""
+    samples = sample((4,)), sample((2, 3), axis=-1, keepdims=True)
+    primitive = constant_in_pieces(function, batch, *samples, kind=kind)
 
+    @answers(function)
     def answer(a: Array, axis: Axes = None, out: Array | None = None, keepdims: bool = False) -> Any:
         a = _prepared(a, None)
         result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
         return result if out is None else written(f"np.{function.__name__}", out, result)
 
-    answer.__name__ = function.__name__
-    answers(function)(answer)
-    return primitive
+    return answer
 
 
 def _truth(function: Callable[..., Any], neutral: bool) -> None:
     """Add a mask argument to `all` or `any`."""
-    primitive = _without_derivative(function, reduction_batch, "comparison", *_INDEX_SAMPLES)
+    of_all = _without_derivative(function, reduction_batch, "comparison")
 
+    @answers(function)
     def answer(
         a: Any, axis: Axes = None, out: Array | None = None, keepdims: bool = False, *, where: object = True
     ) -> Any:
-        a = _prepared(a, None)
-        if where is not True:
-            a = masked(np.not_equal(a, 0), where, neutral)
-        result = apply(primitive, (a,), {"axis": reduced_axis(axis, a), "keepdims": keepdims})
-        return result if out is None else written(f"np.{function.__name__}", out, result)
-
-    answer.__name__ = function.__name__
-    answers(function)(answer)
+        chosen = a if where is True else masked(np.not_equal(_prepared(a, None), 0), where, neutral)
+        return of_all(chosen, axis, out, keepdims)
 
 
-_INDEX_SAMPLES = sample((4,)), sample((2, 3), axis=-1, keepdims=True)
-_without_derivative(np.argmax, index_of_extremum_batch, "position", *_INDEX_SAMPLES)
-_without_derivative(np.argmin, index_of_extremum_batch, "position", *_INDEX_SAMPLES)
+_without_derivative(np.argmax, index_of_extremum_batch, "position")
+_without_derivative(np.argmin, index_of_extremum_batch, "position")
 _truth(np.all, True)
 _truth(np.any, False)

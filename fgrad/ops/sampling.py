@@ -16,12 +16,11 @@ import numpy as np
 from fgrad.core.coerce import as_array
 from fgrad.core.primitive import ZERO, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.batching import aligned, elementwise_batch
+from fgrad.ops.batching import aligned, along_axis_batch, elementwise_batch
 from fgrad.ops.contractions import contract, multilinear
 from fgrad.ops.elementwise import astype, in_order_of, stop_gradient_of
 from fgrad.ops.families import linear, register, sample, scale
-from fgrad.ops.fft import along_axis_batch
-from fgrad.ops.indexing import getitem, scatter_add
+from fgrad.ops.indexing import cut, getitem, scatter_add
 from fgrad.ops.patterns import Chain, Step, as_einsum, windowed
 from fgrad.ops.shaping import reshaped
 from fgrad.ops.tracing import answers_traced
@@ -299,13 +298,13 @@ def _steps(spacing: ArrayLike) -> Any:
 def _apart(x: Array, axis: int, edge: int, reverse: bool) -> Any:
     """Return each element's next neighbour minus the previous one; beyond the ends, `edge` times the end element."""
     result = np.empty_like(x)
-    before, after = _cut(x, axis, None, -2), _cut(x, axis, 2, None)
-    first, second = _cut(x, axis, 0, 1), _cut(x, axis, 1, 2)
-    last, second_last = _cut(x, axis, -1, None), _cut(x, axis, -2, -1)
+    before, after = cut(x, axis, None, -2), cut(x, axis, 2, None)
+    first, second = cut(x, axis, 0, 1), cut(x, axis, 1, 2)
+    last, second_last = cut(x, axis, -1, None), cut(x, axis, -2, -1)
     sign = -1 if reverse else 1
-    np.subtract(*((before, after) if reverse else (after, before)), out=_cut(result, axis, 1, -1))
-    _cut(result, axis, 0, 1)[...] = sign * (second - edge * first)
-    _cut(result, axis, -1, None)[...] = sign * (edge * last - second_last)
+    np.subtract(*((before, after) if reverse else (after, before)), out=cut(result, axis, 1, -1))
+    cut(result, axis, 0, 1)[...] = sign * (second - edge * first)
+    cut(result, axis, -1, None)[...] = sign * (edge * last - second_last)
     return result
 
 
@@ -340,7 +339,7 @@ def _uneven_slope(f: Any, axis: int, steps: Any, edge_order: int) -> Any:
     column = (-1,) + (1,) * (f.ndim - 1 - axis)
 
     def part(start: int | None, stop: int | None) -> Any:
-        return _cut(f, axis, start, stop)
+        return cut(f, axis, start, stop)
 
     def step(start: int | None, stop: int | None) -> Any:
         return steps if np.ndim(steps) == 0 else steps[start:stop].reshape(column)
@@ -366,18 +365,13 @@ def _uneven_slope(f: Any, axis: int, steps: Any, edge_order: int) -> Any:
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """Return the integral along an axis by the trapezoidal rule."""
     y, axis = as_array(y), index(axis)
-    pairs = _cut(y, axis, 1, None) + _cut(y, axis, None, -1)
+    pairs = cut(y, axis, 1, None) + cut(y, axis, None, -1)
     if x is None:
         return np.sum(pairs, axis) * (dx / 2.0) if np.ndim(dx) == 0 else np.sum(dx * pairs, axis) / 2.0
     x = as_array(x)
     steps = np.diff(x, axis=0 if x.ndim == 1 else axis)
     steps = steps.reshape((-1,) + (1,) * (y.ndim - 1 - axis % y.ndim)) if x.ndim == 1 else steps
     return np.sum(steps * pairs, axis) / 2.0
-
-
-def _cut(x: Array, axis: int, start: int | None, stop: int | None) -> Any:
-    """Return a slice along one axis."""
-    return x[(slice(None),) * np.lib.array_utils.normalize_axis_index(axis, x.ndim) + (slice(start, stop),)]
 
 
 @answers_traced(np.unwrap)
@@ -391,8 +385,8 @@ def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, *, period: Any = 2
     if odd == 0:  # a jump of exactly half a period keeps its direction
         wrapped = np.where(np.logical_and(wrapped == -high, steps > 0), high, wrapped)
     added = np.where(np.abs(steps) < (period / 2 if discont is None else discont), 0, wrapped - steps)
-    later = _cut(p, axis, 1, None) + np.cumsum(added, axis)
-    joined = np.concatenate([astype(_cut(p, axis, None, 1), dtype), astype(later, dtype)], axis=axis)
+    later = cut(p, axis, 1, None) + np.cumsum(added, axis)
+    joined = np.concatenate([astype(cut(p, axis, None, 1), dtype), astype(later, dtype)], axis=axis)
     return in_order_of(joined, p)
 
 

@@ -11,8 +11,8 @@ functions are undefined there. Where a reduction or a write consumes the result,
 from __future__ import annotations
 
 import functools
+import inspect
 import math
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -90,6 +90,8 @@ class Selected(NDArrayOperatorsMixin):
         result = _elementwise(ufunc, inputs, keywords)
         if out is None:
             return result
+        if result.rest != self.rest:
+            raise ValueError(f"elements of shape {result.rest} cannot be written into elements of shape {self.rest}")
         if not np.can_cast(result.dtype, self.dtype, "same_kind"):
             raise errors.DtypeError(
                 f"{ufunc.__name__} of these elements in place would round {result.dtype} to {self.dtype}.\n"
@@ -103,10 +105,12 @@ class Selected(NDArrayOperatorsMixin):
     ) -> Any:
         if function in _ELEMENTWISE and not keywords.keys() & _OF_ARRAYS:
             return _elementwise(function, args, keywords)
-        if function in _REDUCTIONS and args and type(args[0]) is Selected:
-            return _reduced(function, *args, **keywords)
-        if function in _PRODUCTS and len(args) == 2 and not keywords:
-            return _product(*args)
+        if function in _REDUCTIONS:
+            return _reduced(function, **inspect.signature(function).bind(*args, **keywords).arguments)
+        if function in (np.dot, np.inner) and len(args) == 2 and not keywords:
+            x, y = args
+            is_turned = function is np.inner and type(y) is not Selected
+            return _product(x, np.transpose(y) if is_turned else y)
         refuse()
 
     def __getattr__(self, name: str) -> Any:
@@ -116,9 +120,16 @@ class Selected(NDArrayOperatorsMixin):
             refuse()
         return functools.partial(getattr(np, name), self)
 
-    def astype(self, dtype: Any) -> Selected:
-        """Return the elements in another dtype."""
-        return Selected(self.whole.astype(dtype), self.mask)
+    def conj(self) -> Any:
+        """Return the complex conjugates; real elements themselves, as NumPy's method does."""
+        return np.conjugate(self) if self.dtype.kind == "c" else self
+
+    conjugate = conj
+
+    def astype(self, dtype: Any, *args: Any, **keywords: Any) -> Selected:
+        """Return the elements in another dtype; the same object where NumPy's method returns it."""
+        converted = self.whole.astype(dtype, *args, **keywords)
+        return self if converted is self.whole else Selected(converted, self.mask)
 
     @override
     def __repr__(self) -> str:
@@ -204,30 +215,32 @@ def _elementwise(function: Callable[..., Any], args: Sequence[Any], keywords: Ma
     return Selected(result, first.mask)
 
 
-def _reduced(function: Callable[..., Any], x: Selected, axis: Any = None, **keywords: Any) -> Any:
+def _reduced(function: Callable[..., Any], a: Any, axis: Any = None, where: Any = True, **keywords: Any) -> Any:
     """Return a reduction over elements."""
-    if keywords.keys() - {"dtype", "keepdims", "initial", "ddof", "correction"}:
+    keywords = {name: value for name, value in keywords.items() if value is not None and value is not np._NoValue}
+    if type(a) is not Selected or where is not True or keywords.keys() & {"out", "mean"}:
         refuse()
-    given = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-    axes = {each + x.ndim if each < 0 else each for each in map(operator.index, given)}
-    if not axes <= {*range(x.ndim)}:
-        raise np.exceptions.AxisError(f"axis {axis} is out of bounds for an array of dimension {x.ndim}")
-    own = tuple(each + x.mask.ndim - 1 for each in axes - {0})
+    mask, whole = a.mask, a.whole
+    axes = {*np.lib.array_utils.normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)}
+    own = tuple(each + mask.ndim - 1 for each in axes - {0})
     if 0 not in axes:
-        return Selected(function(x.whole, axis=own, **keywords), x.mask)
-    needs_start = function in _WITHOUT_START and "initial" not in keywords
-    if needs_start or (keywords.get("keepdims") and x.mask.ndim > 1):
+        return Selected(function(whole, axis=own, **keywords), mask)
+    if function in _WITHOUT_START and "initial" not in keywords:
         refuse()
-    all_axes, where = (*range(x.mask.ndim), *own), over_elements(x.mask, x.whole.shape)
+    all_axes, chosen = (*range(mask.ndim), *own), over_elements(mask, whole.shape)
     if function is np.count_nonzero:
-        return np.count_nonzero(np.logical_and(where, x.whole), axis=all_axes, **keywords)
-    return function(x.whole, axis=all_axes, where=where, **keywords)
+        result = np.count_nonzero(np.logical_and(chosen, whole), axis=all_axes, **keywords)
+    else:
+        result = function(whole, axis=all_axes, where=chosen, **keywords)
+    # The axes of the mask are one axis of the elements.
+    return np.reshape(result, result.shape[mask.ndim - 1 :]) if keywords.get("keepdims") else result
 
 
 def _product(x: Any, y: Any) -> Any:
     """Return a product: of two vectors of elements a number, of rows with a plain vector or matrix rows."""
     if type(x) is Selected and type(y) is Selected and x.ndim == y.ndim == 1:
-        return np.sum(x * y)
+        products = x * y
+        return np.any(products) if products.dtype.kind == "b" else np.sum(products, dtype=products.dtype)
     if type(x) is Selected and type(y) is not Selected and x.ndim == 2 and 0 < np.ndim(y) <= 2:
         return Selected(x.whole @ y, x.mask)
     refuse()
@@ -246,8 +259,4 @@ _REDUCTIONS = {
 _WITHOUT_START = {np.amax, np.amin, np.max, np.min}
 """Reductions that have no value for no elements, unless `initial` is given."""
 
-_PRODUCTS = {np.dot, np.inner}
-_METHODS = {
-    "all", "any", "clip", "conj", "conjugate", "copy", "dot", "max", "mean", "min", "prod", "round", "std", "sum",
-    "var",
-}  # fmt: skip
+_METHODS = {"all", "any", "clip", "copy", "dot", "max", "mean", "min", "prod", "round", "std", "sum", "var"}

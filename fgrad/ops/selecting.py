@@ -186,6 +186,7 @@ def _in_place(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Ca
     """Make a function that writes into its first argument from one that computes the new value."""
 
     def enter(new_value: Callable[..., Any]) -> Callable[..., Any]:
+        @answers(function)
         def write(x: Any, *args: object, **keywords: object) -> None:
             if type(x) in BOXES:
                 x[...] = new_value(x, *args, **keywords)
@@ -196,9 +197,6 @@ def _in_place(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Ca
             args, keywords = unflatten(treedef, [strip_ended(leaf) for leaf in leaves])
             function(x, *args, **keywords)
 
-        write.__name__ = function.__name__
-        write.__doc__ = new_value.__doc__
-        answers(function)(write)
         return new_value
 
     return enter
@@ -306,15 +304,13 @@ def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: Any) -> Any:
 def _by_values(function: Callable[..., Any]) -> None:
     """Make an operation on concrete values from a function of integers or booleans, or one that stores or shows."""
 
+    @answers(function)
     def answer(*args: object, **keywords: object) -> Any:
         leaves, treedef = flatten((args, keywords))
         name = f"np.{function.__name__}"
         leaves = [values_of(leaf, name)[()] if type(leaf) in BOXES else leaf for leaf in leaves]
         args, keywords = unflatten(treedef, leaves)
         return function(*args, **keywords)
-
-    answer.__name__ = function.__name__
-    answers(function)(answer)
 
 
 _function: Any
@@ -332,11 +328,9 @@ def array_repr(arr: object, *args: object, **keywords: object) -> str:
 
 
 def _as_text(function: Callable[..., Any]) -> None:
+    @answers(function)
     def answer(a: Any, *args: object, **keywords: object) -> str:
         return function(a._shown(), *args, **keywords)  # type: ignore[no-any-return]
-
-    answer.__name__ = function.__name__
-    answers(function)(answer)
 
 
 for _function in (np.array_str, np.array2string):

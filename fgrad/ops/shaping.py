@@ -19,7 +19,7 @@ from fgrad.core.reverse import conform
 from fgrad.core.shapes import broadcast_shapes
 from fgrad.core.tensor import Tensor, apply, is_weak
 from fgrad.core.views import VIEWS, become_view, is_one_block, layout, layout_of_one, origin, seen, view
-from fgrad.ops.batching import aligned
+from fgrad.ops.batching import aligned, along_axis_batch
 from fgrad.ops.families import answers, answers_member, jointly_linear, linear, plain_axis, sample
 from fgrad.ops.indexing import sliced, traced, values_of, written
 from fgrad.ops.patterns import moved
@@ -199,22 +199,20 @@ def _transposed(x: Array, lead: int, axes: tuple[int, ...] | None) -> Array:
 VIEWS[_transpose] = _transposed
 
 
-def _permutation(function: Callable[..., Any]) -> Callable[..., Any]:
+def _permutation(function: Callable[..., Any]) -> None:
     """Make a function that permutes axes from NumPy's, which determines the permutation."""
 
+    @answers(function)
     def permute(a: Array, *args: object, **keywords: object) -> Any:
         a = as_array(a)
         # Axes of size 1 are identified by their strides; distinct sizes would make the array huge.
         numbered = np.ndarray((1,) * a.ndim, np.bool_, b"\0", 0, tuple(range(a.ndim)))
         return transpose(a, function(numbered, *args, **keywords).strides)
 
-    permute.__name__ = function.__name__
-    return permute
-
 
 _function: Any
 for _function in (np.swapaxes, np.moveaxis, np.rollaxis, np.matrix_transpose):
-    answers(_function)(_permutation(_function))
+    _permutation(_function)
 
 
 def _repeated(x: Array, shape: tuple[int, ...]) -> Any:
@@ -383,12 +381,10 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
 def _joined(function: Callable[..., Any], prepare: Callable[[Any], Any], axis_of: Callable[[Any], int]) -> None:
     """Make `hstack` and its kin from `concatenate` of arrays with enough axes."""
 
+    @answers(function)
     def join(tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind") -> Any:
         arrays = [prepare(as_array(x)) for x in tup]
         return concatenate(arrays, axis_of(arrays[0]), dtype=dtype, casting=casting)
-
-    join.__name__ = function.__name__
-    answers(function)(join)
 
 
 def _at_least(ndim: int) -> Callable[[Any], Any]:
@@ -429,6 +425,7 @@ def _extending(function: Callable[..., Any], ndim: int) -> None:
     """Implement `atleast_1d` and its kin."""
     extend = _at_least(ndim)
 
+    @answers(function)
     def extended(*arys: Array) -> Any:
         results = tuple(
             # SciPy passes the results to compiled code, which needs arrays.
@@ -436,9 +433,6 @@ def _extending(function: Callable[..., Any], ndim: int) -> None:
             for x in arys
         )
         return results[0] if len(results) == 1 else results
-
-    extended.__name__ = function.__name__
-    answers(function)(extended)
 
 
 _extending(np.atleast_1d, 1)
@@ -516,21 +510,15 @@ _split = linear(
     sample((6,), sections=3, axis=0),
     sample((2, 5), sections=(1, 3), axis=-1),
     name="split",
+    batch=along_axis_batch,
     pattern=moved,
 )
-
-
-def _batched_split(values: Any, mapped: object, size: int, metadata: Any) -> Any:
-    axis = metadata["axis"]
-    return apply(_split, values, {**metadata, "axis": axis + 1 if axis >= 0 else axis})
-
-
-_split.batch = _batched_split
 
 
 def _parting(function: Any) -> None:
     """Make `split` or `array_split` from the primitive and NumPy's split points."""
 
+    @answers(function)
     def part(ary: ArrayLike, indices_or_sections: ArrayLike, axis: int = 0) -> list[Any]:
         ary, sections = as_array(ary), indices_or_sections
         if type(sections) is not int:
@@ -543,20 +531,15 @@ def _parting(function: Any) -> None:
         pieces = apply(_split, (ary,), {"sections": ends, "axis": plain_axis(axis)})
         return [sliced(piece, ary, key) for piece, key in zip(pieces, keys, strict=True)]
 
-    part.__name__ = function.__name__
-    answers(function)(part)
-
 
 def _parting_along(function: Callable[..., Any], axis_of: Callable[[Any], int]) -> None:
     """Make `hsplit` and its kin from `split` along their axis."""
 
+    @answers(function)
     def part(ary: ArrayLike, indices_or_sections: Any) -> Any:
         ary = as_array(ary)
         function(np.broadcast_to(0, ary.shape), indices_or_sections)  # NumPy's checks and messages
         return np.split(ary, indices_or_sections, axis_of(ary))
-
-    part.__name__ = function.__name__
-    answers(function)(part)
 
 
 _parting(np.split)

@@ -36,7 +36,7 @@ def _softmax_value(x: Array, axis: Axes) -> Any:
 
 
 def _memory(array: Array, other: Array) -> Any:
-    """Return whether the result of a binary operation may be overwritten: a new array, and not a scalar."""
+    """Return a new array as the memory of the result of a binary operation; None for a scalar, or another dtype."""
     return array if type(array) is np.ndarray and array.dtype is other.dtype else None
 
 

@@ -10,6 +10,7 @@ first of equal elements.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from fgrad.core.coerce import as_array
 from fgrad.core.primitive import FUNCTIONS, METHODS, Primitive
 from fgrad.core.tensor import apply
-from fgrad.ops.batching import all_mapped, reduction_batch
+from fgrad.ops.batching import Batch, all_mapped, joining_batch, one_by_one_batch, reduction_batch, rows_batch
 from fgrad.ops.elementwise import in_order_of
 from fgrad.ops.families import constant_in_pieces, reduced_axis, register, sample
 from fgrad.ops.indexing import values_of
@@ -100,26 +101,21 @@ _stable_order = constant_in_pieces(
 )
 
 
-def argsorted(x: Array, axis: int, **how: Any) -> Array:
-    """Return the result of `np.argsort`."""
-    return np.argsort(x, axis, **how)
-
-
-_argsort = constant_in_pieces(argsorted, reduction_batch, sample((4,), axis=0), sample((2, 3), axis=-1, kind="stable"))
-
-
-_argsort.kind = "position"
-
-
-def argpartitioned(x: Array, kth: Any, axis: int, kind: Any) -> Array:
-    """Return the result of `np.argpartition`."""
-    return np.argpartition(x, kth, axis, kind)
-
-
-_argpartition = constant_in_pieces(argpartitioned, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect"))
-
-
-_argpartition.kind = "position"
+_argsort = constant_in_pieces(
+    np.argsort,
+    reduction_batch,
+    sample((4,), axis=0),
+    sample((2, 3), axis=-1, kind="stable"),
+    name="argsorted",
+    kind="position",
+)
+_argpartition = constant_in_pieces(
+    np.argpartition,
+    reduction_batch,
+    sample((5,), kth=2, axis=0, kind="introselect"),
+    name="argpartitioned",
+    kind="position",
+)
 
 
 def partition_order(x: Array, kth: Any, axis: int, kind: Any) -> Any:
@@ -135,12 +131,17 @@ def partition_order(x: Array, kth: Any, axis: int, kind: Any) -> Any:
 _partition_order = constant_in_pieces(partition_order, reduction_batch, sample((5,), kth=2, axis=0, kind="introselect"))
 
 
-def _constant(
-    name: str, implementation: Callable[..., Any], batch: Callable[..., Any], *samples: object, arguments: int = 2
+def without_derivative(
+    name: str,
+    implementation: Callable[..., Any],
+    batch: Callable[[Primitive], Batch],
+    *samples: object,
+    arguments: int = 2,
+    kind: str = "",
 ) -> Primitive:
     """Declare an operation on several arrays whose results are integers or booleans."""
-    primitive = Primitive(name, implementation, (None,) * arguments, samples=samples)
-    primitive.batch = batch
+    primitive = Primitive(name, implementation, (None,) * arguments, samples=samples, kind=kind)
+    primitive.batch = batch(primitive)
     return register(primitive)
 
 
@@ -228,15 +229,10 @@ def _place(x: Array, value: Array, rank: Array) -> Any:
     return np.argmax(equal, -1)
 
 
-def _batched_rank_places(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    x, ranks = (v if m else np.expand_dims(v, 0) for v, m in zip(values, mapped, strict=True))
-    return apply(_rank_places, (x, ranks))
-
-
-_rank_places = _constant(
+_rank_places = without_derivative(
     "rank_places",
     rank_places,
-    _batched_rank_places,
+    rows_batch,
     sample((5,), constants=(np.array([1, 3]),), complex=False),
     sample((2, 3), constants=(np.array([[0, 0, 2]]),), complex=False),
     sample((12,), constants=(np.arange(10),), complex=False),
@@ -336,28 +332,15 @@ def sort_complex(a: Array) -> Any:
     return as_array(ordered, np.sort_complex(np.zeros(1, ordered.dtype)).dtype)
 
 
-def _batched_lexsort(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    axis = metadata["axis"]
-    return apply(_lexsort, all_mapped(values, mapped, size), {"axis": axis + 1 if axis >= 0 else axis})
-
-
-class _NoRules:
-    """The rules of any number of arguments without a derivative."""
-
-    def __getitem__(self, argnum: int) -> None:
-        return None
-
-
 _lexsort = register(
     Primitive(
         "lexsort",
         lambda *keys, axis: np.lexsort(keys, axis),
-        _NoRules(),
-        None,
-        _batched_lexsort,
+        defaultdict(lambda: None),  # the derivative with respect to each of any number of keys is 0
         samples=(sample((3,), (3,), axis=-1), sample((2, 3), (2, 3), axis=0)),
     )
 )
+_lexsort.batch = joining_batch(_lexsort)
 
 
 @answers_traced(np.lexsort)
@@ -366,22 +349,14 @@ def lexsort(keys: Any, axis: int = -1) -> Any:
     return apply(_lexsort, [as_array(key) for key in keys], {"axis": axis})
 
 
-def _batched_searchsorted(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    a, v = values
-    if not mapped[0]:
-        return apply(_searchsorted, (a, v), metadata)
-    # `np.searchsorted` searches a single sorted array.
-    return np.stack([apply(_searchsorted, (a[i], v[i] if mapped[1] else v), metadata) for i in range(size)])
-
-
-_searchsorted = _constant(
+_searchsorted = without_derivative(
     "searchsorted",
     lambda a, v, side="left": np.searchsorted(a, v, side),
-    _batched_searchsorted,
+    one_by_one_batch(0),
     sample((4,), (3,)),
     sample((4,), (2, 3), side="right"),
+    kind="position",
 )
-_searchsorted.kind = "position"
 
 
 @answers_traced(np.searchsorted)
@@ -406,17 +381,10 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     return searchsorted(bins, x, side)
 
 
-def _batched_isin(values: Sequence[Any], mapped: Sequence[Any], size: int, metadata: Mapping[str, Any]) -> Any:
-    element, tests = values
-    if not mapped[1]:
-        return apply(_isin, (element, tests), metadata)
-    return np.stack([apply(_isin, (element[i] if mapped[0] else element, tests[i]), metadata) for i in range(size)])
-
-
-_isin = _constant(
+_isin = without_derivative(
     "isin",
     lambda element, test_elements, **how: np.isin(element, test_elements, **how),
-    _batched_isin,
+    one_by_one_batch(1),
     sample((2, 3), (2,)),
 )
 
@@ -438,6 +406,7 @@ def isin(
 def _extremum_without_nan(function: Callable[..., Any], stand_in: float) -> None:
     """Make `nanargmax` or `nanargmin` from `argmax` or `argmin` with NaNs replaced."""
 
+    @answers_traced(function)
     def answer(a: ArrayLike, axis: Any = None, out: object = None, *, keepdims: bool = False) -> Any:
         a = as_array(a)
         if a.dtype.kind in "fc":
@@ -446,9 +415,6 @@ def _extremum_without_nan(function: Callable[..., Any], stand_in: float) -> None
                 raise ValueError("All-NaN slice encountered")
             a = np.where(missing, stand_in, a)
         return FUNCTIONS[np.argmax if stand_in < 0 else np.argmin](a, axis, keepdims=keepdims)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 _extremum_without_nan(np.nanargmax, -np.inf)
@@ -499,15 +465,13 @@ def unique_values(x: Array) -> Any:
 def _unique_with_more(function: Callable[..., Any]) -> None:
     """Make `unique_counts` and its kin, with derivatives in the field `values`."""
 
+    @answers_traced(function)
     def answer(x: Array) -> Any:
         x = as_array(x)
         value = values_of(x, f"np.{function.__name__}")
         found = function(value)
         values = np.take(np.ravel(x), _first_places(value, found.values, None, {"equal_nan": False}))
         return boxed_leaves(found)._replace(values=values)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 for _function in (np.unique_counts, np.unique_inverse, np.unique_all):

@@ -38,6 +38,7 @@ def _options(**options: object) -> dict[str, Any]:
 def _nan_total(function: Callable[..., Any], total: Callable[..., Any], neutral: int) -> None:
     """Make `nansum` or `nanprod` from the total, with 0 or 1 in place of NaN."""
 
+    @answers_traced(function)
     def answer(
         a: Array,
         axis: Axes = None,
@@ -49,9 +50,6 @@ def _nan_total(function: Callable[..., Any], total: Callable[..., Any], neutral:
     ) -> Any:
         options = _options(axis=axis, dtype=dtype, keepdims=keepdims, initial=initial, where=where)
         return total(_without_nan(as_array(a), neutral), **options)
-
-    answer.__name__ = function.__name__
-    answers_traced(function)(answer)
 
 
 _nan_total(np.nansum, reductions.sum, 0)
@@ -183,8 +181,8 @@ def _finite(x: Array, nan: Operand, posinf: Operand | None, neginf: Operand | No
     limits = np.finfo(x.dtype)
     stand_ins = (
         (np.isnan, nan),
-        (np.isposinf, limits.max if posinf is None else posinf),
-        (np.isneginf, limits.min if neginf is None else neginf),
+        (lambda x: np.equal(x, np.inf), limits.max if posinf is None else posinf),
+        (lambda x: np.equal(x, -np.inf), limits.min if neginf is None else neginf),
     )
     if x.dtype.kind == "f":
         return _replaced(x, x, stand_ins)
@@ -200,15 +198,8 @@ def _replaced(result: Array, x: Array, stand_ins: Sequence[Any]) -> Any:
     """Return a result with other numbers where `x` is NaN or infinite."""
     dtype = result.dtype
     for is_it, value in stand_ins:
-        result = np.where(_is(is_it, x), value, result)
+        result = np.where(is_it(x), value, result)
     return result.astype(dtype) if result.dtype != dtype else result
-
-
-def _is(question: Callable[..., Any], x: Array) -> Any:
-    """Return which elements are NaN, or infinite with a given sign."""
-    if question is np.isnan:
-        return np.isnan(x)
-    return np.equal(x, np.inf if question is np.isposinf else -np.inf)
 
 
 # Averages and covariances
