@@ -296,6 +296,21 @@ def test_axes_are_checked_as_in_numpy():
         fg.compile(lambda x: np.sum(x[x > 0], axes=0))(LINE)
 
 
+def test_numbers_in_text_are_written_as_numbers():
+    def f(x):
+        y = x * 2
+        y[y > 3] = "1.5"
+        return np.sum(y**2)
+
+    x = np.array([1.0, 2.0])
+    assert (
+        fg.grad(f)(x).tolist()
+        == fg.compile(fg.grad(f))(x).tolist()
+        == fg.vmap(fg.grad(f))(x[None])[0].tolist()
+        == [8, 0]
+    )
+
+
 def test_a_mask_that_does_not_match():
     for f in (lambda x: np.sum(x[x[:2] > 0]), lambda x: x.__setitem__(x[:2] > 0, 1.0)):
         with pytest.raises(IndexError, match="mask"):

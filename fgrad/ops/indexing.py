@@ -714,7 +714,8 @@ def to_write(value: ArrayLike, dtype: np.dtype[Any]) -> Any:
     if type(value) is Selected:
         refuse()
     if dtype.kind not in "iu":
-        return as_array(value)
+        value = as_array(value)
+        return value.astype(dtype) if type(value) is np.ndarray and value.dtype.kind in "SU" else value
     is_pythons = type(value) is int or (type(value) is Tensor and value.dtype.kind == "i" and is_weak(value))
     return np.add(dtype.type(0), value) if is_pythons else as_array(value)
 
