@@ -1,5 +1,6 @@
 """`fgrad.scipy.interpolate`: curves and grids through traced values, at traced points, between traced knots."""
 
+import collections
 import copy
 import pickle
 import re
@@ -528,3 +529,10 @@ def test_derivatives_of_a_spline_beyond_its_degree_are_scipys(extrapolate):
         expected = scipy.interpolate.BSpline(t, c, 2, extrapolate)(x, nu)
         value = fg.vjp(lambda c, nu=nu: interpolate.BSpline(t, c, 2, extrapolate)(x, nu), c)[0]
         np.testing.assert_array_equal(value.numpy(), expected)
+
+
+def test_options_may_be_named_tuples():
+    pair = collections.namedtuple("Pair", ["below", "above"])
+    outside, options = np.array([-9.0, 9.0]), {"bounds_error": False, "fill_value": pair(1.0, 2.0)}
+    found, tangent = fg.jvp(lambda y: interpolate.interp1d(X, y, **options)(outside), (Y,), (Y,))
+    assert (found.tolist(), tangent.tolist()) == ([1.0, 2.0], [0.0, 0.0])

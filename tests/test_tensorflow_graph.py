@@ -157,6 +157,7 @@ GRADIENTS = [
     ("Python numbers", lambda: tf.gradients(tf.constant(3.0), 3.0), [None]),
     ("empty xs", lambda: tf.gradients(tf.constant(3.0), []), []),
     ("empty ys", lambda: tf.gradients([], [tf.constant(3.0)]), [None]),
+    ("empty ys, zero", lambda: tf.gradients([], [tf.constant(3.0)], unconnected_gradients="zero"), [0]),
     ("duplicates in xs", lambda: (lambda x: tf.gradients(x * x, [x, x]))(tf.constant(3.0)), [6, 6]),
     ("y is x", lambda: (lambda x: tf.gradients(x, x))(tf.constant(3.0)), [1]),
     ("round", lambda: of_rounded(tf.round), [None]),

@@ -190,8 +190,8 @@ class Derivative(Node):
         return source
 
     @staticmethod
-    def zeros(source: Any, target: Any) -> Any:
-        """Return the derivative of a target that does not depend on a source."""
+    def zeros(source: Any, targets: Sequence[Any]) -> Any:
+        """Return the derivative of targets that do not depend on a source."""
         return _zeros(source)
 
 
@@ -219,8 +219,8 @@ class Jacobian(Derivative):
 
     @staticmethod
     @operation("zeros_like")
-    def zeros(source: Any, target: Any) -> Array:
-        return np.zeros((*target.shape, *source.shape), source.dtype)
+    def zeros(source: Any, targets: Sequence[Any]) -> Array:
+        return np.zeros((*targets[0].shape, *source.shape), source.dtype)
 
 
 class BatchJacobian(Jacobian):
@@ -234,8 +234,8 @@ class BatchJacobian(Jacobian):
 
     @staticmethod
     @operation("zeros_like")
-    def zeros(source: Any, target: Any) -> Array:
-        return np.zeros((*target.shape, *source.shape[1:]), source.dtype)
+    def zeros(source: Any, targets: Sequence[Any]) -> Array:
+        return np.zeros((*targets[0].shape, *source.shape[1:]), source.dtype)
 
 
 class Item(GraphTensor):
@@ -321,7 +321,7 @@ def _derivatives(
     if unconnected == UnconnectedGradients.NONE:
         return [found.get(source) for source in sources]
     pairs = zip(xs, sources, strict=True)
-    return [found[source] if source in found else kind.zeros(x, ys[0]) for x, source in pairs]
+    return [found[source] if source in found else kind.zeros(x, ys) for x, source in pairs]
 
 
 def has_derivative(x: Any) -> bool:

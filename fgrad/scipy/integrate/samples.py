@@ -12,8 +12,6 @@ from fgrad.scipy._plain import differentiates
 from fgrad.scipy.integrate._forms import SCIPYS, array_of
 from fgrad.typing import Array, ArrayLike
 
-"""SciPy's functions, whose type annotations are narrower than their actual arguments."""
-
 WIDENS = SCIPYS.simpson(np.ones(3, np.float32), x=np.arange(3, dtype=np.float32)).dtype == np.float64
 """Whether `simpson` computes in double precision for single-precision `x`, as up to SciPy 1.17."""
 

@@ -75,7 +75,8 @@ def examples(x: Any) -> Any:
 def plain(option: Any) -> Any:
     """Return an option with plain arrays in it, those of one example."""
     if isinstance(option, (tuple, list)):
-        return type(option)(map(plain, option))
+        parts = list(map(plain, option))
+        return parts if isinstance(option, list) else tuple(parts)
     return option if option is None or isinstance(option, (str, int)) else examples(as_array(option))[0]
 
 
