@@ -1080,6 +1080,7 @@ def test_scipys_functions_find_their_rules_without_an_import():
     np.testing.assert_allclose(float(found.stdout), -np.euler_gamma)
 
 
+@pytest.mark.filterwarnings("ignore:the gradient of")  # of integers
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.complex64, np.int8, np.bool_])
 @pytest.mark.parametrize("b", [2, 2.0, np.float32(2), np.array([1, 2]), np.array([1.0, 2.0], np.float32)])
 def test_logsumexp_has_the_dtype_of_scipys(dtype, b):

@@ -549,7 +549,7 @@ def written(name: str, out: Any, result: Any) -> Any:
     if type(out) in BOXES:
         out[...] = result
     elif type(out) is Selected:
-        refuse()
+        refuse(out.mask)
     elif is_of_objects(out):
         for place in np.ndindex(out.shape):  # an array of traced numbers
             out[place] = np.broadcast_to(result, out.shape)[place]
@@ -712,7 +712,7 @@ def to_write(value: ArrayLike, dtype: np.dtype[Any]) -> Any:
     A Python integer out of the dtype's range is NumPy's error, also if a program receives it later.
     """
     if type(value) is Selected:
-        refuse()
+        refuse(value.mask)
     if dtype.kind not in "iu":
         value = as_array(value)
         return value.astype(dtype) if type(value) is np.ndarray and value.dtype.kind in "SU" else value

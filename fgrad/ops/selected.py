@@ -22,11 +22,9 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.coerce import as_array
-from fgrad.core.layers import is_undecided, layers
+from fgrad.core.layers import concrete, is_undecided, layers
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, as_now, strip_ended
-
-_WHAT = "indexing with a mask"
 
 
 def is_open(mask: Any) -> bool:
@@ -34,9 +32,10 @@ def is_open(mask: Any) -> bool:
     return any(is_undecided(layer._trace) for layer in layers(strip_ended(mask)))
 
 
-def refuse() -> NoReturn:
-    """Raise where the number of elements, or their places, would be used."""
-    raise errors.ConcretizationError(_WHAT, errors.users_line())
+def refuse(mask: Any, what: str = "indexing with a mask") -> NoReturn:
+    """Raise where the number of elements that a mask chooses, or their places, would be used."""
+    concrete(strip_ended(mask), what)  # the error of the trace, with its hints
+    raise errors.ConcretizationError(what, errors.users_line())
 
 
 class Selected(NDArrayOperatorsMixin):
@@ -82,12 +81,12 @@ class Selected(NDArrayOperatorsMixin):
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
         out = keywords.pop("out", None)
         if method != "__call__" or keywords.keys() - {"dtype", "casting"} or out not in (None, (self,)):
-            refuse()
+            refuse(self.mask)
         if ufunc is np.matmul:
-            return _product(*inputs)
+            return self._product(*inputs)
         if ufunc.signature is not None:
-            refuse()
-        result = _elementwise(ufunc, inputs, keywords)
+            refuse(self.mask)
+        result = self._elementwise(ufunc, inputs, keywords)
         if out is None:
             return result
         if result.rest != self.rest:
@@ -104,20 +103,65 @@ class Selected(NDArrayOperatorsMixin):
         self, function: Callable[..., Any], types: Sequence[type], args: Sequence[Any], keywords: Mapping[str, Any]
     ) -> Any:
         if function in _ELEMENTWISE and not keywords.keys() & _OF_ARRAYS:
-            return _elementwise(function, args, keywords)
+            return self._elementwise(function, args, keywords)
         if function in _REDUCTIONS:
-            return _reduced(function, **inspect.signature(function).bind(*args, **keywords).arguments)
+            return self._reduced(function, **inspect.signature(function).bind(*args, **keywords).arguments)
         if function in (np.dot, np.inner) and len(args) == 2 and not keywords:
             x, y = args
             is_turned = function is np.inner and type(y) is not Selected
-            return _product(x, np.transpose(y) if is_turned else y)
-        refuse()
+            return self._product(x, np.transpose(y) if is_turned else y)
+        refuse(self.mask)
+
+    def _elementwise(self, function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """Apply a function element by element to arguments some of which are chosen by the mask."""
+        if not any(type(x) is Selected for x in (*args, *keywords.values())):
+            refuse(self.mask)
+
+        def whole(x: Any) -> Any:
+            found = values_where(x, self.mask, self.whole.ndim)
+            return refuse(self.mask) if found is None and x is not None else found
+
+        result = function(*map(whole, args), **{name: whole(x) for name, x in keywords.items()})
+        if type(result) is tuple:
+            return tuple(Selected(each, self.mask) for each in result)
+        return Selected(result, self.mask)
+
+    def _reduced(
+        self, function: Callable[..., Any], a: Any, axis: Any = None, where: Any = True, **keywords: Any
+    ) -> Any:
+        """Return a reduction over elements."""
+        keywords = {name: value for name, value in keywords.items() if value is not None and value is not np._NoValue}
+        if a is not self or where is not True or keywords.keys() & {"out", "mean"}:
+            refuse(self.mask)
+        mask, whole = self.mask, self.whole
+        axes = {*np.lib.array_utils.normalize_axis_tuple(range(self.ndim) if axis is None else axis, self.ndim)}
+        own = tuple(each + mask.ndim - 1 for each in axes - {0})
+        if 0 not in axes:
+            return Selected(function(whole, axis=own, **keywords), mask)
+        if function in _WITHOUT_START and "initial" not in keywords:
+            refuse(mask)
+        all_axes, chosen = (*range(mask.ndim), *own), over_elements(mask, whole.shape)
+        if function is np.count_nonzero:
+            result = np.count_nonzero(np.logical_and(chosen, whole), axis=all_axes, **keywords)
+        else:
+            result = function(whole, axis=all_axes, where=chosen, **keywords)
+        # The axes of the mask are one axis of the elements.
+        return np.reshape(result, result.shape[mask.ndim - 1 :]) if keywords.get("keepdims") else result
+
+    def _product(self, x: Any, y: Any) -> Any:
+        """Return a product: of two vectors of elements a number, of rows with a plain vector or matrix rows."""
+        if type(x) is Selected and type(y) is Selected and x.ndim == y.ndim == 1:
+            products = x * y
+            return np.any(products) if products.dtype.kind == "b" else np.sum(products, dtype=products.dtype)
+        if type(x) is Selected and type(y) is not Selected and x.ndim == 2 and 0 < np.ndim(y) <= 2:
+            return Selected(x.whole @ y, x.mask)
+        return refuse(self.mask)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         if name not in _METHODS:
-            refuse()
+            refuse(self.mask)
         return functools.partial(getattr(np, name), self)
 
     def conj(self) -> Any:
@@ -136,7 +180,7 @@ class Selected(NDArrayOperatorsMixin):
         return f"<elements of dtype {self.dtype} that a mask without a value chooses>"
 
     def _refused(self, *args: object, **keywords: object) -> Any:
-        refuse()
+        refuse(self.mask)
 
     __len__ = __iter__ = __bool__ = __float__ = __int__ = __index__ = __complex__ = _refused
     __getitem__ = __setitem__ = __array__ = __reduce__ = _refused
@@ -180,8 +224,8 @@ def values_where(value: Any, mask: Any, ndim: int) -> Any:
     """
     if type(value) is Selected:
         if not _is_same(value.mask, strip_ended(mask)):
-            raise errors.ConcretizationError("combining elements of two masks", errors.users_line())
-        return value.whole if value.whole.ndim == ndim else refuse()
+            refuse(mask, "combining elements of two masks")
+        return value.whole if value.whole.ndim == ndim else refuse(mask)
     if type(value) not in BOXES and not isinstance(value, (np.ndarray, list, tuple)):
         return value
     value, own = as_array(value), ndim - mask.ndim
@@ -197,53 +241,6 @@ def _is_same(x: Any, y: Any) -> bool:
     if type(x) is Tensor and type(y) is Tensor:
         return x._trace is y._trace and x._trace.is_same(x, y, _is_same)
     return type(x) not in BOXES and type(y) not in BOXES and np.array_equal(x, y)
-
-
-def _elementwise(function: Callable[..., Any], args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
-    """Apply a function element by element to arguments some of which are chosen by one mask."""
-    first = next((each for each in (*args, *keywords.values()) if type(each) is Selected), None)
-    if first is None:
-        refuse()
-
-    def whole(x: Any) -> Any:
-        found = values_where(x, first.mask, first.whole.ndim)
-        return refuse() if found is None and x is not None else found
-
-    result = function(*map(whole, args), **{name: whole(x) for name, x in keywords.items()})
-    if type(result) is tuple:
-        return tuple(Selected(each, first.mask) for each in result)
-    return Selected(result, first.mask)
-
-
-def _reduced(function: Callable[..., Any], a: Any, axis: Any = None, where: Any = True, **keywords: Any) -> Any:
-    """Return a reduction over elements."""
-    keywords = {name: value for name, value in keywords.items() if value is not None and value is not np._NoValue}
-    if type(a) is not Selected or where is not True or keywords.keys() & {"out", "mean"}:
-        refuse()
-    mask, whole = a.mask, a.whole
-    axes = {*np.lib.array_utils.normalize_axis_tuple(range(a.ndim) if axis is None else axis, a.ndim)}
-    own = tuple(each + mask.ndim - 1 for each in axes - {0})
-    if 0 not in axes:
-        return Selected(function(whole, axis=own, **keywords), mask)
-    if function in _WITHOUT_START and "initial" not in keywords:
-        refuse()
-    all_axes, chosen = (*range(mask.ndim), *own), over_elements(mask, whole.shape)
-    if function is np.count_nonzero:
-        result = np.count_nonzero(np.logical_and(chosen, whole), axis=all_axes, **keywords)
-    else:
-        result = function(whole, axis=all_axes, where=chosen, **keywords)
-    # The axes of the mask are one axis of the elements.
-    return np.reshape(result, result.shape[mask.ndim - 1 :]) if keywords.get("keepdims") else result
-
-
-def _product(x: Any, y: Any) -> Any:
-    """Return a product: of two vectors of elements a number, of rows with a plain vector or matrix rows."""
-    if type(x) is Selected and type(y) is Selected and x.ndim == y.ndim == 1:
-        products = x * y
-        return np.any(products) if products.dtype.kind == "b" else np.sum(products, dtype=products.dtype)
-    if type(x) is Selected and type(y) is not Selected and x.ndim == 2 and 0 < np.ndim(y) <= 2:
-        return Selected(x.whole @ y, x.mask)
-    refuse()
 
 
 _ELEMENTWISE = {

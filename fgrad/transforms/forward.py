@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fgrad import errors
-from fgrad.core.foreign import as_payload, package_of
+from fgrad.core.foreign import as_payload
 from fgrad.core.forward import ForwardTrace
 from fgrad.core.overrides import refuse_masked
 from fgrad.core.tensor import Tensor, as_now, boxed, strip_ended
@@ -143,9 +143,8 @@ def input_along(
     primal = differentiable(leaf)
     if primal is None:
         if is_array_of_others(leaf):
-            kind = package_of(type(leaf))
             raise errors.NonNumericInputError(
-                f"{transform} of {name_of(function)}: {name('primals')} is an array of {kind}.\n{instead_of(leaf)}."
+                f"{transform} of {name_of(function)}: {name('primals')} is {described(leaf)}.\n{instead_of(leaf)}."
             )
         if not is_number(leaf):
             return None

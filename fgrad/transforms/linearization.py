@@ -419,7 +419,7 @@ class Input:
 def described(leaf: Any) -> str:
     """Return what an argument without a derivative is, for messages."""
     if is_array_of_others(leaf):
-        return f"an array of {package_of(type(leaf))}"
+        return f"an array of {package_of(type(leaf))} of type {leaf.dtype}"
     dtype = leaf.dtype if hasattr(leaf, "dtype") else type(leaf).__name__
     return f"of type {dtype}" if getattr(leaf, "shape", ()) else f"{leaf!r}, of type {dtype}"
 
@@ -576,7 +576,7 @@ def instead_of(leaf: Any, instead: str = "Choose other arguments with argnums") 
             "fg.compile(fg.grad(f), backend='jax'), or under jax.jit fg.to_jax(fg.grad(f))"
         )
     if is_array_of_others(leaf):
-        return "Pass np.asarray(x)"
+        return "Pass np.asarray(x), of floating-point numbers"
     if dataclasses.is_dataclass(type(leaf)):
         return instead + _as_dataclass(leaf)
     return f"{instead}, or let its class be a container of its arrays: fg.register_pytree_node, fg.register_dataclass"
@@ -588,15 +588,16 @@ def refuse_integers(transform: str, function: Callable[..., Any], inputs: dict[P
         if traced.keys and None not in traced.keys:  # common case
             continue
         if not traced.is_traced() and (traced.leaves or traced.tree is None):
-            what = described(traced.leaves[0]) if traced.leaves else "None"
-            if not traced.leaves or not is_number(traced.leaves[0]):
-                instead = instead_of(traced.leaves[0]) if traced.leaves else "Choose other arguments with argnums"
-                cls = type(traced.leaves[0]) if traced.leaves else None
-                of_integers = hasattr(cls, "dtype") and str(traced.leaves[0].dtype).startswith(("int", "uint", "bool"))
-                is_array = bool(traced.leaves) and is_array_of_others(traced.leaves[0])
+            first: Any = traced.leaves[0] if traced.leaves else None
+            if not is_number(first):
+                what = described(first) if traced.leaves else "None"
+                instead = instead_of(first) if traced.leaves else "Choose other arguments with argnums"
+                dtype = str(first.dtype) if hasattr(type(first), "dtype") else ""
+                of_integers = dtype.startswith(("int", "uint", "bool"))
+                is_numeric = of_integers or dtype.startswith(("float", "complex"))
                 raise (errors.IntegerInputError if of_integers else errors.NonNumericInputError)(
                     f"{transform} of {name_of(function)}: the argument {place_name(function, place)} is {what}"
-                    f"{'' if is_array else ', which is not a number'}.\n{instead}."
+                    f"{'' if is_numeric else ', which is not a number'}.\n{instead}."
                 )
         for description in traced.numbers_without_gradient(function, place):
             kinds = {getattr(getattr(leaf, "dtype", None), "kind", "i") for leaf in traced.leaves}

@@ -392,8 +392,8 @@ def vjp(function: Callable[..., Any], *primals: object, has_aux: bool = False) -
 
     Returns:
         `(value, pullback)`, and with `has_aux` also the aux. `pullback(ct)` takes a cotangent with the structure of the
-        value and returns a tuple with one cotangent per primal: J^H ct, and None for integers (with a warning). It can
-        be called repeatedly.
+        value and returns a tuple with one cotangent per primal: J^H ct, and None for integers (with a warning if there
+        is no other primal). It can be called repeatedly.
 
     Raises:
         SeedError: a ValueError, from the pullback; the cotangent does not match the value.
@@ -418,7 +418,8 @@ def _run_vjp(
     function: Callable[..., Any], args: tuple[Any, ...], keywords: dict[str, Any], has_aux: bool
 ) -> tuple[Any, Callable[[Any], Any], Any] | tuple[Any, Callable[[Any], Any]]:
     traced = Linearization(function, args, keywords, range(len(args)), has_aux, outlives=True)
-    _warn_of_inputs(function, traced)
+    if not any([given.is_traced() for given in traced.inputs.values()]):  # noqa: C419  # common case
+        _warn_of_inputs(function, traced)
 
     def pullback(cotangent: object) -> tuple[Any, ...]:
         cotangents = traced.pull(cotangent, "the cotangent", again=True)
