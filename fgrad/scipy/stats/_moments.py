@@ -199,6 +199,10 @@ def pmean(
 # Moments
 
 
+_SEVERAL_ARE_DOUBLE = stats.moment(np.array([1, 4], np.float32), [1, 2]).dtype == np.float64
+"""Whether moments of several orders are in double precision, as since SciPy 1.18."""
+
+
 @differentiates(stats.moment, OF_SAMPLES)
 def moment(
     a: Any,
@@ -239,7 +243,10 @@ def moment(
         raise ValueError("All elements of `order` must be integral.")
     (a,), shaped = rows("moment", (a,), axis, nan_policy, keepdims)
     found = [shaped(_moment(a, each, center)) for each in orders.ravel().tolist()]
-    return np.stack(found) if orders.ndim else found[0]
+    if not orders.ndim:
+        return found[0]
+    several = np.stack(found)
+    return astype(several, np.result_type(several.dtype, np.float64)) if _SEVERAL_ARE_DOUBLE else several
 
 
 def _moment(a: Array, order: Any, center: object = None) -> Any:

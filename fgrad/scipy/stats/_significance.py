@@ -427,6 +427,11 @@ def pearsonr(x: Any, y: Any, *, alternative: str = "two-sided", method: Any = No
     return SignificanceResult(np.where(same, np.nan, r), np.where(same, np.nan, pvalue))
 
 
+_SINGLE: Any = np.array([0, 1, 3], np.float32)
+_LINES_KEEP_DTYPE = stats.linregress(_SINGLE, _SINGLE).slope.dtype == np.float32
+"""Whether `linregress` of single precision returns single precision, as since SciPy 1.18."""
+
+
 @differentiates(stats.linregress, _OF_TESTS, OF_SAMPLES)
 def linregress(
     x: Any,
@@ -453,7 +458,9 @@ def linregress(
         >>> fg.grad(lambda y: linregress(x, y).slope)(y)
         Tensor([-0.5,  0. ,  0.5])
     """
-    samples = [astype(floating(each, "linregress"), np.float64) for each in (x, y)]  # as SciPy computes
+    x, y = (floating(each, "linregress") for each in (x, y))
+    dtype = np.result_type(x.dtype, y.dtype) if _LINES_KEEP_DTYPE else np.float64
+    samples = [astype(each, np.float64) for each in (x, y)]
     (x, y), shaped = rows("linregress", samples, axis, nan_policy, keepdims)
     count, mean = x.shape[-1], np.mean(x, axis=-1)
     x_apart, y_apart = (each - np.mean(each, axis=-1, keepdims=True) for each in (x, y))
@@ -470,7 +477,7 @@ def linregress(
         pvalue = _p_value(t, laws.t, (count - 2,), alternative)
         error = np.sqrt((1 - r**2) * yy / xx / (count - 2))
     values = slope, np.mean(y, axis=-1) - slope * mean, r, pvalue, error, error * np.sqrt(xx + mean**2)
-    return LinregressResult(*map(shaped, values))
+    return LinregressResult(*(astype(shaped(each), dtype) for each in values))
 
 
 @differentiates(stats.spearmanr, _OF_TESTS, OF_SAMPLES)
