@@ -162,7 +162,9 @@ def test_two_points_have_a_correlation_of_one():
     statistic, pvalue = fg.vjp(stats.pearsonr, X[:2], Y[:2])[0]
     assert (float(statistic), float(pvalue)) == (-1.0, 1.0)
     line = fg.vjp(stats.linregress, X[:2], Y[:2])[0]
-    assert [float(x) for x in line] == pytest.approx(list(scipy.stats.linregress(X[:2], Y[:2])))
+    with np.errstate(all="ignore"):
+        expected = list(scipy.stats.linregress(X[:2], Y[:2]))
+    np.testing.assert_allclose([float(x) for x in line], expected, rtol=1e-6)
 
 
 def test_perfect_correlation_is_where_the_coefficient_is_largest():

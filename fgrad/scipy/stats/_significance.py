@@ -431,6 +431,10 @@ _SINGLE: Any = np.array([0, 1, 3], np.float32)
 _LINES_KEEP_DTYPE = stats.linregress(_SINGLE, _SINGLE).slope.dtype == np.float32
 """Whether `linregress` of single precision returns single precision, as since SciPy 1.18."""
 
+with np.errstate(all="ignore"):
+    _ERROR_OF_TWO_POINTS = float(stats.linregress([0.0, 1.0], [0.0, 1.0]).stderr)
+"""The standard error of a line through two points: 0, and NaN since SciPy 1.18."""
+
 
 @differentiates(stats.linregress, _OF_TESTS, OF_SAMPLES)
 def linregress(
@@ -469,8 +473,8 @@ def linregress(
     r = np.where(flat, np.nan, _within_bounds(xy / np.sqrt(xx * np.where(flat, 1.0, yy))))
     slope = xy / xx
     if count == 2:
-        error = np.zeros_like(slope)
-        pvalue = np.where(flat, 1.0, error)
+        error = np.full_like(slope, _ERROR_OF_TWO_POINTS)
+        pvalue = np.where(flat, 1.0 + error, error)
     else:
         tiny = 1e-20  # SciPy's constant, for points on a line
         t = r * np.sqrt((count - 2) / ((1.0 - r + tiny) * (1.0 + r + tiny)))
