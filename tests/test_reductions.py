@@ -326,6 +326,15 @@ def test_extrema_of_masked_elements_of_any_dtype(f, dtype):
     assert found.tolist() == expected.tolist()
 
 
+@pytest.mark.parametrize(("f", "limit"), [(np.max, -np.inf), (np.min, np.inf)])
+def test_excluded_complex_numbers_are_beyond_all_others(f, limit):
+    """They are ordered by the real, then by the imaginary part."""
+    last = complex(limit, np.copysign(0.5, limit))
+    x, mask = np.array([0.0, 1.0, last]), np.array([False, False, True])
+    found = fg.vjp(lambda x: f(x, initial=complex(limit, limit), where=mask), x)[0]
+    assert found == last == f(x, initial=complex(limit, limit), where=mask)
+
+
 @pytest.mark.parametrize("where", [True, np.array([True, False, True])])
 def test_a_mean_of_a_requested_dtype(where):
     for dtype in (np.int64, np.float32, np.complex128):

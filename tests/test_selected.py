@@ -296,6 +296,36 @@ def test_axes_are_checked_as_in_numpy():
         fg.compile(lambda x: np.sum(x[x > 0], axes=0))(LINE)
 
 
+def squared(z):
+    for _ in range(40):
+        z = z * z * 0.5 + z * 0.25  # each value is used three times
+    return z
+
+
+def halved(z):
+    for _ in range(2000):  # more than Python may recurse
+        z = z * 0.5 + 1
+    return z
+
+
+@pytest.mark.parametrize("chain", [squared, halved])
+def test_masks_that_are_computed_twice_are_equal(chain):
+    def f(x):
+        z = x * 1.0
+        z[chain(x) > np.float64(0.1)] = x[chain(x) > np.float64(0.1)] * 2
+        return np.sum(z)
+
+    assert fg.compile(f)(LINE) == fg.vmap(f)(LINE[None])[0] == f(LINE)
+
+    def unlike(x):
+        z = x * 1.0
+        z[chain(x) > 0.1] = x[chain(x) > 0.2] * 2
+        return np.sum(z)
+
+    with pytest.raises(errors.ConcretizationError, match="Write one mask"):
+        fg.compile(unlike)(LINE)
+
+
 def test_numbers_in_text_are_written_as_numbers():
     def f(x):
         y = x * 2

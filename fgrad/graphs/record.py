@@ -41,6 +41,7 @@ from fgrad.ops.indexing import SELECTING
 from fgrad.ops.tracing import first_example
 from fgrad.rules.rule import Rule, Transparent
 from fgrad.transforms.calls import Transformed
+from fgrad.transforms.metadata_keys import frozen
 from fgrad.transforms.running import call_users, run
 from fgrad.typing import Array, ArrayLike
 
@@ -57,6 +58,29 @@ _settings_of_numpy: Callable[[], object] = getattr(
 
 If NumPy has no such variable, each call returns a new object. A call of `np.geterr` would take ten times as long.
 """
+
+
+class _ValueNumbers:
+    """Keys of recorded values, which are equal for results of the same operation on values with equal keys.
+
+    Args:
+        equations: the equations, to which further ones may be added.
+    """
+
+    def __init__(self, equations: list[Equation]) -> None:
+        self._equations, self._count = equations, 0
+        self._keys: dict[Name, Any] = {}
+        self._numbers: dict[Any, int] = {}
+
+    def of(self, name: Name) -> Any:
+        """Return the key of a value; of one that no equation computes, its name."""
+        for equation in self._equations[self._count :]:
+            operation = equation if equation.direct else (id(equation.primitive), frozen(equation.metadata))
+            inputs = tuple(self._keys.get(x, x) if type(x) is Name else frozen(x) for x in equation.inputs)
+            number = self._numbers.setdefault((operation, inputs), len(self._numbers))
+            self._keys.update((output, (number, place)) for place, output in enumerate(equation.outputs))
+        self._count = len(self._equations)
+        return self._keys.get(name, name)
 
 
 class RecordTrace(Trace):
@@ -100,6 +124,7 @@ class RecordTrace(Trace):
         self._computed = 0
         self._repeats = False
         self._known: dict[int, tuple[Any, Name]] = {}
+        self._numbers = _ValueNumbers(self.equations)
         self._settings: tuple[Any, bool] = None, False
 
     def root(self, value: Any) -> Tensor:
@@ -151,8 +176,7 @@ class RecordTrace(Trace):
 
     @override
     def is_same(self, x: Tensor, y: Tensor, are_same: Callable[[Any, Any], bool]) -> bool:
-        writers = {name: equation for equation in self.equations for name in equation.outputs}
-        return _is_same(x._mark, y._mark, writers)
+        return x._mark is y._mark or self._numbers.of(x._mark) == self._numbers.of(y._mark)
 
     def _of_numbers(self, primitive: Primitive, args: Sequence[Any]) -> Tensor | None:
         """Do what `process` does for numbers, which loops in Python compute with, in less time. None for others."""
@@ -374,21 +398,6 @@ def _is_traced(example: ArrayLike) -> bool:
 
 _LARGE = 1024
 """The size above which an example is one repeated element: elementwise operations need not run on all."""
-
-
-def _is_same(x: Any, y: Any, writers: Mapping[Name, Equation]) -> bool:
-    """Return whether two inputs of equations are equal: the same, or results of equal equations."""
-    if x is y or (type(x) in PYTHONS and type(y) is type(x) and repr(x) == repr(y)):
-        return True
-    one, other = (writers.get(each) if type(each) is Name else None for each in (x, y))
-    if one is None or other is None or one.direct or one.primitive is not other.primitive:
-        return False
-    is_alike = len(one.inputs) == len(other.inputs) and one.outputs.index(x) == other.outputs.index(y)
-    return (
-        is_alike
-        and one.metadata == other.metadata
-        and all(_is_same(a, b, writers) for a, b in zip(one.inputs, other.inputs, strict=True))
-    )
 
 
 def regular(example: Any) -> Any:

@@ -339,6 +339,11 @@ def _value_rule(ans: Array, x: Array, value: Array, *arrays: object, **metadata:
     return _as_written(np.shape(value), ans.dtype, lambda ct: _where_written(finished(ct), arrays, ndim, **metadata))
 
 
+def _is_mask(template: tuple[Any, ...], arrays: Sequence[Any]) -> bool:
+    """Return whether a key is just a mask over the first axes."""
+    return template == (ARRAY,) and arrays[0].dtype.kind == "b"
+
+
 def _as_written(shape: tuple[int, ...], dtype: np.dtype[Any], pull: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda ct: conform(pull(ct), shape, dtype)
 
@@ -350,6 +355,8 @@ def _where_written(
     view = _through(ct, path, lead)
     if any(primitive.name == "imag" for primitive, *_ in path):
         view = -view  # the transpose of v -> i v
+    if _is_mask(template, arrays) and ndim <= view.ndim - arrays[0].ndim:  # one value for all
+        return np.where(over_elements(arrays[0], view.shape), view, 0)
     found = apply(_index, (view, *arrays), {"template": template})
     if _are_masks(arrays):
         return in_memory_of_its_own(found)  # the cotangent array itself may be overwritten next
@@ -502,6 +509,9 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     x, value, *arrays = values
     path, lead = metadata.get("path", ()), metadata.get("lead", 0)
     (x,) = all_mapped((x,), mapped[:1], size)
+    is_choice = _is_mask(metadata["template"], arrays) and not path and not mapped[2]
+    if is_choice and ndim_of(value, mapped[1]) < x.ndim - arrays[0].ndim:
+        return _batched_choice(x, value, mapped[1], arrays[0])
     shape = x.shape if not path else (*x.shape[: lead + 1], *path[-1][2])
     key = _BatchedKey(metadata["template"], arrays, mapped[2:], size, len(shape) - 1, True)
     found = key.in_order(apply(_index, (np.broadcast_to(0, shape), *key.arrays), {"template": key.template}))
@@ -512,6 +522,15 @@ def _batched_replace(values: Any, mapped: Any, size: int, metadata: Any) -> Any:
     value = key.as_found(np.broadcast_to(value, found.shape))
     through = {"path": path, "lead": lead + 1} if path else {}
     return apply(_replace, (x, value, *key.arrays), {"template": key.template, **through})
+
+
+def _batched_choice(x: Any, value: Any, is_mapped: bool, mask: Array) -> Any:
+    """Return examples of `x` with one value for each where a mask is true, which is the same for all examples."""
+    if is_mapped:
+        (value,) = aligned((value,), (True,), x.ndim - 1 - mask.ndim)
+        value = np.reshape(value, (len(x), *(1,) * mask.ndim, *value.shape[1:]))
+    found = np.where(over_elements(mask, x.shape[1:]), value, x)
+    return found if found.dtype == x.dtype else found.astype(x.dtype)
 
 
 SELECTING = {_index, _scatter}

@@ -308,7 +308,12 @@ def _neutral(name: str, initial: Operand | None, dtype: np.dtype[Any]) -> Any:
     is_largest = name.endswith("max")
     if dtype.kind in "iu":
         return dtype.type(np.iinfo(dtype).min if is_largest else np.iinfo(dtype).max)
-    return not is_largest if dtype.kind == "b" else dtype.type(-np.inf if is_largest else np.inf)
+    if dtype.kind == "b":
+        return not is_largest
+    limit = -np.inf if is_largest else np.inf
+    return dtype.type(
+        complex(limit, limit) if dtype.kind == "c" else limit
+    )  # complex numbers are ordered by both parts
 
 
 def _given(value: Any, default: object = None) -> Any:

@@ -22,19 +22,20 @@ from typing_extensions import override
 
 from fgrad import errors
 from fgrad.core.coerce import as_array
-from fgrad.core.layers import concrete, is_undecided, layers
+from fgrad.core.layers import below, is_undecided
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, as_now, strip_ended
 
 
 def is_open(mask: Any) -> bool:
     """Return whether a mask has no single value, so that the number of elements it chooses is unknown."""
-    return any(is_undecided(layer._trace) for layer in layers(strip_ended(mask)))
+    return type(below(strip_ended(mask), is_undecided)) in BOXES
 
 
 def refuse(mask: Any, what: str = "indexing with a mask") -> NoReturn:
     """Raise where the number of elements that a mask chooses, or their places, would be used."""
-    concrete(strip_ended(mask), what)  # the error of the trace, with its hints
+    layer = below(strip_ended(mask), is_undecided)
+    layer._trace.concrete(layer, what)  # raises an error with hints
     raise errors.ConcretizationError(what, errors.users_line())
 
 

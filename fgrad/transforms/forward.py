@@ -68,12 +68,12 @@ def _run_jvp(
         _moving(function, trace, lambda place=place: paths(primals)[place], leaf, tangent)  # type: ignore[misc]
         for place, (leaf, tangent) in enumerate(zip(leaves, tangent_leaves, strict=True))
     ]
-    if any([type(x) is not Tensor for x in inputs]):  # noqa: C419  # a generator takes twice the time
-        start = 0
+    if any([x is None for x in inputs]):  # noqa: C419  # a generator takes twice the time
+        rest = iter(inputs)
         for place, primal in enumerate(primals):
-            end = start + len(flatten(primal)[0])
-            refuse_no_numbers("jvp", function, f"primals[{place}]", leaves[start:end], inputs[start:end])
-            start = end
+            own = flatten(primal)[0]
+            refuse_no_numbers("jvp", function, f"primals[{place}]", own, [next(rest) for _ in own])
+        inputs = [leaf if x is None else x for leaf, x in zip(leaves, inputs, strict=True)]
     outputs, moved, out_treedef, aux = _pushed(function, trace, lambda: (unflatten(treedef, inputs), {}), has_aux)
     given = [*leaves, *tangent_leaves]
     value = unflatten(out_treedef, owned([untraced(leaf) for leaf in outputs], given))
@@ -102,22 +102,31 @@ def pushforward(function: Callable[..., Any], inputs: Sequence[Any], directions:
 def _moving(
     function: Callable[..., Any], trace: ForwardTrace, path: Callable[[], str], leaf: object, tangent: object
 ) -> Any:
-    """Return a primal as an input of the trace, with its tangent checked; `path` returns its name in messages."""
+    """Return a primal as an input of the trace, with its tangent checked; None if it is not a number.
+
+    Args:
+        path: returns its name in messages.
+    """
     found = input_along("jvp", function, lambda what: f"{what}{path()}", leaf, tangent)
     if found is None:
-        return leaf
+        return None
     return like_argument(trace.root(trace.held(found[0], name_of(function)), found[1]), leaf)
 
 
 def refuse_no_numbers(
     transform: str, function: Callable[..., Any], name: str, leaves: Sequence[Any], inputs: Sequence[Any]
 ) -> None:
-    """Raise if no leaf of an argument is an input, but there are leaves: the derivative would be that of a constant.
+    """Raise if an argument has leaves, and none is an input: the derivative would be that of a constant.
+
+    Args:
+        transform, function, name: as for `input_along`, and the name of the argument.
+        leaves: its leaves.
+        inputs: what is traced for each leaf; None for one that is not a number.
 
     Raises:
         NonNumericInputError: a TypeError.
     """
-    if leaves and not any(type(x) in (Tensor, tuple) for x in inputs):
+    if leaves and all(x is None for x in inputs):
         raise errors.NonNumericInputError(
             f"{transform} of {name_of(function)}: {name} is {described(leaves[0])}, which is not a number.\n"
             f"{instead_of(leaves[0], 'Fix the argument with a lambda')}."
@@ -142,15 +151,12 @@ def input_along(
     """
     primal = differentiable(leaf)
     if primal is None:
-        if is_array_of_others(leaf):
-            raise errors.NonNumericInputError(
-                f"{transform} of {name_of(function)}: {name('primals')} is {described(leaf)}.\n{instead_of(leaf)}."
-            )
-        if not is_number(leaf):
+        if not (is_number(leaf) or is_array_of_others(leaf)):
             return None
         if getattr(getattr(leaf, "dtype", None), "kind", "i") not in "biu":
             raise errors.NonNumericInputError(
-                f"{transform} of {name_of(function)}: {name('primals')} is {described(leaf)}, which has no tangent."
+                f"{transform} of {name_of(function)}: {name('primals')} is {described(leaf)}, which has no tangent.\n"
+                f"{instead_of(leaf, 'Fix the argument with a lambda')}."
             )
         raise errors.IntegerInputError(
             f"{transform} of {name_of(function)}: {name('primals')} is an integer or boolean, which has no tangent.\n"
