@@ -311,9 +311,7 @@ def _neutral(name: str, initial: Operand | None, dtype: np.dtype[Any]) -> Any:
     if dtype.kind == "b":
         return not is_largest
     limit = -np.inf if is_largest else np.inf
-    return dtype.type(
-        complex(limit, limit) if dtype.kind == "c" else limit
-    )  # complex numbers are ordered by both parts
+    return dtype.type(complex(limit, limit) if dtype.kind == "c" else limit)  # NumPy orders by both parts
 
 
 def _given(value: Any, default: object = None) -> Any:
