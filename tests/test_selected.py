@@ -260,6 +260,13 @@ def test_what_needs_their_number_or_places_is_refused(name):
             run(x)
 
 
+def test_a_name_that_arrays_do_not_have_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="'Selected' object has no attribute 'sums'"):
+        fg.compile(lambda x: x[x > 0].sums())(LINE)
+    with pytest.raises(AttributeError, match=r"Instead: np\.sin\(x\)"):
+        fg.vmap(lambda x: x[x > 0].sin())(LINE[None])
+
+
 def test_elements_in_place_keep_their_dtype():
     def f(x):
         s = x.astype(np.float32)[x > 0]

@@ -25,6 +25,7 @@ from fgrad.core.coerce import as_array
 from fgrad.core.layers import below, is_undecided
 from fgrad.core.primitive import BOXES
 from fgrad.core.tensor import Tensor, as_now, strip_ended
+from fgrad.errors.hints import missing_attribute
 
 
 def is_open(mask: Any) -> bool:
@@ -161,6 +162,8 @@ class Selected(NDArrayOperatorsMixin):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if not name.startswith("_") and not hasattr(np.ndarray, name):
+            raise missing_attribute(self, name)
         if name not in _METHODS:
             refuse(self.mask)
         return functools.partial(getattr(np, name), self)
